@@ -1,0 +1,266 @@
+"""The boundary between two steps, where the training thread obeys.
+
+Everything here runs on the training thread. It takes the lock for moments, and never while
+it calls anybody else's code.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from types import GeneratorType
+from typing import Any
+
+from midstep.control.breakpoints import Breakpoint, evidence_of
+from midstep.control.capture import CapturedBatch, as_float, as_ids, is_on_device
+from midstep.control.commands import Command, CommandRecord, CommandSpec, Status
+from midstep.control.conditions import Hit, StepView
+from midstep.control.desk import VERBS, RunUntilPayload, StepPayload, make_payload
+from midstep.control.shared import Shared
+from midstep.core.errors import ControlError
+
+__all__ = ["Boundary"]
+
+log = logging.getLogger("midstep.control")
+HOLD_POLL_S = 0.25
+
+
+class Boundary:
+    """What the training thread does between two steps, and at a capture."""
+
+    def __init__(self, shared: Shared) -> None:
+        self._shared = shared
+
+    def capture(self, batch: CapturedBatch) -> None:
+        """Take in what this step was trained on: for sinks, breakpoints and viewers."""
+        shared = self._shared
+        if shared.watches.waiting:
+            self._with_watches(shared.watches.begin)
+        if batch.loss is not None:
+            shared.loss = batch.loss.detach() if hasattr(batch.loss, "detach") else batch.loss
+            shared.scalars["loss"] = shared.loss
+        if shared.gradient_norm is not None and "grad_norm" in shared.breakpoints.names:
+            shared.scalars["grad_norm"] = shared.gradient_norm()
+        shared.captures.take(batch, hold=bool(shared.breakpoints.armed or shared.viewers))
+
+    def end_step(self) -> bool:
+        """A step is finished: record it, ask the breakpoints, then obey. False to stop."""
+        shared = self._shared
+        with shared.lock:
+            shared.started = True
+            shared.complete += shared.gate.step_ended(shared.finished)
+            if shared.gate.mode == "pause" and not shared.gate.grants:
+                shared.desk.gate_closed()
+        self._record_watches()
+        hit = shared.breakpoints.check(self._view()) if shared.breakpoints.armed else None
+        self.flush()
+        shared.captures.step_ended(shared.finished)
+        if hit is not None:
+            self._stop_at(*hit)
+        return self.pass_through()
+
+    def flush(self) -> None:
+        """Send this step's scalars to the sinks."""
+        if self._shared.scalars:
+            scalars, self._shared.scalars = self._shared.scalars, {}
+            self._shared.send_scalars(scalars)
+
+    def pass_through(self) -> bool:
+        """Obey the queue, stand if asked to, then let the next step begin. False to stop."""
+        going = self.obey()
+        shared = self._shared
+        with shared.lock:
+            shared.evidence = None
+            last_before_target = shared.gate.target == shared.finished + 1
+            shared.captures.step_begins(
+                every_step=shared.paused or last_before_target, viewers=shared.viewers > 0
+            )
+            shared.refresh_flags()
+        return going
+
+    def obey(self) -> bool:
+        """Empty the queue, then go on, stop, or stand until one of them is asked for."""
+        while True:
+            if self._shared.watches.waiting:  # before anything moves, so that the start is right
+                self._with_watches(self._shared.watches.begin)
+            record, going = self._next()
+            if record is not None:
+                self._carry_out(record)
+            elif going is None:
+                self._stand()
+            else:
+                return self._depart(going=going)
+
+    def _next(self) -> tuple[CommandRecord | None, bool | None]:
+        """The next command, or whether to go (True), stop (False) or stand (None)."""
+        shared = self._shared
+        with shared.lock:
+            if shared.stopping or shared.end == "stopped":
+                return None, False
+            if shared.desk.queue:
+                return shared.desk.queue.popleft(), None
+            return None, self._may_go()
+
+    def _may_go(self) -> bool | None:
+        shared = self._shared
+        if shared.end == "finished":
+            return True
+        if shared.hold is not None:
+            return None
+        if shared.end == "failed":
+            return True if shared.gate.mode == "run" else None
+        opens, complete = shared.gate.opens(shared.finished)
+        shared.complete += complete
+        if complete:
+            shared.desk.gate_closed()
+        return True if opens else None
+
+    def _depart(self, *, going: bool) -> bool:
+        """Leave the boundary; once stopped, everything that waits is refused."""
+        shared = self._shared
+        self._answer_complete()
+        if not going and shared.end != "failed":
+            shared.close("stopped")
+        elif shared.parked:
+            with shared.lock:
+                shared.parked = False
+            shared.notify()
+        return going
+
+    def _stand(self) -> None:
+        """Park: clone what is to be looked at, answer who asked for this, wait for a wish."""
+        shared = self._shared
+        if not shared.parked:
+            shared.captures.parking(shared.finished)
+            with shared.lock:
+                shared.parked = True
+            shared.notify()
+        self._answer_complete()
+        with shared.lock:
+            if not (shared.desk.queue or shared.stopping or shared.watches.waiting):
+                shared.changed.wait(None if shared.hold is None else HOLD_POLL_S)
+            hold = shared.hold
+        if hold is not None and hold[1]():
+            with shared.lock:
+                shared.hold = None
+
+    def _answer_complete(self) -> None:
+        shared = self._shared
+        with shared.lock:
+            complete, shared.complete = shared.complete, []
+        for record in complete:
+            shared.finish_command(record, "done", result={"step": shared.finished})
+
+    # -- commands ---------------------------------------------------------------------------------
+
+    def _carry_out(self, record: CommandRecord) -> None:
+        record.status, record.step = "running", self._shared.finished
+        spec = self._shared.desk.registry[record.command.name]
+        payload = make_payload(spec, record.command.payload)
+        if record.command.name in VERBS:
+            with self._shared.lock:
+                self._turn_gate(record, payload)
+        else:
+            self._run(spec, payload, record)
+
+    def _turn_gate(self, record: CommandRecord, payload: object) -> None:
+        """Under the lock: carry out a verb. It is answered once its effect is there."""
+        gate, complete = self._shared.gate, self._shared.complete
+        if isinstance(payload, StepPayload):
+            gate.grant(record, payload.n)
+        elif isinstance(payload, RunUntilPayload):
+            complete += gate.run_until(record, payload.step)
+        else:
+            turn = gate.pause if record.command.name == "pause" else gate.resume
+            complete += [*turn(), record]
+
+    def _run(self, spec: CommandSpec, payload: object, record: CommandRecord) -> None:
+        shared = self._shared
+        with shared.lock:
+            shared.desk.running = record
+        shared.notify()
+        status: Status = "done"
+        result: Any = None
+        reason: str | None = None
+        try:
+            result = self._in_slices(spec.run(payload), record)
+        except Exception as error:
+            # Whatever a command raises is its result; the training goes on.
+            log.info("command %s failed", record.command.name, exc_info=True)
+            status, reason = "failed", f"{type(error).__name__}: {error}"
+        with shared.lock:
+            shared.desk.running = None
+        shared.finish_command(record, status, reason=reason, result=result)
+
+    def _in_slices(self, made: Any, record: CommandRecord) -> Any:
+        """Run a generator command to its end, slice by slice; anything else is the result."""
+        if not isinstance(made, GeneratorType):
+            return made
+        while True:
+            try:
+                record.progress = next(made)
+            except StopIteration as end:
+                return end.value
+            if record.cancelled or self._shared.stopping:
+                made.close()
+                raise ControlError("cancelled" if record.cancelled else "the run was stopped")
+            self._shared.notify()
+
+    # -- breakpoints and watches ------------------------------------------------------------------
+
+    def _view(self) -> StepView:
+        """This step's scalars as floats, as far as an armed condition reads them."""
+        shared = self._shared
+        known = {**shared.about, **shared.scalars, "step": shared.finished}
+        read = {name: known[name] for name in shared.breakpoints.names & known.keys()}
+        floats = {name: as_float(value) for name, value in read.items()}
+        batch = shared.captures.batch_of(shared.finished - 1)
+        wants_ids = batch is not None and shared.breakpoints.wants_ids
+        return StepView(
+            step=shared.finished,
+            scalars={name: value for name, value in floats.items() if value is not None},
+            sample_ids=as_ids(batch.sample_ids) if batch is not None and wants_ids else None,
+            on_device=frozenset(name for name, value in read.items() if is_on_device(value)),
+        )
+
+    def _stop_at(self, stopper: Breakpoint, hit: Hit) -> None:
+        """Close the gate with the evidence, and put that into the command log."""
+        shared = self._shared
+        batch = shared.captures.batch_of(shared.finished - 1)
+        evidence = evidence_of(stopper, hit, step=shared.finished, batch=batch)
+        pause = Command(name="pause", payload={"breakpoint": stopper.id}, who="breakpoint")
+        with shared.lock:
+            shared.complete += shared.gate.pause()
+            shared.desk.gate_closed()
+            shared.evidence = evidence
+            record = shared.desk.open_record(pause)
+        shared.send_intervention(kind="breakpoint", who="breakpoint", **evidence)
+        shared.finish_command(record, "done", result={"breakpoint": stopper.id})
+
+    def _record_watches(self) -> None:
+        watches = self._shared.watches
+        if not watches.watched:
+            return
+        if watches.waiting:  # no capture came before this step: its own row is the start
+            self._with_watches(watches.begin)
+        self._with_watches(lambda: watches.record(self._shared.finished, self._row_metrics()))
+
+    def _with_watches(self, work: Callable[[], None]) -> None:
+        shared = self._shared
+        try:
+            with shared.lock:
+                work()
+        except Exception as error:
+            # A source is somebody's callable: if it raises, watching ends and training goes on.
+            log.exception("watching %s raised and is off; training goes on", shared.watches.source)
+            with shared.lock:
+                shared.watches.watched = []
+                shared.reason = f"Watching stopped: {type(error).__name__}: {error}"
+
+    def _row_metrics(self) -> dict[str, Any]:
+        """Vectors in this step's data, one value a row: what the points carry besides cosines."""
+        found: dict[str, Any] = {}
+        for value in self._shared.captures.step_data.values():
+            if isinstance(value, Mapping):
+                found |= {k: v for k, v in value.items() if getattr(v, "ndim", None) == 1}
+        return found

@@ -1,0 +1,177 @@
+"""Breakpoints: conditions with a switch, a count of hits, and the evidence of the last one."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from midstep.control.capture import CapturedBatch, as_ids
+from midstep.control.conditions import Condition, Hit, LossZ, StepView
+from midstep.core.errors import ConfigError
+
+__all__ = ["Breakpoint", "BreakpointBoard", "evidence_of"]
+
+HITS_KEPT = 100
+SAMPLES_SHOWN = 128
+OUTLIER_Z = 3.0
+
+
+@dataclass(kw_only=True)
+class Breakpoint:
+    """A condition that stops the run. Changed only under the controller's lock."""
+
+    id: int
+    condition: Condition
+    enabled: bool = True
+    hits: int = 0
+    hit_steps: list[int] = field(default_factory=list)
+    """Steps of the last hundred hits."""
+    on_device: bool = False
+    """Whether a scalar that it reads has been seen to live on a GPU."""
+
+    @property
+    def kind(self) -> str:
+        """Kind of its condition."""
+        return self.condition.kind
+
+    @property
+    def words(self) -> str:
+        """Its condition in words."""
+        return self.condition.words
+
+    def note_hit(self, step: int) -> None:
+        """Count a hit at `step`."""
+        self.hits += 1
+        self.hit_steps = [*self.hit_steps[-(HITS_KEPT - 1) :], step]
+
+    def describe(self) -> dict[str, Any]:
+        """As it travels: condition, words, counts, and its window where it has one."""
+        window = self.condition.spread if isinstance(self.condition, LossZ) else None
+        filled = window is not None and len(window) > 0
+        return {
+            "id": self.id,
+            "condition": self.condition.parameters(),
+            "words": self.words,
+            "enabled": self.enabled,
+            "hits": self.hits,
+            "hit_steps": list(self.hit_steps),
+            "window": window.window if window is not None else None,
+            "mean": window.mean if window is not None and filled else None,
+            "std": window.std if window is not None and filled else None,
+            "costs_sync": self.on_device,
+        }
+
+
+class BreakpointBoard:
+    """All breakpoints of a run. Not thread-safe: its owner locks, except for `check`.
+
+    `armed`, `names` and `wants_ids` are replaced as a whole, so that the training thread
+    reads them without a lock.
+    """
+
+    def __init__(self) -> None:
+        self._by_id: dict[int, Breakpoint] = {}
+        self._next = 1
+        self.armed: tuple[Breakpoint, ...] = ()
+        self.names: frozenset[str] = frozenset()
+        """Scalars that the armed ones read."""
+        self.wants_ids = False
+
+    def add(self, condition: Condition, *, enabled: bool) -> Breakpoint:
+        """A new breakpoint with an id that was never used before."""
+        made = Breakpoint(id=self._next, condition=condition, enabled=enabled)
+        self._next += 1
+        self._by_id[made.id] = made
+        self._rearm()
+        return made
+
+    def remove(self, breakpoint_id: int) -> Breakpoint:
+        """Take one away."""
+        removed = self._find(breakpoint_id)
+        del self._by_id[breakpoint_id]
+        self._rearm()
+        return removed
+
+    def enable(self, breakpoint_id: int, *, enabled: bool) -> Breakpoint:
+        """Switch one on or off."""
+        changed = self._find(breakpoint_id)
+        changed.enabled = enabled
+        self._rearm()
+        return changed
+
+    def all(self) -> list[Breakpoint]:
+        """Every breakpoint by id."""
+        return list(self._by_id.values())
+
+    def check(self, view: StepView) -> tuple[Breakpoint, Hit] | None:
+        """Ask every armed condition; the first that holds is the one to stop at."""
+        hits = [(each, hit) for each in self.armed if (hit := each.condition.check(view))]
+        for each, _ in hits:
+            each.note_hit(view.step)
+        for each in self.armed if view.on_device else ():
+            each.on_device |= bool(each.condition.names & view.on_device)
+        return hits[0] if hits else None
+
+    def _find(self, breakpoint_id: int) -> Breakpoint:
+        try:
+            return self._by_id[breakpoint_id]
+        except KeyError:
+            known = ", ".join(map(str, self._by_id)) or "none"
+            raise ConfigError(f"no breakpoint {breakpoint_id}; there are {known}") from None
+
+    def _rearm(self) -> None:
+        self.armed = tuple(each for each in self._by_id.values() if each.enabled)
+        self.names = frozenset().union(*(each.condition.names for each in self.armed))
+        self.wants_ids = any(each.kind == "sample" for each in self.armed)
+
+
+def evidence_of(
+    breakpoint_: Breakpoint, hit: Hit, *, step: int, batch: CapturedBatch | None
+) -> dict[str, Any]:
+    """What the page shows of a hit: the measured value beside its limit, and the samples."""
+    samples, note = _samples(hit, batch)
+    return {
+        "breakpoint": breakpoint_.id,
+        "condition": breakpoint_.words,
+        "value": hit.value,
+        "limit": hit.limit,
+        "step": step,
+        "samples": list(samples[:SAMPLES_SHOWN]),
+        "note": note,
+    }
+
+
+def _samples(hit: Hit, batch: CapturedBatch | None) -> tuple[Sequence[int], str | None]:
+    """Ids of the samples that carry the hit, and how much of the loss they carry."""
+    if hit.samples:
+        return hit.samples, None
+    if batch is None or batch.losses is None:
+        return (), None
+    losses = [float(value) for value in _flat(batch.losses)]
+    ids = as_ids(batch.sample_ids) or list(range(len(losses)))
+    broken = [i for i, value in enumerate(losses) if not math.isfinite(value)]
+    if broken:
+        return [ids[i] for i in broken], f"{len(broken)} of {len(losses)} losses are not finite"
+    outliers = _outliers(losses)
+    total = math.fsum(losses)
+    if not outliers or total <= 0:
+        return (), None
+    share = math.fsum(losses[i] for i in outliers) / total
+    note = f"{len(outliers)} of {len(losses)} samples carry {share:.0%} of the loss"
+    return [ids[i] for i in outliers], note.replace("%", " %")
+
+
+def _flat(values: Any) -> Sequence[float]:
+    flat = values.reshape(-1).tolist() if hasattr(values, "reshape") else values
+    return list(flat)
+
+
+def _outliers(losses: Sequence[float]) -> list[int]:
+    """Positions of the losses more than three standard deviations above the mean, largest first."""
+    count = len(losses)
+    mean = math.fsum(losses) / count
+    std = math.sqrt(math.fsum((value - mean) ** 2 for value in losses) / count)
+    far = [i for i, value in enumerate(losses) if value > mean + OUTLIER_Z * std]
+    return sorted(far, key=lambda i: -losses[i])

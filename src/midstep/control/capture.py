@@ -1,0 +1,173 @@
+"""Clones of batches and step data: what a reader may hold while training goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from midstep.core.errors import ConfigError
+
+__all__ = [
+    "CaptureStore",
+    "CapturedBatch",
+    "StepData",
+    "as_float",
+    "as_ids",
+    "clone",
+    "is_on_device",
+]
+
+MAX_DEPTH = 16
+
+
+@dataclass(frozen=True, kw_only=True)
+class CapturedBatch:
+    """A batch as it was when the gradient was taken."""
+
+    step: int
+    """Index of the batch: finished steps minus one."""
+    batch: Any
+    """Tensor, mapping or sequence of tensors."""
+    loss: Any
+    """A float once cloned; before that what the loop gave."""
+    labels: Any = None
+    losses: Any = None
+    """Per-sample losses, where the loop knows them."""
+    sample_ids: Any = None
+
+    def cloned(self) -> CapturedBatch:
+        """The same with tensors of its own."""
+        return CapturedBatch(
+            step=self.step,
+            batch=clone(self.batch),
+            loss=as_float(self.loss),
+            labels=clone(self.labels),
+            losses=clone(self.losses),
+            sample_ids=clone(self.sample_ids),
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class StepData:
+    """What hooks pushed during one step."""
+
+    step: int
+    """Finished steps once that step had ended."""
+    values: Mapping[str, Any]
+
+
+def clone(value: Any, *, depth: int = 0) -> Any:
+    """`value` with every tensor in it detached and cloned, containers rebuilt.
+
+    Anything that is neither tensor, array, mapping nor sequence is passed on as it stands;
+    so is what lies deeper than 16 levels, which stops self-references.
+    """
+    if hasattr(value, "detach"):
+        return value.detach().clone()
+    if hasattr(value, "__array__") and hasattr(value, "copy"):
+        return value.copy()
+    if depth >= MAX_DEPTH:
+        return value
+    if isinstance(value, Mapping):
+        return {key: clone(item, depth=depth + 1) for key, item in value.items()}
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return type(value)(*(clone(item, depth=depth + 1) for item in value))
+    if isinstance(value, list | tuple):
+        return type(value)(clone(item, depth=depth + 1) for item in value)
+    return value
+
+
+def as_float(value: Any) -> float | None:
+    """A number or a one-element tensor as a float; None for anything else.
+
+    On a GPU this waits for the device.
+    """
+    if isinstance(value, int | float):
+        return float(value)
+    if hasattr(value, "item") and getattr(value, "numel", lambda: getattr(value, "size", 1))() == 1:
+        return float(value.item())
+    return None
+
+
+def is_on_device(value: Any) -> bool:
+    """Whether reading `value` waits for a device."""
+    return getattr(getattr(value, "device", None), "type", "cpu") != "cpu"
+
+
+def as_ids(value: Any) -> Sequence[int] | None:
+    """Sample ids as plain integers."""
+    if value is None:
+        return None
+    flat = value.tolist() if hasattr(value, "tolist") else value
+    return [int(item) for item in flat]
+
+
+RESERVED_KEYS = frozenset({"keys", "force_detail"})
+RUNNING_INTERVAL_S = 0.1
+
+
+class CaptureStore:
+    """The last batch and the step data. Filled by the training thread, read by anybody.
+
+    Readers see whole objects only: each is built first and then put in place by one
+    assignment, so that no lock stands between the step and its readers.
+    """
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._cloned_at = -1.0
+        self.wanted = False
+        """Whether this step is to be cloned."""
+        self.batch: CapturedBatch | None = None
+        self.held: CapturedBatch | None = None
+        """A reference to this step's batch, cloned only if the loop parks here."""
+        self.step_data: dict[str, Any] = {}
+        self.shown = StepData(step=0, values={})
+        """The last complete step data that was cloned for readers."""
+
+    def take(self, batch: CapturedBatch, *, hold: bool) -> None:
+        """Clone `batch` if this step is wanted, else hold a reference when asked to."""
+        if self.wanted:
+            self.batch, self.held = batch.cloned(), None
+        elif hold:
+            self.held = batch
+
+    def push(self, key: str, data: Any) -> None:
+        """Store `data` for this step."""
+        if not isinstance(key, str) or not key or key in RESERVED_KEYS:
+            raise ConfigError(
+                f"step data needs a name other than {', '.join(sorted(RESERVED_KEYS))}; got {key!r}"
+            )
+        self.step_data[key] = clone(data) if self.wanted else data
+
+    def batch_of(self, index: int) -> CapturedBatch | None:
+        """The batch of step `index`, held or cloned."""
+        for batch in (self.held, self.batch):
+            if batch is not None and batch.step == index:
+                return batch
+        return None
+
+    def step_ended(self, step: int) -> None:
+        """Publish what this step pushed, when somebody wanted it."""
+        if self.wanted and self.step_data:
+            self.shown = StepData(step=step, values=self.step_data)
+
+    def parking(self, step: int) -> None:
+        """The loop stands here: clone what was only held, so that it can be looked at."""
+        if self.held is not None:
+            self.batch, self.held = self.held.cloned(), None
+        if self.step_data and self.shown.values is not self.step_data:
+            self.step_data = clone(self.step_data)
+            self.shown = StepData(step=step, values=self.step_data)
+
+    def step_begins(self, *, every_step: bool, viewers: bool) -> None:
+        """Clear the last step's data and decide whether the next one is cloned."""
+        self.held = None
+        if self.step_data:
+            self.step_data = {}
+        self.wanted = every_step
+        if viewers and not every_step:
+            now = self._clock()
+            if now - self._cloned_at >= RUNNING_INTERVAL_S:
+                self.wanted, self._cloned_at = True, now

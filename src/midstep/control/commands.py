@@ -1,0 +1,90 @@
+"""Commands: what outsiders may ask of the training thread, and the record of each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from midstep.core.ids import new_command_id
+
+__all__ = ["Command", "CommandRecord", "CommandSpec", "Status", "Who"]
+
+Status = Literal["pending", "running", "done", "failed", "refused"]
+Who = Literal["page", "cli", "python", "breakpoint", "system"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Command:
+    """A wish, to be submitted.
+
+    >>> Command(name="step", payload={"n": 3}).name
+    'step'
+    """
+
+    name: str
+    """Name in the registry, for example `pause`."""
+    payload: Mapping[str, Any] = field(default_factory=dict)
+    """Fields of the command's payload dataclass."""
+    who: Who = "python"
+    """Who asks; it stands in the command log and in the facts."""
+    id: str = field(default_factory=new_command_id)
+    """Repeat it on a retry: a repeated id is answered, not repeated."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CommandSpec:
+    """An entry of the registry."""
+
+    name: str
+    """What callers type."""
+    payload: type
+    """Frozen dataclass of the payload; it checks itself in `__post_init__`."""
+    run: Callable[..., Any]
+    """Called on the training thread with the payload. A generator yields its progress (0 to 1)."""
+    help: str
+    """One line for `--help` and the palette."""
+    parked_only: bool = False
+    """Whether it needs a parked run."""
+
+
+@dataclass(kw_only=True)
+class CommandRecord:
+    """What became of a command. Written by the training thread, read by anybody."""
+
+    command: Command
+    seq: int
+    """Place in the one total order of verbs and commands."""
+    submitted_at: float
+    """Wall time, seconds since 1970."""
+    submitted_mono: float
+    """Monotonic time; durations come from it."""
+    future: Future[Any] = field(default_factory=Future)
+    status: Status = "pending"
+    reason: str | None = None
+    result: Any = None
+    step: int | None = None
+    """Finished steps when it took effect."""
+    duration_s: float | None = None
+    progress: float | None = None
+    cancelled: bool = False
+
+    @property
+    def ended(self) -> bool:
+        """Whether it is done, failed or refused."""
+        return self.status in ("done", "failed", "refused")
+
+    def describe(self) -> dict[str, Any]:
+        """As it stands in the facts."""
+        return {
+            "id": self.command.id,
+            "command": self.command.name,
+            "payload": dict(self.command.payload),
+            "who": self.command.who,
+            "status": self.status,
+            "reason": self.reason,
+            "command_seq": self.seq,
+            "step": self.step,
+            "duration_s": self.duration_s,
+        }

@@ -1,0 +1,523 @@
+"""The controller: what any training loop calls, and what any outsider asks.
+
+The training thread owns the training state. Outsiders put wishes into one ordered queue;
+the training thread carries them out when it reaches the boundary between two steps.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+import weakref
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Future
+from types import TracebackType
+from typing import Any
+
+from midstep.control.boundary import Boundary
+from midstep.control.breakpoints import Breakpoint
+from midstep.control.capture import CapturedBatch, StepData, as_float
+from midstep.control.commands import Command, CommandRecord, CommandSpec
+from midstep.control.conditions import make_condition
+from midstep.control.pace import Pace
+from midstep.control.shared import Shared
+from midstep.core.errors import ConfigError
+from midstep.core.protocols import Sink
+
+__all__ = ["DebugController", "Viewer"]
+
+
+class Viewer:
+    """Somebody looks: captures are made while at least one viewer is open.
+
+    >>> controller = DebugController()
+    >>> with controller.viewer():
+    ...     controller.viewers
+    1
+    """
+
+    def __init__(self, shared: Shared) -> None:
+        self._shared: Shared | None = shared
+        self._count(shared, +1)
+
+    @staticmethod
+    def _count(shared: Shared, by: int) -> None:
+        with shared.lock:
+            shared.viewers += by
+            shared.refresh_flags()
+
+    def close(self) -> None:
+        """Look away; closing twice is fine."""
+        shared, self._shared = self._shared, None
+        if shared is not None:
+            self._count(shared, -1)
+
+    def __enter__(self) -> Viewer:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+class DebugController:
+    """Pause, step and look into any training loop.
+
+    Two call sites are enough: `capture_batch` after `backward()` and `wait_if_paused` after
+    `optimizer.step()`.
+
+    >>> controller = DebugController()
+    >>> controller.capture_batch([0.5], loss=0.1, step=0)
+    >>> controller.wait_if_paused()
+    True
+    >>> controller.get_state()["step"]
+    1
+    """
+
+    def __init__(
+        self,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        wall: Callable[[], float] = time.time,
+    ) -> None:
+        self._shared = Shared(clock, wall)
+        self._boundary = Boundary(self._shared)
+        self._pace = Pace(clock)
+        _ALIVE.add(self)
+
+    # -- the loop's side: called by the training thread -------------------------------------------
+
+    def begin_step(self, step: int) -> None:
+        """Mark the index of the step that begins; only for loops that number steps themselves."""
+        self._shared.index = step
+
+    def capture_batch(
+        self,
+        batch: Any,
+        loss: Any,
+        step: int | None = None,
+        *,
+        labels: Any = None,
+        sample_ids: Any = None,
+        losses: Any = None,
+    ) -> None:
+        """Note the step's index, and what it was trained on while somebody wants to know.
+
+        Args:
+            batch: a tensor, or a mapping or sequence of tensors. A clone is kept while
+                somebody watches or a pause is asked for, never a live reference.
+            loss: the loss as a number or a tensor of one element.
+            step: index of this batch, counted from 0; the running count when left out.
+            labels: one per sample, for the page.
+            sample_ids: ids of the samples in batch order.
+            losses: per-sample losses, where the loop knows them.
+        """
+        shared = self._shared
+        if step is not None:
+            shared.index = step
+        if shared.interest:
+            self._boundary.capture(
+                CapturedBatch(
+                    step=shared.index,
+                    batch=batch,
+                    loss=loss,
+                    labels=labels,
+                    losses=losses,
+                    sample_ids=sample_ids,
+                )
+            )
+
+    def log(self, values: Mapping[str, Any]) -> None:
+        """Scalars of the step in progress: for charts, breakpoints and the facts."""
+        if self._shared.interest:
+            self._shared.scalars.update(values)
+            self._shared.loss = values.get("loss", self._shared.loss)
+
+    def capture_step_data(self, key: str, data: Any) -> None:
+        """Store anything for this step under `key`; it is cleared when the next one begins.
+
+        Tensors are cloned while somebody watches or a pause is asked for.
+        """
+        self._shared.captures.push(key, data)
+        self._shared.attention = True
+
+    def wait_if_paused(self) -> bool:
+        """The boundary: ends a step, obeys the queue, parks if asked to. False once stopped."""
+        shared = self._shared
+        shared.index = shared.finished = shared.index + 1
+        return self._boundary.end_step() if shared.attention else True
+
+    def enter(self) -> bool:
+        """The boundary before the first step: obeys the queue without counting a step."""
+        self._shared.finished = self._shared.index
+        return self._boundary.pass_through() if self._shared.attention else True
+
+    @property
+    def wants_data(self) -> bool:
+        """Whether step data pushed now would be looked at; hooks may skip their work if not."""
+        return self._shared.captures.wanted or bool(self._shared.watches.watched)
+
+    def finish(self) -> None:
+        """The training is over: what waits is refused, and so is what comes."""
+        self._boundary.flush()
+        stopped = bool(self._shared.stopping) or self._shared.end == "stopped"
+        self._shared.close("stopped" if stopped else "finished")
+
+    def fail(self, reason: str, *, park: bool = False) -> None:
+        """The training raised. With `park`, stand here to be looked at until resumed or stopped."""
+        shared = self._shared
+        with shared.lock:
+            shared.end, shared.reason, shared.parked = "failed", reason, False
+            shared.complete += shared.gate.pause()
+            shared.desk.intended = "pause"
+            shared.refresh_flags()
+        if park:
+            self._boundary.obey()
+        shared.close("failed")
+
+    # -- verbs and commands: called from any thread -----------------------------------------------
+
+    def pause(self) -> None:
+        """Park at the next boundary."""
+        self._ask("pause")
+
+    def resume(self) -> None:
+        """Go on."""
+        self._ask("resume")
+
+    def step(self, n: int = 1) -> None:
+        """While paused: let exactly `n` steps pass, then park again."""
+        self._ask("step", n=n)
+
+    def run_until(self, step: int) -> None:
+        """Go on, and park when `step` steps are finished."""
+        self._ask("run_until", step=step)
+
+    def stop(self) -> None:
+        """End the training at the next boundary; beats pause and step."""
+        self._ask("stop")
+
+    def _ask(self, name: str, **payload: Any) -> None:
+        future = self.submit(Command(name=name, payload=payload))
+        if future.done() and (error := future.exception()) is not None:
+            raise error
+
+    def submit(self, command: Command) -> Future[Any]:
+        """Put a command into the one ordered queue; the future ends as it ends.
+
+        A command refused at once has a future that holds `ControlError`. A repeated id is
+        answered with the first one's future.
+        """
+        shared = self._shared
+        with shared.lock:
+            known = shared.desk.find(command.id)
+            if known is not None:
+                return known.future
+            record = shared.desk.open_record(command)
+            refusal = shared.desk.refusal(command, shared.finished)
+            over = command.name == "stop" and shared.desk.closed is not None
+            if refusal is None and not over:
+                self._admit(record)
+        if refusal is not None:
+            shared.finish_command(record, "refused", reason=refusal)
+        elif over:
+            shared.finish_command(record, "done")
+        shared.notify()
+        return record.future
+
+    def _admit(self, record: CommandRecord) -> None:
+        """Under the lock: queue the command and wake the training thread."""
+        shared = self._shared
+        if record.command.name == "stop":
+            shared.stopping.append(record)  # it bypasses the queue
+        else:
+            shared.desk.admit(record)
+        if record.command.name == "pause":
+            shared.captures.wanted = True
+        shared.wake()
+
+    def cancel(self, command_id: str) -> bool:
+        """Take a command back: refused if it still waits, ended early if it runs in slices."""
+        shared = self._shared
+        with shared.lock:
+            record = shared.desk.find(command_id)
+            waiting = record is not None and record in shared.desk.queue
+            if record is None or not (waiting or record is shared.desk.running):
+                return False
+            record.cancelled = True
+            if waiting:
+                shared.desk.queue.remove(record)
+        if waiting:
+            shared.finish_command(record, "refused", reason="Cancelled before it began.")
+        return True
+
+    def command(self, command_id: str) -> CommandRecord | None:
+        """What became of a command, among the last 10,000."""
+        with self._shared.lock:
+            return self._shared.desk.find(command_id)
+
+    def commands(self, limit: int = 100) -> list[CommandRecord]:
+        """The last commands, newest last."""
+        with self._shared.lock:
+            return self._shared.desk.latest(limit)
+
+    def register(self, spec: CommandSpec) -> None:
+        """Offer a command; rooms above register theirs here."""
+        with self._shared.lock:
+            self._shared.desk.register(spec)
+
+    @property
+    def registry(self) -> Mapping[str, CommandSpec]:
+        """Every command by name."""
+        return dict(self._shared.desk.registry)
+
+    def hold(self, reason: str, until: Callable[[], bool]) -> None:
+        """Park at the next boundary for `reason`, and go on by itself when `until()` is true."""
+        with self._shared.lock:
+            self._shared.hold = (reason, until)
+            self._shared.wake()
+        self._shared.notify()
+
+    # -- what is ----------------------------------------------------------------------------------
+
+    @property
+    def is_paused(self) -> bool:
+        """Asked to pause."""
+        return self._shared.paused
+
+    @property
+    def is_parked(self) -> bool:
+        """The training thread really stands at the boundary."""
+        return self._shared.parked
+
+    def describe(self, **about: Any) -> None:
+        """Tell what the state shows: total_steps, epoch, total_epochs, lr, phase, timeline."""
+        with self._shared.lock:
+            self._shared.about = {**self._shared.about, **about}
+
+    def get_state(self) -> dict[str, Any]:
+        """The state as the page shows it; see `server.models.StateOut` for each field."""
+        shared = self._shared
+        loss = None if shared.loss is None else as_float(shared.loss)  # may wait for a device
+        with shared.lock:
+            batch, shown, about = shared.captures.batch, shared.captures.shown, shared.about
+            moving = not shared.parked and shared.end is None
+            pace = self._pace.look(shared.finished, moving=moving)
+            return {
+                "state": _name_of_state(shared),
+                "paused": shared.paused,
+                "parked": shared.parked,
+                "stopped": bool(shared.stopping) or shared.end == "stopped",
+                "step": shared.finished,
+                "total_steps": about.get("total_steps"),
+                "epoch": about.get("epoch"),
+                "total_epochs": about.get("total_epochs"),
+                "loss": loss,
+                "lr": about.get("lr"),
+                "steps_per_s": pace.steps_per_s,
+                "timeline": about.get("timeline", 0),
+                "has_batch": batch is not None,
+                "batch_step": None if batch is None else batch.step,
+                "step_data_keys": list(shown.values),
+                "step_data_step": shown.step if shown.values else None,
+                "breakpoint": shared.evidence,
+                "waiting_for": _what_a_pause_waits_for(shared),
+                "reason": shared.reason if shared.hold is None else shared.hold[0],
+                "busy_with": shared.desk.running.command.id if shared.desk.running else None,
+                "steps_left": shared.gate.steps_left or None,
+                "run_until": shared.gate.target,
+                "boundary_age_s": pace.boundary_age_s,
+            }
+
+    def get_batch(self) -> dict[str, Any] | None:
+        """The last captured batch with loss, step, labels and ids; None before the first."""
+        batch = self._shared.captures.batch
+        return None if batch is None else dict(vars(batch))
+
+    def get_step_data(self, key: str) -> Any:
+        """What was pushed under `key` in this step."""
+        try:
+            return self._shared.captures.step_data[key]
+        except KeyError:
+            there = ", ".join(self.list_step_data_keys()) or "nothing"
+            raise ConfigError(f"no step data {key!r} in this step; there is {there}") from None
+
+    def list_step_data_keys(self) -> list[str]:
+        """What was pushed in this step."""
+        return list(self._shared.captures.step_data)
+
+    def shown_step_data(self) -> StepData:
+        """The last complete step data that was cloned, with its step; what the page shows."""
+        return self._shared.captures.shown
+
+    # -- who looks and listens --------------------------------------------------------------------
+
+    def viewer(self) -> Viewer:
+        """Count as somebody who watches, until closed."""
+        return Viewer(self._shared)
+
+    @property
+    def viewers(self) -> int:
+        """How many watch."""
+        return self._shared.viewers
+
+    def add_sink(self, sink: Sink) -> None:
+        """Send every step's scalars and every intervention to `sink`."""
+        with self._shared.lock:
+            self._shared.sinks = (*self._shared.sinks, sink)
+            self._shared.refresh_flags()
+
+    def remove_sink(self, sink: Sink) -> None:
+        """Send nothing more to `sink`."""
+        with self._shared.lock:
+            self._shared.sinks = tuple(held for held in self._shared.sinks if held is not sink)
+            self._shared.refresh_flags()
+
+    def subscribe(self, callback: Callable[[], None]) -> Callable[[], None]:
+        """Call `callback` when the state, a command, a breakpoint or a watch changes.
+
+        It is called from any thread and must return at once. Gives back how to unsubscribe.
+        """
+        shared = self._shared
+        with shared.lock:
+            shared.listeners = (*shared.listeners, callback)
+
+        def unsubscribe() -> None:
+            with shared.lock:
+                shared.listeners = tuple(held for held in shared.listeners if held is not callback)
+
+        return unsubscribe
+
+    # -- breakpoints and watches ------------------------------------------------------------------
+
+    def add_breakpoint(self, kind: str, *, enabled: bool = True, **settings: Any) -> Breakpoint:
+        """Stop when a condition holds, with the evidence captured.
+
+        Args:
+            kind: step, every, loss_nonfinite, loss_z, grad_norm, metric, sample or expression.
+            enabled: whether it stops the run already.
+            **settings: what the condition takes; see `midstep.control.conditions`.
+
+        >>> DebugController().add_breakpoint("expression", expression="loss > 2").words
+        'loss > 2'
+        """
+        condition = make_condition(kind, settings)
+        with self._shared.lock:
+            made = self._shared.breakpoints.add(condition, enabled=enabled)
+            self._shared.refresh_flags()
+        self._shared.notify()
+        return made
+
+    def remove_breakpoint(self, breakpoint_id: int) -> Breakpoint:
+        """Take a breakpoint away; gives back what it was."""
+        with self._shared.lock:
+            removed = self._shared.breakpoints.remove(breakpoint_id)
+            self._shared.refresh_flags()
+        self._shared.notify()
+        return removed
+
+    def enable_breakpoint(self, breakpoint_id: int, enabled: bool) -> Breakpoint:
+        """Switch a breakpoint on or off."""
+        with self._shared.lock:
+            changed = self._shared.breakpoints.enable(breakpoint_id, enabled=enabled)
+            self._shared.refresh_flags()
+        self._shared.notify()
+        return changed
+
+    def list_breakpoints(self) -> list[Breakpoint]:
+        """All breakpoints by id."""
+        with self._shared.lock:
+            return self._shared.breakpoints.all()
+
+    def set_gradient_norm(self, read: Callable[[], Any]) -> None:
+        """How to take the gradient norm: asked after backward, only when a breakpoint needs it."""
+        self._shared.gradient_norm = read
+
+    def add_source(self, name: str, read: Callable[[], Any], *, default: bool = False) -> None:
+        """Offer a named tensor, whose rows can be watched."""
+        with self._shared.lock:
+            self._shared.watches.add_source(name, read, default=default)
+
+    @property
+    def sources(self) -> list[str]:
+        """Names of the tensors whose rows can be watched, the default first."""
+        with self._shared.lock:
+            first = self._shared.watches.default_source
+            return sorted(self._shared.watches.sources, key=lambda name: name != first)
+
+    def add_watch(self, feature_id: int, *, source: str | None = None) -> None:
+        """Follow one row of a named tensor from now on, also while running."""
+        self.set_watches([*self.get_watched(), feature_id], source)
+
+    def remove_watch(self, feature_id: int) -> None:
+        """Follow a row no longer; its trajectory stays until cleared."""
+        self.set_watches([held for held in self.get_watched() if held != feature_id])
+
+    def set_watches(self, feature_ids: Iterable[int], source: str | None = None) -> None:
+        """Replace the watch list."""
+        with self._shared.lock:
+            self._shared.watches.choose(feature_ids, source)
+            self._shared.wake()
+        self._shared.notify()
+
+    def get_watched(self) -> list[int]:
+        """The rows that are followed."""
+        with self._shared.lock:
+            return list(self._shared.watches.watched)
+
+    @property
+    def watch_source(self) -> str | None:
+        """The tensor whose rows are followed."""
+        return self._shared.watches.source
+
+    def get_trajectories(self) -> dict[int, list[dict[str, float]]]:
+        """Points of every row that is or was watched: step, weight_cos_to_init, metrics."""
+        with self._shared.lock:
+            return {k: list(t.points) for k, t in self._shared.watches.trajectories.items()}
+
+    def get_pairwise(self) -> dict[tuple[int, int], list[dict[str, float]]]:
+        """Cosine of every watched pair over steps."""
+        with self._shared.lock:
+            return {k: list(t.points) for k, t in self._shared.watches.pairwise.items()}
+
+    def clear_trajectories(self) -> None:
+        """Forget all points; what is watched goes on from here."""
+        with self._shared.lock:
+            self._shared.watches.clear()
+            self._shared.wake()
+        self._shared.notify()
+
+
+def _name_of_state(shared: Shared) -> str:
+    if shared.end is not None:
+        return shared.end
+    if shared.desk.running is not None:
+        return "busy"
+    if shared.parked:
+        return "paused"
+    if shared.gate.grants:
+        return "stepping"
+    if shared.stopping or shared.paused:
+        return "pausing"
+    return "running" if shared.started or shared.index else "starting"
+
+
+def _what_a_pause_waits_for(shared: Shared) -> str | None:
+    if shared.parked or shared.end is not None or not (shared.paused or shared.stopping):
+        return None
+    return str(shared.about.get("phase") or "the step in progress")
+
+
+_ALIVE: weakref.WeakSet[DebugController] = weakref.WeakSet()
+
+
+def _renew_locks() -> None:
+    for controller in _ALIVE:
+        controller._shared.renew_locks()
+
+
+os.register_at_fork(after_in_child=_renew_locks)

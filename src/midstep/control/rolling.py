@@ -1,0 +1,65 @@
+"""Mean and spread of the last n numbers, in constant time a step."""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+
+__all__ = ["RollingSpread"]
+
+
+class RollingSpread:
+    """Sums over a sliding window, shifted by its first value and renewed once a window.
+
+    The shift keeps the squares small, the renewal keeps rounding from piling up.
+
+    >>> spread = RollingSpread(3)
+    >>> for value in (1.0, 2.0, 3.0, 4.0):
+    ...     spread.push(value)
+    >>> spread.mean, round(spread.std, 4)
+    (3.0, 0.8165)
+    """
+
+    def __init__(self, window: int) -> None:
+        self.window = window
+        self._values: deque[float] = deque()
+        self._shift = self._sum = self._squares = 0.0
+        self._until_renewal = window
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def push(self, value: float) -> None:
+        """Take in a finite number; the oldest leaves when the window is full."""
+        self._values.append(value)
+        self._add(value, sign=1)
+        if len(self._values) > self.window:
+            self._add(self._values.popleft(), sign=-1)
+        self._until_renewal -= 1
+        if self._until_renewal <= 0 or len(self._values) == 1:
+            self._renew()
+
+    def _add(self, value: float, *, sign: int) -> None:
+        shifted = value - self._shift
+        self._sum += sign * shifted
+        self._squares += sign * shifted * shifted
+
+    def _renew(self) -> None:
+        self._shift = self._values[0]
+        shifted = [value - self._shift for value in self._values]
+        self._sum = math.fsum(shifted)
+        self._squares = math.fsum(value * value for value in shifted)
+        self._until_renewal = self.window
+
+    @property
+    def mean(self) -> float:
+        """Mean of the window; 0 when empty."""
+        return self._shift + self._sum / len(self._values) if self._values else 0.0
+
+    @property
+    def std(self) -> float:
+        """Population standard deviation of the window; 0 when empty."""
+        count = len(self._values)
+        if not count:
+            return 0.0
+        return math.sqrt(max(0.0, self._squares / count - (self._sum / count) ** 2))

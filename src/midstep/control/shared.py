@@ -1,0 +1,167 @@
+"""What the training thread and everybody else share: one lock, two flags, and the parts.
+
+Both flags are written under the lock and read without it, so that an unwatched loop pays
+for two attribute tests a step.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, Literal
+
+from midstep.control.breakpoints import BreakpointBoard
+from midstep.control.capture import CaptureStore
+from midstep.control.commands import CommandRecord, Status
+from midstep.control.desk import Desk
+from midstep.control.gate import Gate
+from midstep.control.watches import WatchBoard
+from midstep.core.errors import ControlError
+from midstep.core.moments import Moment
+from midstep.core.protocols import Sink
+
+__all__ = ["End", "Shared"]
+
+log = logging.getLogger("midstep.control")
+End = Literal["stopped", "finished", "failed"]
+
+
+class Shared:
+    """The state of a controller. Every change happens under `lock`, unless said otherwise."""
+
+    def __init__(self, clock: Callable[[], float], wall: Callable[[], float]) -> None:
+        self.clock = clock
+        self.lock = threading.Lock()
+        self.changed = threading.Condition(self.lock)
+        self.desk = Desk(clock, wall)
+        self.gate = Gate()
+        self.captures = CaptureStore(clock)
+        self.watches = WatchBoard()
+        self.breakpoints = BreakpointBoard()
+        self.interest = False
+        """Does anybody want to know what this step was trained on."""
+        self.attention = False
+        """Is there anything to do at the boundary."""
+        self.index = 0
+        """Index of the step in progress; written by the training thread alone."""
+        self.finished = 0
+        """Finished steps; written by the training thread alone."""
+        self.started = False
+        self.parked = False
+        self.stopping: list[CommandRecord] = []
+        self.end: End | None = None
+        self.reason: str | None = None
+        self.hold: tuple[str, Callable[[], bool]] | None = None
+        self.complete: list[CommandRecord] = []
+        """Commands to be answered once their effect is there."""
+        self.evidence: dict[str, Any] | None = None
+        self.scalars: dict[str, Any] = {}
+        """This step's; touched by the training thread alone."""
+        self.loss: Any = None
+        self.about: dict[str, Any] = {}
+        self.gradient_norm: Callable[[], Any] | None = None
+        self.sinks: tuple[Sink, ...] = ()
+        self.viewers = 0
+        self.listeners: tuple[Callable[[], None], ...] = ()
+
+    def renew_locks(self) -> None:
+        """In a forked child: a lock may be held by a thread that is not there any more."""
+        self.lock = threading.Lock()
+        self.changed = threading.Condition(self.lock)
+
+    @property
+    def paused(self) -> bool:
+        """Whether a pause is asked for, by anybody or by a fault."""
+        return self.desk.intended == "pause" or self.hold is not None
+
+    def refresh_flags(self) -> None:
+        """Under the lock, after each change: is there anything to capture, anything to do."""
+        self.interest = bool(
+            self.sinks
+            or self.breakpoints.armed
+            or self.viewers
+            or self.watches.watched
+            or self.paused
+            or self.stopping
+        )
+        self.attention = bool(
+            self.interest
+            or self.desk.queue
+            or self.gate.mode == "pause"
+            or self.gate.target is not None
+            or self.captures.step_data
+            or self.captures.wanted
+            or self.end == "stopped"
+        )
+
+    def wake(self) -> None:
+        """Under the lock: something changed that the training thread should see."""
+        self.refresh_flags()
+        self.changed.notify_all()
+
+    def notify(self) -> None:
+        """Tell the listeners that something changed. Without the lock, from any thread."""
+        for listener in self.listeners:
+            try:
+                listener()
+            except Exception:
+                # A listener that breaks (a server going down) must not end the training.
+                log.exception("a listener raised and is off; training goes on")
+                with self.lock:
+                    self.listeners = tuple(held for held in self.listeners if held is not listener)
+
+    # -- sinks: called without the lock -----------------------------------------------------------
+
+    def send_scalars(self, scalars: Mapping[str, Any]) -> None:
+        """This step's scalars to every sink."""
+        for sink in self.sinks:
+            self._tell(sink, partial(sink.log, self.finished, scalars))
+
+    def send_intervention(self, **fields: Any) -> None:
+        """Something that was done to the run, to every sink."""
+        for sink in self.sinks:
+            self._tell(sink, partial(sink.event, Moment.INTERVENTION, **fields))
+
+    def _tell(self, sink: Sink, call: Callable[[], None]) -> None:
+        try:
+            call()
+        except Exception:
+            # A sink of ours that breaks must not end somebody's training: it is switched off.
+            log.exception("a sink raised and is off; training goes on")
+            with self.lock:
+                self.sinks = tuple(held for held in self.sinks if held is not sink)
+                self.refresh_flags()
+
+    def finish_command(
+        self,
+        record: CommandRecord,
+        status: Status,
+        *,
+        reason: str | None = None,
+        result: Any = None,
+    ) -> None:
+        """Write the end of a command down, then answer who asked."""
+        record.status, record.reason, record.result = status, reason, result
+        record.step = self.finished if record.step is None else record.step
+        record.duration_s = self.clock() - record.submitted_mono
+        self.send_intervention(kind="command", **record.describe())
+        if status == "done":
+            record.future.set_result(result)
+        else:
+            record.future.set_exception(ControlError(reason or status))
+        self.notify()
+
+    def close(self, end: End) -> None:
+        """The training is over: what waits is refused, and so is what comes."""
+        with self.lock:
+            self.end, self.parked = end, False
+            waiting = [*self.desk.close(end), *self.gate.pause(), *self.complete]
+            stops, self.stopping, self.complete = self.stopping, [], []
+            self.refresh_flags()
+        for record in waiting:
+            self.finish_command(record, "refused", reason=f"The run is {end}.")
+        for record in stops:
+            self.finish_command(record, "done")
+        self.notify()

@@ -1,0 +1,1 @@
+"""Errors, ids, random streams, protocols, moments and the one module that writes files."""

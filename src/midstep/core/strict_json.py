@@ -1,0 +1,92 @@
+"""Strict JSON: NaN and the infinities travel as strings, and nothing odd comes in."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from midstep.core.errors import FormatError
+
+__all__ = ["dumps", "loads", "plain"]
+
+MAX_DEPTH = 64
+_NON_FINITE = {math.inf: "Infinity", -math.inf: "-Infinity"}
+
+
+def plain(value: Any, *, depth: int = 0) -> Any:
+    """`value` as numbers, strings, lists and dicts that strict JSON can hold.
+
+    Tensors and arrays become lists, sets become sorted lists, anything unknown its `repr`.
+    Self-references are cut at a depth of 64 with a note.
+
+    >>> plain({"loss": float("nan"), 3: (1, 2)})
+    {'loss': 'NaN', '3': [1, 2]}
+    """
+    if value is None or isinstance(value, bool | str):
+        return value if not isinstance(value, str) else _clean(value)
+    if isinstance(value, int):
+        return int(value)
+    if isinstance(value, float):
+        return value if math.isfinite(value) else _NON_FINITE.get(value, "NaN")
+    if depth >= MAX_DEPTH:
+        return f"<deeper than {MAX_DEPTH} levels>"
+    if isinstance(value, Mapping):
+        return {_clean(str(k)): plain(v, depth=depth + 1) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(item, depth=depth + 1) for item in value]
+    if isinstance(value, set | frozenset):
+        return sorted((plain(item, depth=depth + 1) for item in value), key=str)
+    if hasattr(value, "tolist"):
+        return plain(value.tolist(), depth=depth + 1)
+    return _clean(repr(value))
+
+
+def _clean(text: str) -> str:
+    """Lone surrogates cannot be written as UTF-8; they become the replacement mark."""
+    return text.encode("utf-8", "replace").decode("utf-8")
+
+
+def dumps(value: Any) -> str:
+    """Compact strict JSON of `value`, after `plain`.
+
+    >>> dumps({"a": float("inf")})
+    '{"a":"Infinity"}'
+    """
+    return json.dumps(plain(value), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+
+
+def loads(text: str | bytes) -> Any:
+    """Parse strict JSON; duplicate keys, NaN literals and numbers out of range are refused."""
+    try:
+        return json.loads(
+            text,
+            object_pairs_hook=_unique,
+            parse_constant=_refuse_constant,
+            parse_float=_finite,
+        )
+    except RecursionError:
+        raise FormatError("JSON is nested too deeply") from None
+    except (UnicodeDecodeError, json.JSONDecodeError) as error:
+        raise FormatError(f"not JSON: {error}") from None
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    made = dict(pairs)
+    if len(made) != len(pairs):
+        keys = [key for key, _ in pairs]
+        doubled = next(key for key in keys if keys.count(key) > 1)
+        raise FormatError(f"JSON object has the key {doubled!r} twice")
+    return made
+
+
+def _refuse_constant(name: str) -> Any:
+    raise FormatError(f'{name} is not JSON; write it as the string "{name}"')
+
+
+def _finite(digits: str) -> float:
+    number = float(digits)
+    if not math.isfinite(number):
+        raise FormatError(f"number {digits[:32]} is out of range")
+    return number
