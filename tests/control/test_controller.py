@@ -26,6 +26,9 @@ def test_pause_is_answered_once_the_thread_really_stands() -> None:
         assert controller.is_parked
         assert controller.get_state()["state"] == "paused"
         assert loop.made == controller.get_state()["step"]
+        record = controller.commands()[-1]
+        assert record.step is not None
+        assert record.step - record.asked_step <= 1
 
 
 def test_step_lets_exactly_n_steps_pass() -> None:

@@ -118,13 +118,14 @@ class Boundary:
     def _depart(self, *, going: bool) -> bool:
         """Leave the boundary; once stopped, everything that waits is refused."""
         shared = self._shared
-        self._answer_complete()
-        if not going and shared.end != "failed":
-            shared.close("stopped")
-        elif shared.parked:
+        stops = not going and shared.end != "failed"
+        if shared.parked and not stops:  # before the answers: they tell the state after the effect
             with shared.lock:
-                shared.parked = False
+                shared.parked, shared.started = False, True
             shared.notify()
+        self._answer_complete()
+        if stops:
+            shared.close("stopped")
         return going
 
     def _stand(self) -> None:
@@ -233,7 +234,7 @@ class Boundary:
             shared.complete += shared.gate.pause()
             shared.desk.gate_closed()
             shared.evidence = evidence
-            record = shared.desk.open_record(pause)
+            record = shared.desk.open_record(pause, shared.finished)
         shared.send_intervention(kind="breakpoint", who="breakpoint", **evidence)
         shared.finish_command(record, "done", result={"breakpoint": stopper.id})
 

@@ -60,6 +60,8 @@ class CommandRecord:
     """Wall time, seconds since 1970."""
     submitted_mono: float
     """Monotonic time; durations come from it."""
+    asked_step: int
+    """Finished steps when it was asked."""
     future: Future[Any] = field(default_factory=Future)
     status: Status = "pending"
     reason: str | None = None
@@ -85,6 +87,7 @@ class CommandRecord:
             "status": self.status,
             "reason": self.reason,
             "command_seq": self.seq,
+            "asked_step": self.asked_step,
             "step": self.step,
             "duration_s": self.duration_s,
         }

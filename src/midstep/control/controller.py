@@ -217,7 +217,7 @@ class DebugController:
             known = shared.desk.find(command.id)
             if known is not None:
                 return known.future
-            record = shared.desk.open_record(command)
+            record = shared.desk.open_record(command, shared.finished)
             refusal = shared.desk.refusal(command, shared.finished)
             over = command.name == "stop" and shared.desk.closed is not None
             if refusal is None and not over:

@@ -94,13 +94,14 @@ class Desk:
         """The last records, newest last."""
         return list(self._records.values())[-limit:]
 
-    def open_record(self, command: Command) -> CommandRecord:
+    def open_record(self, command: Command, finished: int) -> CommandRecord:
         """A new record with its place in the order."""
         record = CommandRecord(
             command=command,
             seq=self._next,
             submitted_at=self._wall(),
             submitted_mono=self._clock(),
+            asked_step=finished,
         )
         record.future.set_running_or_notify_cancel()  # only the run itself can cancel a command
         self._next += 1

@@ -1,0 +1,82 @@
+"""What the controller costs a loop that nobody watches, and how fast a pause takes effect."""
+
+from __future__ import annotations
+
+import statistics
+import threading
+import time
+
+import torch
+
+from benchmarks.figures import Figure, percentile, spread_of
+from midstep.control import Command, DebugController
+
+__all__ = ["figures"]
+
+BLOCK = 20_000
+
+
+def _empty_block() -> float:
+    begun = time.perf_counter()
+    for _ in range(BLOCK):
+        pass
+    return time.perf_counter() - begun
+
+
+def _idle_block(controller: DebugController, batch: torch.Tensor) -> float:
+    begun = time.perf_counter()
+    for index in range(BLOCK):
+        controller.capture_batch(batch, 0.5, index)
+        controller.wait_if_paused()
+    return time.perf_counter() - begun
+
+
+def idle_cost() -> Figure:
+    """Both call sites a step, nobody attached, less the cost of the empty loop."""
+    controller, batch = DebugController(), torch.zeros(128, 784)
+    blocks = [
+        (_idle_block(controller, batch) - _empty_block()) / BLOCK * 1e6 for _ in range(60)
+    ]
+    value, low, high = spread_of(blocks)
+    return Figure(
+        name="controller alone, idle, per step", value=value, unit="µs", low=low, high=high, bar=1.0
+    )
+
+
+def pause_latency(step_s: float = 0.010, rounds: int = 100) -> Figure:
+    """From asking to standing, with steps of 10 ms; the bar is one step + 100 ms."""
+    controller = DebugController()
+    done = threading.Event()
+
+    def train() -> None:
+        going = controller.enter()
+        while going:
+            time.sleep(step_s)
+            going = controller.wait_if_paused()
+        done.set()
+
+    thread = threading.Thread(target=train)
+    thread.start()
+    waits = []
+    for _ in range(rounds):
+        begun = time.perf_counter()
+        controller.submit(Command(name="pause")).result(10)
+        waits.append((time.perf_counter() - begun) * 1e3)
+        controller.submit(Command(name="resume")).result(10)
+        time.sleep(0.003)
+    controller.stop()
+    thread.join(10)
+    return Figure(
+        name="pause latency, steps of 10 ms, p99 (in process)",
+        value=percentile(waits, 0.99),
+        unit="ms",
+        low=min(waits),
+        high=max(waits),
+        bar=step_s * 1e3 + 100,
+        note=f"median {statistics.median(waits):.3g} ms",
+    )
+
+
+def figures() -> list[Figure]:
+    """All figures of this module."""
+    return [idle_cost(), pause_latency()]
