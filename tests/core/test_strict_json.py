@@ -38,7 +38,14 @@ def test_values_json_has_no_word_for_travel_as_strings() -> None:
 def test_odd_values_are_said_in_words_and_self_references_end() -> None:
     loop: dict[str, object] = {}
     loop["self"] = loop
-    assert "deeper than" in dumps(loop)
+    assert dumps(loop) == '{"self":"<contains itself>"}'
+    twice: list[object] = []
+    twice += [twice, twice]
+    assert loads(dumps(twice)) == ["<contains itself>"] * 2
+    deep: list[object] = []
+    for _ in range(100):
+        deep = [deep]
+    assert "deeper than" in dumps(deep)
     assert plain({1: {3, 2}, "b": b"\xff", "c": 1j}) == {"1": [2, 3], "b": "b'\\xff'", "c": "1j"}
     assert json.loads(dumps("a\ud800b")) == "a?b"
 

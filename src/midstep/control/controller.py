@@ -140,7 +140,8 @@ class DebugController:
     def capture_step_data(self, key: str, data: Any) -> None:
         """Store anything for this step under `key`; it is cleared when the next one begins.
 
-        Tensors are cloned while somebody watches or a pause is asked for.
+        It is cloned in the steps that are shown: ten a second while running, every one while
+        stepping, and the one the loop parks at. Push tensors that you do not change afterwards.
         """
         self._shared.captures.push(key, data)
         self._shared.attention = True
@@ -158,8 +159,17 @@ class DebugController:
 
     @property
     def wants_data(self) -> bool:
-        """Whether step data pushed now would be looked at; hooks may skip their work if not."""
-        return self._shared.captures.wanted or bool(self._shared.watches.watched)
+        """Whether step data pushed now may be looked at; hooks may skip their work if not.
+
+        True whenever this step could be the one that the loop parks at with somebody there.
+        """
+        shared = self._shared
+        return bool(
+            shared.captures.wanted
+            or shared.viewers
+            or shared.breakpoints.armed
+            or shared.watches.watched
+        )
 
     def finish(self) -> None:
         """The training is over: what waits is refused, and so is what comes."""

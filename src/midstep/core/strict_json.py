@@ -15,31 +15,41 @@ MAX_DEPTH = 64
 _NON_FINITE = {math.inf: "Infinity", -math.inf: "-Infinity"}
 
 
-def plain(value: Any, *, depth: int = 0) -> Any:
+def plain(value: Any) -> Any:
     """`value` as numbers, strings, lists and dicts that strict JSON can hold.
 
     Tensors and arrays become lists, sets become sorted lists, anything unknown its `repr`.
-    Self-references are cut at a depth of 64 with a note.
+    What contains itself, or lies deeper than 64 levels, is cut with a note.
 
     >>> plain({"loss": float("nan"), 3: (1, 2)})
     {'loss': 'NaN', '3': [1, 2]}
     """
-    if value is None or isinstance(value, bool | str):
-        return value if not isinstance(value, str) else _clean(value)
+    return _plain(value, ())
+
+
+def _plain(value: Any, above: tuple[int, ...]) -> Any:
+    """`above` holds the identities of the containers around `value`."""
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, str):
+        return _clean(value)
     if isinstance(value, int):
         return int(value)
     if isinstance(value, float):
-        return value if math.isfinite(value) else _NON_FINITE.get(value, "NaN")
-    if depth >= MAX_DEPTH:
+        return float(value) if math.isfinite(value) else _NON_FINITE.get(value, "NaN")
+    if id(value) in above:
+        return "<contains itself>"
+    if len(above) >= MAX_DEPTH:
         return f"<deeper than {MAX_DEPTH} levels>"
+    inside = (*above, id(value))
     if isinstance(value, Mapping):
-        return {_clean(str(k)): plain(v, depth=depth + 1) for k, v in value.items()}
+        return {_clean(str(key)): _plain(item, inside) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [plain(item, depth=depth + 1) for item in value]
+        return [_plain(item, inside) for item in value]
     if isinstance(value, set | frozenset):
-        return sorted((plain(item, depth=depth + 1) for item in value), key=str)
+        return sorted((_plain(item, inside) for item in value), key=str)
     if hasattr(value, "tolist"):
-        return plain(value.tolist(), depth=depth + 1)
+        return _plain(value.tolist(), inside)
     return _clean(repr(value))
 
 

@@ -1,0 +1,60 @@
+"""Facts: what happened in a run, append-only on disk, and everything that reads it back.
+
+Writing needs the standard library alone; names that need numpy are loaded when first used.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from midstep.facts.discover import discover_runs
+from midstep.facts.ends import EndState, LeaseWatch, end_state
+from midstep.facts.lease import Lease, read_lease
+from midstep.facts.payloads import append_jsonl_event, append_scalars_csv, build_event_payload
+from midstep.facts.places import ensure_facts_dir, last_attempt
+from midstep.facts.scalars_csv import write_scalars_csv
+from midstep.facts.writer import FactsWriter, open_writer
+
+if TYPE_CHECKING:
+    from midstep.facts.reader import FactsReader
+    from midstep.facts.series import Series, SeriesStore
+    from midstep.facts.tail import EventRecord, FactsTail, StepRows
+
+__all__ = [
+    "EndState",
+    "EventRecord",
+    "FactsReader",
+    "FactsTail",
+    "FactsWriter",
+    "Lease",
+    "LeaseWatch",
+    "Series",
+    "SeriesStore",
+    "StepRows",
+    "append_jsonl_event",
+    "append_scalars_csv",
+    "build_event_payload",
+    "discover_runs",
+    "end_state",
+    "ensure_facts_dir",
+    "last_attempt",
+    "open_writer",
+    "read_lease",
+    "write_scalars_csv",
+]
+
+_HOMES = {
+    "EventRecord": "tail",
+    "FactsReader": "reader",
+    "FactsTail": "tail",
+    "Series": "series",
+    "SeriesStore": "series",
+    "StepRows": "tail",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)

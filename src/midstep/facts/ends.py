@@ -1,0 +1,174 @@
+"""How a run ended, or that it has not: from its facts, its lease and its lock."""
+
+from __future__ import annotations
+
+import os
+import platform
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from midstep.core.moments import Moment
+from midstep.facts.lease import read_lease
+from midstep.facts.lines import EventsScanner, Line, check_line
+from midstep.facts.lock import Holder, boot_id, lock_holder, lock_note
+from midstep.facts.places import events_path
+
+__all__ = ["EndState", "LeaseWatch", "State", "end_state"]
+
+State = Literal["running", "not responding", "finished", "stopped", "failed", "killed", "lost"]
+
+STALE_AFTER_S = 10.0
+STALE_AT_FIRST_SIGHT_S = 60.0
+TAIL_BYTES = 64 << 10
+_TURNING = (Moment.START, Moment.TRAIN_END, Moment.EXCEPTION)
+
+
+@dataclass(frozen=True, slots=True)
+class EndState:
+    """What became of a run."""
+
+    state: State
+    reason: str | None = None
+    """One line, for people."""
+
+
+class LeaseWatch:
+    """Remembers heartbeats, so that their age is measured by the reader's own monotonic clock."""
+
+    def __init__(self, *, most: int = 10_000) -> None:
+        self._seen: OrderedDict[str, tuple[Any, float]] = OrderedDict()
+        self._most = most
+        self._lock = threading.Lock()
+
+    def age_s(self, run_dir: str | Path, lease: dict[str, Any]) -> float | None:
+        """Seconds since the counter moved; None at first sight."""
+        key = os.path.realpath(run_dir)
+        beat = (lease.get("pid"), lease.get("started"), lease.get("heartbeat"))
+        now = time.monotonic()
+        with self._lock:
+            known = self._seen.get(key)
+            if known is not None and known[0] == beat:
+                self._seen.move_to_end(key)
+                return now - known[1]
+            self._seen[key] = (beat, now)
+            self._seen.move_to_end(key)
+            while len(self._seen) > self._most:
+                self._seen.popitem(last=False)
+            return None if known is None else 0.0
+
+
+_watch = LeaseWatch()
+
+
+def end_state(run_dir: str | Path, *, watch: LeaseWatch = _watch) -> EndState:
+    """The true state of a run directory; a stale "running" is never among the answers.
+
+    >>> import tempfile
+    >>> from midstep.facts import FactsWriter
+    >>> with FactsWriter(folder := tempfile.mkdtemp()) as facts:
+    ...     facts.event("on_train_end", status="finished")
+    1
+    >>> end_state(folder).state
+    'finished'
+    """
+    said = _said(_last_turning(run_dir))
+    if said is not None:
+        return said
+    lease = read_lease(run_dir)
+    if lock_holder(run_dir) is not None:
+        return _held(run_dir, lease, watch)
+    owner = _owner(lease) or lock_note(run_dir)
+    if owner is None:
+        return _without_owner(run_dir)
+    if owner.host != platform.node():
+        return _elsewhere(run_dir, lease, owner, watch)
+    if owner.boot_id != boot_id():
+        return EndState("lost", f"{owner.host} was restarted while it ran")
+    return EndState("killed", f"process {owner.pid} ended without a word")
+
+
+def _said(record: dict[str, Any] | None) -> EndState | None:
+    """The end as the run itself recorded it."""
+    if record is None or record["moment"] == Moment.START:
+        return None
+    if record["moment"] == Moment.EXCEPTION:
+        reason = record.get("error") or record.get("reason") or record.get("message")
+        return EndState("failed", None if reason is None else str(reason))
+    status, reason = record.get("status"), record.get("reason")
+    state: State = status if status in {"stopped", "failed"} else "finished"
+    return EndState(state, None if reason is None else str(reason))
+
+
+def _held(run_dir: str | Path, lease: dict[str, Any] | None, watch: LeaseWatch) -> EndState:
+    """A living process holds the lock."""
+    age_s = watch.age_s(run_dir, lease) if lease is not None else None
+    if age_s is not None and age_s > STALE_AFTER_S:
+        return EndState("not responding", f"no heartbeat for {age_s:.0f} s")
+    return EndState("running")
+
+
+def _elsewhere(
+    run_dir: str | Path, lease: dict[str, Any] | None, owner: Holder, watch: LeaseWatch
+) -> EndState:
+    """On another host locks may not reach us: the heartbeat decides."""
+    if lease is None:
+        return EndState("lost", f"it ran on {owner.host} and left no lease")
+    age_s = watch.age_s(run_dir, lease)
+    if age_s is not None:
+        is_stale = age_s > STALE_AFTER_S
+    else:  # the clocks of two hosts may differ; from the second look on only ours counts
+        is_stale = abs(time.time() - _number(lease.get("heartbeat_wall"))) > STALE_AT_FIRST_SIGHT_S
+    if is_stale:
+        return EndState("lost", f"no heartbeat from {owner.host}, where it ran")
+    return EndState("running", f"on {owner.host}")
+
+
+def _without_owner(run_dir: str | Path) -> EndState:
+    if not events_path(run_dir, 0, 0).exists():
+        return EndState("lost", "there are no facts in it")
+    return EndState("stopped", "it was closed without an end record")
+
+
+def _owner(lease: dict[str, Any] | None) -> Holder | None:
+    if lease is None:
+        return None
+    return Holder(
+        int(_number(lease.get("pid"))),
+        str(lease.get("host")),
+        str(lease.get("boot_id")),
+        _number(lease.get("started")),
+    )
+
+
+def _number(value: Any) -> float:
+    return float(value) if isinstance(value, int | float) else 0.0
+
+
+def _last_turning(run_dir: str | Path) -> dict[str, Any] | None:
+    """The last start or end record; the end of the file is tried first."""
+    path = events_path(run_dir, 0, 0)
+    try:
+        with path.open("rb") as file:
+            size = file.seek(0, os.SEEK_END)
+            file.seek(max(0, size - TAIL_BYTES))
+            lines = file.read().split(b"\n")
+    except OSError:
+        return None
+    found = _find_turning(check_line(raw) for raw in reversed(lines))
+    if found is None and size > TAIL_BYTES:
+        found = _find_turning(reversed(list(EventsScanner(path).read())))
+    return found
+
+
+def _find_turning(lines: Iterable[Line | None]) -> dict[str, Any] | None:
+    for line in lines:
+        if line is not None and any(moment.encode() in line.raw for moment in _TURNING):
+            record = line.record()
+            if record["moment"] in _TURNING:
+                return record
+    return None

@@ -1,0 +1,175 @@
+"""The lease: who runs a run directory now, how far it is, and where it can be reached."""
+
+from __future__ import annotations
+
+import atexit
+import json
+import logging
+import os
+import platform
+import threading
+import time
+import weakref
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from midstep.core.errors import StorageError
+from midstep.core.storage import remove_temporaries, replace_json
+from midstep.facts.lock import RunLock, boot_id
+
+__all__ = ["Lease", "read_lease"]
+
+BEAT_EVERY_S = 1.0
+
+_log = logging.getLogger("midstep.facts")
+_leases: weakref.WeakSet[Lease] = weakref.WeakSet()
+
+
+class Lease:
+    """The right to write a run directory, held together with its lock and shown in `lease.json`.
+
+    A thread replaces the file once a second. It carries a counter, since a reader on another
+    host judges by its own clock whether the counter moves.
+
+    >>> import tempfile
+    >>> with Lease.acquire(folder := tempfile.mkdtemp(), "0123456789ab") as lease:
+    ...     lease.beat(step=3)
+    ...     read_lease(folder)["run_id"]
+    '0123456789ab'
+    """
+
+    def __init__(self, run_dir: Path, lock: RunLock, content: dict[str, Any]) -> None:
+        self.run_dir = run_dir
+        self._lock, self._content = lock, content
+        self._path = run_dir / "lease.json"
+        self._is_over = threading.Event()
+        self._writing = threading.Lock()
+        self._is_failing = False
+        self._write()
+        self._thread = threading.Thread(target=self._keep, name="midstep-lease", daemon=True)
+        _leases.add(self)
+        atexit.register(self.release)
+        self._thread.start()
+
+    @classmethod
+    def acquire(
+        cls,
+        run_dir: str | os.PathLike[str],
+        run_id: str,
+        attempt: int = 1,
+        *,
+        server_url: str | None = None,
+        socket: str | None = None,
+    ) -> Lease:
+        """Take the run directory, or raise `RunHeldError` that names process, host and time."""
+        folder = Path(run_dir)
+        lock = RunLock.acquire(folder)
+        content: dict[str, Any] = {
+            "run_id": run_id,
+            "attempt": attempt,
+            "pid": os.getpid(),
+            "host": platform.node(),
+            "boot_id": boot_id(),
+            "started": time.time(),
+            "heartbeat": 0,
+            "heartbeat_wall": time.time(),
+            "boundary_wall": None,
+            "step": None,
+            "url": server_url,
+            "socket": socket,
+        }
+        try:
+            remove_temporaries(folder)
+            return cls(folder, lock, content)
+        except BaseException:
+            lock.release()
+            raise
+
+    def beat(
+        self,
+        *,
+        step: int | None = None,
+        boundary_wall: float | None = None,
+        server_url: str | None = None,
+        socket: str | None = None,
+    ) -> None:
+        """Note what is new; the next heartbeat writes it. An address is written at once."""
+        content = self._content
+        if step is not None:
+            content["step"] = step
+        if boundary_wall is not None:
+            content["boundary_wall"] = boundary_wall
+        if server_url is not None or socket is not None:
+            content["url"] = server_url or content["url"]
+            content["socket"] = socket or content["socket"]
+            self._try_write()
+
+    def release(self) -> None:
+        """Stop the heartbeat, remove `lease.json`, let the run directory go. Idempotent."""
+        if self._is_over.is_set():
+            return
+        self._is_over.set()
+        atexit.unregister(self.release)
+        self._thread.join()
+        with suppress(OSError):  # already gone with the folder
+            self._path.unlink()
+        self._lock.release()
+
+    def _keep(self) -> None:
+        while not self._is_over.wait(BEAT_EVERY_S):
+            self._content["heartbeat"] += 1
+            self._content["heartbeat_wall"] = time.time()
+            self._try_write()
+
+    def _try_write(self) -> None:
+        """A heartbeat that cannot be written is said once; the lock still tells that we live."""
+        try:
+            self._write()
+        except StorageError as error:
+            if not self._is_failing:
+                _log.warning("%s", error)
+            self._is_failing = True
+        else:
+            self._is_failing = False
+
+    def _write(self) -> None:
+        with self._writing:
+            replace_json(self._path, self._content, durable=False)
+
+    def __enter__(self) -> Lease:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.release()
+
+    def _abandon(self) -> None:
+        """In a forked child: the lease stays with the parent."""
+        self._is_over = threading.Event()
+        self._is_over.set()
+        self._writing = threading.Lock()
+        atexit.unregister(self.release)
+
+
+def read_lease(run_dir: str | os.PathLike[str]) -> dict[str, Any] | None:
+    """The lease of a run directory; None when there is none that can be read."""
+    try:
+        found = json.loads((Path(run_dir) / "lease.json").read_bytes())
+    except (OSError, ValueError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def _abandon_in_child() -> None:
+    for lease in list(_leases):
+        lease._abandon()
+    _leases.clear()
+
+
+os.register_at_fork(after_in_child=_abandon_in_child)

@@ -1,0 +1,79 @@
+"""Reads the facts of a run, finished or live, from the beginning."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from midstep.core.moments import Moment
+from midstep.facts.lines import SCHEMA_VERSION, EventsScanner
+from midstep.facts.places import list_events_files
+from midstep.facts.series import Series, SeriesStore
+from midstep.facts.tail import FactsTail
+
+__all__ = ["FactsReader"]
+
+ALL_POINTS = 2**62
+
+
+class FactsReader:
+    """The facts of one run directory; each call looks at the disk again.
+
+    >>> import tempfile
+    >>> from midstep.facts import FactsWriter
+    >>> with FactsWriter(folder := tempfile.mkdtemp()) as facts:
+    ...     facts.event("on_start", seed=7)
+    1
+    >>> FactsReader(folder).header()["seed"]
+    7
+    """
+
+    def __init__(self, run_dir: str | Path) -> None:
+        self.run_dir = Path(run_dir)
+        self._tail = FactsTail(run_dir)
+        self._store = SeriesStore(run_dir)
+
+    def header(self) -> dict[str, Any]:
+        """The `on_start` record of the last attempt; empty when there is none yet."""
+        starts = [record for record in self.events() if record["moment"] == Moment.START]
+        return starts[-1] if starts else {}
+
+    def events(
+        self, after_seq: int = 0, limit: int | None = None, *, rank: int | None = 0
+    ) -> list[dict[str, Any]]:
+        """Events behind a number, oldest first; `rank=None` merges those of all ranks by time."""
+        found = [
+            line.record()
+            for of_rank, _, path in list_events_files(self.run_dir)
+            if rank is None or of_rank == rank
+            for line in EventsScanner(path).read()
+            if line.seq > after_seq and line.version == SCHEMA_VERSION
+        ]
+        if rank is None:
+            found.sort(key=lambda record: (record["wall"], record["rank"], record["seq"]))
+        return found if limit is None else found[:limit]
+
+    def series(self, names: Iterable[str] | None = None) -> dict[str, Series]:
+        """Every point of the named series, or of all."""
+        self._store.refresh()
+        wanted = self._store.names if names is None else list(names)
+        return {name: self._store.series(name, points=ALL_POINTS) for name in wanted}
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the series."""
+        self._store.refresh()
+        return self._store.names
+
+    @property
+    def last_seq(self) -> int:
+        """The number of the last record."""
+        self._tail.poll()
+        return self._tail.last_seq
+
+    @property
+    def problems(self) -> list[str]:
+        """Gaps, damage and unknown versions, one line each; empty when all is well."""
+        self._tail.poll()
+        return self._tail.problems

@@ -1,0 +1,147 @@
+"""Follows the facts of a run as they are written, in the order of their numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from midstep.facts.columns import RowGroup
+from midstep.facts.files import FactsFiles
+
+__all__ = ["EventRecord", "FactsTail", "StepRows"]
+
+
+@dataclass(frozen=True, slots=True)
+class EventRecord:
+    """One event."""
+
+    seq: int
+    timeline: int
+    record: dict[str, Any]
+
+    @property
+    def last_seq(self) -> int:
+        """The same as `seq`; rows have a range."""
+        return self.seq
+
+
+@dataclass(frozen=True, slots=True)
+class StepRows:
+    """Rows with the same names, one behind the other in number; the arrays are read-only."""
+
+    first_seq: int
+    last_seq: int
+    timeline: int
+    step: npt.NDArray[np.int64]
+    columns: dict[str, npt.NDArray[np.float64]]
+    wall: npt.NDArray[np.float64]
+
+    @property
+    def seq(self) -> int:
+        """The first number."""
+        return self.first_seq
+
+
+class FactsTail:
+    """What is new in a run's facts, poll by poll, each record once and in order.
+
+    Args:
+        run_dir: the run directory.
+        after_seq: skip records up to this number.
+        rank: whose facts.
+    """
+
+    def __init__(self, run_dir: str | Path, *, after_seq: int = 0, rank: int = 0) -> None:
+        self._files = FactsFiles(run_dir, rank=rank)
+        self._held: list[EventRecord | StepRows] = []
+        self._gaps: list[str] = []
+        self.last_seq = after_seq
+
+    @property
+    def problems(self) -> list[str]:
+        """Gaps, damage and unknown versions met so far."""
+        return [*self._files.problems, *self._gaps]
+
+    def poll(self) -> list[EventRecord | StepRows]:
+        """New records in the order of their numbers; empty, and cheap, when there are none."""
+        if not self._read_new() and not self._held:
+            return []
+        seen = max(item.last_seq for item in self._held)
+        if self._gap_at() is not None:
+            # The other file was read before the missing record was written; by now it is there,
+            # since a number is written before the next one is.
+            self._read_new()
+        held = sorted(self._held, key=lambda item: item.seq)
+        # What the second look found beyond the first may have gaps of its own: it waits.
+        self._held = [item for item in held if item.seq > seen]
+        return list(self._in_order([item for item in held if item.seq <= seen]))
+
+    def _in_order(self, items: list[EventRecord | StepRows]) -> Iterator[EventRecord | StepRows]:
+        for found in items:
+            if found.last_seq <= self.last_seq:
+                continue
+            item = found
+            if item.seq <= self.last_seq and isinstance(item, StepRows):
+                item = _cut_front(item, self.last_seq + 1 - item.first_seq)
+            if item.seq > self.last_seq + 1:
+                self._gaps.append(
+                    f"records {self.last_seq + 1} to {item.seq - 1} are missing "
+                    "(damaged, or lost in a power cut)"
+                )
+            self.last_seq = item.last_seq
+            yield item
+
+    def _gap_at(self) -> int | None:
+        expected = self.last_seq + 1
+        for item in sorted(self._held, key=lambda item: item.seq):
+            if item.seq > expected:
+                return expected
+            expected = max(expected, item.last_seq + 1)
+        return None
+
+    def _read_new(self) -> bool:
+        """Hold what the files have beyond the last time; False when nothing changed."""
+        before = len(self._held)
+        for line in self._files.new_lines():
+            if line.seq > self.last_seq:
+                record = line.record()
+                self._held.append(EventRecord(line.seq, record["timeline"], record))
+        for file in self._files.changed_steps():
+            for run in file.runs():
+                self._held.extend(_split(run, self.last_seq))
+        return len(self._held) > before
+
+
+def _split(run: RowGroup, after_seq: int) -> Iterator[StepRows]:
+    """Rows behind `after_seq`, cut where the timeline changes or the numbers jump."""
+    rows = run.rows
+    if int(rows["seq"][-1]) <= after_seq:
+        return
+    jumps = (np.diff(rows["seq"]) != 1) | (np.diff(rows["timeline"].astype(np.int64)) != 0)
+    edges = [0, *(np.flatnonzero(jumps) + 1).tolist(), len(rows)]
+    for start, stop in pairwise(edges):
+        part = rows[start:stop]
+        yield StepRows(
+            first_seq=int(part["seq"][0]),
+            last_seq=int(part["seq"][-1]),
+            timeline=int(part["timeline"][0]),
+            step=part["step"],
+            columns={name: part["values"][:, i] for i, name in enumerate(run.names)},
+            wall=part["wall"],
+        )
+
+
+def _cut_front(rows: StepRows, count: int) -> StepRows:
+    return replace(
+        rows,
+        first_seq=rows.first_seq + count,
+        step=rows.step[count:],
+        columns={name: values[count:] for name, values in rows.columns.items()},
+        wall=rows.wall[count:],
+    )

@@ -1,0 +1,86 @@
+"""The thread of a facts writer: it empties the queue, fsyncs, and looks after the files."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from pathlib import Path
+
+from midstep.core.errors import StorageError
+from midstep.facts.ledger import Ledger
+from midstep.facts.outbox import Outbox
+from midstep.facts.scalars_csv import write_scalars_csv
+
+__all__ = ["SYNC_EVERY_S", "Tender"]
+
+SYNC_EVERY_S = 1.0
+
+_log = logging.getLogger("midstep.facts")
+
+
+class Tender:
+    """Does once a second what no caller should wait for; `wake` empties the queue at once."""
+
+    def __init__(self, run_dir: Path, ledger: Ledger, outbox: Outbox) -> None:
+        self._run_dir, self._ledger, self._outbox = run_dir, ledger, outbox
+        self._is_over = False
+        self._wake = threading.Event()
+        self._thread = threading.Thread(target=self._tend, name="midstep-facts", daemon=True)
+        self.is_csv_due = False
+        """Whether an epoch ended since `scalars.csv` was derived."""
+
+    def start(self) -> None:
+        """Begin."""
+        self._thread.start()
+
+    def wake(self) -> None:
+        """Empty the queue now."""
+        self._wake.set()
+
+    def stop(self) -> None:
+        """End the thread and do one last round; what could not be written is logged as lost."""
+        self._is_over = True
+        self._wake.set()
+        if self._thread is not threading.current_thread():  # on_fault may be called from there
+            self._thread.join()
+        if self.retry() and self._outbox.drain():
+            self._outbox.sync()
+            self._derive_csv()
+        else:
+            _log.error("%d records were lost: %s", len(self._outbox), self._outbox.fault)
+
+    def retry(self) -> bool:
+        """Try again after a fault; True when everything that waited is written."""
+        if self._outbox.fault is None:
+            return True
+        return self._ledger.in_place() and self._outbox.retry()
+
+    def _tend(self) -> None:
+        due = time.monotonic() + SYNC_EVERY_S
+        while not self._is_over:
+            self._wake.wait(max(0.0, due - time.monotonic()))
+            self._wake.clear()
+            if self._outbox.is_waiting and self._outbox.fault is None:
+                self._outbox.drain()
+            if time.monotonic() >= due:
+                due = time.monotonic() + SYNC_EVERY_S
+                self._look_after_files()
+
+    def _look_after_files(self) -> None:
+        if not self._ledger.in_place():
+            self._outbox.mark_fault(
+                f"the facts in {self._run_dir} were moved, deleted or replaced; put them back"
+            )
+        elif self.retry():
+            self._outbox.sync()
+            self._derive_csv()
+
+    def _derive_csv(self) -> None:
+        if not self.is_csv_due:
+            return
+        self.is_csv_due = False
+        try:
+            write_scalars_csv(self._run_dir)
+        except StorageError as error:  # derived: the next epoch tries again
+            _log.warning("%s", error)
