@@ -130,6 +130,21 @@ def test_the_gradient_norm_is_taken_only_when_a_breakpoint_reads_it() -> None:
     assert taken == [1]
 
 
+def test_a_condition_sees_what_was_measured_between_steps_at_the_next_boundary_once() -> None:
+    controller = DebugController()
+    made = controller.add_breakpoint("metric", name="val_loss", op=">", value=1.0)
+
+    def body(index: int) -> None:
+        if index == 3:
+            controller.log_between({"val_loss": 2.0})
+
+    with running(controller, body):
+        until(lambda: controller.is_parked, controller)
+        assert (controller.get_state()["step"], made.hits) == (4, 1)
+        controller.submit(Command(name="step", payload={"n": 5})).result(PATIENCE_S)
+        assert made.hits == 1
+
+
 def test_a_disabled_or_removed_breakpoint_does_not_stop() -> None:
     controller = DebugController()
     off = controller.add_breakpoint("every", n=1, enabled=False)

@@ -339,6 +339,14 @@ def test_sinks_get_each_steps_scalars_once_and_every_command_even_refused_ones()
     assert [(e["command"], e["status"]) for e in ledger.events] == [("step", "refused")]
 
 
+def test_the_scalars_of_a_failing_step_reach_the_sinks() -> None:
+    controller, ledger = DebugController(), Ledger()
+    controller.add_sink(ledger)
+    controller.capture_batch(None, float("inf"), 0)
+    controller.fail("ValueError: bad batch")
+    assert ledger.rows == [(0, {"loss": float("inf")})]
+
+
 def test_a_sink_that_raises_is_switched_off_and_training_goes_on(
     caplog: pytest.LogCaptureFixture,
 ) -> None:

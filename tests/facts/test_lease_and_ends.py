@@ -104,7 +104,7 @@ def test_a_forked_worker_does_not_keep_the_lock_of_a_killed_parent(tmp_path: Pat
 def test_a_lease_shows_who_where_and_how_far(tmp_path: Path) -> None:
     with Lease.acquire(tmp_path, RUN_ID, 3, socket="/run/x.sock") as lease:
         lease.beat(step=7, boundary_wall=12.5)
-        lease.beat(server_url="http://127.0.0.1:8765")
+        lease.reachable_at(server_url="http://127.0.0.1:8765", socket="/run/x.sock")
         found = read_lease(tmp_path)
     assert found is not None
     assert set(found) >= {"run_id", "attempt", "pid", "host", "boot_id", "started", "heartbeat"}

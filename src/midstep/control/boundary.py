@@ -212,7 +212,8 @@ class Boundary:
     def _view(self) -> StepView:
         """This step's scalars as floats, as far as an armed condition reads them."""
         shared = self._shared
-        known = {**shared.about, **shared.scalars, "step": shared.finished}
+        known = {**shared.about, **shared.between, **shared.scalars, "step": shared.finished}
+        shared.between = {}
         read = {name: known[name] for name in shared.breakpoints.names & known.keys()}
         floats = {name: as_float(value) for name, value in read.items()}
         batch = shared.captures.batch_of(shared.finished - 1)

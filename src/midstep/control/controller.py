@@ -137,6 +137,14 @@ class DebugController:
             self._shared.scalars.update(values)
             self._shared.loss = values.get("loss", self._shared.loss)
 
+    def log_between(self, values: Mapping[str, Any]) -> None:
+        """Scalars of what is finished already, such as a validation: for breakpoints.
+
+        Conditions see them at the next boundary, once; sinks are not told.
+        """
+        if self._shared.breakpoints.armed:
+            self._shared.between.update(values)
+
     def capture_step_data(self, key: str, data: Any) -> None:
         """Store anything for this step under `key`; it is cleared when the next one begins.
 
@@ -180,6 +188,7 @@ class DebugController:
     def fail(self, reason: str, *, park: bool = False) -> None:
         """The training raised. With `park`, stand here to be looked at until resumed or stopped."""
         shared = self._shared
+        self._boundary.flush()
         with shared.lock:
             shared.end, shared.reason, shared.parked = "failed", reason, False
             shared.complete += shared.gate.pause()

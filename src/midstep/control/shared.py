@@ -59,6 +59,8 @@ class Shared:
         self.evidence: dict[str, Any] | None = None
         self.scalars: dict[str, Any] = {}
         """This step's; touched by the training thread alone."""
+        self.between: dict[str, Any] = {}
+        """What was measured since the last boundary outside a step; the training thread's alone."""
         self.loss: Any = None
         self.about: dict[str, Any] = {}
         self.gradient_norm: Callable[[], Any] | None = None

@@ -92,19 +92,17 @@ class Lease:
         *,
         step: int | None = None,
         boundary_wall: float | None = None,
-        server_url: str | None = None,
-        socket: str | None = None,
     ) -> None:
-        """Note what is new; the next heartbeat writes it. An address is written at once."""
-        content = self._content
+        """Note how far it is; the next heartbeat writes it."""
         if step is not None:
-            content["step"] = step
+            self._content["step"] = step
         if boundary_wall is not None:
-            content["boundary_wall"] = boundary_wall
-        if server_url is not None or socket is not None:
-            content["url"] = server_url or content["url"]
-            content["socket"] = socket or content["socket"]
-            self._try_write()
+            self._content["boundary_wall"] = boundary_wall
+
+    def reachable_at(self, *, server_url: str | None, socket: str | None = None) -> None:
+        """Write at once where the run can be reached now; None where it no longer can."""
+        self._content |= {"url": server_url, "socket": socket}
+        self._try_write()
 
     def release(self) -> None:
         """Stop the heartbeat, remove `lease.json`, let the run directory go. Idempotent."""

@@ -1,0 +1,140 @@
+# `make help` lists what there is. Everything is installed into .venv; each stage leaves a stamp in
+# .stamps, so a second `make` repeats only what changed. The chain: venv, npm packages, bundle of the
+# page, midstep with the demo's data, tools for developers.
+
+SHELL := /bin/sh
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help demo test test-python test-page lint types format bench soak dev docs wheel clean check-python check-node programs
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMPS := .stamps
+PIP := $(BIN)/python -m pip install --disable-pip-version-check --quiet
+PAGE := src/midstep/server/static/index.html
+PAGE_SOURCES := $(shell find dashboard/src dashboard/public dashboard/index.html dashboard/vite.config.ts \
+	dashboard/tsconfig.json -type f 2>/dev/null)
+ARGS ?=
+# Two workers suit two cores; tests that need the machine to themselves are marked `serial`.
+WORKERS ?= 2
+
+help:  ## Show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: $(STAMPS)/midstep  ## Train the demo with its live page (ARGS="--start-paused --steps 500")
+	@$(BIN)/midstep demo $(ARGS)
+
+test: test-page test-python  ## Run all tests
+
+test-page: $(STAMPS)/npm
+	@cd dashboard && npm test --silent
+
+test-python: $(STAMPS)/dev $(PAGE) programs
+	@$(BIN)/pytest -q -n $(WORKERS) -m "not soak and not serial and not browser" $(ARGS)
+	@$(BIN)/pytest -q -m "(serial or browser) and not soak" $(ARGS)
+
+lint: $(STAMPS)/dev $(STAMPS)/typegen  ## Check style, types, the layers of rooms, and drift of generated types
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check --quiet .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports --no-logo
+	@cd dashboard && npm run --silent lint
+	@cd dashboard && npm run --silent typecheck
+	@$(BIN)/python -m midstep.server.openapi | cmp -s - dashboard/src/api/openapi.json || { \
+		echo "midstep: dashboard/src/api/openapi.json differs from the server; run: make types" >&2; exit 1; }
+	@cd dashboard && npm run --silent types:check
+
+types: $(STAMPS)/dev $(STAMPS)/typegen  ## Generate the page's types from the server's OpenAPI document
+	@$(BIN)/python -m midstep.server.openapi > dashboard/src/api/openapi.json
+	@cd dashboard && npm run --silent types
+
+format: $(STAMPS)/dev  ## Format the Python sources and mend what ruff can mend
+	@$(BIN)/ruff check --fix --quiet . || true
+	@$(BIN)/ruff format --quiet .
+
+bench: $(STAMPS)/dev $(PAGE)  ## Measure what has a time in it, each with its noise
+	@$(BIN)/python -m benchmarks $(ARGS)
+
+soak: $(STAMPS)/dev $(PAGE) programs  ## Run the long fault tests at full size
+	@$(BIN)/pytest -q -m soak --timeout 3600 $(ARGS)
+
+dev: $(STAMPS)/dev $(PAGE)  ## Start a paused demo and the page's development server in front of it
+	@$(BIN)/python tools/dev.py $(ARGS)
+
+docs: $(STAMPS)/docs  ## Build the documentation into site/
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	@echo "site/index.html"
+
+wheel: $(STAMPS)/dev $(PAGE)  ## Build sdist and wheel into dist/, the page inside
+	@$(BIN)/python -m build --no-isolation .
+
+clean:  ## Remove everything that was built or installed here; runs in outputs/ stay
+	rm -rf $(VENV) $(STAMPS) dashboard/node_modules dashboard/typegen/node_modules src/midstep/server/static \
+		build dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+
+# -- the chain ------------------------------------------------------------------------------------
+
+check-python:
+	@command -v $(PYTHON) >/dev/null 2>&1 || { \
+		echo "midstep: $(PYTHON) was not found; install Python 3.11 or newer, or run: make PYTHON=/path/to/python3" >&2; exit 2; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+		echo "midstep: $$($(PYTHON) -V) is too old; install Python 3.11 or newer, or run: make PYTHON=python3.11" >&2; exit 2; }
+
+check-node:
+	@command -v node >/dev/null 2>&1 && command -v npm >/dev/null 2>&1 || { \
+		echo "midstep: node or npm was not found; install Node 20 or newer, it builds the page" >&2; exit 2; }
+	@node -e 'process.exit(Number(process.versions.node.split(".")[0]) < 20 ? 1 : 0)' || { \
+		echo "midstep: Node $$(node -v) is too old; install Node 20 or newer, it builds the page" >&2; exit 2; }
+
+$(STAMPS)/venv: | check-python check-node
+	@mkdir -p $(STAMPS)
+	@test -x $(BIN)/python \
+		|| $(PYTHON) -m venv $(VENV) 2>/dev/null \
+		|| { rm -rf $(VENV); $(PYTHON) -m virtualenv --quiet $(VENV) 2>/dev/null; } \
+		|| { rm -rf $(VENV); echo "midstep: $(PYTHON) can make no virtual environment; install it with: apt-get install python3-venv" >&2; exit 2; }
+	@touch $@
+
+$(STAMPS)/npm: dashboard/package.json dashboard/package-lock.json $(STAMPS)/venv
+	@echo "installing the page's packages"
+	@cd dashboard && npm ci --no-audit --no-fund --loglevel=error
+	@touch $@
+
+$(STAMPS)/typegen: dashboard/typegen/package.json dashboard/typegen/package-lock.json $(STAMPS)/npm
+	@cd dashboard/typegen && npm ci --no-audit --no-fund --loglevel=error
+	@touch $@
+
+$(PAGE): $(STAMPS)/npm $(PAGE_SOURCES)
+	@echo "building the page"
+	@cd dashboard && npm run --silent build
+	@touch $@
+
+$(STAMPS)/midstep: pyproject.toml constraints.txt hatch_build.py $(STAMPS)/venv | $(PAGE)
+	@$(BIN)/python tools/torch_build.py
+	@$(PIP) -c constraints.txt -e '.[demo]'
+	@touch $@
+
+$(STAMPS)/dev: $(STAMPS)/midstep
+	@echo "installing the tools for developers"
+	@$(PIP) -c constraints.txt -e '.[demo,dev]'
+	@touch $@
+
+$(STAMPS)/docs: $(STAMPS)/midstep mkdocs.yml
+	@$(PIP) -c constraints.txt -e '.[docs]'
+	@touch $@
+
+# Browser and kill tests need two programs. Without them those tests are skipped with the remedy,
+# but fail when CI=true.
+programs:
+	@missing=""; \
+	command -v chromium >/dev/null 2>&1 || missing="$$missing chromium"; \
+	command -v strace >/dev/null 2>&1 || missing="$$missing strace"; \
+	[ -z "$$missing" ] && exit 0; \
+	if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then \
+		echo "installing$$missing"; \
+		apt-get install -y -qq --no-install-recommends $$missing >/dev/null 2>&1 \
+			|| { apt-get update -qq && apt-get install -y -qq --no-install-recommends $$missing >/dev/null; } \
+			|| echo "midstep:$$missing could not be installed; the tests that need it are skipped"; \
+	else \
+		echo "midstep:$$missing not found, the tests that need it are skipped; install with: sudo apt-get install$$missing"; \
+	fi

@@ -1,0 +1,3 @@
+import type { Plugin } from "vite";
+
+export function licences(own: readonly string[]): Plugin;

@@ -1,0 +1,43 @@
+import { describe, expect, it } from "vitest";
+import { takeToken } from "./client";
+
+function tab(hash: string, kept: string | null = null) {
+  const stored = new Map<string, string>(kept === null ? [] : [["midstep.token", kept]]);
+  const shown: string[] = [];
+  return {
+    stored,
+    shown,
+    place: {
+      location: { hash, pathname: "/live", search: "?tab=data" },
+      history: {
+        state: null,
+        replaceState: (_: unknown, __: string, url?: string | URL | null) => shown.push(String(url)),
+      },
+      storage: {
+        getItem: (key: string) => stored.get(key) ?? null,
+        setItem: (key: string, value: string) => void stored.set(key, value),
+      },
+    },
+  };
+}
+
+describe("takeToken", () => {
+  it("moves the token from the address into the tab's storage", () => {
+    const { place, stored, shown } = tab("#token=secret");
+    expect(takeToken(place)).toBe("secret");
+    expect([...stored.values()]).toEqual(["secret"]);
+    expect(shown).toEqual(["/live?tab=data"]);
+  });
+
+  it("keeps the rest of the fragment", () => {
+    const { place, shown } = tab("#token=secret&at=7");
+    takeToken(place);
+    expect(shown).toEqual(["/live?tab=data#at=7"]);
+  });
+
+  it("takes the kept one when the address has none", () => {
+    const { place, shown } = tab("", "earlier");
+    expect(takeToken(place)).toBe("earlier");
+    expect(shown).toEqual([]);
+  });
+});

@@ -1,0 +1,127 @@
+/** Typed requests to the server. The token comes in the address's fragment and never leaves this tab. */
+import type { Problem } from "./types";
+
+const TOKEN_KEY = "midstep.token";
+
+/** A request that was refused or never answered, with what happened and what to do. */
+export class ApiError extends Error {
+  readonly status: number;
+  readonly problem: Problem;
+
+  constructor(status: number, problem: Problem) {
+    super(problem.message);
+    this.name = "ApiError";
+    this.status = status;
+    this.problem = problem;
+  }
+}
+
+interface TokenPlace {
+  location: Pick<Location, "hash" | "pathname" | "search">;
+  history: Pick<History, "replaceState" | "state">;
+  storage: Pick<Storage, "getItem" | "setItem">;
+}
+
+/** Reads `#token=…` into the tab's storage and takes it out of the address bar, so that it is not copied about. */
+export function takeToken({ location, history, storage }: TokenPlace): string | null {
+  const fragment = new URLSearchParams(location.hash.replace(/^#/, ""));
+  const given = fragment.get("token");
+  if (given === null) return storage.getItem(TOKEN_KEY);
+  storage.setItem(TOKEN_KEY, given);
+  fragment.delete("token");
+  const rest = fragment.toString();
+  history.replaceState(history.state, "", location.pathname + location.search + (rest ? `#${rest}` : ""));
+  return given;
+}
+
+let token: string | null = null;
+
+/** Called once, before anything is fetched. */
+export function initialiseToken(): void {
+  token = takeToken({ location: window.location, history: window.history, storage: window.sessionStorage });
+}
+
+/** The bearer token of this tab, if it has one. */
+export function currentToken(): string | null {
+  return token;
+}
+
+/** Headers that every request carries. */
+export function requestHeaders(): Record<string, string> {
+  const headers: Record<string, string> = { "X-Midstep-Who": "page" };
+  if (token !== null) headers.Authorization = `Bearer ${token}`;
+  return headers;
+}
+
+function isProblem(value: unknown): value is Problem {
+  return typeof value === "object" && value !== null && "message" in value && "error" in value;
+}
+
+async function problemOf(response: Response): Promise<Problem> {
+  const body: unknown = await response.json().catch(() => null);
+  if (isProblem(body)) return body;
+  return {
+    error: "http",
+    message: `The server answered ${response.status} ${response.statusText}.`,
+  } as Problem;
+}
+
+type Method = "GET" | "POST" | "PATCH" | "DELETE";
+
+async function send(method: Method, path: string, body?: unknown, signal?: AbortSignal): Promise<Response> {
+  const headers = requestHeaders();
+  // The guard wants a JSON content type on every write, also on one that has nothing to say.
+  if (method !== "GET") headers["Content-Type"] = "application/json";
+  let response: Response;
+  try {
+    response = await fetch(`/api/v1${path}`, {
+      method,
+      headers,
+      body: method === "GET" ? undefined : JSON.stringify(body ?? {}),
+      signal,
+      cache: "no-store",
+    });
+  } catch (error) {
+    if (signal?.aborted) throw error;
+    throw new ApiError(0, {
+      error: "unreachable",
+      message: "The server does not answer. Check that the run's process is still there.",
+    } as Problem);
+  }
+  if (!response.ok) throw new ApiError(response.status, await problemOf(response));
+  return response;
+}
+
+/** An answer with its status, where 202 means that the command is still on its way. */
+export interface Answer<T> {
+  status: number;
+  body: T;
+}
+
+async function sendJson<T>(
+  method: Method,
+  path: string,
+  body?: unknown,
+  signal?: AbortSignal,
+): Promise<Answer<T>> {
+  const response = await send(method, path, body, signal);
+  const text = await response.text();
+  return { status: response.status, body: (text === "" ? null : JSON.parse(text)) as T };
+}
+
+/** The requests of the page; paths are relative to `/api/v1`. */
+export const api = {
+  get: async <T>(path: string, signal?: AbortSignal) =>
+    (await sendJson<T>("GET", path, undefined, signal)).body,
+  post: <T>(path: string, body?: unknown, signal?: AbortSignal) => sendJson<T>("POST", path, body, signal),
+  patch: <T>(path: string, body?: unknown) => sendJson<T>("PATCH", path, body),
+  delete: <T>(path: string) => sendJson<T>("DELETE", path),
+  bytes: async (path: string, signal?: AbortSignal) =>
+    (await send("GET", path, undefined, signal)).arrayBuffer(),
+  blob: async (path: string, signal?: AbortSignal) => (await send("GET", path, undefined, signal)).blob(),
+};
+
+/** The path of something that belongs to a run. */
+export function runPath(runId: string, rest = ""): string {
+  return `/runs/${encodeURIComponent(runId)}${rest}`;
+}

@@ -1,0 +1,194 @@
+/** Verbs and commands: busy at once, ended only by the server's answer, refused with a message that offers the way out. */
+import { create } from "zustand";
+import type { VerbName } from "@/lib/allowed";
+import { newId } from "@/lib/ids";
+import { useLive } from "@/lib/store";
+import { showToast, type ToastAction } from "@/lib/toasts";
+import { ApiError, api, runPath } from "./client";
+import type { BreakpointOut, CommandOut, Condition, StateOut } from "./types";
+
+export type { VerbName } from "@/lib/allowed";
+
+export interface VerbPayload {
+  pause: Record<string, never>;
+  resume: Record<string, never>;
+  step: { n: number };
+  run_until: { step: number };
+  stop: Record<string, never>;
+}
+
+export interface Outcome {
+  status: "done" | "refused" | "failed";
+  reason: string | null;
+}
+
+interface Busy {
+  /** Verbs on their way, by name: when they were asked for. */
+  verbs: Partial<Record<VerbName, number>>;
+}
+
+/** What this page has asked for and not yet got an answer to. */
+export const useBusy = create<Busy>()(() => ({ verbs: {} }));
+
+const TITLES: Record<VerbName, string> = {
+  pause: "Pause",
+  resume: "Resume",
+  step: "Step",
+  run_until: "Run to",
+  stop: "Stop",
+};
+
+const POLL_MS = 1_000;
+
+function setBusy(verb: VerbName, since: number | null): void {
+  useBusy.setState(({ verbs }) => {
+    const { [verb]: _, ...others } = verbs;
+    return { verbs: since === null ? others : { ...others, [verb]: since } };
+  });
+}
+
+function ended(command: CommandOut | undefined): Outcome | null {
+  if (command === undefined || command.status === "pending" || command.status === "running") return null;
+  return { status: command.status, reason: command.reason ?? null };
+}
+
+/** Waits for a command that takes longer: the stream says when it ended, a question each second covers a lost message. */
+function endOf(runId: string, id: string): Promise<Outcome> {
+  return new Promise((resolve) => {
+    const finish = (outcome: Outcome) => {
+      clearInterval(timer);
+      unsubscribe();
+      resolve(outcome);
+    };
+    const look = () => {
+      const outcome = ended(useLive.getState().commands.find((command) => command.id === id));
+      if (outcome !== null) finish(outcome);
+    };
+    const ask = async () => {
+      try {
+        useLive.getState().putCommand(await api.get<CommandOut>(runPath(runId, `/commands/${id}`)));
+      } catch (error) {
+        // While the link is down the question is asked again; a run that is gone will not answer any more.
+        if (error instanceof ApiError && error.status === 404)
+          finish({ status: "failed", reason: error.message });
+      }
+    };
+    const unsubscribe = useLive.subscribe(look);
+    const timer = setInterval(() => void ask(), POLL_MS);
+    look();
+  });
+}
+
+/** The one thing to do about a refusal, where there is one. */
+function wayOut(verb: VerbName): ToastAction | undefined {
+  const running = useLive.getState().state?.paused === false;
+  return running && verb === "step" ? { label: "Pause", run: () => void runVerb("pause", {}) } : undefined;
+}
+
+function report(title: string, outcome: Outcome, action?: ToastAction): void {
+  if (outcome.status === "done") return;
+  showToast({
+    kind: outcome.status,
+    title: `${title} ${outcome.status}.`,
+    text: outcome.reason ?? undefined,
+    action,
+  });
+}
+
+function outcomeOf(error: unknown): Outcome {
+  if (!(error instanceof ApiError)) throw error;
+  const refused = error.status >= 400 && error.status < 500;
+  return { status: refused ? "refused" : "failed", reason: error.message };
+}
+
+/** Asks the run for a verb. A repeated call while the first is on its way does nothing and answers null. */
+export async function runVerb<V extends VerbName>(verb: V, payload: VerbPayload[V]): Promise<Outcome | null> {
+  const { runId } = useLive.getState();
+  if (runId === null || useBusy.getState().verbs[verb] !== undefined) return null;
+  const id = newId();
+  setBusy(verb, Date.now());
+  try {
+    const answer = await api.post<StateOut | CommandOut>(runPath(runId, `/debug/${verb}`), {
+      ...payload,
+      id,
+    });
+    if (answer.status !== 202) {
+      useLive.getState().setState(answer.body as StateOut);
+      return { status: "done", reason: null };
+    }
+    const outcome = await endOf(runId, id);
+    report(TITLES[verb], outcome);
+    return outcome;
+  } catch (error) {
+    const outcome = outcomeOf(error);
+    report(TITLES[verb], outcome, wayOut(verb));
+    return outcome;
+  } finally {
+    setBusy(verb, null);
+  }
+}
+
+/** Asks for any command of the registry and waits for its end. */
+export async function runCommand(
+  command: string,
+  payload: Record<string, unknown> = {},
+): Promise<Outcome | null> {
+  const { runId } = useLive.getState();
+  if (runId === null) return null;
+  const id = newId();
+  try {
+    const answer = await api.post<CommandOut>(runPath(runId, "/commands"), { command, payload, id });
+    useLive.getState().putCommand(answer.body);
+    const outcome = ended(answer.body) ?? (await endOf(runId, id));
+    report(command, outcome);
+    return outcome;
+  } catch (error) {
+    const outcome = outcomeOf(error);
+    report(command, outcome);
+    return outcome;
+  }
+}
+
+function breakpointPath(id?: number): string {
+  const { runId } = useLive.getState();
+  return runPath(runId ?? "", `/debug/breakpoints${id === undefined ? "" : `/${id}`}`);
+}
+
+function putBreakpoint(breakpoint: BreakpointOut): void {
+  const { breakpoints, setBreakpoints } = useLive.getState();
+  const others = breakpoints.filter((one) => one.id !== breakpoint.id);
+  setBreakpoints([...others, breakpoint].sort((a, b) => a.id - b.id));
+}
+
+/** Sets a breakpoint; a condition that cannot be read is thrown as ApiError, so that the form can show it beside its field. */
+export async function addBreakpoint(condition: Condition, enabled = true): Promise<BreakpointOut> {
+  const { body } = await api.post<BreakpointOut>(breakpointPath(), { condition, enabled });
+  putBreakpoint(body);
+  return body;
+}
+
+/** Switches a breakpoint on or off. */
+export async function switchBreakpoint(id: number, enabled: boolean): Promise<void> {
+  try {
+    putBreakpoint((await api.patch<BreakpointOut>(breakpointPath(id), { enabled })).body);
+  } catch (error) {
+    report(`Breakpoint ${id}`, outcomeOf(error));
+  }
+}
+
+/** Removes a breakpoint and offers to set it again. */
+export async function removeBreakpoint(breakpoint: BreakpointOut): Promise<void> {
+  try {
+    await api.delete(breakpointPath(breakpoint.id));
+    const { breakpoints, setBreakpoints } = useLive.getState();
+    setBreakpoints(breakpoints.filter((one) => one.id !== breakpoint.id));
+    const undo = () => void addBreakpoint(breakpoint.condition, breakpoint.enabled);
+    showToast({
+      kind: "done",
+      title: `Removed breakpoint ${breakpoint.id}.`,
+      action: { label: "Undo", keys: "Ctrl Z", run: undo },
+    });
+  } catch (error) {
+    report(`Remove breakpoint ${breakpoint.id}`, outcomeOf(error));
+  }
+}

@@ -1,0 +1,149 @@
+/** How panels read the run: each hook re-renders only for what it answers. */
+import { useQuery } from "@tanstack/react-query";
+import { useEffect, useState } from "react";
+import { type VerbName, whyNoCommands, whyNot } from "@/lib/allowed";
+import type { Series } from "@/lib/series";
+import { type Connection, series, useLive } from "@/lib/store";
+import { useThrottled } from "@/lib/useThrottled";
+import { type ApiError, api, runPath } from "./client";
+import { type Outcome, runVerb, useBusy, type VerbPayload } from "./commands";
+import { fillSeries } from "./scalars";
+import type { BatchOut, BreakpointOut, CommandOut, RunDetail, RunList, StateOut, StepDataOut } from "./types";
+
+/** A part of the run's state, or undefined before the first message. */
+export function useRunState(): StateOut | null;
+export function useRunState<T>(select: (state: StateOut) => T): T | undefined;
+export function useRunState<T>(select?: (state: StateOut) => T): StateOut | T | null | undefined {
+  return useLive(({ state }) => {
+    if (select === undefined) return state;
+    return state === null ? undefined : select(state);
+  });
+}
+
+export const useRunId = (): string | null => useLive((live) => live.runId);
+export const useConnection = (): Connection => useLive((live) => live.connection);
+export const useBreakpoints = (): BreakpointOut[] => useLive((live) => live.breakpoints);
+export const useCommands = (): CommandOut[] => useLive((live) => live.commands);
+
+/** Whether the numbers on the page are too old to be shown at full strength. */
+export function useStale(): boolean {
+  return useLive(({ connection }) => ["stale", "reconnecting", "not responding"].includes(connection.status));
+}
+
+/** Why nothing can be commanded now; null when it can. */
+export function useNoCommandsReason(): string | null {
+  return useLive(({ state, connection }) => whyNoCommands(state, connection.status));
+}
+
+export interface VerbHandle<V extends VerbName> {
+  run: (payload: VerbPayload[V]) => Promise<Outcome | null>;
+  /** Asked for and not yet answered. */
+  busy: boolean;
+  /** Since when, in milliseconds since 1970. */
+  busySince: number | null;
+  /** Why it cannot be used now; null when it can. */
+  disabledReason: string | null;
+}
+
+/** A verb as a button needs it. */
+export function useVerb<V extends VerbName>(verb: V): VerbHandle<V> {
+  const since = useBusy((busy) => busy.verbs[verb]);
+  const disabledReason = useLive(({ state, connection }) => whyNot(verb, state, connection.status));
+  return {
+    run: (payload) => runVerb(verb, payload),
+    busy: since !== undefined,
+    busySince: since ?? null,
+    disabledReason,
+  };
+}
+
+export interface SeriesHandle {
+  series: Series | undefined;
+  /** Changes when there is something new to draw. */
+  version: number;
+  loading: boolean;
+  error: string | null;
+}
+
+/** One scalar over all steps: filled from the facts, continued by the stream. */
+export function useSeries(name: string): SeriesHandle {
+  const runId = useRunId();
+  const generation = useLive((live) => live.generation);
+  const version = useLive((live) => live.seriesVersion);
+  const [loading, setLoading] = useState(true);
+  const [error, setError] = useState<string | null>(null);
+  useEffect(() => {
+    // Before the first hello the stream could still start behind a gap.
+    if (runId === null || generation === 0) return;
+    const closing = new AbortController();
+    setLoading(true);
+    fillSeries(runId, name, closing.signal)
+      .then(() => setError(null))
+      .catch((problem: unknown) => {
+        if (closing.signal.aborted) return;
+        setError(problem instanceof Error ? problem.message : String(problem));
+      })
+      .finally(() => {
+        if (!closing.signal.aborted) setLoading(false);
+      });
+    return () => closing.abort();
+  }, [runId, name, generation]);
+  return { series: series.get(name), version, loading, error };
+}
+
+/** While running the picture changes at most four times a second. */
+const BATCH_INTERVAL_MS = 250;
+
+/** The last captured batch; fetched again when the state names a newer one. */
+export function useBatch() {
+  const runId = useRunId();
+  const newest = useRunState((state) => state.batch_step) ?? null;
+  const step = useThrottled(newest, BATCH_INTERVAL_MS);
+  const generation = useLive((live) => live.generation);
+  return useQuery<BatchOut, ApiError>({
+    queryKey: ["batch", runId, generation, step],
+    queryFn: ({ signal }) => api.get<BatchOut>(runPath(runId ?? "", "/debug/batch"), signal),
+    enabled: runId !== null && step !== null,
+    placeholderData: (previous) => previous,
+    gcTime: 5_000,
+  });
+}
+
+/** One entry of the step data; `full` asks for large tensors too. */
+export function useStepData(key: string | null, full = false) {
+  const runId = useRunId();
+  const step = useRunState((state) => state.step_data_step) ?? null;
+  return useQuery<StepDataOut, ApiError>({
+    queryKey: ["step-data", runId, key, step, full],
+    queryFn: ({ signal }) => {
+      const rest = `/debug/step_data/${encodeURIComponent(key ?? "")}${full ? "?full=1" : ""}`;
+      return api.get<StepDataOut>(runPath(runId ?? "", rest), signal);
+    },
+    enabled: runId !== null && key !== null && step !== null,
+    placeholderData: (previous, query) => (query?.queryKey[2] === key ? previous : undefined),
+    gcTime: 5_000,
+  });
+}
+
+function isRefusal(error: ApiError | null): boolean {
+  return error?.status === 401 || error?.status === 403;
+}
+
+/** Every run the server knows; asked for again each few seconds. */
+export function useRuns() {
+  return useQuery<RunList, ApiError>({
+    queryKey: ["runs"],
+    queryFn: ({ signal }) => api.get<RunList>("/runs", signal),
+    // Without a key there is no use in asking again; the guard counts wrong tokens.
+    refetchInterval: ({ state }) => (isRefusal(state.error) ? false : 5_000),
+  });
+}
+
+/** One run with its header. */
+export function useRunDetail(runId: string | null) {
+  return useQuery<RunDetail, ApiError>({
+    queryKey: ["run", runId],
+    queryFn: ({ signal }) => api.get<RunDetail>(runPath(runId ?? ""), signal),
+    enabled: runId !== null,
+  });
+}

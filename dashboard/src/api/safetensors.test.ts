@@ -1,0 +1,51 @@
+import { describe, expect, it } from "vitest";
+import { readSafetensors, toFloat64 } from "./safetensors";
+
+function file(header: object, body: ArrayBufferLike[]): ArrayBuffer {
+  const text = new TextEncoder().encode(JSON.stringify(header));
+  const length = new Uint8Array(8);
+  new DataView(length.buffer).setBigUint64(0, BigInt(text.length), true);
+  const parts = [length, text, ...body.map((part) => new Uint8Array(part))];
+  const whole = new Uint8Array(parts.reduce((total, part) => total + part.length, 0));
+  let place = 0;
+  for (const part of parts) {
+    whole.set(part, place);
+    place += part.length;
+  }
+  return whole.buffer;
+}
+
+describe("readSafetensors", () => {
+  it("reads tensors of several kinds at any alignment, and the metadata", () => {
+    const buffer = file(
+      {
+        __metadata__: { exact: "true" },
+        flags: { dtype: "BOOL", shape: [3], data_offsets: [0, 3] },
+        "loss.step": { dtype: "I64", shape: [2], data_offsets: [3, 19] },
+        "loss.low": { dtype: "F32", shape: [2], data_offsets: [19, 27] },
+      },
+      [
+        new Uint8Array([1, 0, 1]).buffer,
+        new BigInt64Array([5n, 6n]).buffer,
+        new Float32Array([0.5, Number.NaN]).buffer,
+      ],
+    );
+    const { tensors, metadata } = readSafetensors(buffer);
+    expect(metadata).toEqual({ exact: "true" });
+    expect([...(tensors.get("flags")?.data ?? [])]).toEqual([1, 0, 1]);
+    expect(tensors.get("loss.step")?.shape).toEqual([2]);
+    expect([...toFloat64(tensors.get("loss.step")?.data as BigInt64Array)]).toEqual([5, 6]);
+    expect([...toFloat64(tensors.get("loss.low")?.data as Float32Array)]).toEqual([0.5, Number.NaN]);
+  });
+
+  it("refuses a header that runs past the end", () => {
+    const short = new ArrayBuffer(16);
+    new DataView(short).setBigUint64(0, 1_000n, true);
+    expect(() => readSafetensors(short)).toThrow("runs past the end");
+  });
+
+  it("names a tensor it cannot read", () => {
+    const buffer = file({ half: { dtype: "F8_E5M2", shape: [0], data_offsets: [0, 0] } }, []);
+    expect(() => readSafetensors(buffer)).toThrow("half");
+  });
+});

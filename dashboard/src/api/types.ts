@@ -1,0 +1,42 @@
+/** Names of the wire format, as the page speaks of them. The shapes are generated from the server's OpenAPI. */
+import type { components } from "./types.gen";
+
+type Schemas = components["schemas"];
+
+export type StateOut = Schemas["StateOut"];
+export type RunState = StateOut["state"];
+export type Evidence = Schemas["Evidence"];
+export type CommandOut = Schemas["CommandOut"];
+export type CommandStatus = CommandOut["status"];
+export type BreakpointOut = Schemas["BreakpointOut"];
+export type Condition = Schemas["BreakpointIn"]["condition"];
+export type BatchOut = Schemas["BatchOut"];
+export type GridOut = Schemas["GridOut"];
+export type StepDataKeys = Schemas["StepDataKeys"];
+export type StepDataOut = Schemas["StepDataOut"];
+export type TensorSummary = Schemas["TensorSummary"];
+export type RunOut = Schemas["RunOut"];
+export type RunDetail = Schemas["RunDetail"];
+export type RunList = Schemas["RunList"];
+export type EventsOut = Schemas["EventsOut"];
+export type Problem = Schemas["Problem"];
+
+export type HelloMessage = Schemas["HelloMessage"];
+export type ScalarsMessage = Schemas["ScalarsMessage"];
+export type StreamMessage =
+  | HelloMessage
+  | ScalarsMessage
+  | Schemas["StateMessage"]
+  | Schemas["EventMessage"]
+  | Schemas["CommandMessage"]
+  | Schemas["BreakpointsMessage"]
+  | Schemas["PingMessage"];
+
+/** A scalar on the wire: strict JSON has no NaN, so the three travel as strings. */
+export type WireNumber = number | "NaN" | "Infinity" | "-Infinity";
+
+/** Turns a scalar of the wire into a number; none stays none. */
+export function fromWire(value: WireNumber | null | undefined): number | null {
+  if (value === null || value === undefined) return null;
+  return typeof value === "number" ? value : Number(value);
+}

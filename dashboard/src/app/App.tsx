@@ -1,0 +1,70 @@
+import { lazy, Suspense } from "react";
+import { Redirect, Route, Switch } from "wouter";
+import { useRuns } from "@/api/hooks";
+import { closeDialog, useDialog } from "@/lib/dialogs";
+import { AccessPage } from "./AccessPage";
+import { Announcer } from "./Announcer";
+import { addressOf } from "./navigation";
+import { PanelBoundary } from "./PanelBoundary";
+import { PAGES } from "./pages";
+import { Rail } from "./Rail";
+import { StopDialog } from "./StopDialog";
+import { Toasts } from "./Toasts";
+import { TopBar } from "./TopBar";
+import { useDocumentTitle } from "./useDocumentTitle";
+import { useFollowedRun } from "./useFollowedRun";
+import { useKeyboard } from "./useKeyboard";
+import { useShellActions } from "./useShellActions";
+
+const Palette = lazy(() => import("./Palette"));
+const KeyList = lazy(() => import("./KeyList"));
+
+/** The frame around every page: rail, top bar, page, messages, dialogs. */
+export function App() {
+  const { error } = useRuns();
+  if (error?.status === 401 || error?.status === 403) return <AccessPage />;
+  return (
+    <div className="flex h-full">
+      <Rail />
+      <div className="flex min-w-0 flex-1 flex-col">
+        <TopBar />
+        <PanelBoundary title="Page">
+          <Suspense fallback={<main className="flex-1" />}>
+            <Switch>
+              {PAGES.map(({ path, Page }) => (
+                <Route key={path} path={path} component={Page} />
+              ))}
+              <Route>
+                <Redirect to={addressOf("/live", window.location.search)} replace />
+              </Route>
+            </Switch>
+          </Suspense>
+        </PanelBoundary>
+      </div>
+      <Background />
+      <Toasts />
+      <Announcer />
+      <Dialogs />
+    </div>
+  );
+}
+
+/** What goes on without being seen; in a component of its own, so that its ticking draws nothing else anew. */
+function Background() {
+  useFollowedRun();
+  useShellActions();
+  useKeyboard();
+  useDocumentTitle();
+  return null;
+}
+
+function Dialogs() {
+  const open = useDialog((dialog) => dialog.open);
+  return (
+    <Suspense>
+      {open === "palette" && <Palette onClose={closeDialog} />}
+      {open === "keys" && <KeyList onClose={closeDialog} />}
+      {open === "stop" && <StopDialog onClose={closeDialog} />}
+    </Suspense>
+  );
+}

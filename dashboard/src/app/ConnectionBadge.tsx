@@ -1,0 +1,78 @@
+import type { ReactNode } from "react";
+import { useConnection, useRunDetail, useRunId } from "@/api/hooks";
+import type { ConnectionStatus } from "@/lib/connection";
+import { formatCount, formatTime, NONE } from "@/lib/format";
+import type { Connection } from "@/lib/store";
+import { Icon, Popover } from "@/ui";
+
+const dot = (look: string) => <span className={`size-2 rounded-full ${look}`} />;
+
+const LOOKS: Record<ConnectionStatus, { glyph: ReactNode; tone: string; word: string }> = {
+  connecting: { glyph: dot("border-2 border-line3"), tone: "text-t2", word: "Connecting" },
+  live: { glyph: dot("bg-ok-mark"), tone: "text-t2", word: "Live" },
+  "view only": { glyph: <Icon name="eye" size={14} />, tone: "text-t2", word: "View only" },
+  stale: { glyph: <Icon name="clock" size={14} />, tone: "text-warn", word: "old" },
+  reconnecting: { glyph: dot("border-2 border-warn-mark"), tone: "text-warn", word: "Reconnecting" },
+  "not responding": { glyph: <Icon name="unplugged" size={14} />, tone: "text-bad", word: "Not responding" },
+  closed: { glyph: dot("border-2 border-line3"), tone: "text-t2", word: "Closed" },
+  denied: { glyph: <Icon name="warning" size={14} />, tone: "text-bad", word: "No access" },
+};
+
+/** Glyph and word of a connection, alone. */
+export function ConnectionMark({ status, ageS }: Pick<Connection, "status" | "ageS">) {
+  const { glyph, tone, word } = LOOKS[status];
+  return (
+    <span className={`flex items-center gap-2 whitespace-nowrap ${tone}`}>
+      {glyph}
+      {status === "stale" ? `${ageS} s old` : word}
+    </span>
+  );
+}
+
+const EXPLAINED: Partial<Record<ConnectionStatus, (ageS: number) => string>> = {
+  "view only": () => "This link can only look.",
+  stale: (ageS) => `No message for ${ageS} s. Numbers may be old; commands wait.`,
+  reconnecting: () => "The connection broke. Training goes on; nothing is lost. Trying again.",
+  "not responding": (ageS) =>
+    `No answer for ${ageS} s. Training may still run; nothing is lost. Trying again. To look at the process: midstep ctl state`,
+  closed: () => "The run has ended and its server is gone. What was recorded is in the run directory.",
+  denied: () => "The server does not know this page's token. Open the link that the run printed.",
+};
+
+/** How fresh the page is; opens what is known of the connection. */
+export function ConnectionBadge() {
+  const connection = useConnection();
+  return (
+    <Popover label="Connection" button={<ConnectionMark {...connection} />} className="-mx-1.5 h-7 px-1.5">
+      <div className="w-80">
+        <Details connection={connection} />
+      </div>
+    </Popover>
+  );
+}
+
+function Details({ connection }: { connection: Connection }) {
+  const { data: run } = useRunDetail(useRunId());
+  const explained = EXPLAINED[connection.status]?.(connection.ageS);
+  const last = connection.lastMessageAt === 0 ? NONE : formatTime(connection.lastMessageAt / 1000);
+  const rows: [string, string][] = [
+    ["Last message", last],
+    ["Messages dropped", formatCount(connection.dropped)],
+    ["Server", window.location.host],
+    ["Version", connection.version ?? NONE],
+    ["Run directory", run?.directory ?? NONE],
+  ];
+  return (
+    <>
+      {explained && <p className="mb-2 text-t2">{explained}</p>}
+      <dl className="grid grid-cols-[auto_1fr] gap-x-4 gap-y-1">
+        {rows.map(([name, value]) => (
+          <div key={name} className="contents">
+            <dt className="text-t3">{name}</dt>
+            <dd className="text-right break-all">{value}</dd>
+          </div>
+        ))}
+      </dl>
+    </>
+  );
+}

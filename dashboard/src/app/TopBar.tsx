@@ -1,0 +1,173 @@
+import type { ReactNode } from "react";
+import { useLocation } from "wouter";
+import { useRunDetail, useRunId, useRunState, useRuns, useStale } from "@/api/hooks";
+import { fromWire, type StateOut } from "@/api/types";
+import { openDialog } from "@/lib/dialogs";
+import { formatCount, formatRate, formatSpeed, formatValue } from "@/lib/format";
+import { switchTheme, useTheme } from "@/lib/theme";
+import { Icon, IconButton, KeyCap, Menu, STATE_LOOKS, StateChip } from "@/ui";
+import { ConnectionBadge } from "./ConnectionBadge";
+import { useGo } from "./navigation";
+
+/** What runs, in which state, and where: 44 px over every page. */
+export function TopBar() {
+  const theme = useTheme();
+  const [location] = useLocation();
+  return (
+    <header className="flex min-h-11 shrink-0 flex-wrap items-center gap-x-3 border-b border-line bg-surface px-4">
+      {location.startsWith("/runs") ? <RunsFacts /> : <RunFacts />}
+      <div className="ml-auto flex shrink-0 items-center gap-4">
+        <SearchButton />
+        <ConnectionBadge />
+        <IconButton
+          icon={theme === "dark" ? "sun" : "moon"}
+          label={theme === "dark" ? "Light theme" : "Dark theme"}
+          keys="T"
+          onClick={switchTheme}
+          className="-mx-1.5"
+        />
+      </div>
+    </header>
+  );
+}
+
+function SearchButton() {
+  return (
+    <button
+      type="button"
+      aria-keyshortcuts="Control+K"
+      onClick={() => openDialog("palette")}
+      className="flex h-7 w-53 items-center gap-2 rounded-control bg-s2 px-2 text-t3 transition-colors hover:bg-s3 hover:text-t2 max-[1100px]:w-auto"
+    >
+      <Icon name="search" size={14} />
+      <span className="max-[1100px]:sr-only">Search or command</span>
+      <span className="ml-auto">
+        <KeyCap keys="Ctrl K" />
+      </span>
+    </button>
+  );
+}
+
+function RunFacts() {
+  const state = useRunState();
+  const { data: run } = useRunDetail(useRunId());
+  const stale = useStale();
+  return (
+    <>
+      <h1 className="sr-only">Live {run?.name}</h1>
+      <RunPicker />
+      {state !== null && (
+        <>
+          <StateChip state={state.state} />
+          <div
+            className={`flex min-w-0 items-center gap-4 overflow-hidden pl-1 max-[900px]:order-last max-[900px]:w-full max-[900px]:flex-wrap max-[900px]:pb-2 max-[900px]:pl-0 ${stale ? "stale" : ""}`}
+          >
+            <Facts state={state} />
+          </div>
+        </>
+      )}
+    </>
+  );
+}
+
+function Facts({ state }: { state: StateOut }) {
+  const loss = fromWire(state.loss);
+  return (
+    <>
+      <Fact label="Step" value={formatCount(state.step)} of={state.total_steps} id="fact-step" />
+      {state.epoch !== null && (
+        <Fact label="Epoch" value={formatCount(state.epoch + 1)} of={state.total_epochs} />
+      )}
+      <Fact label="Loss" value={formatValue(loss)} bad={loss !== null && !Number.isFinite(loss)} />
+      {state.lr !== null && <Fact label="lr" value={formatRate(fromWire(state.lr))} />}
+      <Fact
+        label="Speed"
+        value={<span className="font-normal text-t2">{formatSpeed(state.steps_per_s)}</span>}
+      />
+    </>
+  );
+}
+
+interface FactProps {
+  label: string;
+  value: ReactNode;
+  of?: number | null;
+  bad?: boolean;
+  id?: string;
+}
+
+function Fact({ label, value, of, bad = false, id }: FactProps) {
+  return (
+    <span className="flex shrink-0 items-baseline gap-1.5 whitespace-nowrap" id={id}>
+      <span className="text-label text-t3">{label}</span>
+      <span className={`text-bar font-medium ${bad ? "text-bad" : ""}`}>
+        {value}
+        {of != null && <span className="font-normal text-t3"> / {formatCount(of)}</span>}
+      </span>
+    </span>
+  );
+}
+
+/** The rest is on the Runs page. */
+const MOST_LISTED = 12;
+
+function RunPicker() {
+  const runId = useRunId();
+  const { data } = useRuns();
+  const { data: detail } = useRunDetail(runId);
+  const go = useGo();
+  const runs = data?.runs ?? [];
+  const name = runs.find((run) => run.id === runId)?.name ?? detail?.name ?? runId ?? "No run";
+  const items = runs.slice(0, MOST_LISTED).map((run) => ({
+    label: <span className="font-mono">{run.name}</span>,
+    note: run.live ? STATE_LOOKS[run.state].word : `${STATE_LOOKS[run.state].word} ${formatCount(run.step)}`,
+    checked: run.id === runId,
+    onSelect: () => go("/live", { run: run.id }),
+  }));
+  return (
+    <Menu
+      align="start"
+      heading={runs.length === 0 ? "No runs yet" : "Runs"}
+      items={[
+        ...items,
+        "line",
+        { label: "All runs", icon: "runs", keys: "G R", onSelect: () => go("/runs") },
+      ]}
+      trigger={
+        <button
+          type="button"
+          className="-mx-1.5 flex h-7 min-w-0 items-center gap-1 rounded-control px-1.5 font-mono text-bar font-medium transition-colors hover:bg-s2"
+        >
+          <span className="truncate">{name}</span>
+          <Icon name="updown" size={16} className="text-t3" />
+        </button>
+      }
+    />
+  );
+}
+
+function RunsFacts() {
+  const { data } = useRuns();
+  const count = (...states: string[]) => data?.runs.filter((run) => states.includes(run.state)).length ?? 0;
+  const broken = count("failed", "killed");
+  return (
+    <>
+      <h1 className="text-bar font-semibold">All runs</h1>
+      <div className="flex items-baseline gap-5">
+        <Count value={data?.total ?? 0} word={data?.total === 1 ? "run" : "runs"} />
+        <Count value={count("running", "stepping")} word="running" />
+        <Count value={count("paused", "pausing")} word="paused" />
+        {broken > 0 && <Count value={broken} word="failed or killed" bad />}
+      </div>
+    </>
+  );
+}
+
+function Count({ value, word, bad = false }: { value: number; word: string; bad?: boolean }) {
+  return (
+    <span className="flex items-baseline gap-2 whitespace-nowrap">
+      <span className={`text-bar font-medium ${bad ? "text-bad" : ""}`}>{formatCount(value)}</span>
+      <span className="text-label text-t3">{word}</span>
+    </span>
+  );
+}

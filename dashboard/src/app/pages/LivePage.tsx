@@ -1,0 +1,187 @@
+import { useCallback, useRef, useState } from "react";
+import { ApiError } from "@/api/client";
+import { addBreakpoint } from "@/api/commands";
+import { useRunId, useRunState, useRuns, useStale } from "@/api/hooks";
+import { BatchPanel } from "@/features/batch/BatchPanel";
+import { BreakpointsPanel } from "@/features/breakpoints/BreakpointsPanel";
+import type { Draft } from "@/features/breakpoints/conditions";
+import { CommandsPanel } from "@/features/commands/CommandsPanel";
+import { LossPanel } from "@/features/loss/LossPanel";
+import { StepDataPanel } from "@/features/stepdata/StepDataPanel";
+import { Transport } from "@/features/transport/Transport";
+import { useLive } from "@/lib/store";
+import { showToast } from "@/lib/toasts";
+import { useUrlChoice } from "@/lib/urlState";
+import { Panel } from "@/ui";
+import { PanelArea, Strip, TabRow } from "../Frame";
+import { PanelBoundary } from "../PanelBoundary";
+import { LivePill } from "./LivePill";
+
+const TABS = ["step", "panels"] as const;
+const NONE: ReadonlySet<number> = new Set();
+
+/** The run as it goes: control, batch, loss, breakpoints, commands, step data. */
+export function LivePage() {
+  const runId = useRunId();
+  const { isPending } = useRuns();
+  if (runId === null) return isPending ? <main className="flex-1" /> : <NoRun />;
+  // Another run starts with nothing selected.
+  return <LiveRun key={runId} />;
+}
+
+function LiveRun() {
+  const [tab, setTab] = useUrlChoice("tab", TABS);
+  const keys = useRunState((state) => state.step_data_keys.length);
+  const stale = useStaleText();
+  const [pointedOut, setPointedOut] = useState(NONE);
+  return (
+    <>
+      <Strip>
+        <Transport />
+      </Strip>
+      <TabRow
+        label="Views of the run"
+        value={tab}
+        tabs={[
+          { value: "step", label: "Step" },
+          { value: "panels", label: "Panels", count: keys },
+        ]}
+        onChange={(next) => {
+          setTab(next);
+          setPointedOut(NONE);
+        }}
+        pill={
+          <LivePill
+            onShowSamples={(ids) => {
+              setTab("step");
+              setPointedOut(new Set(ids));
+            }}
+          />
+        }
+      />
+      {tab === "step" ? (
+        <StepTab pointedOut={pointedOut} stale={stale} />
+      ) : (
+        <PanelArea tab="panels">
+          <PanelBoundary title="Step data">
+            <StepDataPanel browser stale={stale} />
+          </PanelBoundary>
+        </PanelArea>
+      )}
+    </>
+  );
+}
+
+interface StepTabProps {
+  pointedOut: ReadonlySet<number>;
+  stale: string | null;
+}
+
+interface Focus {
+  /** Id of the focused sample. */
+  sample: number | null;
+  /** Point under the chart's cursor. */
+  point: { name: string; value: number } | null;
+}
+
+const COLUMN = "grid min-h-0 gap-2";
+
+function StepTab({ pointedOut, stale }: StepTabProps) {
+  // What has focus matters only when a breakpoint is made of it, so it redraws nothing.
+  const focus = useRef<Focus>({ sample: null, point: null });
+  const [large, setLarge] = useUrlChoice("large", ["none", "loss"]);
+  const lossLarge = large === "loss";
+  const focusSample = useCallback((sample: number | null) => {
+    focus.current = { ...focus.current, sample };
+  }, []);
+  const focusPoint = useCallback((point: Focus["point"]) => {
+    focus.current = { ...focus.current, point };
+  }, []);
+  const loss = (
+    <PanelBoundary title="Loss">
+      <LossPanel
+        expanded={lossLarge}
+        onExpand={() => setLarge(lossLarge ? "none" : "loss")}
+        onFocusPoint={focusPoint}
+        stale={stale}
+      />
+    </PanelBoundary>
+  );
+  if (lossLarge) return <PanelArea tab="step">{loss}</PanelArea>;
+  return (
+    <PanelArea tab="step">
+      <div className="grid h-full min-h-[560px] grid-cols-[632px_minmax(0,1fr)] gap-2 max-[1199px]:h-auto max-[1199px]:grid-cols-1">
+        <div className={`${COLUMN} grid-rows-[minmax(0,1fr)_132px] max-[1199px]:grid-rows-[436px_132px]`}>
+          <PanelBoundary title="Batch">
+            <BatchPanel
+              pointedOut={pointedOut}
+              onFocusSample={focusSample}
+              onBreak={(id) => void breakOn(id)}
+              stale={stale}
+            />
+          </PanelBoundary>
+          <div className={`${COLUMN} grid-cols-[248px_minmax(0,1fr)]`}>
+            <PanelBoundary title="Breakpoints">
+              <BreakpointsPanel propose={() => proposalFrom(focus.current)} stale={stale} />
+            </PanelBoundary>
+            <PanelBoundary title="Commands">
+              <CommandsPanel stale={stale} />
+            </PanelBoundary>
+          </div>
+        </div>
+        <div className={`${COLUMN} grid-rows-[226px_minmax(0,1fr)] max-[1199px]:grid-rows-[226px_342px]`}>
+          {loss}
+          <PanelBoundary title="Step data">
+            <StepDataPanel stale={stale} />
+          </PanelBoundary>
+        </div>
+      </div>
+    </PanelArea>
+  );
+}
+
+async function breakOn(sampleId: number): Promise<void> {
+  try {
+    await addBreakpoint({ kind: "sample", ids: [sampleId] });
+  } catch (problem) {
+    if (!(problem instanceof ApiError)) throw problem;
+    showToast({ kind: "refused", title: "Breakpoint refused.", text: problem.message });
+  }
+}
+
+/** What a new breakpoint starts with: the point under the chart's cursor, else the focused sample. */
+function proposalFrom({ sample, point }: Focus): Partial<Draft> {
+  if (point !== null)
+    return { kind: "metric", name: point.name, op: ">", value: String(Number(point.value.toPrecision(4))) };
+  return sample === null ? {} : { kind: "sample", ids: String(sample) };
+}
+
+/** "12 s old" while nothing new comes. */
+function useStaleText(): string | null {
+  const stale = useStale();
+  const ageS = useLive(({ connection }) => connection.ageS);
+  return stale ? `${ageS} s old` : null;
+}
+
+/** Nothing runs that this server can reach. */
+function NoRun() {
+  return (
+    <PanelArea className="pt-2">
+      <Panel
+        title="Live"
+        className="h-full"
+        state={{
+          kind: "empty",
+          title: "No run is live",
+          text: (
+            <>
+              Start the demo with <code className="font-mono">midstep demo</code>, or attach your own loop:{" "}
+              <code className="font-mono">midstep.attach(model, optimizer, loader, serve=True)</code>. Runs
+              that have ended are on the Runs page.
+            </>
+          ),
+        }}
+      />
+    </PanelArea>
+  );
+}

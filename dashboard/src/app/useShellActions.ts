@@ -1,0 +1,127 @@
+import { useEffect } from "react";
+import { useLocation } from "wouter";
+import { runVerb } from "@/api/commands";
+import { useRunState, useVerb } from "@/api/hooks";
+import { registerActions, useAction } from "@/lib/actions";
+import { toggleOf } from "@/lib/allowed";
+import { askStop, openDialog } from "@/lib/dialogs";
+import { formatCount } from "@/lib/format";
+import { switchTheme, useTheme } from "@/lib/theme";
+import { RUN_TO_FIELD, useTransport } from "@/lib/transport";
+import { useGo } from "./navigation";
+import { PAGES } from "./pages";
+
+/** What can be done from everywhere; panels add their own. */
+export function useShellActions(): void {
+  useRunActions();
+  usePageActions();
+}
+
+function useRunActions(): void {
+  const toggle = useRunState(toggleOf) ?? "resume";
+  const { n } = useTransport();
+  const pause = useVerb("pause");
+  const resume = useVerb("resume");
+  const step = useVerb("step");
+  const runTo = useVerb("run_until");
+  const stop = useVerb("stop");
+  const [location] = useLocation();
+  const group = "Run";
+  useAction({
+    id: "pause-resume",
+    title: toggle === "pause" ? "Pause" : "Resume",
+    group,
+    keys: "Space",
+    words: "pause resume play continue",
+    disabledReason: (toggle === "pause" ? pause : resume).disabledReason,
+    run: () => void runVerb(toggle, {}),
+  });
+  useAction({
+    id: "step",
+    title: "Step",
+    group,
+    keys: "→",
+    disabledReason: step.disabledReason,
+    run: () => void runVerb("step", { n: 1 }),
+  });
+  useAction({
+    id: "step-n",
+    title: `Step ${formatCount(n)} steps`,
+    group,
+    keys: "Shift →",
+    disabledReason: step.disabledReason,
+    run: () => void runVerb("step", { n: useTransport.getState().n }),
+  });
+  useAction({
+    id: "run-to",
+    title: "Run to…",
+    group,
+    keys: "N",
+    words: "until step",
+    disabledReason: location.startsWith("/live") ? runTo.disabledReason : "Open Live first",
+    run: () => focusField(RUN_TO_FIELD),
+  });
+  useAction({ id: "stop", title: "Stop run", group, disabledReason: stop.disabledReason, run: askStop });
+}
+
+function usePageActions(): void {
+  const go = useGo();
+  const theme = useTheme();
+  useEffect(
+    () =>
+      registerActions(
+        PAGES.map(({ name, path, keys }) => ({
+          id: `go-${path}`,
+          title: name,
+          group: "Go to",
+          keys,
+          run: () => go(path),
+        })),
+      ),
+    [go],
+  );
+  useAction({
+    id: "theme",
+    title: theme === "dark" ? "Light theme" : "Dark theme",
+    group: "View",
+    keys: "T",
+    words: "dark light colour mode",
+    run: switchTheme,
+  });
+  useAction({
+    id: "filter",
+    title: "Filter of the focused panel",
+    group: "View",
+    keys: "/",
+    words: "find",
+    run: focusFilter,
+  });
+  useAction({
+    id: "palette",
+    title: "Search and every command",
+    group: "Help",
+    keys: "Ctrl K",
+    run: () => openDialog("palette"),
+  });
+  useAction({
+    id: "keys",
+    title: "List of keys",
+    group: "Help",
+    keys: "?",
+    words: "shortcuts help",
+    run: () => openDialog("keys"),
+  });
+}
+
+function focusField(id: string): void {
+  const field = document.getElementById(id);
+  field?.focus();
+  if (field instanceof HTMLInputElement) field.select();
+}
+
+/** The filter of the panel that has focus, else the first on the page. */
+function focusFilter(): void {
+  const panel = document.activeElement?.closest("section");
+  const filter = panel?.querySelector("[data-filter]") ?? document.querySelector("[data-filter]");
+  if (filter instanceof HTMLElement) filter.focus();
+}

@@ -1,0 +1,71 @@
+/** Small statistics over the finite values of a column. */
+
+export interface Summary {
+  count: number;
+  finite: number;
+  mean: number;
+  deviation: number;
+  minimum: number;
+  maximum: number;
+}
+
+/** Mean, deviation and range of the finite values; NaN where there is none. */
+export function summarise(values: ArrayLike<number>): Summary {
+  let finite = 0;
+  let mean = 0;
+  let spread = 0;
+  let minimum = Number.POSITIVE_INFINITY;
+  let maximum = Number.NEGATIVE_INFINITY;
+  for (let index = 0; index < values.length; index += 1) {
+    const value = values[index] as number;
+    if (!Number.isFinite(value)) continue;
+    finite += 1;
+    const before = value - mean;
+    mean += before / finite;
+    spread += before * (value - mean);
+    minimum = Math.min(minimum, value);
+    maximum = Math.max(maximum, value);
+  }
+  if (!finite) {
+    const none = Number.NaN;
+    return { count: values.length, finite, mean: none, deviation: none, minimum: none, maximum: none };
+  }
+  const deviation = Math.sqrt(spread / finite);
+  return { count: values.length, finite, mean, deviation, minimum, maximum };
+}
+
+/** How many standard deviations each value lies above the mean; NaN stays NaN, a constant gives 0. */
+export function zScores(values: ArrayLike<number>): Float64Array {
+  const { mean, deviation } = summarise(values);
+  return Float64Array.from(values, (value) =>
+    Number.isFinite(value) && !(deviation > 0) ? 0 : (value - mean) / deviation,
+  );
+}
+
+/** Whether a sample's loss stands out of its batch: z > 3, or not a finite number at all. */
+export function standsOut(loss: number, z: number): boolean {
+  return !Number.isFinite(loss) || z > 3;
+}
+
+export interface Histogram {
+  /** Lower edge of the first bin. */
+  low: number;
+  /** Upper edge of the last bin. */
+  high: number;
+  counts: Uint32Array;
+}
+
+/** Counts of the finite values in equal bins from the lowest to the highest. */
+export function histogram(values: ArrayLike<number>, bins: number): Histogram {
+  const { minimum, maximum, finite } = summarise(values);
+  const counts = new Uint32Array(bins);
+  if (!finite) return { low: 0, high: 1, counts };
+  const width = (maximum - minimum) / bins;
+  for (let index = 0; index < values.length; index += 1) {
+    const value = values[index] as number;
+    if (!Number.isFinite(value)) continue;
+    const bin = width > 0 ? Math.min(bins - 1, Math.floor((value - minimum) / width)) : 0;
+    counts[bin] = (counts[bin] as number) + 1;
+  }
+  return { low: minimum, high: maximum, counts };
+}

@@ -1,0 +1,136 @@
+/** Fetches the batch: at once when the run stands, at most four times a second while it goes on. */
+import { useEffect } from "react";
+import { api, runPath } from "@/api/client";
+import { runVerb } from "@/api/commands";
+import { useNoCommandsReason, useRunId, useRunState, useVerb } from "@/api/hooks";
+import type { BatchOut } from "@/api/types";
+import { useAction } from "@/lib/actions";
+import { hasEnded } from "@/lib/allowed";
+import { useLive } from "@/lib/store";
+import { useTheme } from "@/lib/theme";
+import { useUrlChoice, useUrlState } from "@/lib/urlState";
+import { useLatest } from "@/lib/useLatest";
+import { Panel, PanelAction } from "@/ui";
+import { DebugPanel } from "./DebugPanel";
+import { type Order, samplesOf, shownOrder } from "./samples";
+import { usePicture } from "./usePicture";
+
+const RUNNING_MS = 250;
+
+interface BatchPanelProps {
+  /** Ids to ring; the first one gets the cursor when the set is new. */
+  pointedOut: ReadonlySet<number>;
+  onFocusSample: (id: number | null) => void;
+  onBreak: (sampleId: number) => void;
+  stale: string | null;
+}
+
+export function BatchPanel({ pointedOut, onFocusSample, onBreak, stale }: BatchPanelProps) {
+  const { batch, picture, error, running } = useShownBatch();
+  const [order, setOrder] = useUrlChoice<Order>("sort", ["loader", "loss"]);
+  const [cursor, setCursor] = useCursor();
+  const breakReason = useNoCommandsReason();
+  const theme = useTheme();
+
+  // biome-ignore lint/correctness/useExhaustiveDependencies: only a new set moves the cursor, a new batch or order does not
+  useEffect(() => {
+    if (!batch || !pointedOut.size) return;
+    const samples = samplesOf(batch);
+    const first = shownOrder(samples, order).findIndex((place) =>
+      pointedOut.has(samples.all[place]?.id ?? -1),
+    );
+    if (first >= 0) setCursor(first);
+  }, [pointedOut, batch !== null]);
+
+  const reorder = (next: Order) => {
+    // The same sample stays under the cursor wherever it goes.
+    if (batch && cursor !== null) {
+      const samples = samplesOf(batch);
+      const place = shownOrder(samples, order)[cursor] ?? 0;
+      setCursor(shownOrder(samples, next).indexOf(place));
+    }
+    setOrder(next);
+  };
+  useAction({
+    id: "batch-order",
+    title: order === "loader" ? "Batch by loss" : "Batch in loader order",
+    group: "Panels",
+    words: "sort samples",
+    run: () => reorder(order === "loader" ? "loss" : "loader"),
+  });
+
+  if (batch === null) return <NoBatch error={error} />;
+  return (
+    <DebugPanel
+      {...{ batch, picture, order, cursor, pointedOut, onBreak, breakReason, stale, running, theme }}
+      onOrder={reorder}
+      onCursor={setCursor}
+      onFocusSample={onFocusSample}
+    />
+  );
+}
+
+/** Place of the focused sample, kept in the address. */
+function useCursor(): [number | null, (cursor: number | null) => void] {
+  const [text, setText] = useUrlState("sample", "");
+  const cursor = /^\d{1,4}$/.test(text) ? Number(text) : null;
+  return [cursor, (next) => setText(next === null ? "" : String(next))];
+}
+
+function useShownBatch() {
+  const runId = useRunId();
+  const generation = useLive((live) => live.generation);
+  const step = useRunState((state) => (state.has_batch ? state.batch_step : null)) ?? null;
+  const parked = useRunState((state) => state.parked) ?? false;
+  const key = runId === null || step === null ? null : `${runId} ${generation} ${step}`;
+  const { data, error } = useLatest<BatchOut>(
+    key,
+    (_, signal) => api.get<BatchOut>(runPath(runId ?? "", "/debug/batch"), signal),
+    { leastMs: parked ? 0 : RUNNING_MS },
+  );
+  const decoded = usePicture(data);
+  return { batch: decoded?.batch ?? null, picture: decoded?.picture ?? null, error, running: !parked };
+}
+
+function NoBatch({ error }: { error: Error | null }) {
+  const step = useVerb("step");
+  const known = useRunState((state) => state.has_batch);
+  const ended = useRunState(hasEnded) ?? false;
+  if (error) {
+    return (
+      <Panel
+        title="Batch"
+        className="h-full"
+        state={{ kind: "error", title: "The batch did not come", text: error.message }}
+      />
+    );
+  }
+  if (known === undefined || known) return <Panel title="Batch" className="h-full" />;
+  if (ended) {
+    const text = "This run ended before its batch was looked at.";
+    return <Panel title="Batch" className="h-full" state={{ kind: "unavailable", text }} />;
+  }
+  const action = (
+    <PanelAction
+      icon="step"
+      keys="→"
+      disabledReason={step.disabledReason}
+      busy={step.busy ? "Stepping…" : null}
+      onClick={() => void runVerb("step", { n: 1 })}
+    >
+      Step
+    </PanelAction>
+  );
+  return (
+    <Panel
+      title="Batch"
+      className="h-full"
+      state={{
+        kind: "empty",
+        title: "Nothing captured for this step",
+        text: "Captures start while this page is open. Take one step to fill the panel.",
+        action,
+      }}
+    />
+  );
+}

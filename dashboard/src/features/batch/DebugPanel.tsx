@@ -1,0 +1,168 @@
+/** The batch as it is drawn: all samples with label and loss, one of them under the cursor. */
+import { useEffect, useMemo, useRef, useState } from "react";
+import type { BatchOut } from "@/api/types";
+import { csvOf, jsonOf } from "@/charts/csv";
+import { DataTable, type Sort } from "@/charts/DataTable";
+import { ExportMenu } from "@/charts/ExportMenu";
+import { pngOf } from "@/charts/png";
+import type { Theme } from "@/charts/viridis";
+import { downloadBlob, downloadText } from "@/lib/download";
+import { formatCount, plural } from "@/lib/format";
+import { type MenuItem, Panel, Segmented } from "@/ui";
+import { LossLegend } from "./LossLegend";
+import { SampleLine } from "./SampleLine";
+import { type Order, samplesOf, shownOrder } from "./samples";
+import { sampleColumns } from "./sampleTable";
+import { TileGrid } from "./TileGrid";
+
+export interface DebugPanelProps {
+  batch: BatchOut;
+  /** The decoded picture; none for samples that are no images. */
+  picture: ImageBitmap | null;
+  order: Order;
+  onOrder: (order: Order) => void;
+  /** Place in the grid of the focused sample. */
+  cursor: number | null;
+  onCursor: (cursor: number | null) => void;
+  /** The sample under the cursor is another one now: the cursor moved, or the batch did. */
+  onFocusSample: (sampleId: number | null) => void;
+  /** Ids to ring, for example the evidence of a breakpoint. */
+  pointedOut: ReadonlySet<number>;
+  onBreak: (sampleId: number) => void;
+  breakReason: string | null;
+  stale: string | null;
+  running: boolean;
+  theme: Theme;
+}
+
+const ORDERS = [
+  { value: "loader", label: "Loader order" },
+  { value: "loss", label: "By loss" },
+] as const;
+
+export function DebugPanel(props: DebugPanelProps) {
+  const {
+    batch,
+    picture,
+    order,
+    onOrder,
+    cursor,
+    onCursor,
+    onFocusSample,
+    pointedOut,
+    stale,
+    running,
+    theme,
+  } = props;
+  const [asTable, setAsTable] = useState(false);
+  const canvas = useRef<HTMLCanvasElement | null>(null);
+  const samples = useMemo(() => samplesOf(batch), [batch]);
+  const places = useMemo(() => shownOrder(samples, order), [samples, order]);
+  const columns = useMemo(() => sampleColumns(batch, samples), [batch, samples]);
+  const table = asTable || picture === null || batch.grid === null;
+  const focused = cursor === null ? null : (samples.all[places[cursor] ?? -1] ?? null);
+  const focusedId = focused?.id ?? null;
+  useEffect(() => onFocusSample(focusedId), [focusedId, onFocusSample]);
+  const fact =
+    batch.shown < batch.count
+      ? `${formatCount(batch.shown)} of ${plural(batch.count, "sample")}`
+      : plural(batch.count, "sample");
+
+  const name = `batch-${batch.step + 1}`;
+  const exports: (MenuItem | "line")[] = [
+    {
+      label: "PNG, the grid",
+      disabledReason: table ? "not in a table" : null,
+      onSelect: () => void savePng(canvas.current, `${name}.png`),
+    },
+    {
+      label: "JSON, all values",
+      onSelect: () => downloadText(`${name}.json`, jsonOf(batch), "application/json"),
+    },
+    {
+      label: "CSV, one line a sample",
+      onSelect: () => downloadText(`${name}.csv`, csvOf(columns), "text/csv"),
+    },
+    "line",
+    {
+      label: "Show as table",
+      checked: table,
+      disabledReason: picture === null ? "no images" : null,
+      onSelect: () => setAsTable(!asTable),
+    },
+  ];
+  const tools = (
+    <>
+      {samples.lossRange && <LossLegend {...samples.lossRange} theme={theme} />}
+      {samples.lossRange && (
+        <Segmented label="Order of the samples" value={order} choices={ORDERS} onChange={onOrder} />
+      )}
+      <ExportMenu subject="batch" items={exports} />
+    </>
+  );
+
+  return (
+    <Panel title="Batch" fact={fact} stale={stale} tools={tools} className="h-full">
+      {table || picture === null || batch.grid === null ? (
+        <SampleTable {...{ columns, places, order, onOrder, running }} cursor={cursor} onCursor={onCursor} />
+      ) : (
+        <TileGrid
+          {...{
+            step: batch.step,
+            picture,
+            grid: batch.grid,
+            samples: samples.all,
+            order: places,
+            cursor,
+            pointedOut,
+            theme,
+          }}
+          onCursor={onCursor}
+          canvasRef={(element) => {
+            canvas.current = element;
+          }}
+        />
+      )}
+      <SampleLine
+        sample={focused}
+        count={samples.all.length}
+        onBreak={props.onBreak}
+        breakReason={props.breakReason}
+      />
+    </Panel>
+  );
+}
+
+async function savePng(canvas: HTMLCanvasElement | null, name: string): Promise<void> {
+  const blob = canvas && (await pngOf(canvas));
+  if (blob) downloadBlob(name, blob);
+}
+
+interface SampleTableProps {
+  columns: ReturnType<typeof sampleColumns>;
+  places: number[];
+  order: Order;
+  onOrder: (order: Order) => void;
+  cursor: number | null;
+  onCursor: (cursor: number | null) => void;
+  running: boolean;
+}
+
+function SampleTable({ columns, places, order, onOrder, cursor, onCursor, running }: SampleTableProps) {
+  const [sort, setSort] = useState<Sort | null>(null);
+  const shown: Sort | null = sort ?? (order === "loss" ? { column: "loss", direction: "descending" } : null);
+  return (
+    <DataTable
+      label="Samples of the batch"
+      columns={columns}
+      sort={shown}
+      onSort={(next) => {
+        setSort(next);
+        if (next.column !== "loss") onOrder("loader");
+      }}
+      selected={cursor === null ? null : (places[cursor] ?? null)}
+      onSelect={(place) => onCursor(places.indexOf(place))}
+      running={running}
+    />
+  );
+}

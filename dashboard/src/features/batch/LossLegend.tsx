@@ -1,0 +1,19 @@
+import { markGradient, type Theme } from "@/charts/viridis";
+import { formatValue } from "@/lib/format";
+
+interface LossLegendProps {
+  low: number;
+  high: number;
+  theme: Theme;
+}
+
+/** What the colours of the loss bars mean. */
+export function LossLegend({ low, high, theme }: LossLegendProps) {
+  return (
+    <span className="mr-2 flex items-center gap-2 text-label whitespace-nowrap text-t3">
+      Loss <span>{formatValue(low, 2)}</span>
+      <span className="h-2 w-16 rounded-mark" style={{ background: markGradient(theme) }} />
+      <span>{formatValue(high, 2)}</span>
+    </span>
+  );
+}

@@ -1,0 +1,60 @@
+/** The one line under the grid that describes the focused sample. */
+import { formatCount, formatValue } from "@/lib/format";
+import { Button } from "@/ui";
+import type { Sample } from "./samples";
+
+interface SampleLineProps {
+  sample: Sample | null;
+  /** Samples in the batch. */
+  count: number;
+  onBreak: (id: number) => void;
+  /** Why no breakpoint can be set now. */
+  breakReason: string | null;
+}
+
+/** The sample in one sentence, as it is read out. */
+export function sampleText({ id, label, loss, rank }: Sample): string {
+  const parts = [`Sample ${formatCount(id)}`];
+  if (label !== null) parts.push(`label ${label}`);
+  if (loss !== null) parts.push(`loss ${formatValue(loss)}`, `rank ${rank}`);
+  return parts.join(", ");
+}
+
+export function SampleLine({ sample, count, onBreak, breakReason }: SampleLineProps) {
+  if (sample === null) {
+    return (
+      <p className="flex h-8 shrink-0 items-center px-3 text-t3">
+        Click a sample, or move to one with the arrows, to see it here.
+      </p>
+    );
+  }
+  const odd = sample.loss !== null && !Number.isFinite(sample.loss);
+  return (
+    <div className="flex h-8 shrink-0 items-center gap-4 px-3">
+      <span className="font-semibold">Sample {formatCount(sample.id)}</span>
+      {sample.label !== null && <Fact name="Label" value={sample.label} />}
+      {sample.loss !== null && <Fact name="Loss" value={formatValue(sample.loss)} bad={odd} />}
+      {sample.rank !== null && (
+        <Fact name="Rank" value={`${formatCount(sample.rank)} of ${formatCount(count)}`} />
+      )}
+      <Button
+        small
+        look="ghost"
+        className={`-mr-2 ml-auto ${breakReason === null ? "text-t2!" : ""}`}
+        tooltip="Stop whenever this sample is in the batch"
+        disabledReason={breakReason}
+        onClick={() => onBreak(sample.id)}
+      >
+        Break on sample
+      </Button>
+    </div>
+  );
+}
+
+function Fact({ name, value, bad = false }: { name: string; value: string; bad?: boolean }) {
+  return (
+    <span className="text-t3">
+      {name} <span className={bad ? "font-medium text-bad" : "text-text"}>{value}</span>
+    </span>
+  );
+}

@@ -1,0 +1,118 @@
+/** Draws the tiles of a batch: image, loss bar, label left and loss right below, rings. */
+import type { GridOut } from "@/api/types";
+import { pictureTile, type Rectangle, type TileLayout, tileAt } from "@/charts/tiles";
+import { markColour, type Theme } from "@/charts/viridis";
+import { formatTile } from "@/lib/format";
+import type { Sample } from "./samples";
+
+export interface GridColours {
+  text: string;
+  t2: string;
+  bad: string;
+  badText: string;
+  accent: string;
+  warn: string;
+}
+
+export interface GridPicture {
+  picture: CanvasImageSource;
+  grid: GridOut;
+  samples: readonly Sample[];
+  /** Places in the batch in the order they are shown. */
+  order: readonly number[];
+  layout: TileLayout;
+  theme: Theme;
+  colours: GridColours;
+  /** Ids to point out, for example the evidence of a breakpoint. */
+  pointedOut: ReadonlySet<number>;
+}
+
+/** Space the rings need around the outer tiles. */
+export const MARGIN = 4;
+const FAMILY = "Inter, system-ui, sans-serif";
+
+export function gridColours(place: Element): GridColours {
+  const style = getComputedStyle(place);
+  const read = (name: string) => style.getPropertyValue(`--${name}`).trim();
+  return {
+    text: read("text"),
+    t2: read("t2"),
+    bad: read("bad-mark"),
+    badText: read("bad"),
+    accent: read("accent"),
+    warn: read("warn-mark"),
+  };
+}
+
+/** Draws everything but the cursor, which is an element of its own and moves without a redraw. */
+export function drawGrid(canvas: HTMLCanvasElement, drawn: GridPicture, ratio: number): void {
+  const context = canvas.getContext("2d");
+  if (!context) return;
+  context.setTransform(ratio, 0, 0, ratio, MARGIN * ratio, MARGIN * ratio);
+  context.clearRect(-MARGIN, -MARGIN, canvas.width / ratio, canvas.height / ratio);
+  // Pixels stay pixels when they are enlarged; a large image made small is averaged.
+  context.imageSmoothingEnabled = drawn.grid.tile_width > drawn.layout.width * ratio;
+  context.imageSmoothingQuality = "high";
+  context.textBaseline = "alphabetic";
+  drawn.order.forEach((place, index) => {
+    const sample = drawn.samples[place];
+    if (sample) drawTile(context, drawn, sample, tileAt(drawn.layout, index));
+  });
+}
+
+function drawTile(
+  context: CanvasRenderingContext2D,
+  { picture, grid, theme, colours, pointedOut }: GridPicture,
+  sample: Sample,
+  at: Rectangle,
+): void {
+  const from = pictureTile(grid, sample.place);
+  context.save();
+  context.beginPath();
+  context.roundRect(at.x, at.y, at.width, at.height, 2);
+  context.clip();
+  context.drawImage(picture, from.x, from.y, from.width, from.height, at.x, at.y, at.width, at.height);
+  context.restore();
+  if (sample.loss !== null) {
+    context.fillStyle = Number.isNaN(sample.loss) ? colours.bad : markColour(sample.magnitude, theme);
+    context.fillRect(at.x, at.y + at.height + 1, at.width, 3);
+  }
+  drawCaption(context, colours, sample, at);
+  if (sample.standsOut) drawRing(context, at, colours.bad);
+  else if (pointedOut.has(sample.id)) drawRing(context, at, colours.warn);
+}
+
+function drawCaption(
+  context: CanvasRenderingContext2D,
+  colours: GridColours,
+  sample: Sample,
+  at: Rectangle,
+): void {
+  const baseline = at.y + at.height + 13;
+  const loss = formatTile(sample.loss);
+  context.textAlign = "right";
+  context.font = `${sample.standsOut ? 600 : 400} 10px ${FAMILY}`;
+  context.fillStyle = sample.standsOut ? colours.badText : colours.t2;
+  context.fillText(loss, at.x + at.width, baseline);
+  if (sample.label === null) return;
+  const room = at.width - (loss ? context.measureText(loss).width + 3 : 0);
+  context.textAlign = "left";
+  context.font = `600 10px ${FAMILY}`;
+  context.fillStyle = sample.standsOut ? colours.badText : colours.text;
+  context.fillText(shortened(context, sample.label, room), at.x, baseline);
+}
+
+function shortened(context: CanvasRenderingContext2D, text: string, room: number): string {
+  if (context.measureText(text).width <= room) return text;
+  let end = text.length - 1;
+  while (end > 0 && context.measureText(`${text.slice(0, end)}…`).width > room) end -= 1;
+  return end > 0 ? `${text.slice(0, end)}…` : "";
+}
+
+function drawRing(context: CanvasRenderingContext2D, at: Rectangle, colour: string): void {
+  context.strokeStyle = colour;
+  context.lineWidth = 2;
+  context.beginPath();
+  context.roundRect(at.x - 1, at.y - 1, at.width + 2, at.height + 2, 3);
+  context.stroke();
+}

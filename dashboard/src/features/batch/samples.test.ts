@@ -1,0 +1,48 @@
+import { describe, expect, it } from "vitest";
+import type { BatchOut } from "@/api/types";
+import { samplesOf, shownOrder } from "./samples";
+
+function batch(changes: Partial<BatchOut>): BatchOut {
+  return {
+    step: 0,
+    loss: 0.1,
+    kind: "images",
+    shape: [4, 1, 8, 8],
+    dtype: "float32",
+    count: 4,
+    shown: 4,
+    png: null,
+    grid: null,
+    rows: null,
+    labels: [7, 0, 1, 2],
+    losses: [0.1, "NaN", 1, 0.01],
+    sample_ids: [70, 71, 72, 73],
+    ...changes,
+  };
+}
+
+describe("samplesOf", () => {
+  it("knows id, label, loss, rank and place on the scale", () => {
+    const { all, lossRange } = samplesOf(batch({}));
+    expect(lossRange).toEqual({ low: 0.01, high: 1 });
+    expect(all[0]).toMatchObject({ place: 0, id: 70, label: "7", loss: 0.1, rank: 2, standsOut: false });
+    expect(all[0]?.magnitude).toBeCloseTo(0.5, 12);
+  });
+
+  it("rings a loss that is NaN and ranks it last", () => {
+    expect(samplesOf(batch({})).all[1]).toMatchObject({ rank: 4, standsOut: true });
+  });
+
+  it("does without losses, labels and ids", () => {
+    const samples = samplesOf(batch({ losses: null, labels: null, sample_ids: null }));
+    expect(samples.lossRange).toBeNull();
+    expect(samples.all[3]).toMatchObject({ id: 3, label: null, loss: null, rank: null, standsOut: false });
+    expect(shownOrder(samples, "loss")).toEqual([0, 1, 2, 3]);
+  });
+
+  it("orders by loss with NaN last, or as the loader did", () => {
+    const samples = samplesOf(batch({}));
+    expect(shownOrder(samples, "loss")).toEqual([2, 0, 3, 1]);
+    expect(shownOrder(samples, "loader")).toEqual([0, 1, 2, 3]);
+  });
+});

@@ -1,0 +1,64 @@
+/** The samples of a batch as the grid shows them: order, loss, rank, which ones stand out. */
+import { type BatchOut, fromWire } from "@/api/types";
+import { ranksFromLargest, sortedPlaces } from "@/charts/order";
+import { standsOut, summarise, zScores } from "@/charts/statistics";
+import { magnitude } from "@/charts/viridis";
+
+export type Order = "loader" | "loss";
+
+export interface Sample {
+  /** Place in the batch as the loader gave it, which is also its place in the picture. */
+  place: number;
+  /** Id where the loader knows one, else its place. */
+  id: number;
+  label: string | null;
+  loss: number | null;
+  /** Rank by loss, 1 for the largest. */
+  rank: number | null;
+  /** Place of the loss on the magnitude ramp, 0…1. */
+  magnitude: number;
+  standsOut: boolean;
+}
+
+export interface Samples {
+  /** In the order of the loader. */
+  all: Sample[];
+  /** Range of the losses on the colour scale; null when no loss is known. */
+  lossRange: { low: number; high: number } | null;
+}
+
+export function samplesOf(batch: BatchOut): Samples {
+  const losses = batch.losses?.slice(0, batch.shown).map((loss) => fromWire(loss) ?? Number.NaN) ?? null;
+  const range = losses === null ? null : summarise(losses);
+  const lossRange = range?.finite ? { low: range.minimum, high: range.maximum } : null;
+  const z = losses && zScores(losses);
+  const ranks = losses && ranksFromLargest(losses);
+  const all = Array.from({ length: batch.shown }, (_, place): Sample => {
+    const loss = losses?.[place] ?? null;
+    return {
+      place,
+      id: batch.sample_ids?.[place] ?? place,
+      label: labelText(batch.labels?.[place]),
+      loss,
+      rank: ranks?.[place] ?? null,
+      magnitude: loss === null || !lossRange ? 0 : magnitude(loss, lossRange.low, lossRange.high),
+      standsOut: loss !== null && standsOut(loss, z?.[place] ?? 0),
+    };
+  });
+  return { all, lossRange };
+}
+
+function labelText(label: number | string | undefined): string | null {
+  return label === undefined ? null : String(label);
+}
+
+/** Places in the batch in the order they are shown. */
+export function shownOrder(samples: Samples, order: Order): number[] {
+  if (order === "loader" || samples.lossRange === null) return samples.all.map(({ place }) => place);
+  return [
+    ...sortedPlaces(
+      samples.all.map(({ loss }) => loss),
+      "descending",
+    ),
+  ];
+}

@@ -1,0 +1,113 @@
+/** The list of breakpoints: switch, id, condition in words, hits; the one that stopped the run is tinted. */
+import type { BreakpointOut } from "@/api/types";
+import { csvOf } from "@/charts/csv";
+import { downloadText } from "@/lib/download";
+import { plural } from "@/lib/format";
+import { Button, IconButton, Panel, rowClass, Switch, Tooltip } from "@/ui";
+
+interface BreakpointsViewProps {
+  breakpoints: readonly BreakpointOut[];
+  /** Id of the one that stopped the run. */
+  stoppedBy: number | null;
+  /** Why none can be set or changed now. */
+  disabledReason: string | null;
+  onAdd: () => void;
+  onSwitch: (id: number, on: boolean) => void;
+  onRemove: (breakpoint: BreakpointOut) => void;
+  stale: string | null;
+}
+
+export function BreakpointsView(props: BreakpointsViewProps) {
+  const { breakpoints, stoppedBy, disabledReason, onAdd, stale } = props;
+  const empty = breakpoints.length === 0;
+  const tools = (
+    <Button
+      small
+      look="ghost"
+      icon="plus"
+      className={`-mr-2 ${disabledReason === null ? "text-t2!" : ""}`}
+      tooltip="Set a breakpoint from what is focused"
+      disabledReason={disabledReason}
+      onClick={onAdd}
+    >
+      Add
+    </Button>
+  );
+  return (
+    <Panel
+      title="Breakpoints"
+      stale={stale}
+      tools={tools}
+      className="h-full"
+      bodyClassName="-mt-1 pb-1"
+      state={
+        empty
+          ? { kind: "unavailable", text: "No breakpoints. Add one to stop the run where it matters." }
+          : undefined
+      }
+    >
+      <ul aria-label="Breakpoints" className="min-h-0 flex-1 overflow-y-auto">
+        {breakpoints.map((breakpoint) => (
+          <BreakpointRow
+            key={breakpoint.id}
+            {...props}
+            breakpoint={breakpoint}
+            tinted={breakpoint.id === stoppedBy}
+          />
+        ))}
+      </ul>
+    </Panel>
+  );
+}
+
+interface RowProps extends BreakpointsViewProps {
+  breakpoint: BreakpointOut;
+  tinted: boolean;
+}
+
+function BreakpointRow({ breakpoint, tinted, disabledReason, onSwitch, onRemove }: RowProps) {
+  const { id, words, enabled, hits, costs_sync } = breakpoint;
+  const quiet = tinted ? "" : enabled ? "" : "text-t3";
+  return (
+    <li
+      aria-current={tinted || undefined}
+      className={`group relative flex items-center gap-2 px-3 ${rowClass({ tinted })} ${tinted ? "font-medium" : ""}`}
+    >
+      <Switch
+        label={`Breakpoint ${id}: ${words}`}
+        on={enabled}
+        onChange={(on) => onSwitch(id, on)}
+        disabledReason={disabledReason}
+      />
+      <span className={`font-normal ${tinted ? "" : "text-t3"}`}>{id}</span>
+      <Tooltip text={costs_sync ? `${words}. It waits for the device at each step.` : null} side="top">
+        <span className={`min-w-0 flex-1 truncate ${quiet}`}>{words}</span>
+      </Tooltip>
+      <span
+        className={`whitespace-nowrap group-focus-within:pr-5 group-hover:pr-5 ${tinted ? "" : "text-t3"}`}
+      >
+        {plural(hits, "hit")}
+      </span>
+      <span className="absolute right-1 opacity-0 group-hover:opacity-100 focus-within:opacity-100">
+        <IconButton
+          icon="close"
+          label={`Remove breakpoint ${id}`}
+          disabledReason={disabledReason}
+          onClick={() => onRemove(breakpoint)}
+        />
+      </span>
+    </li>
+  );
+}
+
+/** All breakpoints as a file; offered by the panel's action in the palette. */
+export function exportBreakpoints(breakpoints: readonly BreakpointOut[]): void {
+  const columns = [
+    { name: "id", cells: breakpoints.map(({ id }) => id) },
+    { name: "condition", cells: breakpoints.map(({ words }) => words) },
+    { name: "enabled", cells: breakpoints.map(({ enabled }) => enabled) },
+    { name: "hits", cells: breakpoints.map(({ hits }) => hits) },
+    { name: "hit_steps", cells: breakpoints.map(({ hit_steps }) => hit_steps.join(" ")) },
+  ];
+  downloadText("breakpoints.csv", csvOf(columns), "text/csv");
+}

@@ -1,0 +1,103 @@
+/** The Step tab's place for step data: the first table, or the key one chose. */
+import { useState } from "react";
+import { runVerb } from "@/api/commands";
+import { useRunState, useVerb } from "@/api/hooks";
+import type { StepDataOut } from "@/api/types";
+import type { Sort } from "@/charts/DataTable";
+import { hasEnded } from "@/lib/allowed";
+import { useTheme } from "@/lib/theme";
+import { useUrlState } from "@/lib/urlState";
+import { Panel, PanelAction } from "@/ui";
+import { KeyList } from "./KeyList";
+import { StepDataView } from "./StepDataView";
+import { readSort, sortText } from "./sortText";
+import { useChosenKey, useStepEntry, useStepKeys } from "./useStepEntry";
+
+interface StepDataPanelProps {
+  /** Whether the list of keys stands beside the value. */
+  browser?: boolean;
+  stale: string | null;
+}
+
+export function StepDataPanel({ browser = false, stale }: StepDataPanelProps) {
+  const keys = useStepKeys();
+  const [chosen, setChosen] = useUrlState("key", "");
+  const [filter, setFilter] = useUrlState("filter", "");
+  const [order, setOrder] = useUrlState("order", "");
+  const [full, setFull] = useState<string | null>(null);
+  const [shown, setShown] = useState<StepDataOut | null>(null);
+  const key = useChosenKey(keys, chosen, shown);
+  const latest = useStepEntry(key, full === key && key !== null);
+  if (latest.data !== null && latest.data !== shown) setShown(latest.data);
+  const running = !(useRunState((state) => state.parked) ?? false);
+  const theme = useTheme();
+  const entry = shown?.key === key ? shown : null;
+
+  let view = <Panel title={key ?? "Step data"} className="h-full" />;
+  if (keys.length === 0) view = <NothingCaptured />;
+  else if (latest.error && entry === null) {
+    view = (
+      <Panel
+        title={key ?? "Step data"}
+        className="h-full"
+        state={{ kind: "error", title: "The data did not come", text: latest.error.message }}
+      />
+    );
+  } else if (entry) {
+    view = (
+      <StepDataView
+        {...{ entry, filter, stale, running, theme }}
+        keys={browser ? [] : keys}
+        onKey={setChosen}
+        onFilter={setFilter}
+        sort={readSort(order)}
+        onSort={(sort: Sort) => setOrder(sortText(sort))}
+        onFull={() => setFull(entry.key)}
+      />
+    );
+  }
+  if (!browser || keys.length === 0) return view;
+  return (
+    <div className="grid h-full grid-cols-[240px_minmax(0,1fr)] gap-2">
+      <KeyList keys={keys} selected={key} onSelect={setChosen} stale={stale} />
+      {view}
+    </div>
+  );
+}
+
+function NothingCaptured() {
+  const step = useVerb("step");
+  const ended = useRunState(hasEnded) ?? false;
+  if (ended) {
+    const text = "This run ended without captures for its last step.";
+    return <Panel title="Step data" className="h-full" state={{ kind: "unavailable", text }} />;
+  }
+  const action = (
+    <PanelAction
+      icon="step"
+      keys="→"
+      disabledReason={step.disabledReason}
+      busy={step.busy ? "Stepping…" : null}
+      onClick={() => void runVerb("step", { n: 1 })}
+    >
+      Step
+    </PanelAction>
+  );
+  return (
+    <Panel
+      title="Step data"
+      className="h-full"
+      state={{
+        kind: "empty",
+        title: "Nothing captured for this step",
+        text: (
+          <>
+            Captures start while this page is open. Take one step to fill the panel. A loop of your own fills
+            it with <code className="font-mono">controller.capture_step_data(key, data)</code>.
+          </>
+        ),
+        action,
+      }}
+    />
+  );
+}

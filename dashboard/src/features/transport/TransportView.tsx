@@ -1,0 +1,174 @@
+/** The strip above the tabs: verbs left, the way so far right. */
+import type { StateOut } from "@/api/types";
+import { formatCount } from "@/lib/format";
+import { RUN_TO_FIELD } from "@/lib/transport";
+import { Button, Icon, type IconName, NumberField } from "@/ui";
+import { progressOf } from "./progress";
+
+const ERROR_ID = "run-to-error";
+
+/** A verb as its button shows it. */
+export interface Control {
+  onClick: () => void;
+  busy: string | null;
+  disabledReason: string | null;
+}
+
+export interface TransportViewProps {
+  state: StateOut;
+  /** Which way the toggle goes now. */
+  toggle: "pause" | "resume";
+  onToggle: Control;
+  onStep: Control;
+  onSteps: Control;
+  onRunTo: Control;
+  onStop: Control;
+  n: number;
+  onN: (n: number) => void;
+  target: number;
+  onTarget: (target: number) => void;
+  targetError: string | null;
+  /** What a pause waits for, once it has taken too long. */
+  waitingFor: string | null;
+  stale: boolean;
+}
+
+export function TransportView(props: TransportViewProps) {
+  const { state, toggle, onToggle, onStep, onStop, targetError, waitingFor, stale } = props;
+  const pausing = toggle === "pause";
+  return (
+    <div className="flex h-full min-w-0 flex-1 items-center gap-2">
+      {/* Step back will stand here, before the toggle. */}
+      <Button
+        look="filled"
+        icon={pausing ? "pause" : "play"}
+        iconFilled
+        keys="Space"
+        className="min-w-[129px] justify-center"
+        {...onToggle}
+      >
+        {pausing ? "Pause" : "Resume"}
+      </Button>
+      <Button icon="step" keys="→" {...onStep}>
+        Step
+      </Button>
+      <StepsGroup {...props} />
+      <RunToGroup {...props} />
+      {targetError && (
+        <span id={ERROR_ID} role="alert" className="px-1 whitespace-nowrap text-bad">
+          {targetError}
+        </span>
+      )}
+      <Button look="danger" icon="stop" iconFilled {...onStop}>
+        Stop
+      </Button>
+      {waitingFor && <span className="truncate text-t3">Waiting: {waitingFor}</span>}
+      <span className="mx-3 h-5 w-px shrink-0 bg-line" />
+      <ProgressTrack state={state} stale={stale} />
+    </div>
+  );
+}
+
+function StepsGroup({ n, onN, onSteps }: TransportViewProps) {
+  return (
+    <span className="flex shrink-0 gap-px">
+      <NumberField
+        label="How many steps"
+        value={n}
+        onChange={(value) => value !== null && value >= 1 && onN(value)}
+        onApply={onSteps.onClick}
+        check={(value) => (value < 1 ? "Give at least 1 step" : null)}
+        errorPlace="tooltip"
+        className="w-11 rounded-r-none"
+      />
+      <Button
+        tooltip={`Take ${formatCount(n)} steps, then stand again`}
+        className="rounded-l-none"
+        {...onSteps}
+      >
+        steps
+      </Button>
+    </span>
+  );
+}
+
+function RunToGroup({ target, onTarget, onRunTo, targetError }: TransportViewProps) {
+  return (
+    <span className="flex shrink-0 gap-px">
+      <NumberField
+        id={RUN_TO_FIELD}
+        label="Step to run to"
+        value={target}
+        onChange={(value) => value !== null && onTarget(value)}
+        onApply={onRunTo.onClick}
+        error={targetError}
+        errorPlace="elsewhere"
+        aria-describedby={targetError ? ERROR_ID : undefined}
+        className={`rounded-r-none ${target >= 1e6 ? "w-[100px]" : "w-[72px]"}`}
+      />
+      <Button icon="runTo" tooltip="Run, then stand at this step" className="rounded-l-none" {...onRunTo}>
+        Run to
+      </Button>
+    </span>
+  );
+}
+
+function ProgressTrack({ state, stale }: { state: StateOut; stale: boolean }) {
+  const { share, fact, ticks } = progressOf(
+    state.step,
+    state.total_steps,
+    state.steps_per_s,
+    state.state === "running" || state.state === "stepping",
+  );
+  return (
+    <div className={`flex min-w-0 flex-1 items-center gap-3 ${stale ? "stale" : ""}`}>
+      <div className="min-w-0 flex-1">
+        <div className="flex justify-between gap-3 text-label text-t3">
+          <span>Progress</span>
+          <span className="truncate">{fact}</span>
+        </div>
+        <div
+          role="progressbar"
+          aria-label="Progress of the run"
+          aria-valuemin={0}
+          aria-valuemax={state.total_steps ?? undefined}
+          aria-valuenow={share === null ? undefined : state.step}
+          className="my-px h-1 overflow-hidden rounded-full bg-s3"
+        >
+          {share !== null && (
+            <div className="h-full rounded-full bg-accent" style={{ width: `${share * 100}%` }} />
+          )}
+        </div>
+        <div className="flex h-4 justify-between text-label text-t3">
+          {ticks.map((tick) => (
+            <span key={tick}>{tick}</span>
+          ))}
+        </div>
+      </div>
+      <span className="text-bar font-semibold whitespace-nowrap">{formatCount(state.step)}</span>
+    </div>
+  );
+}
+
+const ENDS: Partial<Record<StateOut["state"], { word: string; icon: IconName }>> = {
+  finished: { word: "Finished", icon: "check" },
+  stopped: { word: "Stopped", icon: "stop" },
+  failed: { word: "Failed", icon: "close" },
+  killed: { word: "Killed", icon: "killed" },
+  lost: { word: "Lost", icon: "lost" },
+};
+
+/** What stands in place of the verbs once a run takes none. */
+export function EndedStrip({ state, stale }: { state: StateOut; stale: boolean }) {
+  const { word, icon } = ENDS[state.state] ?? { word: "Stopped", icon: "stop" };
+  return (
+    <div className="flex h-full min-w-0 flex-1 items-center gap-2">
+      <Icon name={icon} size={15} className="text-t2" />
+      <span className="text-bar font-semibold whitespace-nowrap">
+        {word} at step {formatCount(state.step)}
+      </span>
+      <span className="mx-3 h-5 w-px shrink-0 bg-line" />
+      <ProgressTrack state={state} stale={stale} />
+    </div>
+  );
+}

@@ -1,0 +1,43 @@
+/** How far a run is, and the numbers the strip proposes. */
+import { formatCount, formatDuration, formatPercent } from "@/lib/format";
+
+export interface Progress {
+  /** 0…1, or null when nobody knows how many steps there are. */
+  share: number | null;
+  /** "50 % · 1.2 min left" */
+  fact: string;
+  ticks: string[];
+}
+
+export function progressOf(
+  step: number,
+  total: number | null,
+  stepsPerS: number | null,
+  running: boolean,
+): Progress {
+  if (total === null || total <= 0) return { share: null, fact: "Total not known", ticks: [] };
+  const share = Math.min(1, step / total);
+  const parts = [`${formatPercent(share)} of ${formatCount(total)} steps`];
+  if (running && stepsPerS && step < total) parts.push(`${formatDuration((total - step) / stepsPerS)} left`);
+  return { share, fact: parts.join(" · "), ticks: quarters(total) };
+}
+
+/** Labels below the track; fewer when quarters would not be whole steps. */
+function quarters(total: number): string[] {
+  const parts = total % 4 === 0 ? 4 : total % 2 === 0 ? 2 : 1;
+  return Array.from({ length: parts + 1 }, (_, index) => formatCount((total / parts) * index));
+}
+
+/** The next round step: what one most likely wants to run to. */
+export function proposedTarget(step: number, total: number | null): number {
+  const round = step < 100 ? 100 : step < 1000 ? 500 : 1000;
+  const next = (Math.floor(step / round) + 1) * round;
+  return total !== null && total > step ? Math.min(next, total) : next;
+}
+
+/** Why one cannot run to `target`, or null. */
+export function targetError(target: number, step: number, total: number | null): string | null {
+  if (target <= step) return `Already past step ${formatCount(target)}`;
+  if (total !== null && target > total) return `The run ends at step ${formatCount(total)}`;
+  return null;
+}

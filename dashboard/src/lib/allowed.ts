@@ -1,0 +1,39 @@
+/** Which verbs can be used now, and if not, why: the sentence goes into the button's tooltip. */
+import type { StateOut } from "@/api/types";
+import type { ConnectionStatus } from "./connection";
+
+export type VerbName = "pause" | "resume" | "step" | "run_until" | "stop";
+
+const ENDED = new Set(["stopped", "finished", "failed", "killed", "lost"]);
+
+/** Whether the run takes no more commands. */
+export function hasEnded(state: StateOut | null): boolean {
+  return state !== null && (state.stopped || ENDED.has(state.state));
+}
+
+/** Why nothing at all can be commanded; null when it can. */
+export function whyNoCommands(state: StateOut | null, status: ConnectionStatus): string | null {
+  if (status === "view only") return "This link can only look";
+  if (status === "denied")
+    return "The server does not know this page's token. Open the link that the run printed.";
+  if (status === "reconnecting") return "Waiting for the connection to come back";
+  if (status === "stale" || status === "not responding") return "Waiting for an answer from the run";
+  if (state === null) return "No run is live";
+  if (hasEnded(state)) return "The run has ended";
+  return null;
+}
+
+/** Why a verb cannot be used now; null when it can. */
+export function whyNot(verb: VerbName, state: StateOut | null, status: ConnectionStatus): string | null {
+  const none = whyNoCommands(state, status);
+  if (none !== null || state === null) return none;
+  if (verb === "step" && !state.parked) return "Pause first";
+  if (verb === "pause" && state.paused && state.steps_left === null) return "The run is paused already";
+  if (verb === "resume" && !state.paused) return "The run is running already";
+  return null;
+}
+
+/** What Space and the one filled button do now: stop what moves, or let go what stands. */
+export function toggleOf(state: StateOut | null): "pause" | "resume" {
+  return state !== null && ["running", "stepping", "pausing"].includes(state.state) ? "pause" : "resume";
+}

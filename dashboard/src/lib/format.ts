@@ -1,0 +1,132 @@
+/** Numbers as the page writes them (design section 6): 12,480 · 0.1005 · 1.0e−3 · −0.33 · 38 % · 58 MiB · 3 ms. */
+
+const MINUS = "\u2212";
+export const NONE = "\u2014";
+
+function trueMinus(text: string): string {
+  return text.replaceAll("-", MINUS);
+}
+
+function special(value: number): string | null {
+  if (Number.isNaN(value)) return "NaN";
+  if (value === Number.POSITIVE_INFINITY) return "∞";
+  if (value === Number.NEGATIVE_INFINITY) return `${MINUS}∞`;
+  return null;
+}
+
+/** A count or a step: 12,480. */
+export function formatCount(value: number | null | undefined): string {
+  if (value === null || value === undefined) return NONE;
+  return special(value) ?? trueMinus(Math.round(value).toLocaleString("en-US"));
+}
+
+/** A mantissa and an exponent: 1.0e−3. */
+export function formatExponent(value: number, digits = 1): string {
+  return trueMinus(value.toExponential(digits).replace("e+", "e"));
+}
+
+/** A measured value with four significant figures: 0.1005, 12.48, 1.0e−3 where it is very small or large. */
+export function formatValue(value: number | null | undefined, significant = 4): string {
+  if (value === null || value === undefined) return NONE;
+  const odd = special(value);
+  if (odd !== null) return odd;
+  if (value === 0) return "0";
+  const size = Math.abs(value);
+  if (size < 1e-3 || size >= 1e7) return formatExponent(value, Math.max(1, significant - 2));
+  const whole = Math.floor(Math.log10(size)) + 1;
+  const decimals = Math.max(0, Math.min(6, significant - Math.max(whole, 0)));
+  return trueMinus(
+    value.toLocaleString("en-US", { minimumFractionDigits: decimals, maximumFractionDigits: decimals }),
+  );
+}
+
+/** A fixed number of decimals, for columns that stand under each other. */
+export function formatFixed(value: number | null | undefined, decimals: number): string {
+  if (value === null || value === undefined) return NONE;
+  const odd = special(value);
+  if (odd !== null) return odd;
+  return trueMinus(
+    value.toLocaleString("en-US", { minimumFractionDigits: decimals, maximumFractionDigits: decimals }),
+  );
+}
+
+/** A learning rate: 1.0e−3, and 0.1 where that is shorter. */
+export function formatRate(value: number | null | undefined): string {
+  if (value === null || value === undefined) return NONE;
+  const odd = special(value);
+  if (odd !== null) return odd;
+  if (value === 0) return "0";
+  return Math.abs(value) >= 0.01 ? trueMinus(String(Number(value.toPrecision(3)))) : formatExponent(value);
+}
+
+/** A loss under an image tile: .08, 1.2, 34. */
+export function formatTile(value: number | null | undefined): string {
+  if (value === null || value === undefined) return "";
+  const odd = special(value);
+  if (odd !== null) return odd;
+  const size = Math.abs(value);
+  if (size >= 9.95) return trueMinus(value.toFixed(0));
+  if (size >= 0.995) return trueMinus(value.toFixed(1));
+  return trueMinus(value.toFixed(2).replace("0.", "."));
+}
+
+/** A share: 38 %. */
+export function formatPercent(share: number | null | undefined, decimals = 0): string {
+  if (share === null || share === undefined) return NONE;
+  return `${formatFixed(share * 100, decimals)} %`;
+}
+
+/** A speed: 212 steps/s, 0.42 steps/s. */
+export function formatSpeed(stepsPerS: number | null | undefined): string {
+  if (stepsPerS === null || stepsPerS === undefined) return NONE;
+  const decimals = stepsPerS >= 10 ? 0 : stepsPerS >= 1 ? 1 : 2;
+  return `${formatFixed(stepsPerS, decimals)} steps/s`;
+}
+
+const BYTE_UNITS = ["B", "KiB", "MiB", "GiB", "TiB"];
+
+/** A size: 58 MiB. */
+export function formatBytes(bytes: number | null | undefined): string {
+  if (bytes === null || bytes === undefined) return NONE;
+  let size = bytes;
+  let unit = 0;
+  while (size >= 1024 && unit < BYTE_UNITS.length - 1) {
+    size /= 1024;
+    unit += 1;
+  }
+  return `${formatFixed(size, size < 10 && unit > 0 ? 1 : 0)} ${BYTE_UNITS[unit]}`;
+}
+
+/** A time that something took: 3 ms, 8.2 s, 12 min, 3 h 20 min. */
+export function formatDuration(seconds: number | null | undefined): string {
+  if (seconds === null || seconds === undefined) return NONE;
+  if (seconds < 0.0005) return "0 ms";
+  if (seconds < 0.9995) return `${Math.round(seconds * 1000)} ms`;
+  if (seconds < 99.95) return `${formatFixed(seconds, 1)} s`;
+  const minutes = Math.round(seconds / 60);
+  if (minutes < 100) return `${minutes} min`;
+  return `${Math.floor(minutes / 60)} h ${minutes % 60} min`;
+}
+
+/** An age in one unit: now, 12 s, 14 m, 3 h, 2 d. */
+export function formatAge(seconds: number | null | undefined): string {
+  if (seconds === null || seconds === undefined) return NONE;
+  if (seconds < 5) return "now";
+  if (seconds < 60) return `${Math.floor(seconds)} s`;
+  if (seconds < 3_600) return `${Math.floor(seconds / 60)} m`;
+  if (seconds < 86_400) return `${Math.floor(seconds / 3_600)} h`;
+  return `${Math.floor(seconds / 86_400)} d`;
+}
+
+/** A time of day: 14:32:08. */
+export function formatTime(secondsSince1970: number): string {
+  const time = new Date(secondsSince1970 * 1000);
+  return [time.getHours(), time.getMinutes(), time.getSeconds()]
+    .map((part) => String(part).padStart(2, "0"))
+    .join(":");
+}
+
+/** "1 hit", "2 hits". */
+export function plural(count: number, one: string, many = `${one}s`): string {
+  return `${formatCount(count)} ${count === 1 ? one : many}`;
+}

@@ -1,0 +1,167 @@
+/** What the page knows of the run it shows. Written by the stream and by answers to commands, read by every panel. */
+import { create } from "zustand";
+import type { Link } from "@/api/stream";
+import type { BreakpointOut, CommandOut, HelloMessage, StateOut, StreamMessage } from "@/api/types";
+import { hasEnded } from "./allowed";
+import { type ConnectionStatus, connectionStatus } from "./connection";
+import { SeriesStore } from "./series";
+
+export interface Connection {
+  status: ConnectionStatus;
+  link: Link;
+  /** Whole seconds since the last message. */
+  ageS: number;
+  lastMessageAt: number;
+  /** Messages this page missed because it was slow. */
+  dropped: number;
+  canControl: boolean;
+  version: string | null;
+}
+
+const MOST_COMMANDS = 500;
+const REDRAW_MS = 100;
+
+const noConnection: Connection = {
+  status: "connecting",
+  link: "connecting",
+  ageS: 0,
+  lastMessageAt: 0,
+  dropped: 0,
+  canControl: true,
+  version: null,
+};
+
+interface LiveData {
+  runId: string | null;
+  state: StateOut | null;
+  connection: Connection;
+  /** Oldest first, as the server ordered them. */
+  commands: CommandOut[];
+  breakpoints: BreakpointOut[];
+  /** Grows when the series did, at most ten times a second. */
+  seriesVersion: number;
+  /** 0 before the first hello; grows when the server had to start over and what was fetched must be fetched again. */
+  generation: number;
+}
+
+interface LiveActions {
+  follow: (runId: string | null) => void;
+  take: (message: StreamMessage, now: number) => void;
+  setLink: (link: Link, now: number) => void;
+  tick: (now: number) => void;
+  setState: (state: StateOut) => void;
+  setCommands: (commands: CommandOut[]) => void;
+  putCommand: (command: CommandOut) => void;
+  setBreakpoints: (breakpoints: BreakpointOut[]) => void;
+}
+
+/** Columns are too large for immutable state; panels read them when `seriesVersion` changes. */
+export const series = new SeriesStore();
+
+let redrawTimer: ReturnType<typeof setTimeout> | null = null;
+
+/** Tells the panels that series grew, at most ten times a second. */
+export function seriesChanged(): void {
+  if (redrawTimer !== null) return;
+  redrawTimer = setTimeout(() => {
+    redrawTimer = null;
+    useLive.setState((live) => ({ seriesVersion: live.seriesVersion + 1 }));
+  }, REDRAW_MS);
+}
+
+function refreshed(connection: Connection, now: number, state: StateOut | null): Connection {
+  const ageS =
+    connection.lastMessageAt === 0 ? 0 : Math.max(0, Math.floor((now - connection.lastMessageAt) / 1000));
+  const status = connectionStatus(connection.link, ageS, connection.canControl, hasEnded(state));
+  if (status === connection.status && ageS === connection.ageS) return connection;
+  return { ...connection, ageS, status };
+}
+
+/** An answer may arrive after the stream has already told of later steps. */
+function isOlder(answer: StateOut, known: StateOut | null): boolean {
+  return (
+    known !== null &&
+    (answer.timeline < known.timeline || (answer.timeline === known.timeline && answer.step < known.step))
+  );
+}
+
+/** Replaces a command by its newer record, or appends it; order is the server's sequence. */
+export function withCommand(commands: CommandOut[], command: CommandOut): CommandOut[] {
+  const others = commands.filter((one) => one.id !== command.id);
+  const place = others.findLastIndex((one) => one.seq < command.seq) + 1;
+  return others.toSpliced(place, 0, command).slice(-MOST_COMMANDS);
+}
+
+function afterHello(live: LiveData, hello: HelloMessage): Partial<LiveData> {
+  if (!hello.resumed) series.seq = hello.seq;
+  return {
+    state: hello.state,
+    breakpoints: hello.breakpoints,
+    generation: hello.resumed && live.generation > 0 ? live.generation : live.generation + 1,
+  };
+}
+
+function afterMessage(live: LiveData, message: StreamMessage): Partial<LiveData> {
+  switch (message.type) {
+    case "hello":
+      return afterHello(live, message);
+    case "state":
+      return { state: message.state };
+    case "scalars":
+      if (series.append(message)) seriesChanged();
+      return {};
+    case "command":
+      return { commands: withCommand(live.commands, message.command) };
+    case "breakpoints":
+      return { breakpoints: message.breakpoints };
+    default:
+      return {};
+  }
+}
+
+function linkAfter(live: LiveData, message: StreamMessage, now: number): Connection {
+  const { connection, state } = live;
+  const heard: Connection = { ...connection, link: "open", lastMessageAt: now };
+  if (message.type === "hello") {
+    heard.canControl = message.can_control;
+    heard.version = message.version;
+  }
+  if (message.type === "state") heard.dropped = message.dropped;
+  return refreshed(heard, now, state);
+}
+
+export const useLive = create<LiveData & LiveActions>()((set) => ({
+  runId: null,
+  state: null,
+  connection: noConnection,
+  commands: [],
+  breakpoints: [],
+  seriesVersion: 0,
+  generation: 0,
+
+  follow: (runId) => {
+    series.clear();
+    set({
+      runId,
+      state: null,
+      connection: noConnection,
+      commands: [],
+      breakpoints: [],
+      seriesVersion: 0,
+      generation: 0,
+    });
+  },
+  take: (message, now) =>
+    set((live) => ({ ...afterMessage(live, message), connection: linkAfter(live, message, now) })),
+  setLink: (link, now) =>
+    set((live) => ({ connection: refreshed({ ...live.connection, link }, now, live.state) })),
+  tick: (now) =>
+    set((live) => {
+      const connection = refreshed(live.connection, now, live.state);
+      return connection === live.connection ? live : { connection };
+    }),
+  setState: (state) => set((live) => (isOlder(state, live.state) ? live : { state })),
+  setCommands: (commands) => set((live) => ({ commands: live.commands.reduce(withCommand, commands) })),
+  putCommand: (command) => set((live) => ({ commands: withCommand(live.commands, command) })),
+  setBreakpoints: (breakpoints) => set({ breakpoints }),
+}));

@@ -1,0 +1,74 @@
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { Fetcher, type Latest } from "./useLatest";
+
+describe("Fetcher", () => {
+  beforeEach(() => void vi.useFakeTimers());
+  afterEach(() => void vi.useRealTimers());
+
+  function made(tookMs: number) {
+    const asked: string[] = [];
+    const shown: Latest<string>[] = [];
+    const load = (key: string) => {
+      asked.push(key);
+      return new Promise<string>((resolve) => setTimeout(() => resolve(`data ${key}`), tookMs));
+    };
+    return { asked, shown, fetcher: new Fetcher<string>(load, (latest) => shown.push(latest)) };
+  }
+
+  it("asks at most once per interval while keys run by, and ends on the newest", async () => {
+    const { asked, shown, fetcher } = made(10);
+    for (let step = 0; step < 100; step += 1) {
+      fetcher.want(String(step), 250);
+      await vi.advanceTimersByTimeAsync(10);
+    }
+    await vi.advanceTimersByTimeAsync(500);
+    expect(asked.length).toBeLessThanOrEqual(6);
+    expect(shown.at(-1)).toEqual({ data: "data 99", key: "99", error: null });
+  });
+
+  it("never has two requests on the way, and each one runs to its end", async () => {
+    const { asked, shown, fetcher } = made(1000);
+    fetcher.want("a", 0);
+    fetcher.want("b", 0);
+    fetcher.want("c", 0);
+    expect(asked).toEqual(["a"]);
+    await vi.advanceTimersByTimeAsync(2500);
+    expect(asked).toEqual(["a", "c"]);
+    expect(shown.map(({ key }) => key)).toEqual(["a", "c"]);
+  });
+
+  it("fetches at once when the interval falls away", async () => {
+    const { asked, fetcher } = made(1);
+    fetcher.want("a", 250);
+    await vi.advanceTimersByTimeAsync(5);
+    fetcher.want("b", 250);
+    fetcher.want("b", 0);
+    expect(asked).toEqual(["a", "b"]);
+    fetcher.close();
+  });
+
+  it("keeps what it had when a request fails, says why, and asks again", async () => {
+    const shown: Latest<string>[] = [];
+    let broken = false;
+    const load = (key: string) =>
+      broken ? Promise.reject(new Error("gone")) : Promise.resolve(`data ${key}`);
+    const fetcher = new Fetcher<string>(load, (latest) => shown.push(latest));
+    fetcher.want("a", 0);
+    await vi.advanceTimersByTimeAsync(1);
+    broken = true;
+    fetcher.want("b", 0);
+    await vi.advanceTimersByTimeAsync(1);
+    expect(shown.at(-1)).toMatchObject({ data: "data a", key: "a", error: { message: "gone" } });
+    broken = false;
+    await vi.advanceTimersByTimeAsync(1100);
+    expect(shown.at(-1)).toEqual({ data: "data b", key: "b", error: null });
+  });
+
+  it("forgets everything without a key", async () => {
+    const { shown, fetcher } = made(1);
+    fetcher.want("a", 0);
+    await vi.advanceTimersByTimeAsync(5);
+    fetcher.want(null, 0);
+    expect(shown.at(-1)).toEqual({ data: null, key: null, error: null });
+  });
+});

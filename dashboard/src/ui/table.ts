@@ -1,0 +1,23 @@
+/** Class names of tables, so that every list on the page has the same rows. */
+
+export const tableHead = "sticky top-0 z-10 h-7 bg-surface text-label text-t3 font-normal";
+export const tableCell = "h-6 px-2 whitespace-nowrap";
+export const numberCell = `${tableCell} text-right`;
+
+export interface RowLook {
+  selected?: boolean;
+  stale?: boolean;
+  excluded?: boolean;
+  /** The breakpoint that stopped the run. */
+  tinted?: boolean;
+}
+
+/** The look of a row of 24 px: rest, hover, selected with its accent edge, stale, excluded, tinted. */
+export function rowClass({ selected, stale, excluded, tinted }: RowLook = {}): string {
+  const ground = tinted
+    ? "bg-warn-soft text-warn"
+    : selected
+      ? "bg-accent-soft shadow-[inset_2px_0_0_var(--accent)]"
+      : "hover:bg-s2";
+  return `h-6 ${ground} ${stale ? "stale" : ""} ${excluded ? "text-t3" : ""}`;
+}

@@ -1,0 +1,76 @@
+"""midstep: a workbench for PyTorch training. Stop between any two steps, look inside, step on.
+
+The names below are loaded when they are first used, so that `import midstep` costs neither torch
+nor numpy.
+
+    with midstep.attach(model, optimizer, loader, serve=True) as run:
+        ...
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from midstep.core.version import __version__
+
+if TYPE_CHECKING:
+    from midstep.client import Client
+    from midstep.control import Breakpoint, Command, DebugController
+    from midstep.core.errors import (
+        ClientError,
+        ConfigError,
+        ControlError,
+        MidstepError,
+        StopTraining,
+        StorageError,
+    )
+    from midstep.live.attach import attach
+    from midstep.live.serve import serve
+    from midstep.session import Run
+
+__all__ = [
+    "Breakpoint",
+    "Client",
+    "ClientError",
+    "Command",
+    "ConfigError",
+    "ControlError",
+    "DebugController",
+    "MidstepError",
+    "Run",
+    "StopTraining",
+    "StorageError",
+    "__version__",
+    "attach",
+    "serve",
+]
+
+_HOME = {
+    "Breakpoint": "midstep.control",
+    "Client": "midstep.client",
+    "ClientError": "midstep.core.errors",
+    "Command": "midstep.control",
+    "ConfigError": "midstep.core.errors",
+    "ControlError": "midstep.core.errors",
+    "DebugController": "midstep.control",
+    "MidstepError": "midstep.core.errors",
+    "Run": "midstep.session",
+    "StopTraining": "midstep.core.errors",
+    "StorageError": "midstep.core.errors",
+    "attach": "midstep.live.attach",
+    "serve": "midstep.live.serve",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Load a public name from its room when it is first asked for (PEP 562)."""
+    if name not in _HOME:
+        raise AttributeError(f"module 'midstep' has no attribute {name!r}")
+    value = getattr(importlib.import_module(_HOME[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

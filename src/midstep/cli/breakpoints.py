@@ -1,0 +1,111 @@
+"""`midstep ctl break`: stop a live run when a condition holds."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from midstep.cli.target import Target, on_target
+from midstep.core.errors import ConfigError
+
+__all__ = ["app"]
+
+app = typer.Typer(
+    help="Stop the run when a condition holds, with its evidence kept.",
+    epilog=(
+        "Examples: [bold]midstep ctl break add 'loss > 0.05 and step > 100'[/bold] · "
+        "[bold]midstep ctl break add --every 500[/bold] · "
+        "[bold]midstep ctl break add --loss-z 4[/bold] · [bold]midstep ctl break rm 1[/bold]"
+    ),
+    no_args_is_help=True,
+)
+
+_Id = Annotated[int, typer.Argument(help="Number of the breakpoint, as `break ls` shows it.")]
+
+
+@app.command("add")
+@on_target
+def add(
+    target: Target,
+    expression: Annotated[
+        str | None, typer.Argument(help="Over this step's scalars, for example 'loss > 2'.")
+    ] = None,
+    step: Annotated[int | None, typer.Option(help="When this many steps are finished.")] = None,
+    every: Annotated[int | None, typer.Option(help="Every so many steps.")] = None,
+    nonfinite: Annotated[
+        bool, typer.Option("--nonfinite", help="When the loss is NaN or infinite.")
+    ] = False,
+    loss_z: Annotated[
+        float | None,
+        typer.Option("--loss-z", help="When the loss is so many deviations above its mean."),
+    ] = None,
+    window: Annotated[int, typer.Option(help="Steps in that mean.")] = 200,
+    grad_norm: Annotated[
+        float | None, typer.Option("--grad-norm", help="When the gradient norm is above this.")
+    ] = None,
+    sample: Annotated[
+        list[int] | None, typer.Option("--sample", help="When this sample is in the batch.")
+    ] = None,
+) -> None:
+    """Add a breakpoint: an expression, or one of the options."""
+    conditions: list[dict[str, Any]] = []
+    if expression is not None:
+        conditions.append({"kind": "expression", "expression": expression})
+    if step is not None:
+        conditions.append({"kind": "step", "step": step})
+    if every is not None:
+        conditions.append({"kind": "every", "n": every})
+    if nonfinite:
+        conditions.append({"kind": "loss_nonfinite"})
+    if loss_z is not None:
+        conditions.append({"kind": "loss_z", "limit": loss_z, "window": window})
+    if grad_norm is not None:
+        conditions.append({"kind": "grad_norm", "limit": grad_norm})
+    if sample:
+        conditions.append({"kind": "sample", "ids": sample})
+    if len(conditions) != 1:
+        raise ConfigError(
+            f"a breakpoint takes one condition, got {len(conditions)}; "
+            "give an expression such as 'loss > 2', or one option such as --every 500"
+        )
+    made = target.client().add_breakpoint(**conditions[0])
+    target.answer(made, _words(made))
+
+
+@app.command("ls")
+@on_target
+def list_breakpoints(target: Target) -> None:
+    """List the breakpoints with what they have done so far."""
+    found = target.client().breakpoints()
+    lines = "\n".join(_words(each) for each in found)
+    target.answer(found, lines or "no breakpoints; add one with: midstep ctl break add 'loss > 2'")
+
+
+@app.command("rm")
+@on_target
+def remove(target: Target, breakpoint_id: _Id) -> None:
+    """Remove a breakpoint."""
+    target.client().remove_breakpoint(breakpoint_id)
+    target.answer({"removed": breakpoint_id}, f"breakpoint {breakpoint_id} removed")
+
+
+@app.command("on")
+@on_target
+def switch_on(target: Target, breakpoint_id: _Id) -> None:
+    """Switch a breakpoint on."""
+    made = target.client().enable_breakpoint(breakpoint_id, enabled=True)
+    target.answer(made, _words(made))
+
+
+@app.command("off")
+@on_target
+def switch_off(target: Target, breakpoint_id: _Id) -> None:
+    """Switch a breakpoint off; it keeps its count."""
+    made = target.client().enable_breakpoint(breakpoint_id, enabled=False)
+    target.answer(made, _words(made))
+
+
+def _words(each: dict[str, Any]) -> str:
+    hits = f"{each['hits']} hit{'' if each['hits'] == 1 else 's'}"
+    return f"{each['id']}  {each['words']}  {hits}{'' if each['enabled'] else '  off'}"

@@ -1,0 +1,215 @@
+"""`midstep ctl`: the twins of the page's buttons."""
+
+from __future__ import annotations
+
+import base64
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.table import Table
+
+from midstep.cli import breakpoints, watches
+from midstep.cli.screen import Screen
+from midstep.cli.status import state_words
+from midstep.cli.target import Target, on_target
+from midstep.core.errors import ConfigError, StorageError
+
+__all__ = ["app"]
+
+app = typer.Typer(
+    help="Control a live run from another terminal: everything a button of the page does.",
+    epilog=(
+        "Examples: [bold]midstep ctl pause[/bold] · [bold]midstep ctl step 5[/bold] · "
+        "[bold]midstep ctl run-until 1000[/bold] · [bold]midstep ctl batch --save b.png[/bold] · "
+        "[bold]midstep ctl break add 'loss > 0.05'[/bold] · [bold]midstep ctl state --json[/bold]"
+    ),
+    no_args_is_help=True,
+)
+app.add_typer(breakpoints.app, name="break")
+app.add_typer(watches.app, name="watch")
+
+
+def _tell(target: Target, state: Any) -> None:
+    """The state after a verb; a verb that takes longer has only been accepted so far."""
+    late = "state" not in state
+    words = (
+        f"accepted as {state.get('id', 'a command')}, not done yet" if late else state_words(state)
+    )
+    target.answer(state, words)
+
+
+@app.command("pause")
+@on_target
+def pause(target: Target) -> None:
+    """Park the run at its next step boundary."""
+    _tell(target, target.client().pause())
+
+
+@app.command("resume")
+@on_target
+def resume(target: Target) -> None:
+    """Let the run go on."""
+    _tell(target, target.client().resume())
+
+
+@app.command("step")
+@on_target
+def step(
+    target: Target,
+    n: Annotated[int, typer.Argument(min=1, help="Steps to let pass.")] = 1,
+) -> None:
+    """Let N steps pass, then park again; the run must be paused."""
+    _tell(target, target.client().step(n))
+
+
+@app.command("run-until")
+@on_target
+def run_until(
+    target: Target,
+    step: Annotated[int, typer.Argument(min=0, help="Finished steps to park at.")],
+) -> None:
+    """Go on, and park when STEP steps are finished."""
+    _tell(target, target.client().run_until(step))
+
+
+@app.command("stop")
+@on_target
+def stop(target: Target) -> None:
+    """End the training at its next step boundary."""
+    _tell(target, target.client().stop())
+
+
+@app.command("state")
+@on_target
+def state(target: Target) -> None:
+    """Show the state: step, loss, rate, and why it stands if it does."""
+    found = target.client().state()
+    target.answer(found, state_words(found))
+
+
+@app.command("batch")
+@on_target
+def batch(
+    target: Target,
+    save: Annotated[
+        Path | None, typer.Option("--save", help="Write the picture of the batch to this PNG file.")
+    ] = None,
+) -> None:
+    """Show the last captured batch: step, loss, the samples with the highest losses."""
+    found = target.client().batch()
+    if save is not None:
+        _save_picture(found, save)
+    target.answer(found, lambda screen: _show_batch(screen, found, save))
+
+
+def _save_picture(found: dict[str, Any], path: Path) -> None:
+    if not found.get("png"):
+        raise ConfigError(f"this batch has no picture, it is {found['kind']}; use --json instead")
+    try:
+        path.write_bytes(base64.b64decode(found["png"]))
+    except OSError as error:
+        raise StorageError(
+            f"cannot write {path}: {error.strerror}; name another file with --save"
+        ) from error
+
+
+def _show_batch(screen: Screen, found: dict[str, Any], saved: Path | None) -> None:
+    loss = found["loss"]
+    screen.say(f"batch {found['step']}: {found['count']} samples {found['shape'][1:]}, loss {loss}")
+    for sample_id, label, sample_loss in _worst(found):
+        screen.say(f"  sample {sample_id}  label {label}  loss {sample_loss:.5g}")
+    if saved is not None:
+        screen.say(f"picture in {saved}")
+
+
+def _worst(found: dict[str, Any], count: int = 5) -> list[tuple[Any, Any, float]]:
+    """Id, label and loss of the samples with the highest losses."""
+    losses = [each for each in found.get("losses") or [] if isinstance(each, int | float)]
+    blank = [""] * len(losses)
+    rows = zip(found.get("sample_ids") or blank, found.get("labels") or blank, losses, strict=False)
+    return sorted(rows, key=lambda row: -row[2])[:count]
+
+
+@app.command("data")
+@on_target
+def step_data(
+    target: Target,
+    key: Annotated[
+        str | None, typer.Argument(help="Which entry; lists them when left out.")
+    ] = None,
+) -> None:
+    """Show what hooks pushed in the last captured step."""
+    client = target.client()
+    if key is None:
+        keys = client.step_data()
+        target.answer(keys, ", ".join(keys) or "nothing was pushed in this step")
+        return
+    found = client.step_data(key)
+    target.answer(found, lambda screen: screen.print_json(data=found["data"]))
+
+
+@app.command("scalars")
+@on_target
+def scalars(
+    target: Target,
+    names: Annotated[
+        list[str] | None, typer.Argument(help="Which series; all when left out.")
+    ] = None,
+) -> None:
+    """Show the newest value of each logged series; --json gives the series."""
+    found = target.client().scalars(names or None)
+
+    def show(screen: Screen) -> None:
+        for name, series in found.items():
+            if series["step"]:
+                screen.say(f"{name:<24} {series['high'][-1]}   step {series['step'][-1]:,}")
+
+    target.answer(found, show)
+
+
+@app.command("commands")
+@on_target
+def commands(target: Target) -> None:
+    """Show the command log: who asked for what, and what became of it."""
+    found = target.client().commands()
+    target.answer(found, lambda screen: screen.print(_command_table(found)))
+
+
+def _command_table(found: list[dict[str, Any]]) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    for column in ("time", "who", "command", "status", "step", "reason"):
+        table.add_column(column)
+    for each in found:
+        at = datetime.fromtimestamp(each["submitted_at"], UTC).astimezone()
+        settings = " ".join(f"{key}={value}" for key, value in each["payload"].items())
+        step = "" if each["step"] is None else f"{each['step']:,}"
+        asked = f"{each['command']} {settings}".strip()
+        table.add_row(
+            f"{at:%H:%M:%S}", each["who"], asked, each["status"], step, each["reason"] or ""
+        )
+    return table
+
+
+@app.command("runs")
+@on_target
+def live_runs(target: Target) -> None:
+    """Show the runs that the server knows."""
+    found = target.client().runs()
+
+    def show(screen: Screen) -> None:
+        for run in found:
+            screen.say(f"{run['id']}  {run['name']}  {run['state']}  step {run['step']}")
+
+    target.answer(found, show)
+
+
+@app.command("follow")
+@on_target
+def follow(target: Target) -> None:
+    """Print the run's messages as they come, one line of JSON each, until Ctrl-C."""
+    from midstep.core import strict_json
+
+    for message in target.client().stream():
+        typer.echo(strict_json.dumps(message))

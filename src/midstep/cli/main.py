@@ -1,0 +1,64 @@
+"""`midstep`: the commands, and how their errors are told."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from midstep.cli import ctl, demo, runs
+from midstep.core.errors import MidstepError
+from midstep.core.version import __version__
+
+__all__ = ["app", "main"]
+
+EXPECTED_FAILURE = 2
+
+app = typer.Typer(
+    name="midstep",
+    help=(
+        "A workbench for PyTorch training: stop between any two steps, look inside, step on.\n\n"
+        "Start with [bold]midstep demo[/bold], then try [bold]midstep ctl pause[/bold] "
+        "in a second terminal."
+    ),
+    epilog=(
+        "Examples: [bold]midstep demo --start-paused[/bold] · [bold]midstep ctl step 5[/bold] · "
+        "[bold]midstep ctl break add 'loss > 0.05'[/bold] · [bold]midstep runs ls[/bold]"
+    ),
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+    add_completion=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command("demo")(demo.demo)
+app.add_typer(ctl.app, name="ctl")
+app.add_typer(runs.app, name="runs")
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"midstep {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _common(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
+    ] = False,
+) -> None:
+    """Options of `midstep` itself; the text for users stands in `app`."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; gives its exit code. Expected failures are one line and code 2."""
+    try:
+        app(args=arguments, prog_name="midstep")
+    except SystemExit as end:  # typer's way to return, also from a usage error
+        return end.code if isinstance(end.code, int) else 0
+    except MidstepError as error:
+        typer.echo(f"midstep: {' '.join(str(error).split())}", err=True)
+        return EXPECTED_FAILURE
+    return 0

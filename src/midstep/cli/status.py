@@ -1,0 +1,158 @@
+"""The state of a run on the terminal: one line, redrawn; without a terminal a line now and then."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from rich.live import Live
+from rich.text import Text
+
+if TYPE_CHECKING:
+    from midstep.cli.screen import Screen
+
+__all__ = ["Status", "duration_words", "state_words"]
+
+REDRAW_S = 0.25
+PLAIN_LINE_S = 5.0
+LOOK_S = 1.0
+"""How often to look without a terminal: often enough to measure the rate."""
+ENDED = ("stopped", "finished", "failed")
+KEYS = "space pause/resume · s step · q stop"
+
+
+def duration_words(seconds: float) -> str:
+    """A duration as h:mm:ss.
+
+    >>> duration_words(83)
+    '0:01:23'
+    """
+    whole = max(0, round(seconds))
+    return f"{whole // 3600}:{whole // 60 % 60:02}:{whole % 60:02}"
+
+
+def state_words(state: Mapping[str, Any]) -> str:
+    """A controller's state in one line.
+
+    >>> state_words({"state": "paused", "parked": True, "step": 7})
+    'PAUSED at step 7'
+    """
+    if state.get("parked") and state["state"] == "paused":
+        return f"PAUSED at step {state['step']}{_why(state)}"
+    parts = [str(state["state"]), _step_words(state)]
+    if isinstance(state.get("loss"), int | float):
+        parts.append(f"loss {state['loss']:.5g}")
+    if state.get("steps_per_s") and state["state"] not in ENDED:
+        parts += _rate_words(state)
+    return " · ".join(parts) + _why(state)
+
+
+def _step_words(state: Mapping[str, Any]) -> str:
+    total = state.get("total_steps")
+    return f"step {state['step']:,}" + (f" of {total:,}" if total else "")
+
+
+def _rate_words(state: Mapping[str, Any]) -> list[str]:
+    words = [f"{state['steps_per_s']:,.0f} steps/s"]
+    if state.get("total_steps"):
+        left = (state["total_steps"] - state["step"]) / state["steps_per_s"]
+        words.append(f"{duration_words(left)} left")
+    return words
+
+
+def _why(state: Mapping[str, Any]) -> str:
+    """Why it stands, when nobody asked for it."""
+    hit = state.get("breakpoint")
+    if hit:
+        value = "" if hit.get("value") is None else f" (was {hit['value']})"
+        return f": {hit['condition']}{value}"
+    return f": {state['reason']}" if state.get("reason") else ""
+
+
+class Status:
+    """Shows a run while it is entered, from a thread of its own.
+
+    Args:
+        read: gives the state, as `controller.get_state` does.
+        subscribe: calls back whenever the state has changed, as `controller.subscribe` does.
+        screen: where to show it.
+        keys: whether the keys work, so that the line names them.
+    """
+
+    def __init__(
+        self,
+        read: Callable[[], Mapping[str, Any]],
+        subscribe: Callable[[Callable[[], None]], Callable[[], None]],
+        screen: Screen,
+        *,
+        keys: bool,
+    ) -> None:
+        self._read, self._screen, self._keys = read, screen, keys
+        self._changed, self._ended = threading.Event(), threading.Event()
+        self._unsubscribe = subscribe(self._changed.set)
+        self._note = ""
+        self._stood: int | None = None
+        self._live: Live | None = None
+        self._thread = threading.Thread(target=self._show, name="midstep-status", daemon=True)
+
+    def note(self, text: str) -> None:
+        """Show why a key had no effect, until the state changes; any thread."""
+        self._note = text
+        self._changed.set()
+
+    def __enter__(self) -> Self:
+        if self._screen.is_terminal:
+            self._live = Live(console=self._screen, auto_refresh=False, transient=True)
+            self._live.start()
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._unsubscribe()
+        self._ended.set()
+        self._changed.set()
+        self._thread.join()
+        if self._live is not None:
+            self._live.stop()
+
+    def _show(self) -> None:
+        every_s = LOOK_S if self._live is None else REDRAW_S
+        line_due = time.monotonic() + PLAIN_LINE_S
+        while not self._ended.is_set():
+            self._changed.wait(every_s)
+            self._changed.clear()
+            state = self._read()
+            self._announce(state)
+            if self._live is not None:
+                self._redraw(self._live, state)
+                self._ended.wait(REDRAW_S)  # many changes, four pictures a second
+            elif time.monotonic() >= line_due:
+                line_due = time.monotonic() + PLAIN_LINE_S
+                if not state["parked"]:
+                    self._screen.say(state_words(state))
+
+    def _announce(self, state: Mapping[str, Any]) -> None:
+        """A line that stays, each time the run has come to stand at another step."""
+        stands = state["step"] if state["parked"] and state["state"] == "paused" else None
+        if stands is not None and stands != self._stood:
+            self._note = ""
+            self._screen.say(state_words(state), style="bold yellow")
+        self._stood = stands
+
+    def _redraw(self, live: Live, state: Mapping[str, Any]) -> None:
+        words = self._note or state_words(state)
+        keys = f"   {KEYS}" if self._keys else ""
+        text = Text(words + keys, no_wrap=True, overflow="ellipsis", style="dim" if keys else "")
+        text.stylize("not dim", 0, len(words))
+        try:
+            live.update(text, refresh=True)
+        except OSError:  # the terminal was closed; training goes on without it
+            self._screen.quiet = True

@@ -1,0 +1,77 @@
+"""`midstep ctl watch`: follow rows of a tensor over the steps of a live run."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from midstep.cli.target import Target, on_target
+
+__all__ = ["app"]
+
+app = typer.Typer(
+    help="Follow rows of a tensor (a feature, a neuron, a class) from step to step.",
+    epilog=(
+        "Examples: [bold]midstep ctl watch set 3 17 --source encoder.weight[/bold] · "
+        "[bold]midstep ctl watch ls[/bold] · [bold]midstep ctl watch trajectories --json[/bold]"
+    ),
+    no_args_is_help=True,
+)
+
+
+@app.command("set")
+@on_target
+def choose(
+    target: Target,
+    rows: Annotated[
+        list[int] | None, typer.Argument(help="Rows to watch; none: watch nothing.")
+    ] = None,
+    source: Annotated[
+        str | None, typer.Option(help="Name of the tensor; the run's default when left out.")
+    ] = None,
+) -> None:
+    """Replace the watch list."""
+    found = target.client().watch(*(rows or []), source=source)
+    target.answer(found, _words(found))
+
+
+@app.command("ls")
+@on_target
+def list_watches(target: Target) -> None:
+    """Show what is watched, and which tensors could be."""
+    found = target.client().watched()
+    target.answer(found, f"{_words(found)}\ntensors: {', '.join(found['sources']) or 'none'}")
+
+
+@app.command("trajectories")
+@on_target
+def trajectories(target: Target) -> None:
+    """Show the newest point of every row that is or was watched; --json gives all points."""
+    found = target.client().trajectories()
+    lines = [_last_point(row, points) for row, points in found["trajectories"].items() if points]
+    target.answer(
+        found, "\n".join(lines) or "no points yet; choose rows with: midstep ctl watch set 3"
+    )
+
+
+@app.command("clear")
+@on_target
+def clear(target: Target) -> None:
+    """Forget all points; what is watched goes on from here."""
+    target.client().clear_trajectories()
+    target.answer({"cleared": True}, "trajectories cleared")
+
+
+def _words(found: dict[str, Any]) -> str:
+    rows = ", ".join(map(str, found["feature_ids"]))
+    return f"watching {found['source']}: {rows}" if rows else "nothing is watched"
+
+
+def _last_point(row: str, points: list[dict[str, Any]]) -> str:
+    values = "  ".join(f"{name} {_short(value)}" for name, value in points[-1].items())
+    return f"{row}: {values}  ({len(points)} points)"
+
+
+def _short(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, int | float) else str(value)

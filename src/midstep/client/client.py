@@ -1,0 +1,216 @@
+"""The Python twin of the page's buttons."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, quote, urlsplit
+
+from midstep.client.events import messages
+from midstep.client.finding import Found, find_runs, token_of
+from midstep.client.transport import Transport
+from midstep.core.errors import ClientError
+from midstep.core.ids import new_command_id
+
+__all__ = ["Client"]
+
+DEFAULT_ROOT = "outputs/runs"
+
+
+class Client:
+    """Controls and reads a run over HTTP.
+
+    Args:
+        url: the link that the run printed, or its base address; None finds the only live run.
+        token: the token, when the link does not carry it.
+        run: id of the run; the only live one when left out.
+        who: `python` or `cli`; stands in the command log.
+        timeout_s: how long to wait for an answer.
+
+    >>> Client("http://127.0.0.1:8765/#token=abc").transport.token
+    'abc'
+    """
+
+    def __init__(
+        self,
+        url: str | None = None,
+        token: str | None = None,
+        *,
+        run: str | None = None,
+        who: str = "python",
+        timeout_s: float = 30.0,
+    ) -> None:
+        if url is None:
+            only = _only_live(DEFAULT_ROOT)
+            url, token, run = only.url, token or token_of(DEFAULT_ROOT), run or only.run_id
+        parts = urlsplit(url)
+        carried = parse_qs(parts.fragment).get("token", [None])[0]
+        self.url = f"{parts.scheme}://{parts.netloc}"
+        self.run = run
+        self.transport = Transport(self.url, token or carried, who=who, timeout_s=timeout_s)
+
+    @classmethod
+    def find(cls, save_dir: str | Path = DEFAULT_ROOT, *, who: str = "python") -> Client:
+        """A client for the only live run below `save_dir`."""
+        only = _only_live(save_dir)
+        return cls(only.url, token_of(save_dir), run=only.run_id, who=who)
+
+    def __repr__(self) -> str:
+        """The address; the token stays out of logs."""
+        return f"Client({self.url!r}, run={self.run!r})"
+
+    # -- verbs ------------------------------------------------------------------------------------
+
+    def pause(self) -> dict[str, Any]:
+        """Park at the next boundary; gives the state after it."""
+        return self._verb("pause")
+
+    def resume(self) -> dict[str, Any]:
+        """Go on."""
+        return self._verb("resume")
+
+    def step(self, n: int = 1) -> dict[str, Any]:
+        """Let n steps pass, then park again."""
+        return self._verb("step", n=n)
+
+    def run_until(self, step: int) -> dict[str, Any]:
+        """Go on, and park when that many steps are finished."""
+        return self._verb("run_until", step=step)
+
+    def stop(self) -> dict[str, Any]:
+        """End the run at the next boundary."""
+        return self._verb("stop")
+
+    def _verb(self, name: str, **payload: Any) -> dict[str, Any]:
+        return self._once(self._debug(name), {**payload, "id": new_command_id()})
+
+    def _once(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
+        """Post a command; when no answer came, ask again: the id makes sure it is done once."""
+        try:
+            answer = self.transport.ask("POST", path, body=body)
+        except ClientError as error:
+            if error.status is not None:
+                raise
+            answer = self.transport.ask("POST", path, body=body)
+        return dict(answer)
+
+    def command(self, name: str, **payload: Any) -> dict[str, Any]:
+        """Any command of the registry; gives its record."""
+        body = {"command": name, "payload": payload, "id": new_command_id()}
+        return self._once(self._of_run("commands"), body)
+
+    def command_record(self, command_id: str) -> dict[str, Any]:
+        """What became of a command."""
+        return dict(self._get(self._of_run(f"commands/{quote(command_id, safe='')}")))
+
+    def commands(self, limit: int = 100) -> list[dict[str, Any]]:
+        """The command log, newest last."""
+        return list(self._get(self._of_run("commands"), limit=limit))
+
+    # -- looking ----------------------------------------------------------------------------------
+
+    def state(self) -> dict[str, Any]:
+        """The real state of the run."""
+        return dict(self._get(self._debug("state")))
+
+    def batch(self) -> dict[str, Any]:
+        """The last captured batch: picture, loss, ids."""
+        return dict(self._get(self._debug("batch")))
+
+    def step_data(self, key: str | None = None, *, full: bool = False) -> Any:
+        """Names of what hooks pushed this step, or one entry of it."""
+        if key is None:
+            return self._get(self._debug("step_data/keys"))["keys"]
+        path = self._debug(f"step_data/{quote(key, safe='')}")
+        return self._get(path, full="true" if full else None)
+
+    def runs(self) -> list[dict[str, Any]]:
+        """The runs the server reaches, newest first."""
+        return list(self._get("/api/v1/runs")["runs"])
+
+    def scalars(
+        self, names: str | Sequence[str] | None = None, *, points: int = 2000
+    ) -> dict[str, Any]:
+        """Series by name: step, low, high, exact, count."""
+        wanted = names if isinstance(names, str) or names is None else ",".join(names)
+        return dict(self._get(self._of_run("scalars"), names=wanted, points=points)["series"])
+
+    def events(self, *, after_seq: int = 0) -> list[dict[str, Any]]:
+        """Lifecycle records and interventions behind a sequence number."""
+        return list(self._get(self._of_run("events"), after_seq=after_seq)["events"])
+
+    def stream(self, *, last_id: str | None = None) -> Iterator[dict[str, Any]]:
+        """Messages as they come; reconnects by itself and repeats nothing."""
+        return messages(self.transport, self.run, last_id=last_id)
+
+    # -- breakpoints and watches ------------------------------------------------------------------
+
+    def breakpoints(self) -> list[dict[str, Any]]:
+        """All breakpoints with what they have done so far."""
+        return list(self._get(self._debug("breakpoints")))
+
+    def add_breakpoint(self, kind: str, *, enabled: bool = True, **settings: Any) -> dict[str, Any]:
+        """A new breakpoint, for example `add_breakpoint("expression", expression="loss > 2")`."""
+        body = {"condition": {"kind": kind, **settings}, "enabled": enabled}
+        return dict(self.transport.ask("POST", self._debug("breakpoints"), body=body))
+
+    def enable_breakpoint(self, breakpoint_id: int, enabled: bool = True) -> dict[str, Any]:
+        """Switch a breakpoint on or off."""
+        path = self._debug(f"breakpoints/{int(breakpoint_id)}")
+        return dict(self.transport.ask("PATCH", path, body={"enabled": enabled}))
+
+    def remove_breakpoint(self, breakpoint_id: int) -> None:
+        """Remove a breakpoint."""
+        self.transport.ask("DELETE", self._debug(f"breakpoints/{int(breakpoint_id)}"))
+
+    def watch(self, *feature_ids: int, source: str | None = None) -> dict[str, Any]:
+        """Replace the watch list by these rows; none of them: watch nothing."""
+        body = {"feature_ids": list(feature_ids), "source": source}
+        return dict(self.transport.ask("POST", self._debug("watch"), body=body))
+
+    def watched(self) -> dict[str, Any]:
+        """What is watched, and the tensors whose rows could be."""
+        return dict(self._get(self._debug("watch")))
+
+    def trajectories(self) -> dict[str, Any]:
+        """Points of every watched row, also of those no longer watched."""
+        return dict(self._get(self._debug("trajectories")))
+
+    def clear_trajectories(self) -> None:
+        """Forget all points."""
+        self.transport.ask("POST", self._debug("trajectories/clear"), body={})
+
+    # -- addresses --------------------------------------------------------------------------------
+
+    def _get(self, path: str, **query: Any) -> Any:
+        return self.transport.ask("GET", path, query=query)
+
+    def _debug(self, name: str) -> str:
+        """The short form while the run is not named: then it means the only live one."""
+        return f"/debug/{name}" if self.run is None else f"/api/v1/runs/{self.run}/debug/{name}"
+
+    def _of_run(self, name: str) -> str:
+        if self.run is None:
+            self.run = self._only_run()
+        return f"/api/v1/runs/{self.run}/{name}"
+
+    def _only_run(self) -> str:
+        runs = self.runs()
+        if len(runs) != 1:
+            names = ", ".join(each["id"] for each in runs) or "none"
+            raise ClientError(f"the server has {len(runs)} runs ({names}). Give run=… to choose.")
+        return str(runs[0]["id"])
+
+
+def _only_live(save_dir: str | Path) -> Found:
+    """The one run below `save_dir` that answers."""
+    found = find_runs(save_dir)
+    if not found:
+        raise ClientError(
+            f"no live run below {save_dir}. Start one with `midstep demo`, or give its link."
+        )
+    if len(found) > 1:
+        names = ", ".join(each.directory.name for each in found)
+        raise ClientError(f"{len(found)} runs are live ({names}). Give the link of one.")
+    return found[0]

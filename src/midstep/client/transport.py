@@ -1,0 +1,121 @@
+"""One HTTP request at a time, with the token, over the standard library."""
+
+from __future__ import annotations
+
+import http.client
+import json
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import urlencode, urlsplit
+
+from midstep.core import strict_json
+from midstep.core.errors import ClientError, ConfigError, FormatError
+
+__all__ = ["Transport", "with_floats"]
+
+_NON_FINITE = {"NaN": float("nan"), "Infinity": float("inf"), "-Infinity": float("-inf")}
+_TEXT = frozenset({"command", "error", "id", "key", "message", "name", "run", "words"})
+"""Fields that are text, also when the text is `NaN`."""
+
+
+def with_floats(value: Any) -> Any:
+    """`value` with the strings that stand for NaN and the infinities as floats again.
+
+    >>> with_floats({"loss": "Infinity", "name": "NaN"})
+    {'loss': inf, 'name': 'NaN'}
+    """
+    if isinstance(value, str):
+        return _NON_FINITE.get(value, value)
+    if isinstance(value, list):
+        return [with_floats(item) for item in value]
+    if isinstance(value, dict):
+        return {k: v if k in _TEXT else with_floats(v) for k, v in value.items()}
+    return value
+
+
+class Transport:
+    """Where the server is and what to show it.
+
+    Args:
+        url: base address, for example `http://127.0.0.1:8765`.
+        token: the bearer token.
+        who: `python` or `cli`; stands in the command log.
+        timeout_s: how long to wait for an answer.
+    """
+
+    def __init__(
+        self, url: str, token: str | None, *, who: str = "python", timeout_s: float = 30.0
+    ) -> None:
+        parts = urlsplit(url)
+        if parts.scheme != "http" or not parts.hostname:
+            raise ConfigError(f"expected an address like http://127.0.0.1:8765, got {url!r}")
+        self.host, self.port = parts.hostname, parts.port or 80
+        self.token, self.who, self.timeout_s = token, who, timeout_s
+
+    def __repr__(self) -> str:
+        """The address; the token stays out of logs."""
+        return f"Transport({self.host}:{self.port})"
+
+    def open(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, Any] | None = None,
+        body: Any = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> tuple[http.client.HTTPConnection, http.client.HTTPResponse]:
+        """Send a request; the caller reads the answer and closes the connection."""
+        connection = http.client.HTTPConnection(self.host, self.port, timeout=self.timeout_s)
+        asked = {name: value for name, value in (query or {}).items() if value is not None}
+        target = f"{path}?{urlencode(asked)}" if asked else path
+        data = None if body is None else json.dumps(body, allow_nan=False).encode()
+        try:
+            connection.request(method, target, body=data, headers=self._headers(method, headers))
+            return connection, connection.getresponse()
+        except (OSError, http.client.HTTPException) as error:
+            connection.close()
+            raise ClientError(
+                f"no answer from {self.host}:{self.port} ({error or type(error).__name__}). "
+                "Is the run still there? `midstep ctl state` finds the live ones."
+            ) from error
+
+    def _headers(self, method: str, further: Mapping[str, str] | None) -> dict[str, str]:
+        made = {"X-Midstep-Who": self.who, **(further or {})}
+        if self.token:
+            made["Authorization"] = f"Bearer {self.token}"
+        if method != "GET":
+            made["Content-Type"] = "application/json"
+        return made
+
+    def ask(
+        self, method: str, path: str, *, query: Mapping[str, Any] | None = None, body: Any = None
+    ) -> Any:
+        """The parsed answer; a refusal is a `ClientError` with its status."""
+        connection, answer = self.open(method, path, query=query, body=body)
+        try:
+            data = answer.read()
+        except (OSError, http.client.HTTPException) as error:
+            raise ClientError(f"the answer broke off ({error})") from error
+        finally:
+            connection.close()
+        if answer.status >= 400:
+            raise refusal(answer.status, data)
+        return None if not data else with_floats(_parsed(data))
+
+
+def _parsed(data: bytes) -> Any:
+    try:
+        return strict_json.loads(data)
+    except FormatError as error:
+        raise ClientError(f"the server's answer is not JSON ({error})") from None
+
+
+def refusal(status: int, data: bytes) -> ClientError:
+    """The error for a refused request: the server's own words."""
+    try:
+        told = strict_json.loads(data)
+        message = str(told["message"])
+    except (FormatError, KeyError, TypeError):
+        message = f"the server answered {status}"
+    return ClientError(message, status=status)

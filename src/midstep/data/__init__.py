@@ -1,0 +1,1 @@
+"""The order of samples, and the sources they come from."""

@@ -1,0 +1,1 @@
+"""Sets of real data that come inside packages, read by name."""

@@ -1,0 +1,1 @@
+"""Training loops, each a step function and a frozen config."""

@@ -1,0 +1,70 @@
+"""A look inside one step of an autoencoder, taken only while somebody watches.
+
+Two entries of step data: `layers`, one row per parameter, and `features`, one row per hidden unit;
+in both every column is a vector of the same length, so that a page shows them as a table.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import torch
+
+from midstep.models.autoencoder import LinearAutoencoder
+
+__all__ = ["Inside"]
+
+
+class StepDataStore(Protocol):
+    """Where step data goes: a controller."""
+
+    def capture_step_data(self, key: str, data: object) -> None:
+        """Keep `data` under `key` until the next step begins."""
+        ...
+
+
+class Inside:
+    """Made between `backward` and `optimizer.step`, pushed after the step.
+
+    Args:
+        model: the autoencoder in training.
+        images: the batch of this step, [B, …].
+    """
+
+    @torch.no_grad()
+    def __init__(self, model: LinearAutoencoder, images: torch.Tensor) -> None:
+        self._model = model
+        self._before = {name: weight.clone() for name, weight in model.named_parameters()}
+        self._activations = model.encode(images)
+
+    @torch.no_grad()
+    def push(self, store: StepDataStore) -> None:
+        """Hand both entries to the controller."""
+        store.capture_step_data("layers", self.layers())
+        store.capture_step_data("features", self.features())
+
+    def layers(self) -> dict[str, object]:
+        """Per parameter: norms of weights and gradient, and the update relative to the weights."""
+        named = list(self._model.named_parameters())
+        weight = torch.stack([value.norm() for _, value in named])
+        update = torch.stack([(value - self._before[name]).norm() for name, value in named])
+        return {
+            "name": [name for name, _ in named],
+            "weight_norm": weight,
+            "grad_norm": torch.stack([_gradient(value).norm() for _, value in named]),
+            "update_ratio": update / weight.clamp_min(1e-12),
+        }
+
+    def features(self) -> dict[str, object]:
+        """Per hidden unit: activation over the batch, and norms of its row of encoder weights."""
+        weight = self._model.encoder.weight
+        return {
+            "mean_activation": self._activations.mean(dim=0),
+            "fraction_active": (self._activations > 0).float().mean(dim=0),
+            "grad_norm": _gradient(weight).norm(dim=1),
+            "weight_norm": weight.norm(dim=1),
+        }
+
+
+def _gradient(value: torch.Tensor) -> torch.Tensor:
+    return torch.zeros_like(value) if value.grad is None else value.grad

@@ -1,0 +1,1 @@
+"""Small models: parts of autoencoders first."""

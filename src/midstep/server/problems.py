@@ -1,0 +1,153 @@
+"""Refusals: every error leaves as a `Problem`, and nothing about the inside leaks out."""
+
+from __future__ import annotations
+
+import logging
+import secrets
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+
+from midstep.core.errors import ConfigError, ControlError, ExpressionError, StorageError
+from midstep.server.answers import StrictAnswer
+from midstep.server.models import Problem
+
+__all__ = [
+    "REFUSALS",
+    "Refusal",
+    "add_handlers",
+    "incident_answer",
+    "not_found",
+    "problem_answer",
+]
+
+log = logging.getLogger("midstep.server")
+
+REFUSALS: dict[int | str, dict[str, Any]] = {
+    "default": {
+        "model": Problem,
+        "description": "400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin "
+        "or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible "
+        "in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · "
+        "429 too many wrong tokens · 500 an error of ours, told by its id · 503 the disk refused",
+    }
+}
+"""For the OpenAPI document: what any route may answer besides."""
+
+NOT_FOUND = "There is nothing at this address. GET /api/v1/runs lists the runs."
+_MEMBERS = frozenset({"bool", "float", "int", "none", "str"})
+"""Names that pydantic adds to a place when a field takes one of several types."""
+_WORDS = {404: "not_found", 405: "method", 409: "refused", 422: "invalid"}
+
+
+class Refusal(Exception):  # noqa: N818 - it is an answer, not an error of the program
+    """Raised by a route to answer with a `Problem`.
+
+    Args:
+        status: HTTP status.
+        error: a short stable word.
+        message: what happened and what to do.
+        field: the field that is wrong.
+        command_id: the command that was refused.
+    """
+
+    def __init__(
+        self,
+        status: int,
+        error: str,
+        message: str,
+        *,
+        field: str | None = None,
+        command_id: str | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.status, self.error, self.message = status, error, message
+        self.field, self.command_id = field, command_id
+
+
+def not_found() -> Refusal:
+    """The same answer for every unknown id and address, so that ids cannot be probed."""
+    return Refusal(404, "not_found", NOT_FOUND)
+
+
+def problem_answer(
+    status: int,
+    error: str,
+    message: str,
+    *,
+    headers: Mapping[str, str] | None = None,
+    **rest: str | None,
+) -> StrictAnswer:
+    """A `Problem` as an answer."""
+    body = Problem(error=error, message=message, **rest).model_dump()
+    return StrictAnswer(body, status_code=status, headers=dict(headers or {}))
+
+
+def incident_answer(error: Exception, method: str) -> StrictAnswer:
+    """An unhandled error: the log gets it whole, the caller gets an id."""
+    incident = secrets.token_hex(6)
+    log.error("incident %s while answering %s", incident, method, exc_info=error)
+    return problem_answer(
+        500, "incident", "The server made an error. Its log has the details.", incident=incident
+    )
+
+
+def add_handlers(app: FastAPI) -> None:
+    """Register the translations from exceptions to problems."""
+    app.add_exception_handler(Refusal, _refusal)
+    app.add_exception_handler(HTTPException, _http)
+    app.add_exception_handler(RequestValidationError, _invalid)
+    app.add_exception_handler(ConfigError, _config)
+    app.add_exception_handler(ControlError, _control)
+    app.add_exception_handler(StorageError, _storage)
+
+
+def _refusal(_: Request, error: Exception) -> Response:
+    assert isinstance(error, Refusal)  # noqa: S101 - registered for this class only
+    return problem_answer(
+        error.status, error.error, error.message, field=error.field, command_id=error.command_id
+    )
+
+
+def _http(_: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)  # noqa: S101 - registered for this class only
+    message = NOT_FOUND if error.status_code == 404 else str(error.detail)
+    word = _WORDS.get(error.status_code, "http")
+    return problem_answer(error.status_code, word, message, headers=error.headers)
+
+
+def _invalid(_: Request, error: Exception) -> Response:
+    assert isinstance(error, RequestValidationError)  # noqa: S101 - registered for this class only
+    first = error.errors()[0]
+    field = _field(first["loc"])
+    message = f"{field or 'the request'}: {first['msg']}"
+    return problem_answer(422, "invalid", message, field=field)
+
+
+def _field(location: Sequence[Any]) -> str | None:
+    """The field's dotted name, without the place (`body`, `query`) and without union tags."""
+    parts = [str(part) for part in location[1:]]
+    if len(parts) > 2 and parts[0] == "condition":
+        del parts[1]
+    while len(parts) > 1 and (parts[-1] in _MEMBERS or parts[-1].startswith("function-")):
+        parts.pop()
+    return ".".join(parts) or None
+
+
+def _config(_: Request, error: Exception) -> Response:
+    word = "expression" if isinstance(error, ExpressionError) else "invalid"
+    field = "condition.expression" if isinstance(error, ExpressionError) else None
+    return problem_answer(422, word, str(error), field=field)
+
+
+def _control(_: Request, error: Exception) -> Response:
+    return problem_answer(409, "refused", str(error))
+
+
+def _storage(_: Request, error: Exception) -> Response:
+    log.error("storage refused", exc_info=error)
+    return problem_answer(503, "storage", "The disk refused. The server's log names the file.")

@@ -1,0 +1,55 @@
+"""Breakpoints: list, add, switch, remove."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import APIRouter
+from starlette.responses import Response
+
+from midstep.server.answers import StrictAnswer
+from midstep.server.asked import RunOf
+from midstep.server.models import BreakpointIn, BreakpointOut, BreakpointPatch
+from midstep.server.problems import Refusal
+from midstep.server.run_table import RunEntry
+
+router = APIRouter()
+
+
+@router.get("/breakpoints", response_model=list[BreakpointOut])
+def breakpoints(run: RunOf) -> Response:
+    """All breakpoints with what they have done so far."""
+    return StrictAnswer([each.describe() for each in run.controller.list_breakpoints()])
+
+
+@router.post("/breakpoints", response_model=BreakpointOut, status_code=201)
+def add_breakpoint(run: RunOf, wanted: BreakpointIn) -> Response:
+    """A new breakpoint; it is checked from the next boundary on."""
+    parameters = wanted.condition.model_dump()
+    kind = parameters.pop("kind")
+    made = run.controller.add_breakpoint(kind, enabled=wanted.enabled, **parameters)
+    return StrictAnswer(made.describe(), status_code=201)
+
+
+@router.patch("/breakpoints/{breakpoint_id}", response_model=BreakpointOut)
+def switch_breakpoint(run: RunOf, breakpoint_id: int, patch: BreakpointPatch) -> Response:
+    """Switch a breakpoint on or off; its counts stay."""
+    _find(run, breakpoint_id)
+    run.controller.enable_breakpoint(breakpoint_id, patch.enabled)
+    return StrictAnswer(_find(run, breakpoint_id).describe())
+
+
+@router.delete("/breakpoints/{breakpoint_id}", status_code=204)
+def remove_breakpoint(run: RunOf, breakpoint_id: int) -> Response:
+    """Remove a breakpoint."""
+    _find(run, breakpoint_id)
+    run.controller.remove_breakpoint(breakpoint_id)
+    return Response(status_code=204)
+
+
+def _find(run: RunEntry, breakpoint_id: int) -> Any:
+    for each in run.controller.list_breakpoints():
+        if each.id == breakpoint_id:
+            return each
+    message = f"There is no breakpoint {breakpoint_id}. GET …/breakpoints lists them."
+    raise Refusal(404, "no_breakpoint", message)

@@ -1,0 +1,79 @@
+"""Looking inside a step: the batch and what hooks pushed. Encoded here, in the reader's thread."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query
+from starlette.responses import Response
+
+from midstep.server.answers import SafetensorsAnswer, StrictAnswer
+from midstep.server.asked import Format, RunOf
+from midstep.server.encode import encode_step_data, tensors_within
+from midstep.server.models import BatchOut, StepDataKeys, StepDataOut
+from midstep.server.pictures import describe_batch, main_tensor
+from midstep.server.problems import Refusal
+
+router = APIRouter()
+
+_BYTES: dict[int | str, dict[str, Any]] = {
+    200: {"content": {"application/octet-stream": {"schema": {"type": "string"}}}}
+}
+
+
+@router.get("/batch", response_model=BatchOut, responses=_BYTES)
+def batch(run: RunOf, format: Format = "json") -> Response:  # noqa: A002 - the name on the wire
+    """The last captured batch, as a picture or as a tensor."""
+    captured = run.controller.get_batch()
+    if captured is None:
+        raise Refusal(
+            404,
+            "no_batch",
+            "No batch is captured yet. Pause the run, or keep the page open for one step.",
+        )
+    if format == "safetensors":
+        return _batch_tensors(captured)
+    return StrictAnswer(describe_batch(captured))
+
+
+def _batch_tensors(captured: dict[str, Any]) -> Response:
+    tensor = main_tensor(captured["batch"])
+    if tensor is None:
+        raise Refusal(422, "no_tensor", "This batch holds no tensor; ask for format=json.")
+    loss = captured.get("loss")
+    return SafetensorsAnswer({"batch": tensor}, {"step": str(captured["step"]), "loss": str(loss)})
+
+
+@router.get("/step_data/keys", response_model=StepDataKeys)
+def step_data_keys(run: RunOf) -> Response:
+    """What hooks pushed this step."""
+    shown = run.controller.shown_step_data()
+    return StrictAnswer({"step": shown.step if shown.values else None, "keys": list(shown.values)})
+
+
+@router.get("/step_data/{key}", response_model=StepDataOut, responses=_BYTES)
+def step_data(
+    run: RunOf,
+    key: str,
+    full: Annotated[bool, Query(description="Send tensors of any size whole.")] = False,
+    format: Format = "json",  # noqa: A002 - the name on the wire
+) -> Response:
+    """One entry of the step data."""
+    shown = run.controller.shown_step_data()
+    if key not in shown.values:
+        raise Refusal(
+            404,
+            "no_step_data",
+            "Nothing of this name was captured in this step. GET …/step_data/keys lists the names.",
+        )
+    value, step = shown.values[key], shown.step
+    if format == "safetensors":
+        return _step_tensors(key, value, step)
+    return StrictAnswer({"key": key, "step": step, **encode_step_data(value, full=full)})
+
+
+def _step_tensors(key: str, value: Any, step: int) -> Response:
+    tensors = tensors_within(value, key)
+    if not tensors:
+        raise Refusal(422, "no_tensor", f"{key!r} holds no tensor; ask for format=json.")
+    return SafetensorsAnswer(tensors, {"step": str(step)})

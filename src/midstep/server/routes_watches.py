@@ -1,0 +1,60 @@
+"""Watches: which rows are followed, and their trajectories."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import APIRouter
+from starlette.responses import Response
+
+from midstep.server.answers import StrictAnswer
+from midstep.server.asked import RunOf
+from midstep.server.models import TrajectoriesOut, Verb, WatchIn, WatchOut
+from midstep.server.run_table import RunEntry
+
+router = APIRouter()
+
+
+@router.get("/watch", response_model=WatchOut)
+def watches(run: RunOf) -> Response:
+    """What is watched, and what could be."""
+    return StrictAnswer(_watches(run))
+
+
+@router.post("/watch", response_model=WatchOut)
+def replace_watches(run: RunOf, wanted: WatchIn) -> Response:
+    """Replace the watch list; trajectories of removed watches stay until cleared."""
+    run.controller.set_watches(wanted.feature_ids, wanted.source)
+    return StrictAnswer(_watches(run))
+
+
+@router.get("/trajectories", response_model=TrajectoriesOut)
+def trajectories(run: RunOf) -> Response:
+    """Points of every watched row, also of those no longer watched."""
+    return StrictAnswer(_trajectories(run))
+
+
+@router.post("/trajectories/clear", response_model=TrajectoriesOut)
+def clear_trajectories(run: RunOf, _: Verb | None = None) -> Response:
+    """Forget all points; what is watched goes on from here."""
+    run.controller.clear_trajectories()
+    return StrictAnswer(_trajectories(run))
+
+
+def _watches(run: RunEntry) -> dict[str, Any]:
+    controller = run.controller
+    return {
+        "source": controller.watch_source,
+        "feature_ids": list(controller.get_watched()),
+        "sources": list(controller.sources),
+    }
+
+
+def _trajectories(run: RunEntry) -> dict[str, Any]:
+    controller = run.controller
+    return {
+        "source": controller.watch_source,
+        "watched": list(controller.get_watched()),
+        "trajectories": {str(k): v for k, v in controller.get_trajectories().items()},
+        "pairwise": {f"{a},{b}": v for (a, b), v in controller.get_pairwise().items()},
+    }

@@ -1,0 +1,218 @@
+"""One hub per run: it looks at the run while somebody views, and tells all viewers the same."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from midstep.core.errors import MidstepError
+from midstep.server.disk_reader import DiskReader
+from midstep.server.effects import command_dict
+from midstep.server.frames import Frame, durable_frames, state_frame, volatile_frame
+from midstep.server.pacing import FrameBudget
+from midstep.server.run_table import RunEntry
+from midstep.server.viewer_queue import ViewerQueue
+
+if TYPE_CHECKING:
+    from midstep.facts import FactsTail
+
+__all__ = ["Hub", "HubTable"]
+
+log = logging.getLogger("midstep.server")
+POLL_S = 0.1
+PING_S = 1.0
+REPLAY_AT_MOST = 200_000
+"""Records that a returning viewer is sent from disk; further back it starts afresh."""
+COMMANDS_LOOKED_AT = 200
+
+
+class Hub:
+    """Tells the viewers of one run what happens. Everything but `_look` is on the server's loop."""
+
+    def __init__(self, entry: RunEntry) -> None:
+        self.entry = entry
+        self.seq = 0
+        """Durable frames up to this number have been told."""
+        self.viewers: set[ViewerQueue] = set()
+        self._tail: FactsTail | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._wake = asyncio.Event()
+        self._nudged = False
+        self._news = True
+        self._told: dict[str, Any] = {}
+        self._complained = False
+        self._closed = False
+
+    @property
+    def is_looking(self) -> bool:
+        """Whether the run is being looked at; only while somebody views."""
+        return self._task is not None and not self._task.done()
+
+    def join(self, last_event_id: str | None) -> tuple[ViewerQueue, bool]:
+        """A new viewer, and whether it goes on behind the id it gave."""
+        if not self.is_looking:
+            self._begin()
+        wanted = self._resumable(last_event_id)
+        cursor = self.seq if wanted is None else wanted
+        queue = ViewerQueue(cursor=cursor, behind=cursor < self.seq)
+        self.viewers.add(queue)
+        if self._closed:
+            queue.close()
+        return queue, wanted is not None
+
+    def close(self) -> None:
+        """End the streams of all viewers, and of those that come."""
+        self._closed = True
+        for queue in tuple(self.viewers):
+            queue.close()
+
+    def leave(self, queue: ViewerQueue) -> None:
+        """A viewer has gone; with the last one the hub stops looking."""
+        self.viewers.discard(queue)
+        self._wake.set()
+
+    def _resumable(self, last_event_id: str | None) -> int | None:
+        """The sequence number to go on behind; None when it is unknown or too far back."""
+        timeline, _, seq = (last_event_id or "").partition(".")
+        if not (timeline.isdecimal() and seq.isdecimal() and len(seq) < 19 and len(timeline) < 10):
+            return None
+        known = int(seq) <= self.seq and int(timeline) <= int(self.entry.run.facts.timeline)
+        return int(seq) if known and self.seq - int(seq) <= REPLAY_AT_MOST else None
+
+    def _begin(self) -> None:
+        from midstep.facts import FactsTail
+
+        self.seq = self.entry.seq
+        self._tail = FactsTail(self.entry.run.dir, after_seq=self.seq)
+        self._told, self._news = {}, True
+        self._task = asyncio.get_running_loop().create_task(self._run())
+
+    def reader_behind(self, seq: int) -> DiskReader:
+        """How a viewer reads on from disk by itself."""
+        return DiskReader(self.entry.run.dir, after_seq=seq)
+
+    async def _run(self) -> None:
+        loop = asyncio.get_running_loop()
+        unsubscribe = self.entry.controller.subscribe(lambda: self._nudge(loop))
+        budget, last_sent = FrameBudget(), time.monotonic()
+        try:
+            while self.viewers:
+                frames = await asyncio.to_thread(self._look)
+                if frames:
+                    budget.spend()
+                elif time.monotonic() - last_sent >= PING_S:
+                    frames = [volatile_frame("ping", {"type": "ping", "at": time.time()})]
+                if frames:
+                    last_sent = time.monotonic()
+                    self._tell(frames)
+                await self._pause(budget)
+        except Exception:
+            log.exception("the stream of run %s broke; its viewers start again", self.entry.id)
+            for queue in tuple(self.viewers):
+                queue.close()
+        finally:
+            unsubscribe()
+
+    async def _pause(self, budget: FrameBudget) -> None:
+        """Until something changes or it is time to look again, within the budget of frames."""
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._wake.wait(), POLL_S)
+        await asyncio.sleep(budget.wait_s())
+        self._nudged = False
+        self._wake.clear()
+
+    def _nudge(self, loop: asyncio.AbstractEventLoop) -> None:
+        """From any thread, at once: something changed."""
+        self._news = True
+        if self._nudged:
+            return
+        self._nudged = True
+        with suppress(RuntimeError):  # the loop is closed: nobody looks any more
+            loop.call_soon_threadsafe(self._wake.set)
+
+    def _tell(self, frames: list[Frame]) -> None:
+        for frame in frames:
+            if frame.key is None:
+                self.seq = max(self.seq, frame.last_seq)
+            for queue in tuple(self.viewers):
+                queue.offer(self._own(frame, queue))
+
+    def _own(self, frame: Frame, queue: ViewerQueue) -> Frame:
+        """The state says how much this viewer missed; for most that is nothing."""
+        if frame.key != "state" or queue.dropped == 0:
+            return frame
+        return state_frame(self._told["state_now"], queue.dropped)
+
+    # -- in a thread of the pool: encoding never holds up the loop --------------------------------
+
+    def _look(self) -> list[Frame]:
+        """What is new. The state is read first, so that facts are never older than it."""
+        news, self._news = self._news, False
+        state = self.entry.state()
+        told = [*self._new_commands(), *self._new_breakpoints()] if news else []
+        told.extend(self._new_state(state))
+        return [*self._new_facts(), *told]
+
+    def _new_facts(self) -> list[Frame]:
+        assert self._tail is not None  # noqa: S101 - set by _begin
+        try:
+            return list(durable_frames(self._tail.poll()))
+        except (MidstepError, OSError):
+            if not self._complained:
+                self._complained = True
+                log.exception("facts of run %s cannot be read; the stream goes on", self.entry.id)
+            return []
+
+    def _new_state(self, state: dict[str, Any]) -> list[Frame]:
+        age = int(state["boundary_age_s"])
+        seen = {**state, "boundary_age_s": age if age >= 2 else 0}
+        self._told["state_now"] = state
+        return [state_frame(state)] if self._is_news("state", seen) else []
+
+    def _new_breakpoints(self) -> list[Frame]:
+        found = [each.describe() for each in self.entry.controller.list_breakpoints()]
+        lasting = [{**each, "mean": None, "std": None} for each in found]
+        if not self._is_news("breakpoints", lasting):
+            return []
+        return [volatile_frame("breakpoints", {"type": "breakpoints", "breakpoints": found})]
+
+    def _new_commands(self) -> list[Frame]:
+        frames = []
+        seen: dict[str, Any] = self._told.get("commands", {})
+        now: dict[str, Any] = {}
+        for record in self.entry.controller.commands(limit=COMMANDS_LOOKED_AT):
+            now[record.command.id] = (record.status, record.progress)
+            if seen.get(record.command.id) != now[record.command.id] and "commands" in self._told:
+                message = {"type": "command", "command": command_dict(record)}
+                frames.append(volatile_frame(f"command {record.command.id}", message))
+        self._told["commands"] = now
+        return frames
+
+    def _is_news(self, key: str, value: Any) -> bool:
+        """Whether `value` differs from what was told last."""
+        if key in self._told and self._told[key] == value:
+            return False
+        self._told[key] = value
+        return True
+
+
+class HubTable:
+    """The hubs of an app, made when first asked for."""
+
+    def __init__(self) -> None:
+        self._hubs: dict[str, Hub] = {}
+
+    def of(self, entry: RunEntry) -> Hub:
+        """The hub of a run; call it on the server's loop."""
+        hub = self._hubs.get(entry.id)
+        if hub is None or hub.entry is not entry:
+            hub = self._hubs[entry.id] = Hub(entry)
+        return hub
+
+    def close(self) -> None:
+        """End every stream; call it on the server's loop."""
+        for hub in self._hubs.values():
+            hub.close()

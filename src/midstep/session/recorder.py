@@ -1,0 +1,56 @@
+"""From the controller to the facts: scalars of each step, and every intervention."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+from midstep.facts import FactsReader, last_attempt
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from midstep.core.moments import Moment
+    from midstep.facts import FactsWriter, Lease
+
+__all__ = ["Recorder", "as_scalars", "earlier_attempt"]
+
+
+class Recorder:
+    """The sink of a run: what the controller tells goes to the facts and into the lease."""
+
+    def __init__(self, facts: FactsWriter, lease: Lease) -> None:
+        self._facts, self._lease = facts, lease
+
+    def log(self, step: int, values: Mapping[str, Any]) -> None:
+        """Scalars of one step, and the lease's note that a boundary was reached."""
+        self._facts.log_values(step, values)
+        self._lease.beat(step=step, boundary_wall=time.time())
+
+    def event(self, moment: Moment, **fields: Any) -> None:
+        """A record worth keeping."""
+        self._facts.event(moment, **fields)
+
+
+def as_scalars(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Values that hold on to no graph and that later in-place changes cannot reach.
+
+    On the CPU a tensor of one element becomes a number; on a device it is cloned there, without
+    waiting for it. Anything else is passed on, and noted in the facts as no scalar.
+    """
+    return {name: _own(value) for name, value in values.items()}
+
+
+def _own(value: Any) -> Any:
+    if isinstance(value, int | float) or not hasattr(value, "detach") or value.numel() != 1:
+        return value
+    return value.item() if value.device.type == "cpu" else value.detach().clone()
+
+
+def earlier_attempt(directory: Path) -> tuple[str, int] | None:
+    """Run id and number of the last attempt in this directory; None when it is a new one."""
+    if not (directory / "facts" / "events.jsonl").exists():
+        return None
+    run_id = FactsReader(directory).header().get("run_id")
+    return None if run_id is None else (str(run_id), max(1, last_attempt(directory)))

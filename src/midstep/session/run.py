@@ -1,0 +1,247 @@
+"""A run: the one object that opens a run directory for writing.
+
+It holds the directory, the lease, the facts writer and the controller together: what the controller
+sees goes to the facts, and a disk that refuses parks the loop.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+import time
+import traceback
+from contextlib import ExitStack
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from midstep.control import DebugController
+from midstep.core.errors import ConfigError, StopTraining
+from midstep.core.ids import is_run_id, new_run_id
+from midstep.core.moments import Moment
+from midstep.facts import FactsWriter, Lease
+from midstep.session.directory import allocate, claim
+from midstep.session.header import circumstances, device_of
+from midstep.session.recorder import Recorder, as_scalars, earlier_attempt
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from types import TracebackType
+
+__all__ = ["OnError", "Run"]
+
+OnError = Literal["park", "raise"]
+log = logging.getLogger("midstep.session")
+
+
+class Run:
+    """One run: its directory, lease, facts and controller. A context manager.
+
+    Args:
+        name: what the user calls it; part of the directory's name.
+        save_dir: where run directories are made.
+        run_name: exactly `save_dir/run_name` instead of a name with the time; an existing one is
+            continued as a further attempt.
+        run_id: drawn here unless whoever started the run drew it before.
+        run_dir: the directory itself, where it was allocated before.
+        config: settings, for the header record.
+        seed: for the header record; nothing is seeded here.
+        controller: the loop's controller; a new one when left out.
+        total_steps: for the progress shown.
+        model: its named parameters and buffers become sources for watches.
+        command: argv, for the header record; this process's own when left out.
+        on_error: `park` stands still with the traceback when the block raises, `raise` does not.
+            Left out: park when somebody watches, or can reach the run from this terminal.
+
+    >>> import tempfile
+    >>> with Run(name="demo", save_dir=tempfile.mkdtemp()) as run:
+    ...     run.log(loss=0.5)
+    ...     run.controller.wait_if_paused()
+    True
+    """
+
+    def __init__(
+        self,
+        *,
+        name: str,
+        save_dir: str | Path = "outputs/runs",
+        run_name: str | None = None,
+        run_id: str | None = None,
+        run_dir: str | Path | None = None,
+        config: Mapping[str, Any] | None = None,
+        seed: int | None = None,
+        controller: DebugController | None = None,
+        total_steps: int | None = None,
+        model: Any = None,
+        command: Sequence[str] | None = None,
+        on_error: OnError | None = None,
+    ) -> None:
+        now = datetime.now(UTC)
+        self.name, self.on_error, self.started_at = name, on_error, now.timestamp()
+        self._began = time.monotonic()
+        self.dir = (
+            allocate(Path(save_dir), name, run_name, now)
+            if run_dir is None
+            else claim(Path(run_dir))
+        ).absolute()
+        self.run_id, self.attempt = _identify(self.dir, run_id)
+        self.controller = controller if controller is not None else DebugController()
+        self.reachable = False
+        """Whether somebody could resume it from outside; set while it is served."""
+        self.ended = False
+        """Whether its end is on record, or it was closed without one."""
+        with ExitStack() as undo:
+            self._open(undo)
+            self._write_header(config, seed, model, command)
+            self._introduce(total_steps, model)
+            self._undo = undo.pop_all()
+
+    def _open(self, undo: ExitStack) -> None:
+        """Lease, facts and the way from the controller to them; undone in reverse order."""
+        self.lease = Lease.acquire(self.dir, self.run_id, self.attempt)
+        undo.callback(self.lease.release)
+        self.facts = FactsWriter(
+            self.dir, run_id=self.run_id, attempt=self.attempt, on_fault=self._hold
+        )
+        undo.callback(self.facts.close)
+        self._recorder = Recorder(self.facts, self.lease)
+        self.controller.add_sink(self._recorder)
+        undo.callback(self.controller.remove_sink, self._recorder)
+
+    def _write_header(
+        self,
+        config: Mapping[str, Any] | None,
+        seed: int | None,
+        model: Any,
+        command: Sequence[str] | None,
+    ) -> None:
+        self.facts.event(
+            Moment.START,
+            name=self.name,
+            config=dict(config or {}),
+            seed=seed,
+            device=device_of(model),
+            **circumstances(command, Path.cwd()),
+        )
+
+    def _introduce(self, total_steps: int | None, model: Any) -> None:
+        """Tell the controller what there is to show."""
+        if total_steps is not None:
+            self.controller.describe(total_steps=total_steps)
+        if model is None:
+            return
+        for names, read in (
+            (model.named_parameters(), model.get_parameter),
+            (model.named_buffers(), model.get_buffer),
+        ):
+            for name, tensor in names:
+                if tensor.dim() > 0:  # a watch follows a row, and a single number has none
+                    self.controller.add_source(name, partial(read, name))
+
+    def _hold(self, reason: str) -> None:
+        """The disk refused: stand at the next boundary until the facts can be written again."""
+        self.controller.hold(reason, self.facts.retry)
+
+    @property
+    def step(self) -> int:
+        """Finished optimizer steps."""
+        return int(self.controller.get_state()["step"])
+
+    def log(self, **scalars: Any) -> None:
+        """Scalars of the step in progress: for charts, breakpoints and the facts."""
+        self.controller.log(as_scalars(scalars))
+
+    def log_finished(self, **scalars: Any) -> None:
+        """Scalars of what is already finished, such as a validation between two epochs."""
+        values = as_scalars(scalars)
+        self._recorder.log(self.step, values)
+        self.controller.log_between(values)
+
+    def event(self, moment: Moment, **fields: Any) -> int:
+        """Write a record that is worth keeping; gives back its sequence number."""
+        return self.facts.event(moment, **fields)
+
+    def finish(self, status: str = "finished", **fields: Any) -> None:
+        """The training is over; a second call changes nothing."""
+        if self.ended:
+            return
+        self.ended = True
+        self.controller.finish()
+        if status == "finished" and self.controller.get_state()["stopped"]:
+            status = "stopped"
+        self.facts.event(Moment.TRAIN_END, status=status, **self._totals(), **fields)
+
+    def fail(self, error: BaseException) -> None:
+        """Record what the training raised, and stand there if somebody may want to look.
+
+        The caller raises the error again. A stop is no failure; a second call changes nothing.
+        """
+        if isinstance(error, StopTraining) or (isinstance(error, SystemExit) and not error.code):
+            self.finish("stopped")
+        if self.ended:
+            return
+        self.ended = True
+        reason = "".join(traceback.format_exception_only(error)).strip()
+        self.facts.event(
+            Moment.EXCEPTION,
+            error=reason,
+            error_type=type(error).__qualname__,
+            traceback="".join(traceback.format_exception(error)),
+            **self._totals(),
+        )
+        park = isinstance(error, Exception) and self._parks()
+        if park:
+            log.warning("parked after %s; resume or stop to let it end the training", reason)
+        self.controller.fail(reason, park=park)
+
+    def _totals(self) -> dict[str, Any]:
+        return {
+            "step": self.step,
+            "total_time_s": time.monotonic() - self._began,
+        }
+
+    def _parks(self) -> bool:
+        """Whether an error parks: as asked for, else when somebody is there to look."""
+        if self.on_error is not None:
+            return self.on_error == "park"
+        # A terminal alone could not let the run go on; it needs a server to be reached by.
+        at_terminal = sys.stdin is not None and not sys.stdin.closed and sys.stdin.isatty()
+        return self.controller.viewers > 0 or (self.reachable and at_terminal)
+
+    def close(self) -> None:
+        """Give the directory back: sink, facts, lease; closing twice is fine."""
+        self.ended = True
+        self._undo.close()
+
+    def __enter__(self) -> Run:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        try:
+            if error is None:
+                self.finish()
+            else:
+                self.fail(error)
+        finally:
+            self.close()
+
+
+def _identify(directory: Path, run_id: str | None) -> tuple[str, int]:
+    """The run's id and the number of this attempt; a directory in use keeps its id."""
+    if run_id is not None and not is_run_id(run_id):
+        raise ConfigError(f"run id {run_id!r} is not one; draw it with midstep.core.ids.new_run_id")
+    earlier = earlier_attempt(directory)
+    if earlier is None:
+        return run_id or new_run_id(), 1
+    known, attempt = earlier
+    if run_id is not None and run_id != known:
+        raise ConfigError(
+            f"{directory} already holds the run {known}, not {run_id}; choose another run_name"
+        )
+    return known, attempt + 1

@@ -1,0 +1,238 @@
+"""`midstep ctl` against a live run: each button's twin."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import midstep
+from midstep.cli.main import main
+
+Ask = Callable[..., Any]
+
+
+@pytest.fixture
+def save_dir(tmp_path: Path) -> Path:
+    return tmp_path / "runs"
+
+
+@pytest.fixture
+def run(save_dir: Path) -> Iterator[midstep.Run]:
+    """A served run that stands before its first step; its loop never ends by itself."""
+    weights = torch.eye(8)
+    with midstep.Run(name="loop", save_dir=save_dir) as made:
+        made.controller.add_source("weights", lambda: weights, default=True)
+        made.controller.pause()
+        loop = threading.Thread(target=_train, args=(made, weights), name="loop")
+        with midstep.serve(made, port=0, save_dir=save_dir):
+            loop.start()
+            yield made
+            made.controller.stop()
+            loop.join()
+
+
+def _train(run: midstep.Run, weights: torch.Tensor) -> None:
+    control = run.controller
+    going, step = control.enter(), 0
+    while going:
+        losses = torch.full((4,), 1.0 / (step + 1))
+        control.capture_batch(
+            torch.full((4, 1, 8, 8), step % 7 / 7),
+            losses.mean(),
+            step,
+            labels=torch.arange(4),
+            sample_ids=torch.arange(4) + 4 * step,
+            losses=losses,
+        )
+        weights[0] += 0.1
+        control.capture_step_data("features", {"norm": weights.norm(dim=1)})
+        going, step = control.wait_if_paused(), step + 1
+
+
+@pytest.fixture
+def ask(run: midstep.Run, save_dir: Path, capsys: pytest.CaptureFixture[str]) -> Ask:
+    """Run a command with --json; gives what it answered."""
+
+    def asked(*arguments: str) -> Any:
+        code = main(["ctl", *arguments, "--save-dir", str(save_dir), "--json"])
+        told = capsys.readouterr()
+        assert (code, told.err) == (0, "")
+        return json.loads(told.out)
+
+    return asked
+
+
+def test_steps_are_made_one_by_one_and_counted(ask: Ask) -> None:
+    assert ask("state")["step"] == 0
+    assert [ask("step")["step"] for _ in range(3)] == [1, 2, 3]
+    assert ask("step", "4")["step"] == 7
+
+
+def test_run_until_parks_at_the_step(ask: Ask) -> None:
+    ask("run-until", "50")
+    state = ask("state")
+    while not state["parked"]:
+        state = ask("state")
+    assert (state["step"], state["state"]) == (50, "paused")
+
+
+def test_resume_pause_and_stop_take_effect_before_they_answer(ask: Ask) -> None:
+    assert ask("resume")["state"] == "running"
+    assert ask("pause")["parked"] is True
+    assert ask("stop")["stopped"] is True
+
+
+def test_command_log_names_the_terminal(ask: Ask) -> None:
+    ask("step", "2")
+    last = ask("commands")[-1]
+    assert (last["command"], last["payload"], last["who"], last["status"]) == (
+        "step",
+        {"n": 2},
+        "cli",
+        "done",
+    )
+
+
+def test_batch_has_its_picture(ask: Ask, tmp_path: Path) -> None:
+    ask("step", "3")
+    batch = ask("batch", "--save", str(tmp_path / "batch.png"))
+    assert (batch["step"], batch["sample_ids"]) == (2, [8, 9, 10, 11])
+    assert (tmp_path / "batch.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_step_data_is_listed_and_shown(ask: Ask) -> None:
+    ask("step")
+    assert ask("data") == ["features"]
+    assert len(ask("data", "features")["data"]["norm"]) == 8
+
+
+def test_scalars_are_the_facts(ask: Ask) -> None:
+    ask("step", "5")
+    assert ask("scalars", "loss")["loss"]["step"] == [1, 2, 3, 4, 5]
+
+
+def test_breakpoint_is_added_switched_and_removed(ask: Ask) -> None:
+    made = ask("break", "add", "loss < 0.1 and step > 3")
+    assert (made["enabled"], made["hits"]) == (True, 0)
+    assert ask("break", "off", str(made["id"]))["enabled"] is False
+    assert ask("break", "on", str(made["id"]))["enabled"] is True
+    assert [each["id"] for each in ask("break", "ls")] == [made["id"]]
+    ask("break", "rm", str(made["id"]))
+    assert ask("break", "ls") == []
+
+
+@pytest.mark.parametrize(
+    ("options", "condition"),
+    [
+        (["--step", "9"], {"kind": "step", "step": 9}),
+        (["--every", "5"], {"kind": "every", "n": 5}),
+        (["--nonfinite"], {"kind": "loss_nonfinite"}),
+        (["--loss-z", "3"], {"kind": "loss_z", "limit": 3.0, "window": 200}),
+        (["--grad-norm", "10"], {"kind": "grad_norm", "limit": 10.0}),
+        (["--sample", "3", "--sample", "4"], {"kind": "sample", "ids": [3, 4]}),
+    ],
+)
+def test_every_condition_has_an_option(
+    ask: Ask, options: list[str], condition: dict[str, Any]
+) -> None:
+    assert ask("break", "add", *options)["condition"] == condition
+
+
+def test_breakpoint_stops_the_run_with_its_evidence(ask: Ask) -> None:
+    ask("break", "add", "loss < 0.11")
+    ask("resume")
+    state = ask("state")
+    while not state["parked"]:
+        state = ask("state")
+    assert state["breakpoint"]["condition"] == "loss < 0.11"
+    assert state["step"] == 10
+
+
+def test_watched_rows_leave_trajectories(ask: Ask) -> None:
+    assert ask("watch", "set", "0", "3")["feature_ids"] == [0, 3]
+    ask("step", "3")
+    assert ask("watch", "ls")["sources"] == ["weights"]
+    found = ask("watch", "trajectories")["trajectories"]
+    assert {row: len(points) >= 3 for row, points in found.items()} == {"0": True, "3": True}
+    ask("watch", "clear")
+
+
+def test_runs_of_the_server_are_listed(ask: Ask, run: midstep.Run) -> None:
+    assert [each["id"] for each in ask("runs")] == [run.run_id]
+
+
+def test_words_for_people(ask: Ask, save_dir: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    ask("step", "3")
+    ask("break", "add", "loss > 2")
+    ask("watch", "set", "1")
+    commands = ["state", "batch", "data", "data features", "scalars", "commands", "runs"]
+    told = {}
+    for command in [*commands, "break ls", "watch ls", "watch trajectories", "break rm 1"]:
+        assert main(["ctl", *command.split(), "--save-dir", str(save_dir)]) == 0
+        told[command] = capsys.readouterr().out
+    assert told["state"] == "PAUSED at step 3\n"
+    assert told["batch"].startswith("batch 2: 4 samples [1, 8, 8], loss 0.333")
+    assert told["break ls"] == "1  loss > 2  0 hits\n"
+    assert told["break rm 1"] == "breakpoint 1 removed\n"
+    assert told["watch ls"].startswith("watching weights: 1\n")
+    assert all(told.values())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["break", "add", "loss >"], "loss >"),
+        (["break", "add", "__import__('os')"], ""),
+        (["break", "rm", "99"], "99"),
+        (["run-until", "0"], "Already past step 0"),
+        (["data", "nothing"], "Nothing of this name"),
+        (["watch", "set", "1", "--source", "elsewhere"], "elsewhere"),
+        (["batch", "--save", "/dev/null/x.png"], ""),
+    ],
+)
+def test_refusal_is_one_line_and_code_2(
+    arguments: list[str],
+    words: str,
+    run: midstep.Run,
+    save_dir: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["ctl", *arguments, "--save-dir", str(save_dir)]) == 2
+    told = capsys.readouterr()
+    assert told.err.startswith("midstep: ")
+    assert told.err.count("\n") == 1
+    assert words in told.err
+
+
+def test_step_while_running_is_refused_with_the_reason(
+    ask: Ask, save_dir: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ask("resume")
+    assert main(["ctl", "step", "--save-dir", str(save_dir)]) == 2
+    assert capsys.readouterr().err == "midstep: The run is running; pause it first.\n"
+
+
+def test_address_with_its_token_is_enough(
+    run: midstep.Run, save_dir: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    client = midstep.Client.find(save_dir)
+    url = f"{client.url}/#token={client.transport.token}"
+    assert main(["ctl", "step", "--url", url, "--save-dir", str(tmp_path / "other")]) == 0
+    assert capsys.readouterr().out == "PAUSED at step 1\n"
+
+
+def test_stale_token_is_one_line_and_code_2(
+    run: midstep.Run, save_dir: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    url = midstep.Client.find(save_dir).url
+    assert main(["ctl", "state", "--url", url, "--token", "stale"]) == 2
+    told = capsys.readouterr().err
+    assert told.startswith("midstep: ")
+    assert "token" in told
+    assert told.count("\n") == 1

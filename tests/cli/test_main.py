@@ -1,0 +1,98 @@
+"""The command line as a whole: help, version, and errors in one line."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import midstep
+from midstep.cli.main import main
+
+WITHOUT_TORCH = """
+import sys
+sys.modules["torch"] = None  # any import of it fails from here on
+from midstep.cli.main import main
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+def run_without_torch(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", WITHOUT_TORCH, *arguments]
+    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False)
+
+
+def test_version_is_the_package_version(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out == f"midstep {midstep.__version__}\n"
+
+
+@pytest.mark.parametrize("path", ["", "demo", "ctl", "ctl break", "ctl watch", "runs"])
+def test_help_teaches_with_examples(path: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*path.split(), "--help"]) == 0
+    assert "Examples: midstep" in " ".join(capsys.readouterr().out.split())
+
+
+@pytest.mark.parametrize(
+    "arguments", [["--help"], ["demo", "--help"], ["ctl", "--help"], ["runs", "ls", "--help"]]
+)
+def test_help_works_without_torch(arguments: list[str], tmp_path: Path) -> None:
+    answer = run_without_torch(*arguments, cwd=tmp_path)
+    assert (answer.returncode, answer.stderr) == (0, "")
+
+
+def test_runs_and_ctl_work_without_torch(tmp_path: Path) -> None:
+    (tmp_path / "outputs" / "runs").mkdir(parents=True)
+    listed = run_without_torch("runs", "ls", cwd=tmp_path)
+    assert (listed.returncode, listed.stderr) == (0, "")
+    assert "no runs in outputs/runs yet" in listed.stdout
+    asked = run_without_torch("ctl", "state", cwd=tmp_path)
+    assert asked.returncode == 2
+    assert asked.stderr.startswith("midstep: no live run below outputs/runs")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["runs", "ls", "--save-dir", "nowhere"], "nowhere is not a folder"),
+        (["runs", "show", "abc", "--save-dir", "."], "no run abc in ."),
+        (["ctl", "pause", "--save-dir", "nowhere"], "no live run below nowhere"),
+        (["ctl", "pause", "--url", "http://127.0.0.1:9"], "no answer from 127.0.0.1:9"),
+        (["ctl", "pause", "--url", "gopher://x"], "expected an address like http://"),
+        (["ctl", "break", "add"], "a breakpoint takes one condition, got 0"),
+        (["ctl", "break", "add", "loss > 1", "--every", "3"], "one condition, got 2"),
+    ],
+)
+def test_expected_failure_is_one_line_and_code_2(
+    arguments: list[str],
+    words: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(arguments) == 2
+    told = capsys.readouterr()
+    assert told.err.startswith("midstep: ")
+    assert words in told.err
+    assert told.err.count("\n") == 1
+    assert told.out == ""
+
+
+@pytest.mark.parametrize(
+    "arguments", [["fly"], ["demo", "--steps", "0"], ["demo", "--steps", "x"], ["ctl", "step", "0"]]
+)
+def test_wrong_usage_is_code_2_without_a_traceback(
+    arguments: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(arguments) == 2
+    assert "Traceback" not in capsys.readouterr().err
+
+
+def test_reader_that_leaves_early_is_no_crash(tmp_path: Path) -> None:
+    command = f"{sys.executable} -m midstep.cli --help | head -n 1"
+    answer = subprocess.run(command, shell=True, cwd=tmp_path, capture_output=True, check=False)
+    assert b"Traceback" not in answer.stderr
+    assert b"BrokenPipe" not in answer.stderr

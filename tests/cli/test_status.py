@@ -1,0 +1,118 @@
+"""The status line: what it says, and when a line stays."""
+
+from __future__ import annotations
+
+import io
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from midstep.cli.screen import Screen
+from midstep.cli.status import Status, duration_words, state_words
+
+RUNNING: dict[str, Any] = {
+    "state": "running",
+    "parked": False,
+    "step": 1234,
+    "total_steps": 10_000,
+    "loss": 0.012345678,
+    "steps_per_s": 400.0,
+}
+
+
+class Fake:
+    """A controller's side of the status line, moved by hand."""
+
+    def __init__(self) -> None:
+        self.state = {**RUNNING}
+        self.asked = threading.Semaphore(0)
+        self._callbacks: list[Callable[[], None]] = []
+
+    def read(self) -> dict[str, Any]:
+        state = dict(self.state)
+        self.asked.release()
+        return state
+
+    def subscribe(self, callback: Callable[[], None]) -> Callable[[], None]:
+        self._callbacks.append(callback)
+        return lambda: self._callbacks.remove(callback)
+
+    def become(self, **changes: Any) -> None:
+        """Change the state, and wait until it has been looked at."""
+        self.state = {**self.state, **changes}
+        while self.asked.acquire(blocking=False):
+            pass
+        for callback in self._callbacks:
+            callback()
+        assert self.asked.acquire(timeout=30)
+
+    def show(self, stream: io.StringIO) -> Status:
+        return Status(self.read, self.subscribe, Screen(stream), keys=False)
+
+
+def test_running_state_has_rate_and_time_left() -> None:
+    words = state_words(RUNNING)
+    assert words == "running · step 1,234 of 10,000 · loss 0.012346 · 400 steps/s · 0:00:22 left"
+
+
+def test_unknown_total_and_rate_are_left_out() -> None:
+    assert state_words({"state": "starting", "parked": False, "step": 0}) == "starting · step 0"
+
+
+@pytest.mark.parametrize(
+    ("state", "words"),
+    [
+        ({}, "PAUSED at step 7"),
+        (
+            {"breakpoint": {"condition": "loss > 2", "value": 2.5}},
+            "PAUSED at step 7: loss > 2 (was 2.5)",
+        ),
+        ({"breakpoint": {"condition": "step 7", "value": None}}, "PAUSED at step 7: step 7"),
+        ({"reason": "No space left."}, "PAUSED at step 7: No space left."),
+    ],
+)
+def test_parked_state_says_where_and_why(state: dict[str, Any], words: str) -> None:
+    assert state_words({"state": "paused", "parked": True, "step": 7, **state}) == words
+
+
+def test_loss_that_is_no_number_is_left_out() -> None:
+    assert "loss" not in state_words({**RUNNING, "loss": "NaN"})
+
+
+def test_durations() -> None:
+    assert [duration_words(s) for s in (0, 59.6, 3725, -3)] == [
+        "0:00:00",
+        "0:01:00",
+        "1:02:05",
+        "0:00:00",
+    ]
+
+
+def test_each_stop_leaves_one_line_without_a_terminal() -> None:
+    fake, stream = Fake(), io.StringIO()
+    with fake.show(stream):
+        fake.become(state="paused", parked=True, step=5)
+        fake.become(state="paused", parked=True, step=5)  # told once
+        fake.become(state="stepping", parked=False)
+        fake.become(state="paused", parked=True, step=6)
+    assert stream.getvalue().splitlines() == ["PAUSED at step 5", "PAUSED at step 6"]
+
+
+def test_closed_terminal_makes_it_quiet_and_nothing_else() -> None:
+    class Closed(io.StringIO):
+        def write(self, text: str) -> int:
+            raise OSError(5, "Input/output error")
+
+    fake = Fake()
+    with fake.show(Closed()):
+        fake.become(state="paused", parked=True)
+        fake.become(state="running", parked=False)
+
+
+def test_nothing_listens_afterwards() -> None:
+    fake = Fake()
+    with fake.show(io.StringIO()):
+        pass
+    assert fake._callbacks == []

@@ -1,0 +1,154 @@
+from __future__ import annotations
+
+import itertools
+import math
+import subprocess
+import sys
+
+import pytest
+
+from midstep.client import Client
+from midstep.client.events import messages
+from midstep.client.transport import Transport
+from midstep.core import storage
+from midstep.core.errors import ClientError, ConfigError
+from midstep.server.tokens import Tokens
+
+
+@pytest.fixture
+def client(served):
+    return Client(f"{served.url}/#token={served.tokens.control}")
+
+
+def test_every_button_has_its_twin(client, served):
+    assert client.state()["state"] == "paused"
+    assert client.step(2)["step"] == 2
+    assert client.run_until(5)["step"] == 5
+    assert client.batch()["step"] == 4
+    assert client.step_data() == ["ids"]
+    assert client.step_data("ids")["data"] == [4]
+    made = client.add_breakpoint("every", n=7)
+    assert [each["id"] for each in client.breakpoints()] == [made["id"]]
+    assert client.enable_breakpoint(made["id"], False)["enabled"] is False
+    client.remove_breakpoint(made["id"])
+    assert client.breakpoints() == []
+    assert client.watch()["feature_ids"] == []
+    assert client.trajectories()["watched"] == []
+    client.clear_trajectories()
+    client.resume()
+    assert client.pause()["parked"] is True
+    assert client.runs()[0]["id"] == served.run.run_id
+    assert client.scalars("loss")["loss"]["count"] >= 5
+    assert client.events()[0]["moment"] == "on_start"
+    record = client.command("step", n=1)
+    assert record["status"] == "done"
+    assert client.command_record(record["id"])["seq"] == record["seq"]
+    assert client.commands()[-1]["who"] == "python"
+    client.stop()
+
+
+def test_refusals_are_errors_with_the_servers_words(client, served):
+    with pytest.raises(ClientError, match="Already past") as caught:
+        client.run_until(0)
+    assert caught.value.status == 409
+    with pytest.raises(ClientError, match="token") as caught:
+        Client(served.url, "wrong").state()
+    assert caught.value.status == 401
+    with pytest.raises(ClientError, match="only look"):
+        Client(served.url, served.tokens.viewer).pause()
+    with pytest.raises(ClientError) as caught:
+        client.add_breakpoint("expression", expression="import os")
+    assert caught.value.status == 422
+
+
+def test_nobody_there_is_one_line_with_the_remedy():
+    with pytest.raises(ClientError, match="no answer from") as caught:
+        Client("http://127.0.0.1:9", "x").state()
+    assert caught.value.status is None
+    with pytest.raises(ConfigError, match="expected an address"):
+        Client("ftp://host", "x")
+
+
+def test_non_finite_numbers_arrive_as_floats(client, served):
+    served.run.facts.log(1, loss=float("nan"), other=float("-inf"))
+    found = client.scalars(["loss", "other"])
+    assert math.isnan(found["loss"]["low"][0])
+    assert found["other"]["low"] == [-math.inf]
+
+
+def test_a_verb_whose_answer_was_lost_is_asked_again_and_done_once(client, monkeypatch):
+    real, calls = client.transport.ask, itertools.count()
+
+    def broken_once(*args, **kwargs):
+        answer = real(*args, **kwargs)
+        if next(calls) == 0:
+            raise ClientError("the answer broke off")
+        return answer
+
+    monkeypatch.setattr(client.transport, "ask", broken_once)
+    assert client.step(2)["step"] == 2
+    assert next(calls) == 2
+
+
+def test_the_only_live_run_is_found_by_its_lease(served, tmp_path):
+    kept = Tokens.for_root(tmp_path)
+    object.__setattr__(served.app.state.guard, "tokens", kept)
+    served.run.lease.reachable_at(server_url=served.url)
+    found = Client.find(tmp_path)
+    assert found.run == served.run.run_id
+    assert found.state()["state"] == "paused"
+    assert kept.control not in repr(found) + repr(found.transport)
+
+
+def test_a_leftover_lease_is_no_live_run(tmp_path):
+    folder = tmp_path / "run_old"
+    folder.mkdir()
+    lease = {"run_id": "000000000000", "url": "http://127.0.0.1:9"}
+    storage.replace_json(folder / "lease.json", lease)
+    with pytest.raises(ClientError, match="no live run below"):
+        Client.find(tmp_path)
+
+
+def test_stream_goes_on_after_a_broken_connection(client, served, monkeypatch):
+    """The transport breaks each connection after a few lines; nothing is lost or repeated."""
+    monkeypatch.setattr("midstep.server.stream.PING_S", 0.02)
+    real = Transport.open
+
+    class Cut:
+        def __init__(self, answer):
+            self.answer, self.status = answer, answer.status
+
+        def __iter__(self):
+            yield from itertools.islice(self.answer, 7)
+            raise ConnectionResetError("cut")
+
+    def cut(self, method, path, **rest):
+        connection, answer = real(self, method, path, **rest)
+        return connection, Cut(answer) if path.endswith("stream") else answer
+
+    monkeypatch.setattr(Transport, "open", cut)
+    seen: list[int] = []
+    stream = messages(client.transport, served.run.run_id, sleep=lambda _: None)
+    hellos = []
+    for message in stream:
+        if message["type"] == "hello":
+            hellos.append(message["resumed"])
+            served.run.facts.log(len(hellos), extra=1.0)
+        if "_id" in message:
+            first = message.get("first_seq", message.get("seq"))
+            seen.extend(range(first, int(message["_id"].split(".")[1]) + 1))
+        if len(hellos) >= 5 and len(seen) >= 4:
+            break
+    stream.close()
+    assert seen == list(range(seen[0], seen[0] + len(seen)))
+    assert hellos[0] is False
+    assert any(hellos[1:])
+
+
+def test_client_needs_the_standard_library_alone():
+    code = (
+        "import sys, midstep.client; "
+        "bad = {'torch', 'numpy', 'fastapi', 'httpx', 'requests'} & set(sys.modules); "
+        "sys.exit(str(bad) if bad else 0)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)

@@ -1,0 +1,135 @@
+"""What every test gets: folders of its own, programs it needs, a check for what it leaves."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+# Two workers with two spinning OpenMP threads each slow one another down tenfold on two cores.
+# Set before anything imports torch; children inherit it.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+GRACE_S = 5.0
+"""How long threads and children may take to end after a test; a clean test waits for nothing."""
+
+LIBRARY_THREADS = (
+    "asyncio_",  # a loop's default executor, kept until the loop is closed by its library
+    "AnyIO worker thread",  # starlette's pool, kept a while for the next request
+    "pytest_timeout",
+)
+LIBRARY_CHILDREN = (
+    "multiprocessing.resource_tracker",  # one per process, lives as long as it
+    "multiprocessing.forkserver",
+    "torch_shm_manager",  # started by torch with the first shared tensor
+)
+LIBRARY_VARIABLES = {
+    "PYTEST_CURRENT_TEST",  # changes by itself
+    "KMP_DUPLICATE_LIB_OK",  # set by OpenMP libraries when they load
+    "KMP_INIT_AT_FORK",
+    "TORCHINDUCTOR_CACHE_DIR",  # set by torch with the first optimizer
+}
+
+
+@pytest.fixture(scope="session", autouse=True)
+def user_folders(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Tokens, ports, sockets and caches of tests stay out of the user's home."""
+    home = tmp_path_factory.mktemp("user")
+    kept = dict(os.environ)
+    for name in ("CACHE_HOME", "STATE_HOME", "RUNTIME_DIR"):
+        folder = home / name.lower()
+        folder.mkdir(mode=0o700)
+        os.environ[f"XDG_{name}"] = str(folder)
+    for name in [name for name in os.environ if name.startswith("MIDSTEP_")]:
+        del os.environ[name]
+    yield home
+    os.environ.clear()
+    os.environ.update(kept)
+
+
+@pytest.fixture(autouse=True)
+def no_leaks(user_folders: Path) -> Iterator[None]:
+    """A thread, child process or environment variable left behind fails the test that left it."""
+    threads, children, variables = set(threading.enumerate()), _children(), dict(os.environ)
+    yield
+    deadline = time.monotonic() + GRACE_S
+    left = [f"thread {thread.name}" for thread in _threads_left(threads, deadline)]
+    left += [f"process {child}" for child in _children_left(children, deadline)]
+    left += [f"variable {name}" for name in _variables_left(variables)]
+    if left:
+        pytest.fail(f"this test left behind: {', '.join(sorted(left))}", pytrace=False)
+
+
+def _threads_left(before: set[threading.Thread], deadline: float) -> list[threading.Thread]:
+    new = [
+        thread
+        for thread in threading.enumerate()
+        if thread not in before and not thread.name.startswith(LIBRARY_THREADS)
+    ]
+    for thread in new:
+        thread.join(max(0.0, deadline - time.monotonic()))
+    return [thread for thread in new if thread.is_alive()]
+
+
+def _children() -> dict[int, str]:
+    """Living children by process id, with their command lines."""
+    found: dict[int, str] = {}
+    for child in psutil.Process().children():
+        try:
+            if child.status() != psutil.STATUS_ZOMBIE:
+                found[child.pid] = " ".join(child.cmdline())
+        except psutil.NoSuchProcess:
+            continue  # it ended while we looked
+    return found
+
+
+def _children_left(before: dict[int, str], deadline: float) -> list[str]:
+    while True:
+        left = [
+            f"{pid}: {command[:80]}"
+            for pid, command in _children().items()
+            if pid not in before and not any(name in command for name in LIBRARY_CHILDREN)
+        ]
+        if not left or time.monotonic() > deadline:
+            return left
+        time.sleep(0.02)
+
+
+def _variables_left(before: dict[str, str]) -> list[str]:
+    names = (before.keys() | os.environ.keys()) - LIBRARY_VARIABLES
+    changed = [name for name in names if before.get(name) != os.environ.get(name)]
+    for name in changed:  # the next test starts clean
+        if name in before:
+            os.environ[name] = before[name]
+        else:
+            del os.environ[name]
+    return changed
+
+
+@pytest.fixture(scope="session")
+def chromium() -> str:
+    """Path of a real Chromium."""
+    return _program("chromium")
+
+
+@pytest.fixture(scope="session")
+def strace() -> str:
+    """Path of strace."""
+    return _program("strace")
+
+
+def _program(name: str) -> str:
+    """Where `name` is. A test without it is skipped with the remedy, but fails in CI."""
+    path = shutil.which(name)
+    if path is not None:
+        return path
+    remedy = f"{name} was not found; install it with: sudo apt-get install {name}"
+    if os.environ.get("CI") == "true":
+        pytest.fail(remedy, pytrace=False)
+    pytest.skip(remedy)

@@ -1,0 +1,46 @@
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+from midstep.core.moments import Moment
+from midstep.facts import FactsTail, FactsWriter
+
+RECORDS = 4000
+
+
+def test_a_tail_that_reads_while_rows_and_events_are_written_misses_and_repeats_none(
+    tmp_path: Path,
+) -> None:
+    with FactsWriter(tmp_path) as facts:
+        tail = FactsTail(tmp_path)
+        done = threading.Event()
+
+        def write() -> None:
+            for index in range(RECORDS):
+                if index % 3 == 2:
+                    facts.event(Moment.INTERVENTION, kind="note", index=index)
+                else:
+                    facts.log(index, loss=index / 7)
+            done.set()
+
+        writer = threading.Thread(target=write)
+        writer.start()
+        seen: list[int] = []
+        while not done.is_set():
+            seen += numbers(tail)
+        writer.join()
+        facts.sync()
+        seen += numbers(tail)
+        assert seen == list(range(1, facts.seq + 1))
+
+
+def numbers(tail: FactsTail) -> list[int]:
+    found: list[int] = []
+    for item in tail.poll():
+        first = getattr(item, "first_seq", None)
+        if first is None:
+            found.append(item.seq)
+        else:
+            found += range(first, item.last_seq + 1)
+    return found

@@ -1,0 +1,36 @@
+"""Looked at or not: identical batches, losses and weights, by attach and by two call sites."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from tests.checkers.neutral import CONDITIONS, assert_neutral, attached, two_calls
+from tests.checkers.trainings import conv_net, small_transformer
+
+WAYS = {"attach": attached, "two calls": two_calls}
+TRAININGS = {"conv net": conv_net, "transformer": small_transformer}
+
+
+@pytest.mark.parametrize("way", WAYS.values(), ids=WAYS.keys())
+@pytest.mark.parametrize("training", TRAININGS.values(), ids=TRAININGS.keys())
+@pytest.mark.parametrize("condition", CONDITIONS)
+def test_a_training_that_is_looked_at_stays_the_same(training, way, condition, tmp_path):
+    assert_neutral(training, way, tmp_path, {condition: CONDITIONS[condition]})
+
+
+@pytest.mark.parametrize(
+    "workers", [{"num_workers": 2}, {"num_workers": 1, "persistent_workers": True}], ids=str
+)
+def test_a_training_with_workers_stays_the_same(workers, tmp_path):
+    conditions = {name: CONDITIONS[name] for name in ("attached", "stepped")}
+    assert_neutral(lambda: conv_net(**workers), attached, tmp_path, conditions)
+
+
+def test_the_checker_sees_one_extra_random_number(tmp_path):
+    def meddling(training, trace, scene):
+        torch.rand(())
+        attached(training, trace, scene)
+
+    with pytest.raises(AssertionError, match="attached: other"):
+        assert_neutral(conv_net, meddling, tmp_path, {"attached": CONDITIONS["attached"]})

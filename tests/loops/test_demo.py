@@ -1,0 +1,170 @@
+"""The demo recipe: what it records, and that looking at it changes nothing."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import torch
+
+from midstep import Command, Run
+from midstep.core.errors import ConfigError
+from midstep.facts import FactsReader
+from midstep.loops.demo import Demo, DemoConfig, DemoResult, squared_error
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Iterator[Run]:
+    with Run(name="demo", save_dir=tmp_path) as made:
+        yield made
+
+
+def bare_losses(config: DemoConfig) -> tuple[list[float], Demo]:
+    """The same recipe with no run, no controller and no capture around it."""
+    demo, losses = Demo(config), []
+    for epoch in range(demo.epochs):
+        for batch in demo.batches(epoch):
+            if len(losses) == config.steps:
+                break
+            losses.append(demo.gradients(batch).mean().item())
+            demo.optimizer.step()
+    return losses, demo
+
+
+def series(run: Run, name: str) -> list[float]:
+    return [float(value) for value in FactsReader(run.dir).series([name])[name].low]
+
+
+def test_loss_falls_and_every_step_is_recorded(run: Run) -> None:
+    demo = Demo(DemoConfig(steps=60))
+    result = demo.train(run)
+    run.finish()
+    losses = series(run, "loss")
+    assert len(losses) == len(series(run, "grad_norm")) == 60
+    assert losses[-1] < losses[0] / 2
+    assert (result.steps, result.stopped) == (60, False)
+    assert result.loss == pytest.approx(losses[-1])
+
+
+def test_epochs_and_validations_are_recorded(run: Run) -> None:
+    demo = Demo(DemoConfig(steps=70))
+    demo.train(run)
+    events = FactsReader(run.dir).events()
+    ends = [event for event in events if event["moment"] == "on_epoch_end"]
+    validations = [event for event in events if event["moment"] == "on_validation_end"]
+    assert demo.steps_per_epoch == 36
+    assert [(event["epoch"], event["step"]) for event in ends] == [(0, 36), (1, 70)]
+    assert [event["epoch"] for event in validations] == [0, 1]
+    assert validations[1]["val_loss"] < validations[0]["val_loss"]
+    assert validations[0]["metrics"]["l1"] > 0
+
+
+def test_each_epoch_trains_on_every_digit_once() -> None:
+    demo = Demo(DemoConfig(steps=1, batch_size=1000))
+    ids = [batch.ids for batch in demo.batches(0)]
+    assert [len(batch) for batch in ids] == [1000, 1000, 1000, 1000, 500]
+    assert torch.equal(torch.cat(ids).sort().values, demo.digits.ids)
+    assert not torch.equal(ids[0], next(iter(demo.batches(1))).ids)
+
+
+def watched(run: Run, demo: Demo) -> DemoResult:
+    with run.controller.viewer():
+        run.controller.set_watches([3, 17], "encoder.weight")
+        return demo.train(run)
+
+
+def stepped(run: Run, demo: Demo) -> DemoResult:
+    """Start paused, make three single steps, then run to the end."""
+    run.controller.pause()
+
+    def operate() -> None:
+        for _ in range(3):
+            run.controller.step()
+        run.controller.resume()
+
+    operator = threading.Thread(target=operate)
+    operator.start()
+    result = demo.train(run)
+    operator.join()
+    return result
+
+
+def under_breakpoints(run: Run, demo: Demo) -> DemoResult:
+    run.controller.add_breakpoint("grad_norm", limit=1e9)
+    run.controller.add_breakpoint("loss_z", limit=1e9)
+    return demo.train(run)
+
+
+@pytest.mark.parametrize("look", [watched, stepped, under_breakpoints])
+def test_looking_changes_no_bit(tmp_path: Path, look: Callable[[Run, Demo], DemoResult]) -> None:
+    config = DemoConfig(steps=45, seed=7)
+    losses, bare = bare_losses(config)
+    demo = Demo(config)
+    with Run(name="demo", save_dir=tmp_path, model=demo.model) as run:
+        look(run, demo)
+        run.finish()
+        assert series(run, "loss") == losses
+    for name, weight in bare.model.state_dict().items():
+        assert torch.equal(weight, demo.model.state_dict()[name]), name
+
+
+def test_stop_before_the_first_step_trains_nothing(run: Run) -> None:
+    run.controller.stop()
+    result = Demo(DemoConfig(steps=10)).train(run)
+    assert (result.steps, result.stopped, result.loss) == (0, True, None)
+
+
+def test_parked_run_shows_the_batch_it_was_trained_on(run: Run) -> None:
+    demo = Demo(DemoConfig(steps=10))
+    seen: list[dict[str, object]] = []
+    run.controller.pause()
+
+    def operate() -> None:
+        run.controller.submit(Command(name="step")).result(timeout=60)
+        batch = run.controller.get_batch()
+        assert batch is not None
+        seen.append(batch)
+        seen.append(run.controller.shown_step_data().values)
+        run.controller.stop()
+
+    operator = threading.Thread(target=operate)
+    operator.start()
+    demo.train(run)
+    operator.join()
+    batch, data = seen
+    first = next(iter(Demo(DemoConfig(steps=10)).batches(0)))
+    assert torch.equal(batch["batch"], first.images)
+    assert torch.equal(batch["labels"], first.labels)
+    assert torch.equal(batch["sample_ids"], first.ids)
+    assert batch["losses"].mean().item() == pytest.approx(float(batch["loss"]))
+    assert {len(column) for column in data["layers"].values()} == {4}
+    assert {len(column) for column in data["features"].values()} == {64}
+    assert (data["layers"]["update_ratio"] > 0).all()
+
+
+def test_nothing_is_computed_inside_when_nobody_watches(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("midstep.loops.demo.Inside", lambda *_: pytest.fail("nobody watches"))
+    Demo(DemoConfig(steps=5)).train(run)
+
+
+def test_squared_error_is_that_of_each_sample() -> None:
+    pixels, images = torch.tensor([[0.0, 1.0], [1.0, 1.0]]), torch.zeros(2, 1, 1, 2)
+    assert squared_error(pixels, images).tolist() == [0.5, 1.0]
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"steps": 0}, "steps must lie between 1 and"),
+        ({"batch_size": 0}, "batch_size must be at least 1, got 0"),
+        ({"hidden": -1}, "hidden must be at least 1, got -1"),
+        ({"learning_rate": float("nan")}, "learning_rate must be above 0, got nan"),
+    ],
+)
+def test_wrong_settings_are_refused(settings: dict[str, float], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        DemoConfig(**settings)  # type: ignore[arg-type]

@@ -1,0 +1,118 @@
+"""Walks every route × method of the app object."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.security.walk import METHODS, is_open, paths_of
+
+WRITES = ("POST", "PUT", "PATCH", "DELETE")
+
+
+@pytest.fixture
+def served(shared):
+    return shared
+
+
+@pytest.fixture
+def paths(served):
+    found = paths_of(served.app, served.run.run_id)
+    assert len(found) > 40
+    return found
+
+
+def test_without_a_token_only_the_page_and_health_answer(served, paths):
+    for path in paths:
+        for method in METHODS:
+            answer = served.ask(method, path, token=None)
+            if is_open(path) and method in ("GET", "HEAD"):
+                assert answer.status in (200, 404, 405, 503), (method, path)
+            else:
+                assert answer.status in (401, 403, 405), (method, path, answer.status)
+
+
+def test_a_page_file_answer_carries_no_run_data(served, paths):
+    for path in filter(is_open, paths):
+        assert served.run.run_id.encode() not in served.ask("GET", path, token=None).body
+
+
+def test_a_viewer_token_cannot_write_anywhere(served, paths):
+    before = served.ask("GET", f"{served.debug}/state").json()
+    for path in paths:
+        for method in WRITES:
+            answer = served.ask(method, path, {}, token="viewer")
+            assert answer.status in (403, 405), (method, path, answer.status)
+    after = served.ask("GET", f"{served.debug}/state").json()
+    assert {**after, "boundary_age_s": 0} == {**before, "boundary_age_s": 0}
+    assert served.controller.commands() == served.controller.commands()[:1]  # the fixture's pause
+    assert served.controller.list_breakpoints() == []
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Host": "evil.test"},
+        {"Host": "127.0.0.1.evil.test"},
+        {"Host": ""},
+        {"Host": "127.0.0.1"},
+        {"Host": "127.0.0.1:1"},
+        {"Host": "user@127.0.0.1"},
+        {"Origin": "http://evil.test"},
+        {"Origin": "null"},
+        {"Origin": "http://127.0.0.1:1"},
+        {"Origin": "http://127.0.0.1"},
+        {"Sec-Fetch-Site": "cross-site"},
+        {"Sec-Fetch-Site": "same-site"},
+    ],
+    ids=lambda headers: "=".join(next(iter(headers.items()))),
+)
+def test_foreign_requests_are_refused_everywhere(served, paths, headers):
+    for path in paths:
+        for method in ("GET", "POST"):
+            answer = served.ask(method, path, {} if method == "POST" else None, headers=headers)
+            assert answer.status == 403, (method, path, answer.status)
+
+
+def test_our_own_page_is_let_through(served):
+    for site in ("same-origin", "none"):
+        headers = {"Origin": served.url, "Sec-Fetch-Site": site}
+        assert served.ask("GET", f"{served.debug}/state", headers=headers).status == 200
+    by_name = {"Host": f"localhost:{served.port}"}
+    assert served.ask("GET", "/debug/state", headers=by_name).status == 200
+
+
+@pytest.mark.parametrize(
+    "kind",
+    ["application/x-www-form-urlencoded", "multipart/form-data; boundary=x", "text/plain", ""],
+)
+def test_writes_take_json_only(served, paths, kind):
+    for path in paths:
+        for method in WRITES:
+            answer = served.ask(method, path, b"{}", headers={"Content-Type": kind})
+            assert answer.status in (415, 405), (method, path, answer.status)
+
+
+def test_reading_every_route_changes_nothing(served, paths):
+    before = served.ask("GET", f"{served.debug}/state").json()
+    for path in paths:
+        if path != "/api/v1/stream":
+            assert served.ask("GET", path).status in (200, 404, 405, 503), path
+    after = served.ask("GET", f"{served.debug}/state").json()
+    assert {**after, "boundary_age_s": 0} == {**before, "boundary_age_s": 0}
+
+
+def test_every_answer_has_the_security_headers(served, paths):
+    for path in paths:
+        if path == "/api/v1/stream":
+            continue
+        for token in ("control", None):
+            headers = served.ask("GET", path, token=token).headers
+            policy = headers["content-security-policy"]
+            assert "default-src 'none'" in policy
+            assert "script-src 'self';" in policy
+            assert "unsafe" not in policy.partition("script-src")[2].partition(";")[0]
+            assert headers["x-content-type-options"] == "nosniff"
+            assert headers["x-frame-options"] == "DENY"
+            assert "cache-control" in headers
+            assert not [name for name in headers if name.startswith("access-control")]
+            assert "server" not in headers

@@ -1,0 +1,105 @@
+"""Schemathesis over every operation of the OpenAPI document: no 500, answers as documented."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+import requests
+import schemathesis
+import torch
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis.errors import Unsatisfiable
+from schemathesis import GenerationMode
+from schemathesis.checks import not_a_server_error
+from schemathesis.specs.openapi.checks import (
+    content_type_conformance,
+    response_schema_conformance,
+    status_code_conformance,
+)
+
+from midstep.server import effects
+from midstep.server.app import create_app
+from midstep.server.guard import GuardConfig
+from midstep.server.run_table import RunTable
+from midstep.server.tokens import Tokens
+from tests.served import Served, serving, train
+
+CHECKS = [
+    not_a_server_error,
+    status_code_conformance,
+    content_type_conformance,
+    response_schema_conformance,
+]
+EXAMPLES = 10
+TAKES_NOTHING = ("GET /api/v1/health", "GET /api/v1/runs")
+ENDLESS = "GET /api/v1/stream"
+
+
+def document() -> dict:
+    return create_app(RunTable(), guard=GuardConfig(tokens=Tokens.fresh())).openapi()
+
+
+def labels() -> list[str]:
+    """Every operation but the endless one; the short forms share their handlers with the long."""
+    return sorted(
+        f"{method.upper()} {path}"
+        for path, operations in document()["paths"].items()
+        for method in operations
+        if f"{method.upper()} {path}" != ENDLESS and not path.startswith("/debug/")
+    )
+
+
+def short_loop(run) -> None:
+    """Three watched steps, so that there is a batch and step data; then nobody obeys."""
+    with run.controller.viewer():
+        run.controller.capture_step_data("warm", torch.ones(3))
+        train(run, 3)
+
+
+@pytest.fixture(scope="module")
+def fuzzed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    waited = effects.EFFECT_WAIT_S
+    effects.EFFECT_WAIT_S = 0.01
+    try:
+        with serving(tmp_path_factory.mktemp("fuzz"), paused=False, loop=short_loop) as made:
+            yield made
+    finally:
+        effects.EFFECT_WAIT_S = waited
+
+
+@pytest.fixture(scope="module")
+def operations(fuzzed: Served) -> dict:
+    schema = schemathesis.openapi.from_dict(document())
+    return {found.ok().label: found.ok() for found in schema.get_all_operations()}
+
+
+@pytest.mark.parametrize("mode", list(GenerationMode), ids=lambda mode: mode.value)
+@pytest.mark.parametrize("label", labels())
+def test_no_request_makes_a_500_or_an_undocumented_answer(fuzzed, operations, label, mode):
+    operation = operations[label]
+    path = {"run_id": fuzzed.run.run_id} if "{run_id}" in label else {}
+    headers = {"Authorization": f"Bearer {fuzzed.tokens.control}"}
+
+    with requests.Session() as session:
+
+        @settings(
+            max_examples=EXAMPLES,
+            derandomize=True,
+            database=None,
+            deadline=None,
+            phases=[Phase.generate],
+            suppress_health_check=list(HealthCheck),
+        )
+        @given(case=operation.as_strategy(generation_mode=mode))
+        def check(case):
+            case.path_parameters = {**(case.path_parameters or {}), **path}
+            case.headers = {**(case.headers or {}), **headers}
+            response = case.call(base_url=fuzzed.url, session=session)
+            case.validate_response(response, checks=CHECKS)
+
+        try:
+            check()
+        except Unsatisfiable:  # an operation that takes nothing cannot be given anything wrong
+            assert mode is GenerationMode.NEGATIVE
+            assert label in TAKES_NOTHING

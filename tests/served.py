@@ -1,0 +1,148 @@
+"""A small run on a real server, for the tests of server, security and client."""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.client import HTTPConnection
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from midstep.control import Command, DebugController
+from midstep.server.app import create_app
+from midstep.server.guard import GuardConfig
+from midstep.server.run_table import RunTable
+from midstep.server.thread import ServerThread
+from midstep.server.tokens import Tokens
+
+if TYPE_CHECKING:
+    from midstep.session import Run
+
+PATIENCE_S = 30.0
+"""Only a test that fails waits this long."""
+
+
+@dataclass
+class Answer:
+    """Status, headers (lower case) and body."""
+
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+
+@dataclass
+class Served:
+    """A run with a loop of its own, on a server of its own."""
+
+    run: Run
+    runs: RunTable
+    tokens: Tokens
+    app: Any
+    url: str
+    port: int
+    thread: ServerThread
+    losses: list[float] = field(default_factory=list)
+
+    @property
+    def controller(self) -> DebugController:
+        return self.run.controller
+
+    @property
+    def debug(self) -> str:
+        return f"/api/v1/runs/{self.run.run_id}/debug"
+
+    def ask(
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        *,
+        token: str | None = "control",
+        headers: Mapping[str, str] | None = None,
+        source: str = "127.0.0.1",
+    ) -> Answer:
+        """One request; `body` is sent as JSON, or as it stands when it is bytes."""
+        made = {"Authorization": f"Bearer {self.secret(token)}"} if token else {}
+        if method not in ("GET", "HEAD"):
+            made["Content-Type"] = "application/json"
+        data = body if isinstance(body, bytes) or body is None else json.dumps(body).encode()
+        connection = HTTPConnection(
+            "127.0.0.1", self.port, timeout=PATIENCE_S, source_address=(source, 0)
+        )
+        try:
+            connection.request(method, path, body=data, headers={**made, **(headers or {})})
+            answer = connection.getresponse()
+            found = {name.lower(): value for name, value in answer.getheaders()}
+            return Answer(answer.status, found, answer.read())
+        finally:
+            connection.close()
+
+    def secret(self, token: str) -> str:
+        named = {"control": self.tokens.control, "viewer": self.tokens.viewer}
+        return named.get(token, token)
+
+    def raw(self, data: bytes) -> socket.socket:
+        """A connection that has sent exactly `data`."""
+        made = socket.create_connection(("127.0.0.1", self.port), timeout=PATIENCE_S)
+        made.sendall(data)
+        return made
+
+
+def train(run: Run, stop_after: int = 10**9) -> None:
+    """A loop with the two call sites; its batches are small pictures."""
+    import torch
+
+    controller = run.controller
+    if not controller.enter():
+        return
+    for step in range(stop_after):
+        batch = torch.full((4, 64), (step % 10) / 10)
+        loss = 1.0 / (step + 1)
+        controller.capture_step_data("ids", [step])
+        controller.capture_batch(
+            batch, loss, step, labels=[0, 1, 2, 3], sample_ids=[4 * step + i for i in range(4)]
+        )
+        run.log(loss=loss)
+        if not controller.wait_if_paused():
+            return
+
+
+@contextmanager
+def serving(
+    folder: Path, *, paused: bool = True, loop: Callable[[Run], None] | None = train, **guard: Any
+) -> Iterator[Served]:
+    """A served run whose loop stands at step 0, unless told otherwise."""
+    from midstep.session import Run
+
+    with Run(name="small", save_dir=folder, on_error="raise") as run:
+        runs, tokens = RunTable(), Tokens.fresh()
+        runs.add(run)
+        app = create_app(runs, guard=GuardConfig(tokens=tokens, **guard))
+        server = ServerThread(app)
+        url = server.start()
+        made = Served(run, runs, tokens, app, url, int(url.rsplit(":", 1)[1]), server)
+        worker = _worker(run, loop) if loop is not None else None
+        try:
+            if worker is not None:
+                parked = run.controller.submit(Command(name="pause")) if paused else None
+                worker.start()
+                if parked is not None:
+                    parked.result(PATIENCE_S)
+            yield made
+        finally:
+            run.controller.stop()
+            if worker is not None:
+                worker.join(PATIENCE_S)
+            server.close()
+
+
+def _worker(run: Run, loop: Callable[[Run], None]) -> threading.Thread:
+    return threading.Thread(target=loop, args=(run,), name="training")

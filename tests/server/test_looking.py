@@ -1,0 +1,176 @@
+from __future__ import annotations
+
+import base64
+
+import pytest
+import torch
+from safetensors.numpy import load as load_arrays
+from safetensors.torch import load
+
+from midstep.server.models import (
+    BatchOut,
+    BreakpointOut,
+    EventsOut,
+    RunDetail,
+    RunList,
+    ScalarsOut,
+    StepDataKeys,
+    StepDataOut,
+    TrajectoriesOut,
+    WatchOut,
+)
+
+
+def of_run(served, rest):
+    return f"/api/v1/runs/{served.run.run_id}/{rest}"
+
+
+def test_no_batch_is_said_with_what_to_do(served):
+    answer = served.ask("GET", "/debug/batch")
+    assert (answer.status, answer.json()["error"]) == (404, "no_batch")
+
+
+def test_each_step_shows_its_own_batch(served):
+    pictures = set()
+    for step in range(5):
+        served.ask("POST", "/debug/step", {})
+        batch = served.ask("GET", "/debug/batch").json()
+        BatchOut.model_validate(batch)
+        assert batch["step"] == step
+        assert batch["sample_ids"] == [4 * step + i for i in range(4)]
+        assert base64.b64decode(batch["png"]).startswith(b"\x89PNG")
+        pictures.add(batch["png"])
+    assert len(pictures) == 5
+
+
+def test_batch_travels_as_safetensors(served):
+    served.ask("POST", "/debug/step", {"n": 3})
+    answer = served.ask("GET", "/debug/batch?format=safetensors")
+    assert answer.headers["content-type"] == "application/octet-stream"
+    assert torch.equal(load(answer.body)["batch"], torch.full((4, 64), 0.2))
+
+
+def test_step_data_is_listed_and_given(served):
+    served.ask("POST", "/debug/step", {"n": 2})
+    keys = served.ask("GET", "/debug/step_data/keys").json()
+    assert StepDataKeys.model_validate(keys).keys == ["ids"]
+    entry = served.ask("GET", "/debug/step_data/ids").json()
+    StepDataOut.model_validate(entry)
+    assert (entry["step"], entry["data"]) == (2, [1])
+    assert served.ask("GET", "/debug/step_data/none").status == 404
+    assert served.ask("GET", "/debug/step_data/ids?format=safetensors").status == 422
+    assert served.ask("GET", "/debug/step_data/ids?format=pickle").status == 422
+
+
+def test_breakpoints_are_added_switched_and_removed(served):
+    condition = {"kind": "metric", "name": "loss", "op": "<", "value": 0.3}
+    made = served.ask("POST", "/debug/breakpoints", {"condition": condition})
+    assert made.status == 201
+    BreakpointOut.model_validate(made.json())
+    address = f"/debug/breakpoints/{made.json()['id']}"
+    assert served.ask("PATCH", address, {"enabled": False}).json()["enabled"] is False
+    assert served.ask("PATCH", address, {"enabled": True}).json()["enabled"] is True
+    served.ask("POST", "/debug/run_until", {"step": 1000})
+    state = served.ask("GET", "/debug/state").json()
+    assert state["step"] == 4
+    assert state["breakpoint"]["limit"] == 0.3
+    assert served.ask("GET", "/debug/breakpoints").json()[0]["hits"] == 1
+    assert served.ask("DELETE", address).status == 204
+    assert served.ask("DELETE", address).status == 404
+    assert served.ask("PATCH", address, {"enabled": True}).status == 404
+    assert served.ask("GET", "/debug/breakpoints").json() == []
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        {"kind": "step", "step": 5},
+        {"kind": "every", "n": 3},
+        {"kind": "loss_nonfinite"},
+        {"kind": "loss_z"},
+        {"kind": "grad_norm", "limit": 1},
+        {"kind": "sample", "ids": [1, 2]},
+        {"kind": "expression", "expression": "loss > 2 and step > 3"},
+    ],
+    ids=lambda condition: condition["kind"],
+)
+def test_every_kind_of_condition_comes_back_as_it_went(served, condition):
+    made = served.ask("POST", "/debug/breakpoints", {"condition": condition, "enabled": False})
+    assert made.status == 201, made.body
+    assert condition.items() <= made.json()["condition"].items()
+    BreakpointOut.model_validate(made.json())
+    assert made.json()["enabled"] is False
+
+
+def test_watches_follow_rows_and_pairs(served):
+    weights = torch.eye(4)
+    served.controller.add_source("weights", lambda: weights)
+    wanted = {"feature_ids": [0, 2], "source": "weights"}
+    watch = served.ask("POST", "/debug/watch", wanted).json()
+    WatchOut.model_validate(watch)
+    assert watch == {"source": "weights", "feature_ids": [0, 2], "sources": ["weights"]}
+    assert served.ask("GET", "/debug/watch").json() == watch
+    served.ask("POST", "/debug/step", {"n": 3})
+    found = served.ask("GET", "/debug/trajectories").json()
+    TrajectoriesOut.model_validate(found)
+    assert [point["step"] for point in found["trajectories"]["2"]][-3:] == [1, 2, 3]
+    assert found["pairwise"]["0,2"][-1]["cos"] == 0.0
+    cleared = served.ask("POST", "/debug/trajectories/clear", {}).json()
+    assert all(not points for points in cleared["trajectories"].values())
+    assert served.ask("POST", "/debug/watch", {"feature_ids": [1], "source": "no"}).status == 422
+
+
+def test_runs_are_listed_and_described(served):
+    served.ask("POST", "/debug/step", {"n": 2})
+    listed = served.ask("GET", "/api/v1/runs").json()
+    RunList.model_validate(listed)
+    (run,) = listed["runs"]
+    assert (run["id"], run["step"], run["live"]) == (served.run.run_id, 2, True)
+    assert run["scalars"] == ["loss"]
+    assert "/" not in run["directory"]
+    detail = served.ask("GET", f"/api/v1/runs/{served.run.run_id}").json()
+    RunDetail.model_validate(detail)
+    assert detail["header"]["moment"] == "on_start"
+    assert {"pause", "step"} <= set(detail["commands"])
+
+
+def test_scalars_are_exact_until_there_are_too_many(served):
+    served.ask("POST", "/debug/step", {"n": 100})
+    exact = served.ask("GET", of_run(served, "scalars?names=loss,none")).json()
+    ScalarsOut.model_validate(exact)
+    assert list(exact["series"]) == ["loss"]
+    series = exact["series"]["loss"]
+    assert (series["exact"], series["count"]) == (True, 100)
+    assert series["low"] == series["high"] == [1.0 / step for step in series["step"]]
+    thin = served.ask("GET", of_run(served, "scalars?points=10")).json()["series"]["loss"]
+    assert (thin["exact"], thin["count"], len(thin["step"])) == (False, 100, 10)
+    part = served.ask("GET", of_run(served, "scalars?start=10&stop=20")).json()["series"]["loss"]
+    assert part["step"] == list(range(10, 20))
+
+
+def test_scalars_travel_as_safetensors(served):
+    served.ask("POST", "/debug/step", {"n": 10})
+    served.run.facts.log(11, loss=float("nan"))
+    answer = served.ask("GET", of_run(served, "scalars?format=safetensors"))
+    tensors = load_arrays(answer.body)
+    assert set(tensors) == {"loss.step", "loss.low", "loss.high"}
+    assert tensors["loss.step"].dtype == "int64"
+    assert tensors["loss.step"].tolist() == list(range(1, 12))
+    assert b'"loss.count":"11"' in answer.body
+    text = served.ask("GET", of_run(served, "scalars")).json()
+    assert text["series"]["loss"]["low"][-1] == "NaN"
+
+
+def test_events_are_given_behind_a_number(served):
+    served.ask("POST", "/debug/step", {"n": 1})
+    first = served.ask("GET", of_run(served, "events?limit=1")).json()
+    EventsOut.model_validate(first)
+    assert (first["events"][0]["moment"], first["more"]) == ("on_start", True)
+    rest = served.ask("GET", of_run(served, f"events?after_seq={first['seq']}")).json()
+    assert rest["more"] is False
+    assert all(event["seq"] > first["seq"] for event in rest["events"])
+
+
+def test_a_bad_query_names_its_field(served):
+    answer = served.ask("GET", of_run(served, "scalars?points=many"))
+    assert (answer.status, answer.json()["field"]) == (422, "points")

@@ -1,0 +1,65 @@
+"""The header's circumstances: what git says, quickly or not at all."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+from midstep.session.header import circumstances, device_of, git_state
+
+pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
+
+
+def git(folder, *arguments):
+    identity = ["-c", "user.name=a", "-c", "user.email=a@b.test"]
+    subprocess.run(["git", *identity, *arguments], cwd=folder, check=True, capture_output=True)
+
+
+@pytest.fixture
+def repository(tmp_path, monkeypatch):
+    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
+    git(tmp_path, "init")
+    (tmp_path / "file").write_text("one")
+    git(tmp_path, "add", "file")
+    git(tmp_path, "commit", "-m", "first")
+    return tmp_path
+
+
+def test_a_clean_and_a_changed_repository_are_told_apart(repository):
+    clean = git_state(repository)
+    assert len(clean["commit"]) == 40
+    assert clean["dirty"] is False
+    (repository / "file").write_text("two")
+    assert git_state(repository) == {"commit": clean["commit"], "dirty": True}
+
+
+def test_outside_a_repository_there_is_no_state(tmp_path, monkeypatch):
+    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
+    assert git_state(tmp_path) is None
+
+
+def test_a_slow_git_is_not_waited_for(repository, tmp_path_factory, monkeypatch):
+    folder = tmp_path_factory.mktemp("bin")
+    slow = folder / "git"
+    real = shutil.which("git")
+    slow.write_text(f'#!/bin/sh\n[ $1 = rev-parse ] && exec {real} "$@"\nexec sleep 60')
+    slow.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{folder}:/usr/bin:/bin")
+    assert git_state(repository)["dirty"] is None
+
+
+def test_without_git_there_is_no_state(repository, monkeypatch):
+    monkeypatch.setenv("PATH", "")
+    assert git_state(repository) is None
+
+
+def test_the_command_line_is_this_process_unless_given(tmp_path):
+    assert circumstances(None, tmp_path)["argv"] == sys.orig_argv
+    assert circumstances(["midstep", "demo"], tmp_path)["argv"] == ["midstep", "demo"]
+
+
+def test_no_model_has_no_device():
+    assert device_of(None) is None

@@ -1,0 +1,54 @@
+"""Say which build of torch pip is about to take, before it takes it.
+
+Without a pin and a local wheel pip may bring several gigabytes of CUDA libraries, which should
+be no surprise. Nothing is installed here; a failure to find out is no failure of the install.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from importlib import metadata
+
+
+def describe(version: str) -> str:
+    """A torch version in words.
+
+    >>> describe("2.13.0+cpu")
+    'torch 2.13.0+cpu: CPU build'
+    """
+    _, _, local = version.partition("+")
+    if local == "cpu":
+        kind = "CPU build"
+    elif local:
+        kind = f"build for {local}, several GB"
+    elif sys.platform == "linux":
+        kind = "default build, on Linux usually with CUDA, several GB"
+    else:
+        kind = "default build"
+    return f"torch {version}: {kind}"
+
+
+def chosen_version() -> str | None:
+    """The version pip would install under the constraints, or None if it cannot say."""
+    command = [sys.executable, "-m", "pip", "install", "--quiet", "--dry-run", "--no-deps"]
+    command += ["--ignore-installed", "-c", "constraints.txt", "--report", "-", "torch"]
+    answer = subprocess.run(command, capture_output=True, text=True, check=False)
+    if answer.returncode != 0:
+        return None
+    return str(json.loads(answer.stdout)["install"][0]["metadata"]["version"])
+
+
+def main() -> None:
+    """Print one line."""
+    try:
+        print(f"{describe(metadata.version('torch'))}, already installed", flush=True)
+    except metadata.PackageNotFoundError:
+        version = chosen_version()
+        words = describe(version) if version else "torch: pip could not say which build it takes"
+        print(f"installing {words}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
