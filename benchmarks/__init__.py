@@ -1,0 +1,1 @@
+"""What has a time in it: `make bench`."""

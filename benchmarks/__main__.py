@@ -1,7 +1,7 @@
 """`make bench`: every figure with its noise and its bar, as a table.
 
-    python -m benchmarks            all
-    python -m benchmarks control    the modules named
+python -m benchmarks            all
+python -m benchmarks control    the modules named
 """
 
 from __future__ import annotations
@@ -21,7 +21,9 @@ def _machine() -> str:
     import psutil
 
     memory = psutil.virtual_memory().total / 2**30
-    versions = ", ".join(f"{name} {metadata.version(name)}" for name in ("torch", "fastapi", "numpy"))
+    versions = ", ".join(
+        f"{name} {metadata.version(name)}" for name in ("torch", "fastapi", "numpy")
+    )
     return (
         f"{datetime.now(UTC):%Y-%m-%d}, {os.cpu_count()} cores ({platform.machine()}), "
         f"{memory:.0f} GiB, Python {platform.python_version()}, {versions}"

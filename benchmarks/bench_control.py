@@ -34,9 +34,7 @@ def _idle_block(controller: DebugController, batch: torch.Tensor) -> float:
 def idle_cost() -> Figure:
     """Both call sites a step, nobody attached, less the cost of the empty loop."""
     controller, batch = DebugController(), torch.zeros(128, 784)
-    blocks = [
-        (_idle_block(controller, batch) - _empty_block()) / BLOCK * 1e6 for _ in range(60)
-    ]
+    blocks = [(_idle_block(controller, batch) - _empty_block()) / BLOCK * 1e6 for _ in range(60)]
     value, low, high = spread_of(blocks)
     return Figure(
         name="controller alone, idle, per step", value=value, unit="µs", low=low, high=high, bar=1.0

@@ -1,11 +1,7 @@
-"""Speed of the facts: `log`, opening a long log, and the first view of ten million points.
-
-Run it with `python benchmarks/bench_facts.py`, or `--quick` for a tenth of the records.
-"""
+"""Speed of the facts: `log`, opening a long log, and the first view of ten million points."""
 
 from __future__ import annotations
 
-import argparse
 import statistics
 import tempfile
 import time
@@ -13,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
+from benchmarks.figures import Figure
 from midstep.facts import FactsTail, FactsWriter, SeriesStore
 from midstep.facts.columns import row_dtype
 from midstep.facts.frames import (
@@ -134,32 +131,44 @@ def first_view_seconds(points: int = 10_000_000, repeats: int = 3) -> dict[str, 
     }
 
 
-def main() -> None:
-    """Print the figures, each beside its bar."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="a tenth of the records")
-    share = 10 if parser.parse_args().quick else 1
-    log = log_microseconds(200_000 // share)
-    print(
-        f"log of 8 scalars       p50 {log['p50_us']:.1f} µs (± {log['p50_spread_us'] / 2:.1f}), "
-        f"p99 {log['p99_us']:.1f} µs, bar p50 ≤ {BAR_LOG_US:.0f} µs"
+def figures() -> list[Figure]:
+    """All figures of this module."""
+    log, opened, turns, view = (
+        log_microseconds(),
+        open_seconds(),
+        alternating_open_seconds(),
+        first_view_seconds(),
     )
-    opened = open_seconds(1_000_000 // share)
-    print(
-        f"open {1_000_000 // share:,} records   writer {opened['writer_s']:.2f} s, tail "
-        f"{opened['tail_s']:.2f} s (± {opened['spread_s'] / 2:.2f}), bar ≤ {BAR_OPEN_S:.0f} s"
-    )
-    turns = alternating_open_seconds(1_000_000 // share)
-    print(
-        f"  two layouts in turn  writer {turns['writer_s']:.2f} s, view {turns['view_s']:.2f} s, "
-        f"bar ≤ {BAR_OPEN_S:.0f} s"
-    )
-    view = first_view_seconds(10_000_000 // share)
-    print(
-        f"first view of {10_000_000 // share:,} points {view['first_s']:.2f} s "
-        f"(± {view['spread_s'] / 2:.2f}), again {view['again_s']:.3f} s, bar ≤ {BAR_VIEW_S:.0f} s"
-    )
-
-
-if __name__ == "__main__":
-    main()
+    spread = log["p50_spread_us"] / 2
+    return [
+        Figure(
+            name="log of 8 scalars, p50",
+            value=log["p50_us"],
+            unit="µs",
+            low=log["p50_us"] - spread,
+            high=log["p50_us"] + spread,
+            bar=BAR_LOG_US,
+            note=f"p99 {log['p99_us']:.3g} µs, {log['dropped']:.0f} dropped",
+        ),
+        Figure(
+            name="open a log of 1 M records",
+            value=opened["writer_s"],
+            unit="s",
+            bar=BAR_OPEN_S,
+            note=f"read it whole: {opened['tail_s']:.2f} s; spread {opened['spread_s']:.2f} s",
+        ),
+        Figure(
+            name="open 1 M records of two layouts in turn",
+            value=turns["writer_s"],
+            unit="s",
+            bar=BAR_OPEN_S,
+            note=f"first view {turns['view_s']:.2f} s",
+        ),
+        Figure(
+            name="first view of 10 M points",
+            value=view["first_s"],
+            unit="s",
+            bar=BAR_VIEW_S,
+            note=f"again {view['again_s']:.3f} s; spread {view['spread_s']:.2f} s",
+        ),
+    ]

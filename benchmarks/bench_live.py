@@ -9,11 +9,12 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import torch
 
-from benchmarks.figures import Figure, alternating_ratio
-from midstep.live import serve
+from benchmarks.figures import Figure, alternating_ratio, spread_of
+from midstep.live import attach, serve
 from midstep.session import Run
 
 __all__ = ["figures"]
@@ -84,19 +85,21 @@ def viewers(url: str, count: int, seconds: float = 600.0) -> Iterator[subprocess
                 pipe.close()
 
 
+@contextmanager
+def served_run() -> Iterator[tuple[Run, str]]:
+    """A run on the page, and the page's address."""
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        Run(name="bench", save_dir=folder) as run,
+        serve(run, port=0) as page,
+    ):
+        yield run, page.url
+
+
 def _overhead(count: int, bar: float) -> Figure:
     work = Work()
-    with tempfile.TemporaryDirectory() as folder, Run(name="bench", save_dir=folder) as run:
-        with serve(run, port=0) as page:
-            if count:
-                with viewers(page.url, count):
-                    ratio = alternating_ratio(
-                        lambda: _plain_block(work), lambda: _recorded_block(work, run)
-                    )
-            else:
-                ratio = alternating_ratio(
-                    lambda: _plain_block(work), lambda: _recorded_block(work, run)
-                )
+    with served_run() as (run, url), viewers(url, count):
+        ratio = alternating_ratio(lambda: _plain_block(work), lambda: _recorded_block(work, run))
     percent = [100 * (value - 1) for value in ratio]
     return Figure(
         name=f"20 scalars per 10 ms step, {count or 'no'} viewers: overhead",
@@ -110,26 +113,91 @@ def _overhead(count: int, bar: float) -> Figure:
 
 def fan_out(count: int = 50, seconds: float = 15.0) -> list[Figure]:
     """1,000 scalars a second to fifty viewers: frames a second, latency, gaps."""
-    with tempfile.TemporaryDirectory() as folder, Run(name="bench", save_dir=folder) as run:
-        with serve(run, port=0) as page, viewers(page.url, count, seconds) as child:
-            end = time.monotonic() + seconds
-            while time.monotonic() < end:
-                run.log(**SCALARS, sent_at=time.monotonic())
-                run.controller.wait_if_paused()
-                time.sleep(0.02)
-            assert child.stdout is not None
-            told = json.loads(child.stdout.readline())
-    each = f"{count} viewers, 1,000 scalars/s"
+    with served_run() as (run, url), viewers(url, count, seconds) as child:
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            run.log(**SCALARS, sent_at=time.monotonic())
+            run.controller.wait_if_paused()
+            time.sleep(0.02)
+        assert child.stdout is not None
+        told = json.loads(child.stdout.readline())
+    each = f"fan-out, {count} viewers, 1,000 scalars/s"
     return [
-        Figure(name=f"fan-out, {each}: latency p99", value=told["p99_ms"], unit="ms", bar=500,
-               low=told["p50_ms"], high=told["max_ms"], note="noise column: median – largest"),
-        Figure(name=f"fan-out, {each}: scalar frames a second and viewer", bar=10,
-               value=told["frames_per_s"], unit="frames/s"),
-        Figure(name=f"fan-out, {each}: rows missing or doubled", value=told["gaps"], unit="rows",
-               bar=0, note=f"{told['rows']} rows seen by all viewers together"),
-    ]  # fmt: skip
+        Figure(
+            name=f"{each}: latency p99",
+            value=told["p99_ms"],
+            unit="ms",
+            bar=500,
+            low=told["p50_ms"],
+            high=told["max_ms"],
+            note="noise column: median – largest",
+        ),
+        Figure(
+            name=f"{each}: scalar frames a second and viewer",
+            value=told["frames_per_s"],
+            unit="frames/s",
+            bar=10,
+        ),
+        Figure(
+            name=f"{each}: rows missing or doubled",
+            value=told["gaps"],
+            unit="rows",
+            bar=0,
+            note=f"{told['rows']} rows seen by all viewers together",
+        ),
+    ]
+
+
+def attach_cost(steps: int = 3000, repeats: int = 9) -> list[Figure]:
+    """What `attach` adds to a step of almost nothing, each step's loss written to disk."""
+    bare = [_plain_loop(steps) for _ in range(repeats)]
+    attached = [_attached_loop(steps) for _ in range(repeats)]
+    added = [(a - b) / steps * 1e6 for a, b in zip(attached, bare, strict=True)]
+    value, low, high = spread_of(added)
+    note = "boundary, ids, loss to the facts"
+    return [
+        Figure(
+            name="attach, no viewer, per step",
+            value=value,
+            unit="µs",
+            low=low,
+            high=high,
+            note=note,
+        )
+    ]
+
+
+def _parts(steps: int) -> tuple[torch.nn.Module, torch.optim.Optimizer, Any]:
+    torch.manual_seed(0)
+    model = torch.nn.Linear(4, 1)
+    loader: Any = torch.utils.data.DataLoader(torch.randn(steps, 4), batch_size=1)  # type: ignore[arg-type]
+    return model, torch.optim.SGD(model.parameters(), lr=0.01), loader
+
+
+def _epoch(
+    model: torch.nn.Module, optimizer: torch.optim.Optimizer, loader: Any, log: Any
+) -> float:
+    begun = time.perf_counter()
+    for batch in loader:
+        loss = model(batch).square().mean()
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        log(loss=loss)
+    return time.perf_counter() - begun
+
+
+def _plain_loop(steps: int) -> float:
+    return _epoch(*_parts(steps), log=lambda loss: loss.item())
+
+
+def _attached_loop(steps: int) -> float:
+    parts = _parts(steps)
+    with tempfile.TemporaryDirectory() as folder, attach(*parts, save_dir=folder) as run:
+        spent_s = _epoch(*parts, log=run.log)
+    return spent_s  # noqa: RET504 - the block swallows a stop, so it must not return itself
 
 
 def figures() -> list[Figure]:
     """All figures of this module."""
-    return [_overhead(0, 2.0), _overhead(10, 5.0), *fan_out()]
+    return [*attach_cost(), _overhead(0, 2.0), _overhead(10, 5.0), *fan_out()]

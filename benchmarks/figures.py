@@ -39,7 +39,8 @@ class Figure:
         sign = "≥" if self.at_least else "≤"
         bar = "" if self.bar is None else f"{sign} {self.bar:g}"
         verdict = {True: "held", False: "MISSED", None: ""}[self.passes]
-        return f"| {self.name} | {self.value:.4g} {self.unit} | {noise} | {bar} | {verdict} | {self.note} |"
+        figure = f"{self.value:.4g} {self.unit}"
+        return f"| {' | '.join((self.name, figure, noise, bar, verdict, self.note))} |"
 
 
 def percentile(values: Sequence[float], share: float) -> float:
@@ -51,9 +52,7 @@ def percentile(values: Sequence[float], share: float) -> float:
 def spread_of(values: Sequence[float], *, draws: int = 2000) -> tuple[float, float, float]:
     """Median with its 95 % bootstrap interval."""
     chance = random.Random(0)
-    medians = sorted(
-        statistics.median(chance.choices(values, k=len(values))) for _ in range(draws)
-    )
+    medians = sorted(statistics.median(chance.choices(values, k=len(values))) for _ in range(draws))
     return statistics.median(values), medians[int(0.025 * draws)], medians[int(0.975 * draws)]
 
 

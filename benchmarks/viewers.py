@@ -24,6 +24,7 @@ class Reader:
         self._last_step: int | None = None
 
     async def follow(self, url: str, run: str, ready: asyncio.Semaphore) -> None:
+        """Read the stream until cancelled."""
         parts = urlsplit(url)
         token = parts.fragment.removeprefix("token=")
         reader, writer = await asyncio.open_connection(parts.hostname, parts.port, limit=1 << 22)

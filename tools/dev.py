@@ -11,35 +11,23 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))  # started as a script, it finds its neighbour
 
-
-def start_demo(arguments: list[str]) -> tuple[subprocess.Popen[str], str]:
-    """The demo's process, and the address it printed."""
-    command = [sys.executable, "-m", "midstep.cli", "demo", "--start-paused", *arguments]
-    demo = subprocess.Popen(
-        command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True
-    )
-    assert demo.stdout is not None  # noqa: S101 - it was asked for above
-    for line in demo.stdout:
-        print(line, end="", flush=True)
-        if line.startswith("page "):
-            return demo, line.split()[1]
-    sys.exit(demo.wait() or 1)
+from tools.demo_page import running_demo  # noqa: E402 - after the path is set
 
 
 def main() -> None:
     """Start both, wait for the development server, stop the demo."""
-    demo, url = start_demo(sys.argv[1:])
-    server, _, token = url.partition("#")
-    print(f"edit  http://localhost:5173/#{token}", flush=True)
-    try:
+    with running_demo(ROOT / "outputs" / "runs", "--start-paused", *sys.argv[1:]) as url:
+        server, _, token = url.partition("#")
+        print(f"edit  http://localhost:5173/#{token}", flush=True)
         environment = {**os.environ, "MIDSTEP_SERVER": server.rstrip("/")}
-        subprocess.run(["npm", "run", "dev"], cwd=ROOT / "dashboard", env=environment, check=False)
-    except KeyboardInterrupt:
-        print()
-    finally:
-        demo.terminate()
-        demo.wait()
+        try:
+            subprocess.run(
+                ["npm", "run", "dev"], cwd=ROOT / "dashboard", env=environment, check=False
+            )
+        except KeyboardInterrupt:
+            print()
 
 
 if __name__ == "__main__":

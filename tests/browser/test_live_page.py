@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import re
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -62,9 +62,8 @@ def losses_in_chart(page: Page, folder: Path) -> list[tuple[int, float]]:
 
 
 def test_pause_step_see_resume_and_break_on_the_loss(
-    start_demo: Callable[..., Demo], page: Page, tmp_path: Path
+    demo: Demo, page: Page, tmp_path: Path
 ) -> None:
-    demo = start_demo("--start-paused", "--steps", "100000")
     page.goto(demo.url)
     expect(page.get_by_role("banner")).to_contain_text("Paused")
     expect_step(page, 0)
@@ -149,10 +148,7 @@ def training(run: Run) -> Iterator[None]:
         thread.join(60)
 
 
-def test_keys_step_and_pause_and_leave_fields_alone(
-    start_demo: Callable[..., Demo], page: Page
-) -> None:
-    demo = start_demo("--start-paused", "--steps", "100000")
+def test_keys_step_and_pause_and_leave_fields_alone(demo: Demo, page: Page) -> None:
     page.goto(demo.url)
     expect_step(page, 0)
     page.keyboard.press("ArrowRight")
@@ -170,22 +166,20 @@ def test_keys_step_and_pause_and_leave_fields_alone(
     expect(page.get_by_role("dialog")).to_be_visible()
     page.keyboard.type("resume")
     page.keyboard.press("Enter")
-    page.wait_for_function("() => /Step\\s*[\\d,]{2,}/.test(document.querySelector('header').innerText)")
+    page.wait_for_function(
+        "() => /Step\\s*[\\d,]{2,}/.test(document.querySelector('header').innerText)"
+    )
     assert demo.client.state()["paused"] is False
 
 
-def test_a_stale_token_is_told_in_words(start_demo: Callable[..., Demo], page: Page) -> None:
-    demo = start_demo("--start-paused")
+def test_a_stale_token_is_told_in_words(demo: Demo, page: Page) -> None:
     page.goto(demo.url.partition("#")[0] + "#token=" + "x" * 43)
     expect(page.locator("body")).to_contain_text(re.compile("token|link", re.IGNORECASE))
     expect(page.get_by_role("button", name="Resume", exact=True)).to_have_count(0)
 
 
-def test_a_view_only_link_shows_everything_and_can_change_nothing(
-    start_demo: Callable[..., Demo], page: Page
-) -> None:
-    demo = start_demo("--start-paused")
-    viewer = Tokens.for_root(demo.folder / "runs").viewer
+def test_a_view_only_link_shows_everything_and_can_change_nothing(demo: Demo, page: Page) -> None:
+    viewer = Tokens.for_root(demo.save_dir).viewer
     page.goto(demo.url.partition("#")[0] + f"#token={viewer}")
     expect_step(page, 0)
     expect(page.get_by_role("button", name=re.compile("View only"))).to_be_visible()
@@ -196,10 +190,7 @@ def test_a_view_only_link_shows_everything_and_can_change_nothing(
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_the_page_fits_the_screen_in_both_themes(
-    start_demo: Callable[..., Demo], page: Page, scheme: str
-) -> None:
-    demo = start_demo("--start-paused")
+def test_the_page_fits_the_screen_in_both_themes(demo: Demo, page: Page, scheme: str) -> None:
     page.emulate_media(color_scheme=scheme)
     page.goto(demo.url)
     expect_step(page, 0)

@@ -7,13 +7,13 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.control.loop import PATIENCE_S, running, until
-from tests.control.test_controller import Ledger
 
 from midstep.control import Command, DebugController
 from midstep.control.conditions import CONDITIONS, make_condition
 from midstep.control.rolling import RollingSpread
 from midstep.core.errors import ConfigError
+from tests.control.loop import PATIENCE_S, running, until
+from tests.control.test_controller import Ledger
 
 VALID = {
     "step": {"step": 7},

@@ -4,11 +4,11 @@ import threading
 
 import pytest
 import torch
-from tests.control.loop import PATIENCE_S, running, until
 
 from midstep.control import Command, CommandSpec, DebugController
 from midstep.control.desk import Nothing
 from midstep.core.errors import ConfigError, ControlError
+from tests.control.loop import PATIENCE_S, running, until
 
 
 def answer(controller: DebugController, name: str, **payload: object) -> object:

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
-from tests.control.loop import PATIENCE_S, Loop, until
 
 from midstep.control import Command, DebugController
 from midstep.core.errors import ControlError
+from tests.control.loop import PATIENCE_S, Loop, until
 
 
 class ControllerMachine(RuleBasedStateMachine):

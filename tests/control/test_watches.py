@@ -2,11 +2,11 @@ from __future__ import annotations
 
 import pytest
 import torch
-from tests.control.loop import PATIENCE_S, running, until
 
 from midstep.control import Command, DebugController
 from midstep.control.watches import EXACT_POINTS, Trajectory
 from midstep.core.errors import ConfigError
+from tests.control.loop import PATIENCE_S, running, until
 
 
 def watched_loop(weight: torch.Tensor) -> tuple[DebugController, object]:

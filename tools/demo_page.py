@@ -1,0 +1,58 @@
+"""A demo in a process of its own, and the flags of a browser that looks at it.
+
+For the tests, the benchmarks and `make dev`, which all start one the same way.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+__all__ = ["BROWSER_FLAGS", "running_demo"]
+
+BROWSER_FLAGS = [
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+PATIENCE_S = 60.0
+
+
+@contextmanager
+def running_demo(save_dir: Path, *arguments: str) -> Iterator[str]:
+    """The address of a demo's page, while it runs; its output is in `save_dir/demo.log`."""
+    save_dir.mkdir(parents=True, exist_ok=True)
+    log = save_dir / "demo.log"
+    with log.open("wb") as output:
+        demo = subprocess.Popen(
+            [sys.executable, "-m", "midstep.cli", "demo", "--save-dir", str(save_dir), *arguments],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            env={**os.environ, "OMP_NUM_THREADS": "1"},
+        )
+    try:
+        yield _address(demo, log)
+    finally:
+        demo.terminate()
+        demo.wait(PATIENCE_S)
+
+
+def _address(demo: subprocess.Popen[bytes], log: Path) -> str:
+    deadline = time.monotonic() + PATIENCE_S
+    while demo.poll() is None and time.monotonic() < deadline:
+        if found := re.search(r"http://\S+#token=\S+", log.read_text()):
+            return found[0]
+        time.sleep(0.05)
+    raise RuntimeError(f"the demo printed no address: {log.read_text()}")
