@@ -13,8 +13,8 @@ BIN := $(VENV)/bin
 STAMPS := .stamps
 PIP := $(BIN)/python -m pip install --disable-pip-version-check --quiet
 PAGE := src/midstep/server/static/index.html
-PAGE_SOURCES := $(shell find dashboard/src dashboard/public dashboard/index.html dashboard/vite.config.ts \
-	dashboard/tsconfig.json -type f 2>/dev/null)
+PAGE_SOURCES := $(shell find dashboard/src dashboard/public dashboard/scripts dashboard/index.html dashboard/vite.config.ts \
+	dashboard/tsconfig.json dashboard/package.json dashboard/package-lock.json -type f 2>/dev/null)
 ARGS ?=
 # Two workers suit two cores; tests that need the machine to themselves are marked `serial`.
 WORKERS ?= 2

@@ -3,15 +3,20 @@ from __future__ import annotations
 import threading
 from pathlib import Path
 
+import pytest
+
 from midstep.core.moments import Moment
-from midstep.facts import FactsTail, FactsWriter
+from midstep.facts import FactsTail, FactsWriter, outbox
 
 RECORDS = 4000
 
 
+@pytest.mark.parametrize("is_every_write_slow", [False, True])
 def test_a_tail_that_reads_while_rows_and_events_are_written_misses_and_repeats_none(
-    tmp_path: Path,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_every_write_slow: bool
 ) -> None:
+    if is_every_write_slow:  # records go through the queue, and several threads write
+        monkeypatch.setattr(outbox, "SLOW_WRITE_S", -1.0)
     with FactsWriter(tmp_path) as facts:
         tail = FactsTail(tmp_path)
         done = threading.Event()
@@ -33,6 +38,7 @@ def test_a_tail_that_reads_while_rows_and_events_are_written_misses_and_repeats_
         facts.sync()
         seen += numbers(tail)
         assert seen == list(range(1, facts.seq + 1))
+        assert tail.problems == []
 
 
 def numbers(tail: FactsTail) -> list[int]:

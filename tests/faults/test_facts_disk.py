@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -18,13 +19,14 @@ import pytest
 from midstep.core import storage
 from midstep.core.errors import StorageError
 from midstep.core.moments import Moment
-from midstep.facts import FactsReader, FactsWriter
+from midstep.facts import FactsReader, FactsWriter, SeriesStore
 from midstep.facts import outbox as outbox_module
 from midstep.facts import tender as tender_module
 from tests.checkers.kill import assert_facts_survive, records_on_disk, run_forked
 from tests.faults.tracing import ROOT, trace
 
 NOBODY = 65534
+ROWS_IN_A_TIGHT_LOOP = 240_000
 SHORT_LIFE = str(Path(__file__).with_name("short_life.py"))
 
 
@@ -322,6 +324,98 @@ def test_a_slow_disk_lets_rows_wait_and_says_so(
         "a write took 50 ms:"
     ]
     assert_facts_survive(tmp_path)
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_one_slow_write_in_a_tight_loop_loses_no_row(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, threads: int
+) -> None:
+    """One write counts as slow, then the disk is fast and the callers give all they have."""
+    write, late, rows = os.write, [0.0], ROWS_IN_A_TIGHT_LOOP // threads
+    monkeypatch.setattr(outbox_module, "monotonic", lambda: time.monotonic() + late[0])
+    monkeypatch.setattr(outbox_module, "SLOW_WRITE_S", 1000.0)
+
+    def slow_once(descriptor: int, data: bytes) -> int:
+        late[0] = 2000.0
+        return write(descriptor, data)
+
+    def work(thread: int) -> None:
+        for step in range(rows):
+            facts.log(step, **{f"loss{thread}": step})
+
+    with FactsWriter(tmp_path) as facts:
+        monkeypatch.setattr(storage.os, "write", slow_once)
+        facts.log(0, first=0.0)
+        monkeypatch.setattr(storage.os, "write", write)
+        assert facts._outbox.is_waiting
+        loggers = [threading.Thread(target=work, args=(index,)) for index in range(threads)]
+        for logger in loggers:
+            logger.start()
+        for logger in loggers:
+            logger.join()
+        facts.sync()
+        facts.log(1, last=0.0)
+        assert (facts.dropped, facts._outbox.is_waiting) == (0, False)
+    store = SeriesStore(tmp_path)
+    store.refresh()
+    for index in range(threads):
+        found = store.series(f"loss{index}", points=2 * rows)
+        assert found.low.tolist() == found.step.tolist() == list(range(rows))
+    assert FactsReader(tmp_path).problems == []
+
+
+def test_callers_do_not_help_while_the_disk_is_slow(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The clock is ours: every write counts as slow."""
+    write, clock, writers, done = os.write, [0.0], [], threading.Event()
+    monkeypatch.setattr(outbox_module, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(outbox_module, "SLOW_WRITE_S", 0.020)
+
+    def dragging(descriptor: int, data: bytes) -> int:
+        clock[0] += 0.05
+        writers.append(threading.current_thread().name)
+        if len(writers) == 100:
+            done.set()
+        return write(descriptor, data)
+
+    with FactsWriter(tmp_path) as facts:
+        monkeypatch.setattr(storage.os, "write", dragging)
+        for step in range(100):
+            facts.log(step, loss=float(step))
+        assert done.wait(20)
+        monkeypatch.setattr(storage.os, "write", write)
+    assert (writers[0], set(writers[1:])) == ("MainThread", {"midstep-facts"})
+    assert_facts_survive(tmp_path)
+
+
+def test_an_interrupt_while_a_caller_helps_neither_loses_nor_doubles_a_record(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from midstep.facts.ledger import Ledger
+
+    write_row = Ledger.write_row
+    with FactsWriter(tmp_path) as facts:
+        facts._tender.stop()  # only callers write
+        for moment in ("before", "behind"):
+
+            def interrupted(ledger, *row, moment=moment):
+                if moment == "behind":
+                    write_row(ledger, *row)
+                raise KeyboardInterrupt
+
+            facts._outbox.is_waiting = True
+            facts._outbox._taken = facts.written
+            with monkeypatch.context() as patch:
+                patch.setattr(Ledger, "write_row", interrupted)
+                with pytest.raises(KeyboardInterrupt):
+                    facts.log(1, **{moment: 1.0})
+            facts.log(2, **{moment: 2.0})
+            assert not facts._outbox.is_waiting
+    rows = [row for _, row in sorted(records_on_disk(tmp_path))]
+    assert rows == [
+        {"step": step, moment: float(step)} for moment in ("before", "behind") for step in (1, 2)
+    ]
 
 
 @pytest.mark.parametrize("change", ["moved", "deleted", "replaced"])

@@ -6,6 +6,7 @@ describe("sameDecimals", () => {
     expect(sameDecimals([0.06, 0.07, 0.08])).toEqual(["0.06", "0.07", "0.08"]);
     expect(sameDecimals([0, 0.5, 1])).toEqual(["0.0", "0.5", "1.0"]);
     expect(sameDecimals([11_900, 12_000])).toEqual(["11,900", "12,000"]);
+    expect(sameDecimals([0.0075, 0.01, 0.0125])).toEqual(["0.0075", "0.0100", "0.0125"]);
     expect(sameDecimals([-1, 0, 1])).toEqual(["−1", "0", "1"]);
   });
 

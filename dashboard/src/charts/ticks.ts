@@ -11,6 +11,15 @@ export function sameDecimals(splits: readonly (number | null)[]): string[] {
   if (largest > 0 && (largest < 1e-3 || largest >= 1e7)) {
     return splits.map((split) => (split === null ? "" : split === 0 ? "0" : formatExponent(split, 0)));
   }
-  const decimals = Math.max(0, Math.min(6, Math.ceil(-Math.log10(finest) - 1e-9)));
+  const decimals = decimalsOf(finest);
   return splits.map((split) => (split === null ? "" : formatFixed(split, decimals)));
+}
+
+/** The fewest decimals that write a step exactly: 2 for 0.05, 4 for 0.0025. */
+function decimalsOf(step: number): number {
+  for (let decimals = 0; decimals < 6; decimals += 1) {
+    const scaled = step * 10 ** decimals;
+    if (scaled >= 0.5 && Math.abs(scaled - Math.round(scaled)) < 1e-6 * scaled) return decimals;
+  }
+  return 6;
 }

@@ -41,6 +41,11 @@ describe("formats", () => {
     [0.996, "1.0"],
   ])("tile %s → %s", (value, text) => expect(format.formatTile(value)).toBe(text));
 
+  it("gives tiles a third decimal where all losses are small", () => {
+    expect(format.formatTile(0.0078, format.tileDecimals(0.02))).toBe(".008");
+    expect(format.formatTile(0.0078, format.tileDecimals(0.83))).toBe(".01");
+  });
+
   it.each([
     [0.003, "3 ms"],
     [0.9999, "1.0 s"],

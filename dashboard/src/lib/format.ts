@@ -59,15 +59,20 @@ export function formatRate(value: number | null | undefined): string {
   return Math.abs(value) >= 0.01 ? trueMinus(String(Number(value.toPrecision(3)))) : formatExponent(value);
 }
 
+/** Decimals under image tiles: a third one where all losses are small, so that they still differ. */
+export function tileDecimals(largest: number): number {
+  return largest < 0.0995 ? 3 : 2;
+}
+
 /** A loss under an image tile: .08, 1.2, 34. */
-export function formatTile(value: number | null | undefined): string {
+export function formatTile(value: number | null | undefined, decimals = 2): string {
   if (value === null || value === undefined) return "";
   const odd = special(value);
   if (odd !== null) return odd;
   const size = Math.abs(value);
   if (size >= 9.95) return trueMinus(value.toFixed(0));
   if (size >= 0.995) return trueMinus(value.toFixed(1));
-  return trueMinus(value.toFixed(2).replace("0.", "."));
+  return trueMinus(value.toFixed(decimals).replace("0.", "."));
 }
 
 /** A share: 38 %. */

@@ -1,8 +1,10 @@
 """Keeps records in order between the threads that give them and the disk that takes them.
 
 As long as nothing waits, the caller writes. A value still on a device, a write over 20 ms or a
-refusing disk makes records wait in a bounded queue; whoever calls `drain` writes them, in order,
-and when none are left callers write again.
+refusing disk makes records wait in a bounded queue. They are written in order and in short turns,
+one thread at a time: by the writer's own thread, and once the disk is fast again also by callers,
+since a thread beside a busy one gets to write only a row now and then. When none are left callers
+write their own again.
 """
 
 from __future__ import annotations
@@ -10,7 +12,7 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable, Collection
-from time import monotonic, time
+from time import monotonic, sleep, time
 from typing import Any, NamedTuple
 
 from midstep.core.errors import StorageError
@@ -26,6 +28,9 @@ MOST_WAITING = 65_536
 """Rows that may wait; further ones are dropped and counted. Events may wait in twice the number."""
 MOST_VALUES_WAITING = 4_000_000
 """Values in all the rows that wait, some 200 MB: rows may have a hundred thousand each."""
+TURN_RECORDS = 256
+TURN_S = 0.002
+"""How much of what waits a thread writes before another may."""
 
 
 class _Row(NamedTuple):
@@ -35,6 +40,11 @@ class _Row(NamedTuple):
     mono: float
     names: tuple[str, ...]
     values: tuple[float | Deferred, ...]
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether no value is on a device."""
+        return Deferred not in map(type, self.values)
 
     def resolved(self) -> _Row:
         """The row with the values that were on a device read from it."""
@@ -48,6 +58,10 @@ class _Row(NamedTuple):
 class _Event(NamedTuple):
     head: Head
     fields_text: str
+
+    @property
+    def is_ready(self) -> bool:
+        return True
 
     def resolved(self) -> _Event:
         return self
@@ -69,6 +83,7 @@ class Outbox:
         self._values_waiting = 0
         self._taken = ledger.seq
         self._slow_words = ""
+        self._last_write_s = 0.0
         self._is_slow_told = False
         self._is_fault_told = False
         self._last_fault: str | None = None
@@ -110,7 +125,10 @@ class Outbox:
     def queue_row(
         self, step: int, names: tuple[str, ...], values: Collection[float | Deferred]
     ) -> None:
-        """Let a checked row wait behind the others, or drop and count it when too many wait."""
+        """Let a checked row wait behind the others, or drop and count it when too many wait.
+
+        Then help to write them, unless the disk is slow.
+        """
         with self._order:
             has_room = self._values_waiting + len(names) <= MOST_VALUES_WAITING
             if has_room and len(self._waiting) < MOST_WAITING:
@@ -119,6 +137,9 @@ class Outbox:
                 self._values_waiting += len(names)
             else:
                 self.dropped += 1
+            may_help = self._may_help()
+        if may_help:
+            self._help()
         self._tell_fault()
 
     def put_event(self, moment: Moment, fields_text: str, *, is_durable: bool) -> int:
@@ -146,42 +167,66 @@ class Outbox:
 
     def drain(self) -> bool:
         """Write what waits, in order. False when the disk refuses."""
-        with self._drainer:
-            while True:
-                with self._order:
-                    if self.fault is not None:
-                        break
-                    if not self._waiting and not self._queue_summary():
-                        self.is_waiting = bool(self._slow_words)
-                        self._taken = self._ledger.seq
-                        self._is_fault_told = False
-                        self._is_slow_told = self._is_slow_told and self.is_waiting
-                        return True
-                    item = self._waiting.popleft()
-                self._write(item)
+        while self.fault is None:
+            with self._drainer:
+                if self._write_some():
+                    return True
         self._tell_fault()
         return False
 
-    def _write(self, item: _Row | _Event) -> None:
-        """Write one waiting record, or put it back in front of the others."""
+    def take_turn(self, *, is_helping: bool = False) -> bool:
+        """Write some of what waits, unless another thread does. True when nothing is left.
+
+        Who is helping stops before a slow disk or a value on a device.
+        """
+        if self._drainer.locked():
+            return False
+        with self._drainer:
+            is_empty = self._write_some(is_helping=is_helping)
+        self._tell_fault()
+        return is_empty
+
+    def _help(self) -> None:
+        """Write some of what waits; when another thread does and very much waits, let it."""
+        if not self._drainer.locked():
+            self.take_turn(is_helping=True)
+        elif len(self._waiting) > MOST_WAITING // 2:
+            sleep(TURN_S)  # else it gets the interpreter for a row now and then
+
+    def _write_some(self, *, is_helping: bool = False) -> bool:
+        end = monotonic() + TURN_S
+        for _ in range(TURN_RECORDS):
+            with self._order:
+                if self.fault is not None or (is_helping and not self._may_help()):
+                    return False
+                if not self._waiting and not self._queue_summary():
+                    self._end_waiting()
+                    return True
+            self._write_oldest()
+            if monotonic() > end:
+                break
+        return False
+
+    def _write_oldest(self) -> None:
+        """Write the oldest record. It waits on when that fails, or a signal raises before it."""
         seq = self._ledger.seq
         try:
-            item = item.resolved()
+            item = self._waiting[0] = self._waiting[0].resolved()
             started = monotonic()
             item.write(self._ledger)
-        except BaseException as error:
+        except StorageError as error:
             with self._order:
-                if self._ledger.seq == seq:
-                    self._waiting.appendleft(item)
-                if not isinstance(error, StorageError):
-                    raise
                 self._refuse(error)
             return
+        finally:
+            if self._ledger.seq != seq:
+                del self._waiting[0]
         with self._order:
             if isinstance(item, _Row):
                 self._values_waiting -= len(item.values)
                 self._tell_slow(started - item.mono)
-            if monotonic() - started <= SLOW_WRITE_S:
+            self._last_write_s = monotonic() - started
+            if self._last_write_s <= SLOW_WRITE_S:
                 self._slow_words = ""
 
     def sync(self) -> None:
@@ -223,6 +268,18 @@ class Outbox:
         if not self.is_waiting:
             self.is_waiting, self._taken = True, self._ledger.seq
 
+    def _end_waiting(self) -> None:
+        self.is_waiting = bool(self._slow_words)
+        self._taken = self._ledger.seq
+        self._is_fault_told = False
+        self._is_slow_told = self._is_slow_told and self.is_waiting
+
+    def _may_help(self) -> bool:
+        """Whether a caller that writes the oldest record would wait for no disk and no device."""
+        if self.fault is not None or self._last_write_s > SLOW_WRITE_S:
+            return False
+        return not self._waiting or self._waiting[0].is_ready
+
     def _refuse(self, error: StorageError) -> None:
         self._begin_waiting()
         self.fault = str(error)
@@ -230,6 +287,7 @@ class Outbox:
     def _go_slow(self, spent_s: float) -> None:
         """Let records wait until a write is fast again; said once one has really waited."""
         self._begin_waiting()
+        self._last_write_s = spent_s
         self._slow_words = (
             f"a write took {spent_s * 1000:.0f} ms: records wait in memory until it is faster"
         )

@@ -155,7 +155,8 @@ class FactsWriter:
         is_ready = len(numbers) == len(kept)
         if not (is_ready and self._outbox.put_row(number, tuple(kept), numbers)):
             self._outbox.queue_row(number, tuple(kept), kept.values())
-            self._tender.wake()
+            if self._outbox.is_waiting:
+                self._tender.wake()
 
     def _note_refusal(self, name: str, reason: str) -> None:
         self.event(

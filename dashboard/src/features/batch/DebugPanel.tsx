@@ -112,6 +112,7 @@ export function DebugPanel(props: DebugPanelProps) {
             picture,
             grid: batch.grid,
             samples: samples.all,
+            decimals: samples.lossRange?.decimals ?? 2,
             order: places,
             cursor,
             pointedOut,

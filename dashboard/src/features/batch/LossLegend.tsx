@@ -1,19 +1,20 @@
 import { markGradient, type Theme } from "@/charts/viridis";
-import { formatValue } from "@/lib/format";
+import { formatFixed } from "@/lib/format";
 
 interface LossLegendProps {
   low: number;
   high: number;
+  decimals: number;
   theme: Theme;
 }
 
 /** What the colours of the loss bars mean. */
-export function LossLegend({ low, high, theme }: LossLegendProps) {
+export function LossLegend({ low, high, decimals, theme }: LossLegendProps) {
   return (
     <span className="mr-2 flex items-center gap-2 text-label whitespace-nowrap text-t3">
-      Loss <span>{formatValue(low, 2)}</span>
+      Loss <span>{formatFixed(low, decimals)}</span>
       <span className="h-2 w-16 rounded-mark" style={{ background: markGradient(theme) }} />
-      <span>{formatValue(high, 2)}</span>
+      <span>{formatFixed(high, decimals)}</span>
     </span>
   );
 }

@@ -18,6 +18,8 @@ export interface GridPicture {
   picture: CanvasImageSource;
   grid: GridOut;
   samples: readonly Sample[];
+  /** Decimals of the losses. */
+  decimals: number;
   /** Places in the batch in the order they are shown. */
   order: readonly number[];
   layout: TileLayout;
@@ -62,7 +64,7 @@ export function drawGrid(canvas: HTMLCanvasElement, drawn: GridPicture, ratio: n
 
 function drawTile(
   context: CanvasRenderingContext2D,
-  { picture, grid, theme, colours, pointedOut }: GridPicture,
+  { picture, grid, theme, colours, decimals, pointedOut }: GridPicture,
   sample: Sample,
   at: Rectangle,
 ): void {
@@ -77,7 +79,7 @@ function drawTile(
     context.fillStyle = Number.isNaN(sample.loss) ? colours.bad : markColour(sample.magnitude, theme);
     context.fillRect(at.x, at.y + at.height + 1, at.width, 3);
   }
-  drawCaption(context, colours, sample, at);
+  drawCaption(context, colours, sample, formatTile(sample.loss, decimals), at);
   if (sample.standsOut) drawRing(context, at, colours.bad);
   else if (pointedOut.has(sample.id)) drawRing(context, at, colours.warn);
 }
@@ -86,10 +88,10 @@ function drawCaption(
   context: CanvasRenderingContext2D,
   colours: GridColours,
   sample: Sample,
+  loss: string,
   at: Rectangle,
 ): void {
   const baseline = at.y + at.height + 13;
-  const loss = formatTile(sample.loss);
   context.textAlign = "right";
   context.font = `${sample.standsOut ? 600 : 400} 10px ${FAMILY}`;
   context.fillStyle = sample.standsOut ? colours.badText : colours.t2;

@@ -24,7 +24,7 @@ function batch(changes: Partial<BatchOut>): BatchOut {
 describe("samplesOf", () => {
   it("knows id, label, loss, rank and place on the scale", () => {
     const { all, lossRange } = samplesOf(batch({}));
-    expect(lossRange).toEqual({ low: 0.01, high: 1 });
+    expect(lossRange).toEqual({ low: 0.01, high: 1, decimals: 2 });
     expect(all[0]).toMatchObject({ place: 0, id: 70, label: "7", loss: 0.1, rank: 2, standsOut: false });
     expect(all[0]?.magnitude).toBeCloseTo(0.5, 12);
   });

@@ -1,0 +1,69 @@
+"""Pictures of the page for the README and the docs, from a real demo: `python tools/pictures.py`.
+
+The demo runs to a breakpoint, so that the pictures show a paused run with its evidence.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+from typing import Literal
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))  # started as a script, it finds its neighbour
+
+from playwright.sync_api import Browser, sync_playwright  # noqa: E402 - after the path is set
+
+from midstep.client import Client  # noqa: E402
+from tools.demo_page import BROWSER_FLAGS, running_demo  # noqa: E402
+
+STOPS_AT = 1480
+
+
+def main() -> None:
+    """Take a picture in each theme."""
+    chromium = shutil.which("chromium")
+    if chromium is None:
+        sys.exit("midstep: chromium was not found; install it with: sudo apt-get install chromium")
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        running_demo(Path(folder), "--port", "0", "--start-paused", "--steps", "25000") as url,
+        sync_playwright() as playwright,
+    ):
+        browser = playwright.chromium.launch(executable_path=chromium, args=BROWSER_FLAGS)
+        _run_to_a_breakpoint(url)
+        _take(browser, url, "light")
+        _take(browser, url, "dark")
+        browser.close()
+
+
+def _run_to_a_breakpoint(url: str) -> None:
+    base, _, token = url.partition("/#token=")
+    client = Client(base, token=token)
+    client.add_breakpoint("step", step=400)
+    client.add_breakpoint("loss_z", limit=4.0, window=200)
+    client.add_breakpoint("grad_norm", limit=10.0)
+    client.add_breakpoint("expression", expression=f"loss > 0 and step >= {STOPS_AT}")
+    client.resume()
+    while client.state()["step"] < STOPS_AT:
+        for message in client.stream():
+            if message["type"] == "state" and message["state"]["parked"]:
+                break
+        if client.state()["step"] < STOPS_AT:
+            client.resume()
+
+
+def _take(browser: Browser, url: str, scheme: Literal["light", "dark"]) -> None:
+    page = browser.new_page(viewport={"width": 1280, "height": 720}, color_scheme=scheme)
+    page.goto(url.replace("/#", "/live?key=features#"))
+    page.get_by_text("Stopped by breakpoint", exact=False).first.wait_for()
+    page.locator(f"[data-step='{STOPS_AT - 1}']").first.wait_for()
+    page.wait_for_timeout(500)
+    page.screenshot(path=ROOT / "docs" / "images" / f"live-{scheme}.png")
+    page.close()
+
+
+if __name__ == "__main__":
+    main()
