@@ -15,9 +15,9 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))  # started as a script, it finds its neighbour
 
 from playwright.sync_api import Browser, sync_playwright  # noqa: E402 - after the path is set
+from tools.demo_page import BROWSER_FLAGS, running_demo  # noqa: E402
 
 from midstep.client import Client  # noqa: E402
-from tools.demo_page import BROWSER_FLAGS, running_demo  # noqa: E402
 
 STOPS_AT = 1480
 

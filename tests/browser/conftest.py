@@ -15,6 +15,7 @@ from midstep.client import Client
 from midstep.facts import FactsReader
 
 PATIENCE_S = 60.0
+OWN = ("http://127.0.0.1:", "blob:", "data:")
 
 
 @dataclass
@@ -53,12 +54,19 @@ def browser(chromium: str) -> Iterator[Browser]:
 
 @pytest.fixture
 def page(browser: Browser) -> Iterator[Page]:
-    """A page of the size the design is drawn for; an error in its script fails the test."""
+    """A page of the size the design is drawn for.
+
+    An error in its script fails the test, and so does a request to anywhere but loopback: the
+    page works with the network closed.
+    """
     errors: list[str] = []
+    asked: list[str] = []
     context = browser.new_context(viewport={"width": 1280, "height": 720}, accept_downloads=True)
     made = context.new_page()
     made.set_default_timeout(PATIENCE_S * 1000 / 2)
     made.on("pageerror", lambda error: errors.append(str(error)))
+    made.on("request", lambda request: asked.append(request.url))
     yield made
     context.close()
     assert errors == []
+    assert [url for url in asked if not url.startswith(OWN)] == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import subprocess
 import sys
@@ -98,15 +99,15 @@ def test_a_kill_at_every_call_of_a_replace_leaves_old_or_new(
     pytest.fail(f"{call} was killed {MOST_POINTS} times and the child never survived")
 
 
-def kills(folder: Path, rounds: int, seed: int) -> None:
-    """A warm parent without torch forks and kills writers; then every one is checked here."""
-    script = Path(__file__).with_name("random_kills.py")
+def kills(folder: Path, rounds: int, seed: int, *, script_name: str = "random_kills.py") -> None:
+    """A warm parent forks children, kills them at random instants, and checks what they left."""
+    script = Path(__file__).with_name(script_name)
     done = subprocess.run(
         [sys.executable, str(script), str(folder), str(rounds), str(seed)],
         capture_output=True,
         text=True,
         timeout=100,
-        env={"PYTHONPATH": f"{ROOT / 'src'}:{ROOT}", "PATH": "/usr/bin:/bin"},
+        env={**os.environ, "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}"},
         check=False,
     )
     assert done.returncode == 0, done.stderr
@@ -116,6 +117,12 @@ def test_fifty_random_kills_lose_nothing_acknowledged(tmp_path: Path) -> None:
     seed = random.SystemRandom().randrange(1 << 32)
     print(f"seed {seed}")  # shown when it fails
     kills(tmp_path, 50, seed)
+
+
+def test_ten_random_kills_of_a_served_demo_lose_nothing_acknowledged(tmp_path: Path) -> None:
+    seed = random.SystemRandom().randrange(1 << 32)
+    print(f"seed {seed}")  # shown when it fails
+    kills(tmp_path, 10, seed, script_name="demo_kills.py")
 
 
 @pytest.mark.soak
