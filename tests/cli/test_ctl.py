@@ -163,6 +163,12 @@ def test_watched_rows_leave_trajectories(ask: Ask) -> None:
     ask("watch", "clear")
 
 
+def test_a_command_that_has_ended_cannot_be_cancelled(ask: Ask, save_dir: Path, capsys) -> None:
+    ended = ask("commands")[-1]["id"]
+    assert main(["ctl", "cancel", ended, "--save-dir", str(save_dir)]) == 2
+    assert "nothing to cancel" in capsys.readouterr().err
+
+
 def test_runs_of_the_server_are_listed(ask: Ask, run: midstep.Run) -> None:
     assert [each["id"] for each in ask("runs")] == [run.run_id]
 

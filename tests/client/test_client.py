@@ -12,7 +12,9 @@ from midstep.client.events import messages
 from midstep.client.transport import Transport
 from midstep.core import storage
 from midstep.core.errors import ClientError, ConfigError
+from midstep.server import effects
 from midstep.server.tokens import Tokens
+from tests.served import serving
 
 
 @pytest.fixture
@@ -59,6 +61,16 @@ def test_refusals_are_errors_with_the_servers_words(client, served):
     with pytest.raises(ClientError) as caught:
         client.add_breakpoint("expression", expression="import os")
     assert caught.value.status == 422
+
+
+def test_a_waiting_command_is_taken_back(tmp_path, monkeypatch):
+    monkeypatch.setattr(effects, "EFFECT_WAIT_S", 0.01)
+    with serving(tmp_path, loop=None) as served:
+        client = Client(f"{served.url}/#token={served.tokens.control}")
+        waiting = client.pause()
+        assert client.cancel(waiting["id"])["status"] == "refused"
+        with pytest.raises(ClientError, match="nothing to cancel"):
+            client.cancel(waiting["id"])
 
 
 def test_nobody_there_is_one_line_with_the_remedy():

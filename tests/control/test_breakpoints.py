@@ -5,7 +5,7 @@ import statistics
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from midstep.control import Command, DebugController
@@ -190,6 +190,8 @@ def test_a_wrong_setting_is_refused_by_name(
         DebugController().add_breakpoint(kind, **settings)
 
 
+@example([1e6] + [0.0, 1.0] * 4, 8)  # an outlier that has just left the window
+@example([0.5, 1e6, 1e6, 0.0, 1.0, 0.0, 1.0], 4)
 @given(st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=200), st.integers(1, 50))
 def test_the_rolling_spread_agrees_with_the_plain_formula(values: list[float], window: int) -> None:
     spread = RollingSpread(window)

@@ -113,6 +113,18 @@ def test_a_finished_run_refuses_verbs_and_ends_no_thread() -> None:
             controller.pause()
 
 
+def test_a_pause_that_is_cancelled_leaves_the_run_running():
+    controller = DebugController()
+    pause, step = Command(name="pause"), Command(name="step")
+    controller.submit(pause)
+    behind = controller.submit(step)
+    assert controller.cancel(pause.id)
+    assert not controller.is_paused
+    assert controller.wait_if_paused()
+    assert "pause it first" in str(behind.exception(0))
+    assert controller.get_state()["state"] == "running"
+
+
 def test_a_repeated_id_is_answered_not_repeated() -> None:
     controller = DebugController()
     controller.pause()

@@ -385,6 +385,11 @@ def test_without_epochs_each_pass_with_steps_is_one(tmp_path):
                 plain.step(x)
     assert moments(run.run.dir).count("on_epoch_end") == 2
     assert run.controller.get_state()["total_steps"] is None
+    ends = [
+        event for event in FactsReader(run.run.dir).events() if event["moment"] == "on_epoch_end"
+    ]
+    for end in ends:
+        assert end["throughput"] == pytest.approx(24 / end["epoch_time_s"])
 
 
 def test_a_gradient_norm_breakpoint_reads_the_gradients_before_they_are_gone(tmp_path):

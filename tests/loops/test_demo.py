@@ -56,6 +56,8 @@ def test_epochs_and_validations_are_recorded(run: Run) -> None:
     validations = [event for event in events if event["moment"] == "on_validation_end"]
     assert demo.steps_per_epoch == 36
     assert [(event["epoch"], event["step"]) for event in ends] == [(0, 36), (1, 70)]
+    assert all(event["epoch_time_s"] > 0 and event["max_memory_mib"] > 1 for event in ends)
+    assert ends[0]["throughput"] == pytest.approx(4500 / ends[0]["epoch_time_s"])
     assert [event["epoch"] for event in validations] == [0, 1]
     assert validations[1]["val_loss"] < validations[0]["val_loss"]
     assert validations[0]["metrics"]["l1"] > 0

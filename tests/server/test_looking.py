@@ -2,11 +2,13 @@ from __future__ import annotations
 
 import base64
 
+import numpy as np
 import pytest
 import torch
 from safetensors.numpy import load as load_arrays
 from safetensors.torch import load
 
+from midstep.control import CapturedBatch, StepData
 from midstep.server.models import (
     BatchOut,
     BreakpointOut,
@@ -60,6 +62,44 @@ def test_step_data_is_listed_and_given(served):
     assert served.ask("GET", "/debug/step_data/none").status == 404
     assert served.ask("GET", "/debug/step_data/ids?format=safetensors").status == 422
     assert served.ask("GET", "/debug/step_data/ids?format=pickle").status == 422
+
+
+def test_a_key_with_a_slash_in_its_name_is_found(served):
+    push(served, "encoder/grad norm", torch.ones(2))
+    assert served.ask("GET", "/debug/step_data/encoder%2Fgrad%20norm").json()["data"] == [1.0, 1.0]
+    assert served.ask("GET", f"{served.debug}/step_data/encoder/grad%20norm").status == 200
+
+
+def test_slices_and_transposed_arrays_travel_as_the_numbers_they_show(served):
+    table = np.arange(12.0).reshape(3, 4)
+    push(served, "odd", {"slice": table[::2, ::2], "turned": table.T, "one": np.array(5.0)})
+    found = load_arrays(served.ask("GET", "/debug/step_data/odd?format=safetensors").body)
+    assert found["odd.slice"].tolist() == table[::2, ::2].tolist()
+    assert found["odd.turned"].tolist() == table.T.tolist()
+    assert found["odd.one"].tolist() == 5.0
+
+
+@pytest.mark.parametrize(
+    "batch",
+    [
+        torch.eye(3).to_sparse(),
+        torch.ones(2, 2, device="meta"),
+        np.ones((2, 2), np.longdouble),
+        np.array([[object()]]),
+        np.ones((2, 2), complex),
+    ],
+    ids=["sparse", "meta", "longdouble", "objects", "complex"],
+)
+def test_a_batch_that_safetensors_cannot_hold_is_refused_in_words(served, batch):
+    served.controller._shared.captures.batch = CapturedBatch(step=0, batch=batch, loss=None)
+    answer = served.ask("GET", "/debug/batch?format=safetensors")
+    assert (answer.status, answer.json()["error"]) == (422, "no_tensor")
+    assert served.ask("GET", "/debug/batch").status == 200
+
+
+def push(served, key, data):
+    """Let the loop stand at a step whose data is this."""
+    served.controller._shared.captures.shown = StepData(step=1, values={key: data})
 
 
 def test_breakpoints_are_added_switched_and_removed(served):

@@ -38,6 +38,8 @@ def test_short_forms_are_refused_when_several_runs_are_live(served, tmp_path):
         assert answer.status == 409
         assert other.run.run_id in answer.json()["message"]
         assert served.ask("POST", f"{served.debug}/step", {}).json()["step"] == 1
+        other.run.finish()
+        assert served.ask("POST", "/debug/step", {}).json()["step"] == 2  # one is live again
         served.runs.remove(other.run.run_id)
 
 
@@ -153,6 +155,6 @@ def test_a_loop_without_a_boundary_is_shown_as_not_responding(served, monkeypatc
     stuck = {**real, "state": "running", "boundary_age_s": 11.0, "waiting_for": None}
     monkeypatch.setattr(served.controller, "get_state", lambda: dict(stuck))
     assert served.ask("GET", "/debug/state").json()["state"] == "not responding"
-    stuck |= {"state": "pausing", "waiting_for": "in validation, 40 of 79"}
-    assert served.ask("GET", "/debug/state").json()["state"] == "pausing"
+    served.controller.describe(phase="in validation, 40 of 79")
+    assert served.ask("GET", "/debug/state").json()["state"] == "running"
     monkeypatch.undo()

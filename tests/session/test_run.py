@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -11,7 +12,7 @@ import pytest
 import torch
 from torch import nn
 
-from midstep.control import DebugController
+from midstep.control import Command, DebugController
 from midstep.core.errors import ConfigError, RunHeldError, StopTraining, StorageError
 from midstep.core.ids import new_run_id
 from midstep.core.moments import Moment
@@ -233,6 +234,40 @@ def test_parameters_and_buffers_can_be_watched_and_are_read_by_name(tmp_path):
         run.controller.wait_if_paused()
         points = run.controller.get_trajectories()[0]
     assert [round(point["weight_cos_to_init"]) for point in points] == [1, -1]
+
+
+def test_a_command_id_repeated_after_a_restart_is_answered_and_not_repeated(tmp_path):
+    again, refused = Command(name="pause"), Command(name="step")
+    with Run(run_name="a", name="a", save_dir=tmp_path) as run:
+        assert run.controller.submit(refused).exception() is not None
+        asked = run.controller.submit(again)
+        run.controller.submit(Command(name="resume"))
+        assert run.controller.wait_if_paused()
+        assert asked.result(0) == {"step": 1}
+    with Run(run_name="a", name="a", save_dir=tmp_path) as run:
+        assert run.controller.submit(again).done()
+        assert "pause it first" in str(run.controller.submit(refused).exception())
+        assert not run.controller.is_paused
+        assert run.controller.command(again.id).status == "done"
+        assert [record.seq for record in run.controller.commands()] == [1, 2, 3]
+        run.controller.submit(Command(name="resume"))
+        assert run.controller.commands()[-1].seq == 4
+
+
+def test_trajectories_stay_with_their_run_and_the_next_one_starts_clear(tmp_path):
+    controller, model = DebugController(), nn.Linear(2, 3)
+    with Run(name="a", save_dir=tmp_path, model=model, controller=controller) as first:
+        controller.add_watch(0, source="weight")
+        controller.add_watch(2)
+        controller.wait_if_paused()
+    kept = json.loads((first.dir / "artifacts" / "trajectories.json").read_text())
+    assert (kept["source"], kept["watched"]) == ("weight", [0, 2])
+    assert [point["step"] for point in kept["trajectories"]["0"]] == [1]
+    assert [point["step"] for point in kept["pairwise"]["0,2"]] == [1]
+    with Run(name="b", save_dir=tmp_path, controller=controller) as second:
+        assert controller.get_trajectories() == {}
+        controller.set_watches([])
+    assert not (second.dir / "artifacts").exists()
 
 
 def test_a_disk_that_refuses_parks_the_loop_and_lets_it_go_on_by_itself(tmp_path, monkeypatch):

@@ -128,27 +128,6 @@ export async function runVerb<V extends VerbName>(verb: V, payload: VerbPayload[
   }
 }
 
-/** Asks for any command of the registry and waits for its end. */
-export async function runCommand(
-  command: string,
-  payload: Record<string, unknown> = {},
-): Promise<Outcome | null> {
-  const { runId } = useLive.getState();
-  if (runId === null) return null;
-  const id = newId();
-  try {
-    const answer = await api.post<CommandOut>(runPath(runId, "/commands"), { command, payload, id });
-    useLive.getState().putCommand(answer.body);
-    const outcome = ended(answer.body) ?? (await endOf(runId, id));
-    report(command, outcome);
-    return outcome;
-  } catch (error) {
-    const outcome = outcomeOf(error);
-    report(command, outcome);
-    return outcome;
-  }
-}
-
 function breakpointPath(id?: number): string {
   const { runId } = useLive.getState();
   return runPath(runId ?? "", `/debug/breakpoints${id === undefined ? "" : `/${id}`}`);

@@ -4,11 +4,10 @@ import { useEffect, useState } from "react";
 import { type VerbName, whyNoCommands, whyNot } from "@/lib/allowed";
 import type { Series } from "@/lib/series";
 import { type Connection, series, useLive } from "@/lib/store";
-import { useThrottled } from "@/lib/useThrottled";
 import { type ApiError, api, runPath } from "./client";
 import { type Outcome, runVerb, useBusy, type VerbPayload } from "./commands";
 import { fillSeries } from "./scalars";
-import type { BatchOut, BreakpointOut, CommandOut, RunDetail, RunList, StateOut, StepDataOut } from "./types";
+import type { BreakpointOut, CommandOut, RunDetail, RunList, StateOut } from "./types";
 
 /** A part of the run's state, or undefined before the first message. */
 export function useRunState(): StateOut | null;
@@ -89,40 +88,6 @@ export function useSeries(name: string): SeriesHandle {
     return () => closing.abort();
   }, [runId, name, generation]);
   return { series: series.get(name), version, loading, error };
-}
-
-/** While running the picture changes at most four times a second. */
-const BATCH_INTERVAL_MS = 250;
-
-/** The last captured batch; fetched again when the state names a newer one. */
-export function useBatch() {
-  const runId = useRunId();
-  const newest = useRunState((state) => state.batch_step) ?? null;
-  const step = useThrottled(newest, BATCH_INTERVAL_MS);
-  const generation = useLive((live) => live.generation);
-  return useQuery<BatchOut, ApiError>({
-    queryKey: ["batch", runId, generation, step],
-    queryFn: ({ signal }) => api.get<BatchOut>(runPath(runId ?? "", "/debug/batch"), signal),
-    enabled: runId !== null && step !== null,
-    placeholderData: (previous) => previous,
-    gcTime: 5_000,
-  });
-}
-
-/** One entry of the step data; `full` asks for large tensors too. */
-export function useStepData(key: string | null, full = false) {
-  const runId = useRunId();
-  const step = useRunState((state) => state.step_data_step) ?? null;
-  return useQuery<StepDataOut, ApiError>({
-    queryKey: ["step-data", runId, key, step, full],
-    queryFn: ({ signal }) => {
-      const rest = `/debug/step_data/${encodeURIComponent(key ?? "")}${full ? "?full=1" : ""}`;
-      return api.get<StepDataOut>(runPath(runId ?? "", rest), signal);
-    },
-    enabled: runId !== null && key !== null && step !== null,
-    placeholderData: (previous, query) => (query?.queryKey[2] === key ? previous : undefined),
-    gcTime: 5_000,
-  });
 }
 
 function isRefusal(error: ApiError | null): boolean {

@@ -7,18 +7,15 @@ export type StateOut = Schemas["StateOut"];
 export type RunState = StateOut["state"];
 export type Evidence = Schemas["Evidence"];
 export type CommandOut = Schemas["CommandOut"];
-export type CommandStatus = CommandOut["status"];
 export type BreakpointOut = Schemas["BreakpointOut"];
 export type Condition = Schemas["BreakpointIn"]["condition"];
 export type BatchOut = Schemas["BatchOut"];
 export type GridOut = Schemas["GridOut"];
-export type StepDataKeys = Schemas["StepDataKeys"];
 export type StepDataOut = Schemas["StepDataOut"];
 export type TensorSummary = Schemas["TensorSummary"];
 export type RunOut = Schemas["RunOut"];
 export type RunDetail = Schemas["RunDetail"];
 export type RunList = Schemas["RunList"];
-export type EventsOut = Schemas["EventsOut"];
 export type Problem = Schemas["Problem"];
 
 export type HelloMessage = Schemas["HelloMessage"];
@@ -33,7 +30,7 @@ export type StreamMessage =
   | Schemas["PingMessage"];
 
 /** A scalar on the wire: strict JSON has no NaN, so the three travel as strings. */
-export type WireNumber = number | "NaN" | "Infinity" | "-Infinity";
+type WireNumber = number | "NaN" | "Infinity" | "-Infinity";
 
 /** Turns a scalar of the wire into a number; none stays none. */
 export function fromWire(value: WireNumber | null | undefined): number | null {

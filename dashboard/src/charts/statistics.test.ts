@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { compareCells, ranksFromLargest, sortedPlaces } from "./order";
-import { histogram, standsOut, summarise, zScores } from "./statistics";
+import { standsOut, summarise, zScores } from "./statistics";
 import { magnitude, markColour, viridis } from "./viridis";
 
 describe("statistics", () => {
@@ -25,12 +25,6 @@ describe("statistics", () => {
     expect([...z]).toEqual([0, 0, Number.NaN]);
     expect(standsOut(Number.NaN, Number.NaN)).toBe(true);
     expect(standsOut(1, 0)).toBe(false);
-  });
-
-  it("counts every finite value in one bin", () => {
-    const { low, high, counts } = histogram([0, 1, 2, 3, 4, Number.NaN], 4);
-    expect([low, high, ...counts]).toEqual([0, 4, 1, 1, 1, 2]);
-    expect([...histogram([2, 2], 3).counts]).toEqual([2, 0, 0]);
   });
 });
 

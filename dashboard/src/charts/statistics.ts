@@ -46,26 +46,3 @@ export function zScores(values: ArrayLike<number>): Float64Array {
 export function standsOut(loss: number, z: number): boolean {
   return !Number.isFinite(loss) || z > 3;
 }
-
-export interface Histogram {
-  /** Lower edge of the first bin. */
-  low: number;
-  /** Upper edge of the last bin. */
-  high: number;
-  counts: Uint32Array;
-}
-
-/** Counts of the finite values in equal bins from the lowest to the highest. */
-export function histogram(values: ArrayLike<number>, bins: number): Histogram {
-  const { minimum, maximum, finite } = summarise(values);
-  const counts = new Uint32Array(bins);
-  if (!finite) return { low: 0, high: 1, counts };
-  const width = (maximum - minimum) / bins;
-  for (let index = 0; index < values.length; index += 1) {
-    const value = values[index] as number;
-    if (!Number.isFinite(value)) continue;
-    const bin = width > 0 ? Math.min(bins - 1, Math.floor((value - minimum) / width)) : 0;
-    counts[bin] = (counts[bin] as number) + 1;
-  }
-  return { low: minimum, high: maximum, counts };
-}

@@ -1,5 +1,5 @@
 import { describe, expect, it, vi } from "vitest";
-import { type Action, inOrder, registerActions, runAction, useActions } from "./actions";
+import { type Action, inOrder, registerActions, useActions } from "./actions";
 
 const action = (id: string, more: Partial<Action> = {}): Action => ({
   id,
@@ -18,15 +18,5 @@ describe("the registry of actions", () => {
     again();
     remove();
     expect(useActions.getState().actions).toEqual([]);
-  });
-
-  it("runs the latest one, and none that is disabled", () => {
-    const first = action("go");
-    const second = action("go");
-    const remove = registerActions([first, second, action("off", { disabledReason: "Pause first" })]);
-    expect([runAction("go"), runAction("off"), runAction("missing")]).toEqual([true, false, false]);
-    expect(second.run).toHaveBeenCalledOnce();
-    expect(first.run).not.toHaveBeenCalled();
-    remove();
   });
 });

@@ -50,11 +50,3 @@ export function useAction(action: Action): void {
     [id, title, group, keys, words, disabledReason],
   );
 }
-
-/** Runs an action by its id, if it is there and allowed. */
-export function runAction(id: string): boolean {
-  const action = useActions.getState().actions.findLast((one) => one.id === id);
-  if (action === undefined || action.disabledReason != null) return false;
-  action.run();
-  return true;
-}

@@ -54,12 +54,6 @@ describe("formats", () => {
     [12_000, "3 h 20 min"],
   ])("duration %s → %s", (value, text) => expect(format.formatDuration(value)).toBe(text));
 
-  it.each([
-    [58 * 1024 * 1024, "58 MiB"],
-    [2.1 * 1024 ** 3, "2.1 GiB"],
-    [512, "512 B"],
-  ])("bytes %s → %s", (value, text) => expect(format.formatBytes(value)).toBe(text));
-
   it("writes shares, speeds, ages and plurals as the page does", () => {
     expect(format.formatPercent(0.38)).toBe("38 %");
     expect(format.formatSpeed(212.4)).toBe("212 steps/s");

@@ -88,20 +88,6 @@ export function formatSpeed(stepsPerS: number | null | undefined): string {
   return `${formatFixed(stepsPerS, decimals)} steps/s`;
 }
 
-const BYTE_UNITS = ["B", "KiB", "MiB", "GiB", "TiB"];
-
-/** A size: 58 MiB. */
-export function formatBytes(bytes: number | null | undefined): string {
-  if (bytes === null || bytes === undefined) return NONE;
-  let size = bytes;
-  let unit = 0;
-  while (size >= 1024 && unit < BYTE_UNITS.length - 1) {
-    size /= 1024;
-    unit += 1;
-  }
-  return `${formatFixed(size, size < 10 && unit > 0 ? 1 : 0)} ${BYTE_UNITS[unit]}`;
-}
-
 /** A time that something took: 3 ms, 8.2 s, 12 min, 3 h 20 min. */
 export function formatDuration(seconds: number | null | undefined): string {
   if (seconds === null || seconds === undefined) return NONE;

@@ -1,9 +1,5 @@
 /** Class names of tables, so that every list on the page has the same rows. */
 
-export const tableHead = "sticky top-0 z-10 h-7 bg-surface text-label text-t3 font-normal";
-export const tableCell = "h-6 px-2 whitespace-nowrap";
-export const numberCell = `${tableCell} text-right`;
-
 export interface RowLook {
   selected?: boolean;
   stale?: boolean;

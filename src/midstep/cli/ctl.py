@@ -177,6 +177,17 @@ def commands(target: Target) -> None:
     target.answer(found, lambda screen: screen.print(_command_table(found)))
 
 
+@app.command("cancel")
+@on_target
+def cancel(
+    target: Target,
+    command_id: Annotated[str, typer.Argument(help="Id of the command, as --json shows it.")],
+) -> None:
+    """Take a waiting command back, or ask a running one to end."""
+    found = target.client().cancel(command_id)
+    target.answer(found, f"{found['command']} {found['status']}")
+
+
 def _command_table(found: list[dict[str, Any]]) -> Table:
     table = Table(box=None, pad_edge=False, header_style="dim")
     for column in ("time", "who", "command", "status", "step", "reason"):

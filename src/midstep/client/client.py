@@ -104,6 +104,11 @@ class Client:
         """What became of a command."""
         return dict(self._get(self._of_run(f"commands/{quote(command_id, safe='')}")))
 
+    def cancel(self, command_id: str) -> dict[str, Any]:
+        """Take a waiting command back, or ask a running one to end; gives its record."""
+        path = self._of_run(f"commands/{quote(command_id, safe='')}/cancel")
+        return dict(self.transport.ask("POST", path, body={}))
+
     def commands(self, limit: int = 100) -> list[dict[str, Any]]:
         """The command log, newest last."""
         return list(self._get(self._of_run("commands"), limit=limit))

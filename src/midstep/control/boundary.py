@@ -15,7 +15,7 @@ from midstep.control.breakpoints import Breakpoint, evidence_of
 from midstep.control.capture import CapturedBatch, as_float, as_ids, is_on_device
 from midstep.control.commands import Command, CommandRecord, CommandSpec, Status
 from midstep.control.conditions import Hit, StepView
-from midstep.control.desk import VERBS, RunUntilPayload, StepPayload, make_payload
+from midstep.control.desk import RUNNING, VERBS, RunUntilPayload, StepPayload, make_payload
 from midstep.control.shared import Shared
 from midstep.core.errors import ControlError
 
@@ -40,8 +40,16 @@ class Boundary:
             shared.loss = batch.loss.detach() if hasattr(batch.loss, "detach") else batch.loss
             shared.scalars["loss"] = shared.loss
         if shared.gradient_norm is not None and "grad_norm" in shared.breakpoints.names:
-            shared.scalars["grad_norm"] = shared.gradient_norm()
+            self._take_gradient_norm(shared.gradient_norm)
         shared.captures.take(batch, hold=bool(shared.breakpoints.armed or shared.viewers))
+
+    def _take_gradient_norm(self, read: Callable[[], Any]) -> None:
+        try:
+            self._shared.scalars["grad_norm"] = read()
+        except Exception:
+            # Somebody's callable: if it raises, it is asked no more and training goes on.
+            log.exception("reading the gradient norm raised and is off; training goes on")
+            self._shared.gradient_norm = None
 
     def end_step(self) -> bool:
         """A step is finished: record it, ask the breakpoints, then obey. False to stop."""
@@ -158,7 +166,10 @@ class Boundary:
         record.status, record.step = "running", self._shared.finished
         spec = self._shared.desk.registry[record.command.name]
         payload = make_payload(spec, record.command.payload)
-        if record.command.name in VERBS:
+        if isinstance(payload, StepPayload) and self._shared.gate.mode == "run":
+            # The pause it was admitted behind has been cancelled.
+            self._shared.finish_command(record, "refused", reason=RUNNING)
+        elif record.command.name in VERBS:
             with self._shared.lock:
                 self._turn_gate(record, payload)
         else:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from midstep.control.capture import CapturedBatch, as_ids
+from midstep.control.capture import CapturedBatch, as_float, as_ids
 from midstep.control.conditions import Condition, Hit, LossZ, StepView
 from midstep.core.errors import ConfigError
 
@@ -147,31 +147,35 @@ def _samples(hit: Hit, batch: CapturedBatch | None) -> tuple[Sequence[int], str 
     """Ids of the samples that carry the hit, and how much of the loss they carry."""
     if hit.samples:
         return hit.samples, None
-    if batch is None or batch.losses is None:
+    losses = [] if batch is None else _floats(batch.losses)
+    if batch is None or not losses:
         return (), None
-    losses = [float(value) for value in _flat(batch.losses)]
-    ids = as_ids(batch.sample_ids) or list(range(len(losses)))
+    known = as_ids(batch.sample_ids)
+    ids = known if known is not None and len(known) == len(losses) else range(len(losses))
     broken = [i for i, value in enumerate(losses) if not math.isfinite(value)]
     if broken:
         return [ids[i] for i in broken], f"{len(broken)} of {len(losses)} losses are not finite"
     outliers = _outliers(losses)
-    total = math.fsum(losses)
-    if not outliers or total <= 0:
+    total = sum(losses)
+    if not outliers or not 0 < total < math.inf:
         return (), None
-    share = math.fsum(losses[i] for i in outliers) / total
+    share = sum(losses[i] for i in outliers) / total
     note = f"{len(outliers)} of {len(losses)} samples carry {share:.0%} of the loss"
     return [ids[i] for i in outliers], note.replace("%", " %")
 
 
-def _flat(values: Any) -> Sequence[float]:
+def _floats(values: Any) -> list[float]:
+    """Per-sample losses as numbers; none at all when one of them is no number."""
     flat = values.reshape(-1).tolist() if hasattr(values, "reshape") else values
-    return list(flat)
+    found = [as_float(value) for value in flat] if isinstance(flat, list | tuple) else []
+    kept = [value for value in found if value is not None]
+    return kept if len(kept) == len(found) else []
 
 
 def _outliers(losses: Sequence[float]) -> list[int]:
     """Positions of the losses more than three standard deviations above the mean, largest first."""
     count = len(losses)
-    mean = math.fsum(losses) / count
-    std = math.sqrt(math.fsum((value - mean) ** 2 for value in losses) / count)
+    mean = sum(losses) / count  # plain sums: beyond the largest float they are infinite, not errors
+    std = math.sqrt(sum((value - mean) * (value - mean) for value in losses) / count)
     far = [i for i, value in enumerate(losses) if value > mean + OUTLIER_Z * std]
     return sorted(far, key=lambda i: -losses[i])

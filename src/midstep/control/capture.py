@@ -40,11 +40,11 @@ class CapturedBatch:
         """The same with tensors of its own."""
         return CapturedBatch(
             step=self.step,
-            batch=clone(self.batch),
+            batch=clone_or_note(self.batch),
             loss=as_float(self.loss),
-            labels=clone(self.labels),
-            losses=clone(self.losses),
-            sample_ids=clone(self.sample_ids),
+            labels=clone_or_note(self.labels),
+            losses=clone_or_note(self.losses),
+            sample_ids=clone_or_note(self.sample_ids),
         )
 
 
@@ -57,25 +57,44 @@ class StepData:
     values: Mapping[str, Any]
 
 
-def clone(value: Any, *, depth: int = 0) -> Any:
+def clone(value: Any) -> Any:
     """`value` with every tensor in it detached and cloned, containers rebuilt.
 
-    Anything that is neither tensor, array, mapping nor sequence is passed on as it stands;
-    so is what lies deeper than 16 levels, which stops self-references.
+    A container that holds itself, or is held twice, is rebuilt once. Anything that is neither
+    tensor, array, mapping nor sequence is passed on as it stands, and so is what lies deeper
+    than 16 levels.
     """
-    if hasattr(value, "detach"):
+    return _clone(value, {}, 0)
+
+
+def _clone(value: Any, made: dict[int, tuple[Any, Any]], depth: int) -> Any:
+    """`made` holds, by identity, the containers rebuilt so far beside the originals."""
+    if hasattr(value, "detach") and hasattr(value, "clone"):
         return value.detach().clone()
     if hasattr(value, "__array__") and hasattr(value, "copy"):
         return value.copy()
-    if depth >= MAX_DEPTH:
+    if depth >= MAX_DEPTH or not isinstance(value, Mapping | list | tuple):
         return value
+    if id(value) in made:
+        return made[id(value)][1]
+    if isinstance(value, tuple):
+        items = [_clone(item, made, depth + 1) for item in value]
+        return value._make(items) if hasattr(value, "_make") else tuple(items)
+    copy: Any = {} if isinstance(value, Mapping) else []
+    made[id(value)] = (value, copy)
     if isinstance(value, Mapping):
-        return {key: clone(item, depth=depth + 1) for key, item in value.items()}
-    if isinstance(value, tuple) and hasattr(value, "_fields"):
-        return type(value)(*(clone(item, depth=depth + 1) for item in value))
-    if isinstance(value, list | tuple):
-        return type(value)(clone(item, depth=depth + 1) for item in value)
-    return value
+        copy.update((key, _clone(item, made, depth + 1)) for key, item in value.items())
+    else:
+        copy.extend(_clone(item, made, depth + 1) for item in value)
+    return copy
+
+
+def clone_or_note(value: Any) -> Any:
+    """A clone, or in its place a line that says why there is none."""
+    try:
+        return clone(value)
+    except Exception as error:  # noqa: BLE001 - no memory, or a type of the user's: training goes on
+        return f"<cannot be copied: {type(error).__name__}: {str(error)[:200]}>"
 
 
 def as_float(value: Any) -> float | None:
@@ -83,11 +102,18 @@ def as_float(value: Any) -> float | None:
 
     On a GPU this waits for the device.
     """
-    if isinstance(value, int | float):
-        return float(value)
-    if hasattr(value, "item") and getattr(value, "numel", lambda: getattr(value, "size", 1))() == 1:
-        return float(value.item())
+    try:
+        if isinstance(value, int | float):
+            return float(value)
+        if hasattr(value, "item") and _elements(value) == 1:
+            return float(value.item())
+    except (TypeError, ValueError, OverflowError, RuntimeError):
+        return None  # complex, text, an integer beyond all floats, a tensor without values
     return None
+
+
+def _elements(value: Any) -> int:
+    return int(value.numel() if hasattr(value, "numel") else getattr(value, "size", 1))
 
 
 def is_on_device(value: Any) -> bool:
@@ -96,11 +122,14 @@ def is_on_device(value: Any) -> bool:
 
 
 def as_ids(value: Any) -> Sequence[int] | None:
-    """Sample ids as plain integers."""
+    """Sample ids as plain integers; None where they are none."""
     if value is None:
         return None
     flat = value.tolist() if hasattr(value, "tolist") else value
-    return [int(item) for item in flat]
+    try:
+        return [int(item) for item in flat]
+    except (TypeError, ValueError, OverflowError):
+        return None
 
 
 RESERVED_KEYS = frozenset({"keys", "force_detail"})
@@ -123,6 +152,8 @@ class CaptureStore:
         self.held: CapturedBatch | None = None
         """A reference to this step's batch, cloned only if the loop parks here."""
         self.step_data: dict[str, Any] = {}
+        self._borrowed: set[str] = set()
+        """Keys whose data is still the caller's own, pushed when nobody wanted a clone."""
         self.shown = StepData(step=0, values={})
         """The last complete step data that was cloned for readers."""
 
@@ -139,7 +170,12 @@ class CaptureStore:
             raise ConfigError(
                 f"step data needs a name other than {', '.join(sorted(RESERVED_KEYS))}; got {key!r}"
             )
-        self.step_data[key] = clone(data) if self.wanted else data
+        if self.wanted:
+            self.step_data[key] = clone_or_note(data)
+            self._borrowed.discard(key)
+        else:
+            self.step_data[key] = data
+            self._borrowed.add(key)
 
     def batch_of(self, index: int) -> CapturedBatch | None:
         """The batch of step `index`, held or cloned."""
@@ -150,22 +186,32 @@ class CaptureStore:
 
     def step_ended(self, step: int) -> None:
         """Publish what this step pushed, when somebody wanted it."""
-        if self.wanted and self.step_data:
-            self.shown = StepData(step=step, values=self.step_data)
+        if self.wanted:
+            self._show(step)
 
     def parking(self, step: int) -> None:
         """The loop stands here: clone what was only held, so that it can be looked at."""
         if self.held is not None:
             self.batch, self.held = self.held.cloned(), None
-        if self.step_data and self.shown.values is not self.step_data:
-            self.step_data = clone(self.step_data)
-            self.shown = StepData(step=step, values=self.step_data)
+        self._show(step)
+
+    def _show(self, step: int) -> None:
+        """Put this step's data before the readers; what was pushed unwanted is cloned now."""
+        if not self.step_data or self.shown.values is self.step_data:
+            return
+        if self._borrowed:
+            self.step_data = {
+                key: clone_or_note(data) if key in self._borrowed else data
+                for key, data in self.step_data.items()
+            }
+            self._borrowed = set()
+        self.shown = StepData(step=step, values=self.step_data)
 
     def step_begins(self, *, every_step: bool, viewers: bool) -> None:
         """Clear the last step's data and decide whether the next one is cloned."""
         self.held = None
         if self.step_data:
-            self.step_data = {}
+            self.step_data, self._borrowed = {}, set()
         self.wanted = every_step
         if viewers and not every_step:
             now = self._clock()

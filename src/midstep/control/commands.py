@@ -7,6 +7,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from midstep.core.errors import ControlError
 from midstep.core.ids import new_command_id
 
 __all__ = ["Command", "CommandRecord", "CommandSpec", "Status", "Who"]
@@ -71,6 +72,29 @@ class CommandRecord:
     duration_s: float | None = None
     progress: float | None = None
     cancelled: bool = False
+
+    @classmethod
+    def recalled(cls, fact: Mapping[str, Any], *, now: float) -> CommandRecord:
+        """The record of a command that ended in an earlier process, from what `describe` gave."""
+        command = Command(
+            name=fact["command"], payload=fact["payload"], who=fact["who"], id=fact["id"]
+        )
+        made = cls(
+            command=command,
+            seq=fact["command_seq"],
+            submitted_at=fact["wall"] - (fact["duration_s"] or 0.0),
+            submitted_mono=now,
+            asked_step=fact["asked_step"],
+            status=fact["status"],
+            reason=fact["reason"],
+            step=fact["step"],
+            duration_s=fact["duration_s"],
+        )
+        if made.status == "done":
+            made.future.set_result(None)
+        else:
+            made.future.set_exception(ControlError(made.reason or made.status))
+        return made
 
     @property
     def ended(self) -> bool:

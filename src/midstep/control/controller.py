@@ -269,10 +269,16 @@ class DebugController:
                 return False
             record.cancelled = True
             if waiting:
-                shared.desk.queue.remove(record)
+                shared.desk.withdraw(record, shared.gate.mode)
+                shared.wake()
         if waiting:
             shared.finish_command(record, "refused", reason="Cancelled before it began.")
         return True
+
+    def recall(self, facts: Iterable[Mapping[str, Any]]) -> None:
+        """Know commands of an earlier process again, from their facts: they are not repeated."""
+        with self._shared.lock:
+            self._shared.desk.recall(facts)
 
     def command(self, command_id: str) -> CommandRecord | None:
         """What became of a command, among the last 10,000."""
@@ -313,10 +319,21 @@ class DebugController:
         """The training thread really stands at the boundary."""
         return self._shared.parked
 
+    @property
+    def finished_steps(self) -> int:
+        """How many steps are finished; unlike the state, it never waits for a device."""
+        return self._shared.finished
+
     def describe(self, **about: Any) -> None:
         """Tell what the state shows: total_steps, epoch, total_epochs, lr, phase, timeline."""
         with self._shared.lock:
             self._shared.about = {**self._shared.about, **about}
+
+    @property
+    def phase(self) -> str | None:
+        """What the loop says it does between two boundaries, such as a validation."""
+        found = self._shared.about.get("phase")
+        return None if found is None else str(found)
 
     def get_state(self) -> dict[str, Any]:
         """The state as the page shows it; see `server.models.StateOut` for each field."""
@@ -502,6 +519,11 @@ class DebugController:
         """Cosine of every watched pair over steps."""
         with self._shared.lock:
             return {k: list(t.points) for k, t in self._shared.watches.pairwise.items()}
+
+    def export_trajectories(self) -> dict[str, Any]:
+        """All points with their source, as JSON can hold them."""
+        with self._shared.lock:
+            return self._shared.watches.export()
 
     def clear_trajectories(self) -> None:
         """Forget all points; what is watched goes on from here."""

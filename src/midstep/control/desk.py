@@ -6,7 +6,7 @@ Not thread-safe by itself: the controller calls it under its one lock.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,9 +14,10 @@ from midstep.control.commands import Command, CommandRecord, CommandSpec
 from midstep.control.gate import Mode
 from midstep.core.errors import ConfigError
 
-__all__ = ["VERBS", "Desk", "Nothing", "RunUntilPayload", "StepPayload"]
+__all__ = ["RUNNING", "VERBS", "Desk", "Nothing", "RunUntilPayload", "StepPayload"]
 
 REMEMBERED = 10_000
+RUNNING = "The run is running; pause it first."
 VERBS = frozenset({"pause", "resume", "step", "run_until", "stop"})
 
 
@@ -110,6 +111,13 @@ class Desk:
             self._forget_oldest()
         return record
 
+    def recall(self, facts: Iterable[Mapping[str, Any]]) -> None:
+        """Know the commands of an earlier process again; the order goes on behind them."""
+        for fact in facts:
+            record = CommandRecord.recalled(fact, now=self._clock())
+            self._records.setdefault(record.command.id, record)
+            self._next = max(self._next, record.seq + 1)
+
     def _forget_oldest(self) -> None:
         for key, record in self._records.items():
             if record.ended:
@@ -137,7 +145,7 @@ class Desk:
             busy = self.running.command
             return f"The run is busy with {busy.name} ({busy.id}); wait for it or cancel it."
         if (name == "step" or spec.parked_only) and self.intended == "run":
-            return "The run is running; pause it first."
+            return RUNNING
         if isinstance(payload, RunUntilPayload) and payload.step <= finished:
             return f"Already past step {payload.step:,}; the run is at step {finished:,}."
         return None
@@ -145,10 +153,20 @@ class Desk:
     def admit(self, record: CommandRecord) -> None:
         """Put an admitted command at the end of the queue."""
         self.queue.append(record)
+        self._intend(record)
+
+    def _intend(self, record: CommandRecord) -> None:
         if record.command.name == "pause":
             self.intended = "pause"
         elif record.command.name in ("resume", "run_until"):
             self.intended = "run"
+
+    def withdraw(self, record: CommandRecord, mode: Mode) -> None:
+        """Take a waiting command out; what is intended follows from `mode` and the others."""
+        self.queue.remove(record)
+        self.intended = mode
+        for waiting in self.queue:
+            self._intend(waiting)
 
     def gate_closed(self) -> None:
         """The gate closed by itself (a breakpoint, a step reached): no wish of anybody's."""

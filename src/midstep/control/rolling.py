@@ -7,11 +7,17 @@ from collections import deque
 
 __all__ = ["RollingSpread"]
 
+LARGEST = 1e150
+"""Values count as at most this: the squares of larger ones are beyond all floats."""
+BLURRED = 1e6
+"""Sums are renewed once a difference of squares has lost this factor to rounding."""
+
 
 class RollingSpread:
-    """Sums over a sliding window, shifted by its first value and renewed once a window.
+    """Sums over a sliding window, shifted by its first value and renewed now and then.
 
-    The shift keeps the squares small, the renewal keeps rounding from piling up.
+    The shift keeps the squares small. The renewal, once a window and whenever an outlier has left
+    it, keeps rounding from piling up.
 
     >>> spread = RollingSpread(3)
     >>> for value in (1.0, 2.0, 3.0, 4.0):
@@ -31,18 +37,28 @@ class RollingSpread:
 
     def push(self, value: float) -> None:
         """Take in a finite number; the oldest leaves when the window is full."""
+        value = min(max(value, -LARGEST), LARGEST)
         self._values.append(value)
         self._add(value, sign=1)
+        left = self._shift
         if len(self._values) > self.window:
-            self._add(self._values.popleft(), sign=-1)
+            left = self._values.popleft()
+            self._add(left, sign=-1)
         self._until_renewal -= 1
-        if self._until_renewal <= 0 or len(self._values) == 1:
+        if self._until_renewal <= 0 or len(self._values) == 1 or self._is_blurred(left):
             self._renew()
 
     def _add(self, value: float, *, sign: int) -> None:
         shifted = value - self._shift
         self._sum += sign * shifted
         self._squares += sign * shifted * shifted
+
+    def _is_blurred(self, left: float) -> bool:
+        """Whether what left, or a shift far from all that is there, has eaten the digits."""
+        gone, count = left - self._shift, len(self._values)
+        mean, square = self._sum / count, self._squares / count
+        variance = max(0.0, square - mean * mean)
+        return gone * gone > BLURRED * self._squares or square > BLURRED * variance
 
     def _renew(self) -> None:
         self._shift = self._values[0]

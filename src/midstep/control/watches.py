@@ -87,6 +87,15 @@ class WatchBoard:
         """Forget all points; what is watched goes on from here."""
         self.trajectories, self.pairwise = {}, {}
 
+    def export(self) -> dict[str, Any]:
+        """All points as JSON can hold them; a pair stands under `a,b` with a < b."""
+        return {
+            "source": self.source,
+            "watched": list(self.watched),
+            "trajectories": {str(row): list(t.points) for row, t in self.trajectories.items()},
+            "pairwise": {f"{a},{b}": list(t.points) for (a, b), t in self.pairwise.items()},
+        }
+
     @property
     def waiting(self) -> bool:
         """Whether a watched row has no initial value yet."""

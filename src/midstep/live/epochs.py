@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from midstep.control.capture import as_float
 from midstep.core.moments import Moment
+from midstep.session.meter import EpochMeter
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -35,10 +36,12 @@ class EpochBook:
         self._loss_count = 0
         self._metrics: dict[str, Any] = {}
         self._between = True
+        self._meter = EpochMeter()
 
     def begin(self, epoch: int, total: int, step: int) -> None:
         """`run.epochs` begins an epoch."""
         self._epoch, self._total, self._first_step = epoch, total, step
+        self._meter.begin()
         self._run.controller.describe(epoch=epoch, total_epochs=total, phase=None)
         self._tell_total_steps()
 
@@ -48,8 +51,9 @@ class EpochBook:
             self._between = False
             self._run.controller.describe(epoch=self._epoch, phase=None)
 
-    def step_ended(self, loss: Any, *, micro_batches: int) -> None:
+    def step_ended(self, loss: Any, *, micro_batches: int, samples: int) -> None:
         """A step is over: note its loss, and by the first one how many batches a step takes."""
+        self._meter.add(samples)
         if isinstance(loss, int | float) or getattr(loss, "ndim", None) == 0:
             loss = loss.double() if hasattr(loss, "double") else loss
             self._loss_sum, self._loss_count = self._loss_sum + loss, self._loss_count + 1
@@ -85,7 +89,9 @@ class EpochBook:
             train_loss=train_loss,
             val_loss=as_float(metrics.pop("val_loss", None)),
             metrics={name: as_float(value) for name, value in metrics.items()},
+            **self._meter.end(),
         )
+        self._meter.begin()
         if step > self._first_step:
             self._steps_per_epoch = step - self._first_step
         self._epoch, self._first_step = self._epoch + 1, step

@@ -149,7 +149,8 @@ class Loop:
         """Everything the boundary shows or weighs: rate, scalars, loss, batch."""
         self._tell_learning_rate()
         loss = window.loss()
-        self._book.step_ended(loss, micro_batches=window.count)
+        samples = len(window.ids) if window.ids is not None else 0
+        self._book.step_ended(loss, micro_batches=window.count, samples=samples)
         self._controller.log(window.scalars)
         if window.batches:
             self._capture(window, loss)

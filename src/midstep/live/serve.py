@@ -23,8 +23,8 @@ LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 
 def serve(
     target: Any,
-    *,
     port: int | None = None,
+    *,
     host: str = "127.0.0.1",
     name: str | None = None,
     save_dir: str | Path = "outputs/runs",

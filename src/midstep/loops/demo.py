@@ -21,6 +21,7 @@ from midstep.data.order import Order
 from midstep.data.sources.digits import PIXELS, Digits, load_digits
 from midstep.loops.inside import Inside
 from midstep.models.autoencoder import LinearAutoencoder, LinearAutoencoderConfig
+from midstep.session.meter import EpochMeter
 
 if TYPE_CHECKING:
     from midstep.session import Run
@@ -129,21 +130,23 @@ class Demo:
         began = time.monotonic()
         run.controller.describe(lr=self.config.learning_rate, total_epochs=self.epochs, epoch=0)
         finished, loss = 0, None
-        going_on = run.controller.enter()
+        going_on, meter = run.controller.enter(), EpochMeter()
         for epoch in range(self.epochs):
             if not going_on:
                 break
             run.controller.describe(epoch=epoch, phase=None)
             losses = []
+            meter.begin()
             for batch in itertools.islice(self.batches(epoch), self.config.steps - finished):
                 loss = self._step(run, batch, finished)
                 losses.append(loss)
+                meter.add(len(batch.ids))
                 finished += 1
                 going_on = run.controller.wait_if_paused()
                 if not going_on:
                     break
             else:
-                self._end_epoch(run, epoch, finished, losses)
+                self._end_epoch(run, epoch, finished, losses, meter)
         return DemoResult(
             steps=finished,
             stopped=not going_on,
@@ -170,7 +173,10 @@ class Demo:
     def _gradients(self) -> list[torch.Tensor]:
         return [weight.grad for weight in self.model.parameters() if weight.grad is not None]
 
-    def _end_epoch(self, run: Run, epoch: int, finished: int, losses: list[float]) -> None:
+    def _end_epoch(
+        self, run: Run, epoch: int, finished: int, losses: list[float], meter: EpochMeter
+    ) -> None:
+        cost = meter.end()
         run.controller.describe(phase="in validation")
         validation = self.validate()
         run.event(
@@ -187,6 +193,7 @@ class Demo:
             step=finished,
             split="train",
             train_loss=math.fsum(losses) / len(losses),
+            **cost,
         )
 
 

@@ -53,7 +53,9 @@ def _safetensors(tensors: Mapping[str, Any], metadata: Mapping[str, str] | None)
         return save(_own_storage(tensors), metadata=dict(metadata or {}))
     from safetensors.numpy import save as save_arrays
 
-    return save_arrays(dict(tensors), metadata=dict(metadata or {}))
+    # It writes the memory as it lies, so that a slice or a transposed array comes out scrambled.
+    rows = {name: value.copy(order="C") for name, value in tensors.items()}
+    return save_arrays(rows, metadata=dict(metadata or {}))
 
 
 def _own_storage(tensors: Mapping[str, Any]) -> dict[str, Any]:

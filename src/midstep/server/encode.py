@@ -10,7 +10,7 @@ from typing import Any
 from midstep.core import strict_json
 from midstep.server.arrays import as_array, dtype_name, is_tensor, numbers, shape_of
 
-__all__ = ["encode_step_data", "numbers", "summarise", "tensors_within"]
+__all__ = ["can_travel", "encode_step_data", "numbers", "summarise", "tensors_within"]
 
 SUMMARISED_BEYOND = 65_536
 """Tensors of more elements are summarised unless asked for whole."""
@@ -180,27 +180,31 @@ def summarise(array: Any, dtype: str) -> dict[str, Any]:
     }
 
 
-def tensors_within(value: Any, name: str, *, depth: int = 0) -> dict[str, Any]:
-    """Every tensor in `value` by dotted name, for safetensors."""
-    if is_tensor(value):
-        return {name: value} if _can_travel(value) else {}
-    if depth >= MAX_DEPTH:
-        return {}
-    if isinstance(value, Mapping):
-        inner = [(str(key), item) for key, item in value.items()]
-    elif isinstance(value, list | tuple):
-        inner = [(str(i), item) for i, item in enumerate(value)]
-    else:
-        return {}
+def tensors_within(value: Any, name: str) -> dict[str, Any]:
+    """Every tensor in `value` by dotted name, for safetensors; at most 1,024 of them."""
     found: dict[str, Any] = {}
-    for key, item in inner[:MAX_TENSORS]:
-        found |= tensors_within(item, f"{name}.{key}", depth=depth + 1)
-    return dict(list(found.items())[:MAX_TENSORS])
+    _collect(value, name, found, set(), 0)
+    return found
 
 
-def _can_travel(value: Any) -> bool:
-    """Whether safetensors can hold it: dense, real numbers."""
+def _collect(value: Any, name: str, found: dict[str, Any], seen: set[int], depth: int) -> None:
+    """`seen` holds the ids of the containers walked so far: each is walked once."""
+    if is_tensor(value):
+        if len(found) < MAX_TENSORS and can_travel(value):
+            found[name] = value
+        return
+    if depth >= MAX_DEPTH or id(value) in seen or not isinstance(value, Mapping | list | tuple):
+        return
+    seen.add(id(value))
+    items = value.items() if isinstance(value, Mapping) else enumerate(value)
+    for key, item in items:
+        _collect(item, f"{name}.{key}", found, seen, depth + 1)
+
+
+def can_travel(value: Any) -> bool:
+    """Whether safetensors can hold it: dense, real numbers of at most eight bytes."""
     try:
-        return as_array(value).dtype.kind in "biuf"
+        dtype = as_array(value).dtype
     except (TypeError, RuntimeError):
         return False
+    return dtype.kind in "biuf" and dtype.itemsize <= 8

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from fastapi import APIRouter
 from starlette.responses import Response
 
+from midstep.control import Breakpoint
 from midstep.server.answers import StrictAnswer
 from midstep.server.asked import RunOf
 from midstep.server.models import BreakpointIn, BreakpointOut, BreakpointPatch
@@ -47,7 +46,7 @@ def remove_breakpoint(run: RunOf, breakpoint_id: int) -> Response:
     return Response(status_code=204)
 
 
-def _find(run: RunEntry, breakpoint_id: int) -> Any:
+def _find(run: RunEntry, breakpoint_id: int) -> Breakpoint:
     for each in run.controller.list_breakpoints():
         if each.id == breakpoint_id:
             return each

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends, Query
 from starlette.responses import Response
 
+from midstep.control import CommandRecord
 from midstep.server.answers import StrictAnswer
 from midstep.server.asked import RunOf, WhoAsks, declare_run_id
 from midstep.server.effects import command_dict, send_command
@@ -56,7 +57,7 @@ def cancel_command(run: RunOf, command_id: str, _: Verb | None = None) -> Respon
     return StrictAnswer(command_dict(_find(run, command_id)))
 
 
-def _find(run: RunEntry, command_id: str) -> Any:
+def _find(run: RunEntry, command_id: str) -> CommandRecord:
     record = run.controller.command(command_id)
     if record is None:
         raise Refusal(404, "no_command", "There is no command of this id in the last 10,000.")

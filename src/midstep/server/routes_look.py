@@ -9,7 +9,7 @@ from starlette.responses import Response
 
 from midstep.server.answers import SafetensorsAnswer, StrictAnswer
 from midstep.server.asked import Format, RunOf
-from midstep.server.encode import encode_step_data, tensors_within
+from midstep.server.encode import can_travel, encode_step_data, tensors_within
 from midstep.server.models import BatchOut, StepDataKeys, StepDataOut
 from midstep.server.pictures import describe_batch, main_tensor
 from midstep.server.problems import Refusal
@@ -38,8 +38,9 @@ def batch(run: RunOf, format: Format = "json") -> Response:  # noqa: A002 - the 
 
 def _batch_tensors(captured: dict[str, Any]) -> Response:
     tensor = main_tensor(captured["batch"])
-    if tensor is None:
-        raise Refusal(422, "no_tensor", "This batch holds no tensor; ask for format=json.")
+    if tensor is None or not can_travel(tensor):
+        message = "This batch holds no tensor of plain numbers; ask for format=json."
+        raise Refusal(422, "no_tensor", message)
     loss = captured.get("loss")
     return SafetensorsAnswer({"batch": tensor}, {"step": str(captured["step"]), "loss": str(loss)})
 
@@ -51,7 +52,7 @@ def step_data_keys(run: RunOf) -> Response:
     return StrictAnswer({"step": shown.step if shown.values else None, "keys": list(shown.values)})
 
 
-@router.get("/step_data/{key}", response_model=StepDataOut, responses=_BYTES)
+@router.get("/step_data/{key:path}", response_model=StepDataOut, responses=_BYTES)
 def step_data(
     run: RunOf,
     key: str,

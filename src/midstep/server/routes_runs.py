@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Query, Request
@@ -12,7 +11,7 @@ from midstep.server.answers import SafetensorsAnswer, StrictAnswer
 from midstep.server.asked import Format, RunOf, declare_run_id, table_of
 from midstep.server.encode import numbers
 from midstep.server.models import EventsOut, RunDetail, RunList, ScalarsOut
-from midstep.server.run_table import RunEntry
+from midstep.server.run_table import ENDED, RunEntry
 
 router = APIRouter(prefix="/api/v1/runs", tags=["runs"])
 _BY_ID = [Depends(declare_run_id)]
@@ -123,18 +122,11 @@ def _run_dict(entry: RunEntry) -> dict[str, Any]:
         "name": entry.run.name,
         "directory": entry.run.dir.name,
         "state": state["state"],
-        "live": state["state"] not in ("finished", "stopped", "failed"),
+        "live": state["state"] not in ENDED,
         "step": state["step"],
         "total_steps": state["total_steps"],
-        "started_at": _seconds(entry.run.started_at),
-        "attempt": int(getattr(entry.run.facts, "attempt", 1)),
+        "started_at": entry.run.started_at,
+        "attempt": entry.run.facts.attempt,
         "timeline": state["timeline"],
         "scalars": entry.with_store(lambda store: list(store.names)),
     }
-
-
-def _seconds(at: Any) -> float | None:
-    """A time as seconds since 1970."""
-    if at is None:
-        return None
-    return at.timestamp() if isinstance(at, datetime) else float(at)

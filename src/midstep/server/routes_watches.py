@@ -31,14 +31,14 @@ def replace_watches(run: RunOf, wanted: WatchIn) -> Response:
 @router.get("/trajectories", response_model=TrajectoriesOut)
 def trajectories(run: RunOf) -> Response:
     """Points of every watched row, also of those no longer watched."""
-    return StrictAnswer(_trajectories(run))
+    return StrictAnswer(run.controller.export_trajectories())
 
 
 @router.post("/trajectories/clear", response_model=TrajectoriesOut)
 def clear_trajectories(run: RunOf, _: Verb | None = None) -> Response:
     """Forget all points; what is watched goes on from here."""
     run.controller.clear_trajectories()
-    return StrictAnswer(_trajectories(run))
+    return StrictAnswer(run.controller.export_trajectories())
 
 
 def _watches(run: RunEntry) -> dict[str, Any]:
@@ -47,14 +47,4 @@ def _watches(run: RunEntry) -> dict[str, Any]:
         "source": controller.watch_source,
         "feature_ids": list(controller.get_watched()),
         "sources": list(controller.sources),
-    }
-
-
-def _trajectories(run: RunEntry) -> dict[str, Any]:
-    controller = run.controller
-    return {
-        "source": controller.watch_source,
-        "watched": list(controller.get_watched()),
-        "trajectories": {str(k): v for k, v in controller.get_trajectories().items()},
-        "pairwise": {f"{a},{b}": v for (a, b), v in controller.get_pairwise().items()},
     }

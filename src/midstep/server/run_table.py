@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
+from midstep.control import DebugController
 from midstep.server.problems import Refusal, not_found
 
 if TYPE_CHECKING:
-    from midstep.facts import SeriesStore
+    from midstep.facts import FactsWriter, SeriesStore
 
 __all__ = ["RunEntry", "RunLike", "RunTable"]
 
 T = TypeVar("T")
+ENDED = frozenset({"finished", "stopped", "failed"})
 NOT_RESPONDING_S = 10.0
 """Without a boundary for this long a run is said not to respond."""
 
@@ -38,18 +40,18 @@ class RunLike(Protocol):
         ...
 
     @property
-    def controller(self) -> Any:
+    def controller(self) -> DebugController:
         """The gate of its loop."""
         ...
 
     @property
-    def facts(self) -> Any:
+    def facts(self) -> FactsWriter:
         """Its facts writer."""
         ...
 
     @property
-    def started_at(self) -> Any:
-        """When it began."""
+    def started_at(self) -> float:
+        """When it began, in seconds since 1970."""
         ...
 
 
@@ -71,18 +73,25 @@ class RunEntry:
     @property
     def seq(self) -> int:
         """Sequence number of the newest fact."""
-        return int(self.run.facts.seq)
+        return self.run.facts.seq
+
+    @property
+    def is_live(self) -> bool:
+        """Whether its training goes on, or stands to be looked at."""
+        return self.controller.get_state()["state"] not in ENDED
 
     def state(self) -> dict[str, Any]:
         """The controller's state, and "not responding" when no boundary came for a while."""
-        state: dict[str, Any] = self.controller.get_state()
+        state = self.controller.get_state()
         moving = state["state"] in ("running", "stepping", "pausing")
-        if moving and state["boundary_age_s"] >= NOT_RESPONDING_S and not _busy_elsewhere(state):
+        # A loop that has said what it does between boundaries, a validation say, is not stuck.
+        said = self.controller.phase is not None
+        if moving and not said and state["boundary_age_s"] >= NOT_RESPONDING_S:
             state["state"] = "not responding"
         return state
 
     def header(self) -> dict[str, Any]:
-        """The first record of the run; it never changes, so it is read once."""
+        """The header record of this attempt; it never changes, so it is read once."""
         from midstep.facts import FactsReader
 
         if not self._header:
@@ -133,8 +142,9 @@ class RunTable:
         return entry
 
     def only(self) -> RunEntry:
-        """The one live run, for the short addresses."""
-        entries = self.entries()
+        """The one live run, for the short addresses; when all have ended, the one there is."""
+        everyone = self.entries()
+        entries = [entry for entry in everyone if entry.is_live] or everyone
         if len(entries) > 1:
             names = ", ".join(entry.id for entry in entries[:8])
             raise Refusal(
@@ -146,13 +156,3 @@ class RunTable:
         if not entries:
             raise not_found()
         return entries[0]
-
-    def by_id(self) -> Mapping[str, RunEntry]:
-        """A copy of the listing."""
-        with self._lock:
-            return dict(self._entries)
-
-
-def _busy_elsewhere(state: Mapping[str, Any]) -> bool:
-    """Whether the loop has said what it does between boundaries: validation, a checkpoint."""
-    return state["waiting_for"] not in (None, "the step in progress")

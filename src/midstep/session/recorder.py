@@ -5,16 +5,18 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
+from midstep.core.moments import Moment
 from midstep.facts import FactsReader, last_attempt
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from midstep.core.moments import Moment
     from midstep.facts import FactsWriter, Lease
 
-__all__ = ["Recorder", "as_scalars", "earlier_attempt"]
+__all__ = ["Recorder", "as_scalars", "earlier_attempt", "earlier_commands"]
+
+COMMANDS_RECALLED = 10_000
 
 
 class Recorder:
@@ -54,3 +56,13 @@ def earlier_attempt(directory: Path) -> tuple[str, int] | None:
         return None
     run_id = FactsReader(directory).header().get("run_id")
     return None if run_id is None else (str(run_id), max(1, last_attempt(directory)))
+
+
+def earlier_commands(directory: Path) -> list[dict[str, Any]]:
+    """The commands that earlier attempts answered: a client may still ask for one again."""
+    found = [
+        event
+        for event in FactsReader(directory).events()
+        if event["moment"] == Moment.INTERVENTION and event.get("kind") == "command"
+    ]
+    return found[-COMMANDS_RECALLED:]

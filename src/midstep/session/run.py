@@ -17,13 +17,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from midstep.control import DebugController
-from midstep.core.errors import ConfigError, StopTraining
+from midstep.core.errors import ConfigError, StopTraining, StorageError
 from midstep.core.ids import is_run_id, new_run_id
 from midstep.core.moments import Moment
+from midstep.core.storage import make_folder, replace_json
 from midstep.facts import FactsWriter, Lease
 from midstep.session.directory import allocate, claim
 from midstep.session.header import circumstances, device_of
-from midstep.session.recorder import Recorder, as_scalars, earlier_attempt
+from midstep.session.recorder import Recorder, as_scalars, earlier_attempt, earlier_commands
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -108,6 +109,8 @@ class Run:
         self._recorder = Recorder(self.facts, self.lease)
         self.controller.add_sink(self._recorder)
         undo.callback(self.controller.remove_sink, self._recorder)
+        self.controller.clear_trajectories()  # those of an earlier run are in its own directory
+        undo.callback(self._keep_trajectories)
 
     def _write_header(
         self,
@@ -126,7 +129,9 @@ class Run:
         )
 
     def _introduce(self, total_steps: int | None, model: Any) -> None:
-        """Tell the controller what there is to show."""
+        """Tell the controller what there is to show, and what was answered before."""
+        if self.attempt > 1:
+            self.controller.recall(earlier_commands(self.dir))
         if total_steps is not None:
             self.controller.describe(total_steps=total_steps)
         if model is None:
@@ -139,6 +144,16 @@ class Run:
                 if tensor.dim() > 0:  # a watch follows a row, and a single number has none
                     self.controller.add_source(name, partial(read, name))
 
+    def _keep_trajectories(self) -> None:
+        """What was watched stays with the run, as `artifacts/trajectories.json`."""
+        kept = self.controller.export_trajectories()
+        if not kept["trajectories"]:
+            return
+        try:
+            replace_json(make_folder(self.dir / "artifacts") / "trajectories.json", kept)
+        except StorageError as error:  # the run is over, and its facts are the truth
+            log.warning("%s", error)
+
     def _hold(self, reason: str) -> None:
         """The disk refused: stand at the next boundary until the facts can be written again."""
         self.controller.hold(reason, self.facts.retry)
@@ -146,7 +161,7 @@ class Run:
     @property
     def step(self) -> int:
         """Finished optimizer steps."""
-        return int(self.controller.get_state()["step"])
+        return self.controller.finished_steps
 
     def log(self, **scalars: Any) -> None:
         """Scalars of the step in progress: for charts, breakpoints and the facts."""

@@ -1,0 +1,54 @@
+"""With nobody watching nothing is cloned, encoded or sent; with a viewer all of it is."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from midstep.client import Client
+from midstep.control import capture
+from midstep.live import attach
+from midstep.server import answers, frames
+from tests.live.trainer import Plain
+
+
+@pytest.fixture
+def counted(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+    """How often each kind of work was done."""
+    counts: Counter[str] = Counter()
+
+    def count(name, owner, attribute):
+        real = getattr(owner, attribute)
+
+        def counting(*arguments, **settings):
+            counts[name] += 1
+            return real(*arguments, **settings)
+
+        monkeypatch.setattr(owner, attribute, counting)
+
+    count("cloned", capture, "clone_or_note")
+    count("encoded", answers, "json_bytes")
+    count("sent", frames, "_event")
+    return counts
+
+
+def test_nothing_is_cloned_encoded_or_sent_when_nobody_watches(counted, tmp_path):
+    plain = Plain()
+    with attach(*plain.parts, save_dir=tmp_path, serve=True, port=0) as run:
+        for step in range(3):
+            run.controller.capture_step_data("weight", plain.model.weight)
+            plain.train(run, epochs=1)
+            assert run.run.step == 6 * (step + 1)
+    assert counted == {}
+
+
+def test_the_same_run_is_cloned_encoded_and_sent_to_a_viewer(counted, tmp_path):
+    plain = Plain()
+    with attach(*plain.parts, save_dir=tmp_path, serve=True, port=0) as run:
+        stream = Client(run.url).stream()
+        assert next(stream)["type"] == "hello"
+        plain.train(run, epochs=1)
+        assert Client(run.url).batch()["count"] == 4
+        stream.close()
+    assert all(counted[name] for name in ("cloned", "encoded", "sent"))
