@@ -9,6 +9,7 @@ export * from "./Menu";
 export * from "./Panel";
 export * from "./Popover";
 export * from "./Segmented";
+export * from "./StepAction";
 export * from "./Switch";
 export * from "./Tabs";
 export * from "./Tooltip";

@@ -1,7 +1,6 @@
 /** Fetches the batch: at once when the run stands, at most four times a second while it goes on. */
 import { useEffect } from "react";
 import { api, runPath } from "@/api/client";
-import { runVerb } from "@/api/commands";
 import { useNoCommandsReason, useRunId, useRunState, useVerb } from "@/api/hooks";
 import type { BatchOut } from "@/api/types";
 import { useAction } from "@/lib/actions";
@@ -10,7 +9,7 @@ import { useLive } from "@/lib/store";
 import { useTheme } from "@/lib/theme";
 import { useUrlChoice, useUrlState } from "@/lib/urlState";
 import { useLatest } from "@/lib/useLatest";
-import { Panel, PanelAction } from "@/ui";
+import { Panel, StepAction } from "@/ui";
 import { DebugPanel } from "./DebugPanel";
 import { type Order, samplesOf, shownOrder } from "./samples";
 import { usePicture } from "./usePicture";
@@ -110,17 +109,7 @@ function NoBatch({ error }: { error: Error | null }) {
     const text = "This run ended before its batch was looked at.";
     return <Panel title="Batch" className="h-full" state={{ kind: "unavailable", text }} />;
   }
-  const action = (
-    <PanelAction
-      icon="step"
-      keys="→"
-      disabledReason={step.disabledReason}
-      busy={step.busy ? "Stepping…" : null}
-      onClick={() => void runVerb("step", { n: 1 })}
-    >
-      Step
-    </PanelAction>
-  );
+  const action = <StepAction verb={step} onStep={() => void step.run({ n: 1 })} />;
   return (
     <Panel
       title="Batch"

@@ -1,13 +1,12 @@
 /** The Step tab's place for step data: the first table, or the key one chose. */
 import { useState } from "react";
-import { runVerb } from "@/api/commands";
 import { useRunState, useVerb } from "@/api/hooks";
 import type { StepDataOut } from "@/api/types";
 import type { Sort } from "@/charts/DataTable";
 import { hasEnded } from "@/lib/allowed";
 import { useTheme } from "@/lib/theme";
 import { useUrlState } from "@/lib/urlState";
-import { Panel, PanelAction } from "@/ui";
+import { Panel, StepAction } from "@/ui";
 import { KeyList } from "./KeyList";
 import { StepDataView } from "./StepDataView";
 import { readSort, sortText } from "./sortText";
@@ -72,17 +71,7 @@ function NothingCaptured() {
     const text = "This run ended without captures for its last step.";
     return <Panel title="Step data" className="h-full" state={{ kind: "unavailable", text }} />;
   }
-  const action = (
-    <PanelAction
-      icon="step"
-      keys="→"
-      disabledReason={step.disabledReason}
-      busy={step.busy ? "Stepping…" : null}
-      onClick={() => void runVerb("step", { n: 1 })}
-    >
-      Step
-    </PanelAction>
-  );
+  const action = <StepAction verb={step} onStep={() => void step.run({ n: 1 })} />;
   return (
     <Panel
       title="Step data"
