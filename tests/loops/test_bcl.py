@@ -1,0 +1,193 @@
+"""The recipe bcl: its four conditions, what it shows and records, and that looking is free."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from midstep import Command, Run
+from midstep.core.errors import ConfigError
+from midstep.facts import FactsReader
+from midstep.loops.bcl import CONDITIONS, BclConfig, BclTraining, Condition
+from midstep.models.competitive import health
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Iterator[Run]:
+    with Run(name="bcl", save_dir=tmp_path) as made:
+        yield made
+
+
+def short(condition: Condition = "novelty", **settings: Any) -> BclConfig:
+    return BclConfig(
+        **{"condition": condition, "steps": 12, "hidden": 16, "health_every": 5, **settings}
+    )
+
+
+def health_facts(run: Run) -> list[dict[str, Any]]:
+    events = FactsReader(run.dir).events()
+    return [event for event in events if event.get("kind") == "feature_health"]
+
+
+def after_one_step(run: Run, training: BclTraining) -> dict[str, Any]:
+    """Step data of the first step, seen while the run stands behind it."""
+    seen: dict[str, Any] = {}
+    run.controller.pause()
+
+    def operate() -> None:
+        run.controller.submit(Command(name="step")).result(timeout=60)
+        seen.update(run.controller.shown_step_data().values)
+        run.controller.stop()
+
+    operator = threading.Thread(target=operate)
+    operator.start()
+    with run.controller.viewer():
+        training.train(run)
+    operator.join()
+    return seen
+
+
+@pytest.mark.parametrize("condition", CONDITIONS)
+def test_every_condition_trains_and_records_the_health_of_its_features(
+    run: Run, condition: Condition
+) -> None:
+    training = BclTraining(short(condition))
+    result = training.train(run)
+    run.finish()
+    facts = health_facts(run)
+    assert (result.steps, result.condition, result.health.step) == (12, condition, 12)
+    assert [fact["step"] for fact in facts] == [5, 10]
+    for fact in facts:
+        assert fact["moment"] == "on_step"
+        assert {len(column) for column in fact["features"].values()} == {16}
+    assert set(facts[0]["metrics"]) == {
+        "l1",
+        "psnr",
+        "weight_cosine",
+        "effective_rank",
+        "dead",
+        "winners",
+        "unreachable",
+        "gini",
+        "velocity",
+    }
+    logged = FactsReader(run.dir).series(["effective_rank"])["effective_rank"]
+    assert list(logged.low) == [fact["metrics"]["effective_rank"] for fact in facts]
+
+
+def test_conditions_differ_only_in_what_is_attached() -> None:
+    starts = [BclTraining(short(condition, steps=1)) for condition in CONDITIONS]
+    weights = [training.model.encoder.weight for training in starts]
+    assert all(torch.equal(weights[0], weight) for weight in weights)
+    assert [training.bcl is None for training in starts] == [
+        condition == "control" for condition in CONDITIONS
+    ]
+
+
+def test_health_at_the_end_is_that_of_the_model(run: Run) -> None:
+    training = BclTraining(short(steps=7))
+    start = training.model.encoder.weight.detach().clone()
+    found = training.train(run).health
+    weight = training.model.encoder.weight.detach()
+    assert found.metrics["effective_rank"] == health.effective_rank(weight)
+    assert found.metrics["weight_cosine"] == health.mean_pairwise_cosine(weight)
+    assert found.metrics["l1"] == pytest.approx(training.validate()["l1"])
+    first = health_facts(run)[0]
+    assert first["features"]["velocity"][0] > 0
+    assert found.metrics["velocity"] > 0
+    assert not torch.equal(weight, start)
+
+
+def test_last_examination_is_not_repeated_at_the_end(run: Run) -> None:
+    found = BclTraining(short(steps=10)).train(run).health
+    assert found.as_fact()["metrics"] == health_facts(run)[-1]["metrics"]
+    assert found.metrics["velocity"] > 0
+
+
+def test_parked_step_shows_metrics_tensors_and_what_moved_the_weights(run: Run) -> None:
+    training = BclTraining(short())
+    data = after_one_step(run, training)
+    assert list(data) == ["bcl_metrics", "bcl_tensors"]
+    metrics, tensors = data["bcl_metrics"], data["bcl_tensors"]
+    assert tensors["rank_score"].shape == (128, 16)
+    torch.testing.assert_close(metrics["grad_magnitude"].sum(), tensors["grad_mask"].sum())
+    change = training.last_change
+    assert change is not None
+    assert change.step == 1
+    assert torch.equal(change.before, BclTraining(short()).model.encoder.weight)
+    assert torch.equal(change.after, training.model.encoder.weight)
+    by_optimizer = change.combined - tensors["som_delta"]
+    assert by_optimizer.abs().max() <= 1.01e-3  # the first step of Adam is lr at most
+    assert run.controller.sources[0] == "encoder.weight"
+
+
+def test_control_shows_the_model_without_a_competition(run: Run) -> None:
+    training = BclTraining(short("control"))
+    data = after_one_step(run, training)
+    assert set(data) == {"layers", "features"}
+    assert training.last_change is not None
+
+
+def test_nothing_is_kept_when_nobody_watches(run: Run) -> None:
+    training = BclTraining(short())
+    training.train(run)
+    assert training.last_change is None
+    assert training.bcl is not None
+    assert training.bcl.last_tensors() == {}
+    assert run.controller.list_step_data_keys() == []
+
+
+@pytest.mark.parametrize("condition", CONDITIONS)
+def test_looking_changes_no_bit(tmp_path: Path, condition: Condition) -> None:
+    ends = []
+    for watched in (False, True):
+        training = BclTraining(short(condition, recompute_every=4))
+        with Run(name="bcl", save_dir=tmp_path / str(watched), model=training.model) as run:
+            if watched:
+                with run.controller.viewer():
+                    run.controller.set_watches([3, 7])
+                    training.train(run)
+                points = run.controller.get_trajectories()[3]
+                assert len(points) == 12
+                assert condition == "control" or {"win_rate", "som_magnitude"} <= points[0].keys()
+            else:
+                training.train(run)
+        ends.append(training.model.state_dict())
+    for name, weight in ends[0].items():
+        assert torch.equal(weight, ends[1][name]), name
+
+
+def test_competition_that_raises_is_reported_once_and_training_goes_on(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    training = BclTraining(short())
+
+    def broken(*_: object) -> None:
+        raise ZeroDivisionError("no such luck")
+
+    monkeypatch.setattr("midstep.models.competitive.layer.compete", broken)
+    assert training.train(run).steps == 12
+    events = FactsReader(run.dir).events()
+    told = [event for event in events if event.get("kind") == "hook_off"]
+    assert [event["why"] for event in told] == ["ZeroDivisionError: no such luck"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"condition": "none"}, "condition must be one of novelty, control"),
+        ({"steps": 0}, "steps must lie between"),
+        ({"hidden": 0}, "hidden must be at least 1"),
+        ({"lr": 0.0}, "lr must be above 0"),
+        ({"temperature": -1.0}, "temperature must be above 0"),
+        ({"health_every": 0}, "health_every must be at least 1"),
+    ],
+)
+def test_wrong_settings_are_refused(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        BclConfig(**settings)
