@@ -13,7 +13,7 @@ import sys
 from datetime import UTC, datetime
 from importlib import metadata
 
-MODULES = ("control", "facts", "live", "page")
+MODULES = ("control", "facts", "live", "page", "snapshot")
 HEAD = "| what | figure | noise | bar | | note |\n|---|---|---|---|---|---|"
 
 

@@ -1,0 +1,174 @@
+"""A snapshot: the whole state of a training at a step boundary, cloned in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import torch
+
+from midstep.core.errors import ConfigError, FormatError
+from midstep.core.stateful import Stateful
+from midstep.session.packing import clone_tree
+from midstep.session.random_state import Generator, RandomState
+from midstep.session.state_tree import walk
+
+__all__ = ["Parts", "Snapshot"]
+
+Parts = Mapping[str, Stateful | None]
+"""What is trained, by name: model, optimizer, scheduler, scaler, and whatever else has a state.
+A part that is None is not there."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Snapshot:
+    """The state of a training between two steps. Nothing in it is shared with the training.
+
+    >>> model = torch.nn.Linear(2, 1)
+    >>> kept = Snapshot.take({"model": model}, step=3)
+    >>> _ = torch.nn.init.zeros_(model.weight)
+    >>> kept.restore({"model": model})
+    >>> bool(model.weight.abs().sum() > 0), kept.step
+    (True, 3)
+    """
+
+    step: int
+    """Finished optimizer steps."""
+    epoch: int = 0
+    cursor: int = 0
+    """Samples of this epoch that are trained."""
+    timeline: int = 0
+    """How often the run was rewound."""
+    states: Mapping[str, Any]
+    """The `state_dict` of each part, cloned."""
+    random: RandomState
+    """Every generator, at this boundary."""
+    epoch_random: RandomState | None = None
+    """Every generator as the epoch's iterator was made, where the order is the user's own."""
+    config: Mapping[str, Any] = field(default_factory=dict)
+    """Settings of the run."""
+    fingerprints: Mapping[str, Any] = field(default_factory=dict)
+    """By which a resume knows that it continues the same training."""
+
+    @classmethod
+    def take(
+        cls,
+        parts: Parts,
+        *,
+        step: int,
+        epoch: int = 0,
+        cursor: int = 0,
+        timeline: int = 0,
+        generators: Mapping[str, Generator] | None = None,
+        worker_base_seed: int | None = None,
+        epoch_random: RandomState | None = None,
+        config: Mapping[str, Any] | None = None,
+        fingerprints: Mapping[str, Any] | None = None,
+        to_host: bool = False,
+    ) -> Snapshot:
+        """Clone everything; called by the training thread at a boundary, it takes a clone's time.
+
+        Args:
+            parts: what to clone, by name.
+            step: finished optimizer steps.
+            epoch: the epoch in progress.
+            cursor: samples of this epoch that are trained.
+            timeline: how often the run was rewound.
+            generators: generators with a name, as of samplers.
+            worker_base_seed: of the loader's running iterator.
+            epoch_random: the generators as the epoch's iterator was made.
+            config: settings of the run; they are written with it.
+            fingerprints: see `fingerprint.fingerprints`.
+            to_host: clone tensors of other devices into host memory at once, which takes longer;
+                `to_host()` does it later, in any thread.
+        """
+        random = RandomState.take(generators=generators, worker_base_seed=worker_base_seed)
+        live = {name: part.state_dict() for name, part in parts.items() if part is not None}
+        return cls(
+            step=step,
+            epoch=epoch,
+            cursor=cursor,
+            timeline=timeline,
+            states=clone_tree(live, to_host=to_host),
+            random=random,
+            epoch_random=epoch_random,
+            config=clone_tree(dict(config or {})),
+            fingerprints=clone_tree(dict(fingerprints or {})),
+        )
+
+    def restore(
+        self,
+        parts: Parts,
+        *,
+        generators: Mapping[str, Generator] | None = None,
+        random: bool = True,
+    ) -> None:
+        """Put the state back into the parts, in their order, then into every generator.
+
+        It can be restored any number of times: the parts get copies.
+
+        Args:
+            parts: the same names as when it was taken.
+            generators: the same names as when it was taken.
+            random: False leaves all generators as they are.
+        """
+        present = {name: part for name, part in parts.items() if part is not None}
+        self._check(present)
+        if random:
+            self.random.check(generators or {})
+        for name, part in present.items():
+            part.load_state_dict(clone_tree(self.states[name]))
+        if random:
+            self.random.restore(generators=generators)
+
+    def to_host(self) -> Snapshot:
+        """The same snapshot in host memory; itself where it lies there already."""
+        leaves = (leaf for _, leaf in walk(self.states) if isinstance(leaf, torch.Tensor))
+        if all(leaf.device.type == "cpu" for leaf in leaves):
+            return self
+        return replace(self, states=clone_tree(self.states, to_host=True))
+
+    def _check(self, parts: Mapping[str, Stateful]) -> None:
+        if parts.keys() == self.states.keys():
+            return
+        odd = sorted(parts.keys() ^ self.states.keys())
+        raise ConfigError(
+            f"the snapshot of step {self.step} has {', '.join(sorted(self.states)) or 'no parts'}; "
+            f"{', '.join(sorted(parts)) or 'none'} were given. Give exactly those it has "
+            f"({', '.join(odd)} differ)"
+        )
+
+    @property
+    def bytes(self) -> int:
+        """Memory that its tensors take, shared memory counted once."""
+        storages = {
+            (leaf.device, storage.data_ptr()): storage.nbytes()
+            for _, leaf in walk(self.states)
+            if isinstance(leaf, torch.Tensor)
+            for storage in [leaf.untyped_storage()]
+        }
+        return sum(storages.values())
+
+    def state_tree(self) -> dict[str, Any]:
+        """What goes to `state.json` and to the tensors; the rest stands in the manifest."""
+        return {
+            **self.states,
+            "random": self.random.state_tree(),
+            "epoch_random": self.epoch_random.state_tree() if self.epoch_random else None,
+        }
+
+    @classmethod
+    def from_tree(cls, tree: Any, **progress: Any) -> Snapshot:
+        """From what `state_tree` gave, and the fields of the manifest."""
+        try:
+            states = dict(tree)
+            random, begun = states.pop("random"), states.pop("epoch_random")
+        except (TypeError, ValueError, KeyError) as error:
+            raise FormatError(f"the state is incomplete: {error}") from None
+        return cls(
+            states=states,
+            random=RandomState.from_tree(random),
+            epoch_random=None if begun is None else RandomState.from_tree(begun),
+            **progress,
+        )

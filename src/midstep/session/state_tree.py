@@ -1,0 +1,170 @@
+"""Which states can be kept: trees of plain containers, numbers, text, arrays and tensors.
+
+A leaf or container of any other type is refused with its path, before anything is copied or
+written, since what is not known exactly cannot be put back exactly.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, OrderedDict
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+
+from midstep.core.errors import ConfigError
+
+__all__ = ["MAX_DEPTH", "Path", "UnsavableError", "rebuild", "refuse", "walk", "words"]
+
+MAX_DEPTH = 100
+"""Levels of containers; JSON readers stop at some depth, and a state this deep is a mistake."""
+ARRAY_KINDS = "biufcmMSU"
+"""Kinds of NumPy types that are bytes and nothing else: no objects, no records."""
+
+Path = tuple[Any, ...]
+"""Keys and positions from the root to a value."""
+
+_MAPPINGS = frozenset({dict, OrderedDict, Counter})
+_SETS = frozenset({set, frozenset})
+_CONTAINERS = _MAPPINGS | _SETS | {list, tuple}
+_PLAIN = frozenset({type(None), bool, int, float, str, bytes, torch.Size, torch.dtype})
+_TENSORS = frozenset({torch.Tensor, torch.nn.Parameter})
+
+
+class UnsavableError(ConfigError):
+    """A state holds something that cannot be written down exactly; the message says where."""
+
+
+def words(path: Path) -> str:
+    """A path as it is shown: names and positions with dots between.
+
+    >>> words(("optimizer", "state", 0, "exp_avg"))
+    'optimizer.state.0.exp_avg'
+    """
+    return ".".join(str(part) for part in path) or "the state itself"
+
+
+def refuse(path: Path, what: str, remedy: str) -> UnsavableError:
+    """The error for something at `path` that cannot be kept."""
+    return UnsavableError(f"{words(path)} is {what}, which cannot be saved; {remedy}")
+
+
+def walk(tree: Any) -> list[tuple[Path, Any]]:
+    """Every leaf with its path, in order; what cannot be kept raises `UnsavableError`.
+
+    >>> walk({"a": [1, 2.0]})
+    [(('a', 0), 1), (('a', 1), 2.0)]
+    """
+    found: list[tuple[Path, Any]] = []
+    _visit(tree, (), (), found)
+    return found
+
+
+def _visit(value: Any, path: Path, above: tuple[int, ...], found: list[tuple[Path, Any]]) -> None:
+    """`above` holds the identities of the containers around `value`."""
+    kind = type(value)
+    if kind not in _CONTAINERS:
+        check_leaf(value, path)
+        found.append((path, value))
+        return
+    _check_place(value, path, above)
+    inside = (*above, id(value))
+    if kind in _MAPPINGS:
+        for key, item in value.items():
+            _check_key(key, path)
+            _visit(item, (*path, key), inside, found)
+        if hasattr(value, "_metadata"):  # versions of the modules in a model's state_dict
+            _visit(value._metadata, (*path, "_metadata"), inside, found)
+    elif kind in _SETS:
+        for item in value:
+            _check_key(item, path)
+    else:
+        for index, item in enumerate(value):
+            _visit(item, (*path, index), inside, found)
+
+
+def rebuild(tree: Any, change: Callable[[Any], Any]) -> Any:
+    """A copy of a tree that `walk` has passed: new containers, each leaf `change(leaf)`."""
+    kind = type(tree)
+    if kind not in _CONTAINERS:
+        return change(tree)
+    if kind in _MAPPINGS:
+        items = {key: rebuild(item, change) for key, item in tree.items()}
+        made: Any = items if kind is dict else kind(items)
+        if hasattr(tree, "_metadata"):
+            made._metadata = rebuild(tree._metadata, change)
+        return made
+    return kind(tree) if kind in _SETS else kind([rebuild(item, change) for item in tree])
+
+
+def _check_place(value: Any, path: Path, above: tuple[int, ...]) -> None:
+    if id(value) in above:
+        raise refuse(path, "a container inside itself", "take it out of the state")
+    if len(above) >= MAX_DEPTH:
+        raise refuse(path[:4], f"nested deeper than {MAX_DEPTH} levels", "make the state flatter")
+
+
+def _check_key(key: Any, path: Path) -> None:
+    """A key or member of a set: plain values, and tuples of them."""
+    kind = type(key)
+    if kind in _PLAIN:
+        return
+    if kind in (tuple, frozenset):
+        for part in key:
+            _check_key(part, path)
+    elif isinstance(key, np.generic):
+        _check_numbers(key, (*path, key))
+    else:
+        raise refuse(
+            (*path, f"key {str(key)[:40]}"),
+            f"a key of type {kind.__qualname__}",
+            "use numbers or strings as keys",
+        )
+
+
+def check_leaf(value: Any, path: Path) -> None:
+    """Refuse what is neither a plain value nor an array nor a tensor."""
+    kind = type(value)
+    if kind in _PLAIN:
+        return
+    if isinstance(value, torch.Tensor):
+        _check_tensor(value, path)
+    elif isinstance(value, np.generic) or kind is np.ndarray:
+        _check_numbers(value, path)
+    else:
+        raise refuse(path, *_about(value))
+
+
+def _about(value: Any) -> tuple[str, str]:
+    """What an unknown value is, and what to do about it."""
+    name = f"a {type(value).__module__}.{type(value).__qualname__}"
+    for base in (dict, tuple, list, set, str, int, float, bytes, np.ndarray):
+        if isinstance(value, base):
+            plain = "numpy.asarray" if base is np.ndarray else base.__name__
+            return name, f"make it a plain one with {plain}(…) in state_dict()"
+    if callable(value):
+        return name, "leave code out of state_dict() and set it anew when the object is built"
+    return name, "let state_dict() give numbers, strings, tensors and containers of these"
+
+
+def _check_tensor(value: torch.Tensor, path: Path) -> None:
+    if type(value) not in _TENSORS:
+        name = f"a tensor of the class {type(value).__qualname__}"
+        if "Uninitialized" in name:
+            raise refuse(path, name, "run one batch through the model first")
+        raise refuse(path, name, "convert it to a plain tensor in state_dict()")
+    if value.layout is not torch.strided or value.is_nested:
+        raise refuse(path, f"a tensor of layout {value.layout}", "keep it dense (to_dense())")
+    if value.is_quantized:
+        raise refuse(path, "a quantised tensor", "keep its int_repr(), scale and zero point")
+    if value.is_meta:
+        raise refuse(path, "a tensor without data (device meta)", "give it data first (to_empty())")
+
+
+def _check_numbers(value: Any, path: Path) -> None:
+    dtype: np.dtype[Any] = value.dtype
+    if dtype.kind not in ARRAY_KINDS or dtype.hasobject or dtype.names is not None:
+        raise refuse(path, f"a NumPy value of type {dtype}", "use plain numbers or strings")
+    if dtype.kind in "fc" and dtype.itemsize > (8 if dtype.kind == "f" else 16):
+        raise refuse(path, f"a NumPy {dtype}", "convert it to float64 or complex128")
