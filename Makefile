@@ -106,10 +106,11 @@ $(STAMPS)/typegen: dashboard/typegen/package.json dashboard/typegen/package-lock
 
 $(PAGE): $(STAMPS)/npm $(PAGE_SOURCES)
 	@echo "building the page"
-	@cd dashboard && npm run --silent build
+	@cd dashboard && { told=$$(npm run --silent build 2>&1) || { echo "$$told" >&2; exit 1; }; }
 	@touch $@
 
 $(STAMPS)/midstep: pyproject.toml constraints.txt hatch_build.py $(STAMPS)/venv | $(PAGE)
+	@echo "installing midstep and what it needs into $(VENV); the first time this takes a minute or two"
 	@$(BIN)/python tools/torch_build.py
 	@$(PIP) -c constraints.txt -e '.[demo]'
 	@touch $@

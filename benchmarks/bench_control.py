@@ -41,6 +41,25 @@ def idle_cost() -> Figure:
     )
 
 
+def watch_cost(rounds: int = 20, block: int = 200) -> Figure:
+    """Five rows of a 64×784 tensor followed, with their pairs and two metrics, in a bare loop."""
+    controller, weight = DebugController(), torch.randn(64, 784)
+    metrics = {"win_rate": torch.rand(64), "feature_novelty": torch.rand(64)}
+    controller.add_source("weight", lambda: weight)
+    controller.set_watches([0, 15, 31, 47, 63])
+    costs = []
+    for _ in range(rounds):
+        begun = time.perf_counter()
+        for _ in range(block):
+            controller.capture_step_data("metrics", metrics)
+            controller.wait_if_paused()
+        costs.append((time.perf_counter() - begun) / block * 1e6)
+    value, low, high = spread_of(costs)
+    return Figure(
+        name="five watches on 64×784, per step", value=value, unit="µs", low=low, high=high
+    )
+
+
 def pause_latency(step_s: float = 0.010, rounds: int = 100) -> Figure:
     """From asking to standing, with steps of 10 ms; the bar is one step + 100 ms."""
     controller = DebugController()
@@ -77,4 +96,4 @@ def pause_latency(step_s: float = 0.010, rounds: int = 100) -> Figure:
 
 def figures() -> list[Figure]:
     """All figures of this module."""
-    return [idle_cost(), pause_latency()]
+    return [idle_cost(), watch_cost(), pause_latency()]

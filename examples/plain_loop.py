@@ -44,7 +44,8 @@ def main() -> None:
 
     controller = midstep.DebugController()
     with midstep.serve(controller, name="plain-loop") as page:
-        print(f"training at {page.url}")
+        if page.url is not None:  # None where MIDSTEP_MODE is record or off
+            print(f"training at {page.url}, kept in {page.run.dir}")
         controller.describe(total_steps=STEPS)
         for step in range(STEPS):
             ids = torch.randint(len(images), (BATCH,))
@@ -59,7 +60,7 @@ def main() -> None:
             if not controller.wait_if_paused():
                 break
 
-    print(f"{step + 1} steps, last loss {loss.item():.4f}, everything in {page.run.dir}")
+    print(f"{step + 1} steps, last loss {loss.item():.4f}")
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import threading
 import time
 from collections.abc import Iterator
@@ -35,6 +36,17 @@ LIBRARY_VARIABLES = {
     "KMP_INIT_AT_FORK",
     "TORCHINDUCTOR_CACHE_DIR",  # set by torch with the first optimizer
 }
+
+
+@pytest.fixture(scope="session", autouse=True)
+def heard_interrupts() -> Iterator[None]:
+    """Ctrl-C is heard here and in children, also where a script started us with it ignored."""
+    ignored = signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+    if ignored:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    if ignored:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 @pytest.fixture(scope="session", autouse=True)

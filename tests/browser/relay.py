@@ -43,7 +43,11 @@ class Relay:
         if not self._whole:
             writer.transport.abort()
             return
-        far_reader, far_writer = await asyncio.open_connection("127.0.0.1", self._target)
+        try:
+            far_reader, far_writer = await asyncio.open_connection("127.0.0.1", self._target)
+        except OSError:  # the server is gone: the wire to it ends, too
+            writer.transport.abort()
+            return
         self._wires |= {writer, far_writer}
         try:
             await asyncio.gather(self._pump(reader, far_writer), self._pump(far_reader, writer))

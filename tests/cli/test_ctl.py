@@ -136,6 +136,14 @@ def test_breakpoint_is_added_switched_and_removed(ask: Ask) -> None:
         (["--loss-z", "3"], {"kind": "loss_z", "limit": 3.0, "window": 200}),
         (["--grad-norm", "10"], {"kind": "grad_norm", "limit": 10.0}),
         (["--sample", "3", "--sample", "4"], {"kind": "sample", "ids": [3, 4]}),
+        (
+            ["--metric", "train/loss > 2"],
+            {"kind": "metric", "name": "train/loss", "op": ">", "value": 2.0},
+        ),
+        (
+            ["--metric", "val acc (top 1)<=-1e-3"],
+            {"kind": "metric", "name": "val acc (top 1)", "op": "<=", "value": -0.001},
+        ),
     ],
 )
 def test_every_condition_has_an_option(
@@ -160,6 +168,8 @@ def test_watched_rows_leave_trajectories(ask: Ask) -> None:
     assert ask("watch", "ls")["sources"] == ["weights"]
     found = ask("watch", "trajectories")["trajectories"]
     assert {row: len(points) >= 3 for row, points in found.items()} == {"0": True, "3": True}
+    thinned = ask("watch", "trajectories", "--points", "2")["trajectories"]
+    assert {row: len(points) for row, points in thinned.items()} == {"0": 2, "3": 2}
     ask("watch", "clear")
 
 
@@ -182,7 +192,8 @@ def test_words_for_people(ask: Ask, save_dir: Path, capsys: pytest.CaptureFixtur
     for command in [*commands, "break ls", "watch ls", "watch trajectories", "break rm 1"]:
         assert main(["ctl", *command.split(), "--save-dir", str(save_dir)]) == 0
         told[command] = capsys.readouterr().out
-    assert told["state"] == "PAUSED at step 3\n"
+    assert told["state"].startswith("PAUSED at step 3 · loss 0.33333")
+    assert told["scalars"].splitlines() == ["name    value  step", "loss  0.33333     3"]
     assert told["batch"].startswith("batch 2: 4 samples [1, 8, 8], loss 0.333")
     assert told["break ls"] == "1  loss > 2  0 hits\n"
     assert told["break rm 1"] == "breakpoint 1 removed\n"
@@ -193,11 +204,17 @@ def test_words_for_people(ask: Ask, save_dir: Path, capsys: pytest.CaptureFixtur
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["break", "add", "loss >"], "loss >"),
-        (["break", "add", "__import__('os')"], ""),
-        (["break", "rm", "99"], "99"),
+        (["break", "add", "loss >"], "'loss >' does not parse at its end"),
+        (["break", "add", "__import__('os')"], "is not allowed here"),
+        (["break", "add", "--every", "0"], "--every must be at least 1, got 0"),
+        (["break", "add", "--grad-norm", "0"], "--grad-norm must be above 0, got 0"),
+        (["break", "rm", "99"], "there is no breakpoint 99; `midstep ctl break ls` lists them"),
+        (["break", "off", "99"], "there is no breakpoint 99; `midstep ctl break ls` lists them"),
+        (["break", "add", "--metric", "train/loss"], "is no comparison"),
+        (["break", "add", "--metric", "train/loss > much"], "is no comparison"),
         (["run-until", "0"], "Already past step 0"),
-        (["data", "nothing"], "Nothing of this name"),
+        (["data", "nothing"], "nothing called nothing was captured"),
+        (["data", "nothing"], "`midstep ctl data` lists the keys"),
         (["watch", "set", "1", "--source", "elsewhere"], "elsewhere"),
         (["batch", "--save", "/dev/null/x.png"], ""),
     ],
@@ -230,7 +247,74 @@ def test_address_with_its_token_is_enough(
     client = midstep.Client.find(save_dir)
     url = f"{client.url}/#token={client.transport.token}"
     assert main(["ctl", "step", "--url", url, "--save-dir", str(tmp_path / "other")]) == 0
-    assert capsys.readouterr().out == "PAUSED at step 1\n"
+    assert capsys.readouterr().out == "PAUSED at step 1 · loss 1\n"
+
+
+@pytest.fixture
+def second(run: midstep.Run, save_dir: Path) -> Iterator[midstep.Run]:
+    """Another live run in the same place."""
+    with (
+        midstep.Run(name="other", save_dir=save_dir) as made,
+        midstep.serve(made, port=0, save_dir=save_dir),
+    ):
+        yield made
+
+
+def test_one_of_several_live_runs_is_chosen_by_id_name_directory_or_start(
+    ask: Ask, run: midstep.Run, second: midstep.Run
+) -> None:
+    for wanted in (run.run_id, run.run_id[:8], "loop", "lo", run.dir.name):
+        assert ask("state", "--run", wanted)["parked"] is True
+    assert ask("step", "--run", "loop")["step"] == 1
+    assert ask("state", "--run", "other")["step"] == 0
+
+
+def test_a_run_of_a_named_server_is_chosen_too(
+    ask: Ask, run: midstep.Run, save_dir: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    url = midstep.Client.find(save_dir).url
+    assert ask("state", "--url", url, "--run", "loop")["step"] == 0
+    assert main(["ctl", "state", "--url", url, "--run", "x", "--save-dir", str(save_dir)]) == 2
+    assert "no live run is called x" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ([], "2 runs are live"),
+        (["--run", "run_"], "run_ names 2 runs"),
+        (["--run", "third"], "no live run is called third"),
+    ],
+)
+def test_unclear_run_is_answered_with_the_runs_there_are(
+    arguments: list[str],
+    words: str,
+    run: midstep.Run,
+    second: midstep.Run,
+    save_dir: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["ctl", "pause", *arguments, "--save-dir", str(save_dir)]) == 2
+    first, *choices = capsys.readouterr().err.splitlines()
+    assert first.startswith(f"midstep: {words}; choose one")
+    assert "--run" in first
+    assert "--url" in first
+    for each in (run, second):
+        (line,) = [choice for choice in choices if each.run_id in choice]
+        assert each.name in line
+        assert "step 0, http://127.0.0.1:" in line
+        assert "token" not in line
+
+
+def test_runs_ls_tells_a_paused_run_and_where_its_page_is(
+    ask: Ask, run: midstep.Run, save_dir: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ask("step", "2")
+    assert main(["runs", "ls", "--save-dir", str(save_dir)]) == 0
+    told = capsys.readouterr().out.splitlines()[1].split()
+    url = midstep.Client.find(save_dir).url
+    assert told[:4] == [run.run_id, "loop", "paused", "2"]
+    assert told[-2:] == [run.dir.name, url]
 
 
 def test_stale_token_is_one_line_and_code_2(

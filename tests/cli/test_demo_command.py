@@ -97,7 +97,8 @@ def test_without_a_terminal_it_ends_with_0_and_leaves_facts(tmp_path: Path) -> N
     assert lines[0] == f"run   {run.relative_to(tmp_path)}"
     assert re.fullmatch(r"page  http://127\.0\.0\.1:\d+/#token=[\w-]{43}", lines[1])
     assert lines[-4].startswith("finished after 40 steps in 0:00:0")
-    assert lines[-1] == f"again midstep runs show {run.relative_to(tmp_path)}"
+    assert lines[-1].startswith("again ")
+    assert lines[-1].endswith(f" runs show {run.relative_to(tmp_path)}")
     assert end_state(run).state == "finished"
     assert len(FactsReader(run).series(["loss"])["loss"].step) == 40
     assert FactsReader(run).header()["config"]["steps"] == 40
@@ -215,6 +216,7 @@ def test_read_only_folder_is_one_line(tmp_path: Path) -> None:
         check=False,
     )
     expect_one_line(answer, "cannot write the run directory")
+    assert "--save-dir" in answer.stderr
 
 
 AS_NOBODY = """
@@ -244,6 +246,24 @@ def test_run_held_by_another_process_is_one_line(tmp_path: Path) -> None:
         expect_one_line(second, str(live.process.pid))
 
 
+def test_run_name_of_an_existing_run_is_one_line_and_leaves_it_alone(tmp_path: Path) -> None:
+    first = demo("--run-name", "one", "--no-serve", "--steps", "5", cwd=tmp_path)
+    assert first.returncode == 0
+    events = FactsReader(only_run(tmp_path)).events()
+    second = demo("--run-name", "one", "--no-serve", cwd=tmp_path)
+    expect_one_line(second, "already holds a run of 5 steps; choose another run_name")
+    assert FactsReader(only_run(tmp_path)).events() == events
+
+
+def test_state_folder_that_cannot_be_written_is_one_line_and_leaves_no_run(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    settings = {"env": {**os.environ, "XDG_STATE_HOME": str(tmp_path / "file")}}
+    answer = demo("--port", "0", cwd=tmp_path, **settings)
+    expect_one_line(answer, f"{tmp_path / 'file' / 'midstep'}: Not a directory")
+    assert "XDG_STATE_HOME" in answer.stderr
+    assert not (tmp_path / "outputs").exists()
+
+
 def test_missing_digits_name_the_extra(tmp_path: Path) -> None:
     code = """
 import importlib.util, sys
@@ -256,6 +276,7 @@ sys.exit(main(["demo"]))
         [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False
     )
     expect_one_line(answer, "pip install 'midstep[demo]'")
+    assert "from a checkout: pip install -e '.[demo]'" in answer.stderr
     assert not (tmp_path / "outputs").exists()
 
 
@@ -304,6 +325,30 @@ def test_keys_pause_step_resume_and_quit(tmp_path: Path) -> None:
     terminal.press("q")
     assert terminal.close() == 0
     assert "finished after 60 steps" in terminal.seen
+    events = FactsReader(only_run(tmp_path)).events()
+    asked = [(each["command"], each["who"]) for each in events if "command" in each]
+    assert asked[:4] == [
+        ("pause", "cli"),
+        ("step", "terminal"),
+        ("step", "terminal"),
+        ("resume", "terminal"),
+    ]
+
+
+def test_end_names_the_program_as_it_can_be_called_here(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from midstep.cli.demo import _program
+
+    program = tmp_path / "bin" / "midstep"
+    program.parent.mkdir()
+    program.touch(mode=0o755)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", ["bin/midstep", "demo"])
+    monkeypatch.setenv("PATH", "")
+    assert _program() == "bin/midstep"
+    monkeypatch.setenv("PATH", str(program.parent))
+    assert _program() == "midstep"
 
 
 def test_refused_key_says_why_and_q_stops_and_leaves(tmp_path: Path) -> None:

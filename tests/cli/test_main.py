@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+import typer
 
 import midstep
-from midstep.cli.main import main
+from midstep.cli.main import app, main
 
 WITHOUT_TORCH = """
 import sys
@@ -35,6 +39,33 @@ def test_help_teaches_with_examples(path: str, capsys: pytest.CaptureFixture[str
     assert "Examples: midstep" in " ".join(capsys.readouterr().out.split())
 
 
+def _leaves(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    for name, each in getattr(command, "commands", {}).items():
+        yield from _leaves(each, (*path, name))
+    if path and not hasattr(command, "commands"):
+        yield path
+
+
+@pytest.mark.parametrize("path", list(_leaves(typer.main.get_command(app))), ids=" ".join)
+def test_every_command_has_an_example_of_itself(
+    path: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*path, "--help"]) == 0
+    told = " ".join(capsys.readouterr().out.split())
+    assert re.search(rf"Examples?: midstep {' '.join(path)}\b", told)
+
+
+def test_nothing_has_run_here_yet_is_no_failure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["runs", "ls"]) == 0
+    told = capsys.readouterr().out
+    assert told == "no runs under outputs/runs yet; start one with: midstep demo\n"
+    assert main(["runs", "ls", "--json"]) == 0
+    assert capsys.readouterr().out == "[]\n"
+
+
 @pytest.mark.parametrize(
     "arguments", [["--help"], ["demo", "--help"], ["ctl", "--help"], ["runs", "ls", "--help"]]
 )
@@ -47,7 +78,7 @@ def test_runs_and_ctl_work_without_torch(tmp_path: Path) -> None:
     (tmp_path / "outputs" / "runs").mkdir(parents=True)
     listed = run_without_torch("runs", "ls", cwd=tmp_path)
     assert (listed.returncode, listed.stderr) == (0, "")
-    assert "no runs in outputs/runs yet" in listed.stdout
+    assert "no runs under outputs/runs yet" in listed.stdout
     asked = run_without_torch("ctl", "state", cwd=tmp_path)
     assert asked.returncode == 2
     assert asked.stderr.startswith("midstep: no live run below outputs/runs")

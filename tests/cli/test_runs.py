@@ -64,6 +64,7 @@ def test_table_names_every_run(tmp_path: Path, capsys: pytest.CaptureFixture[str
     told = capsys.readouterr().out
     assert run_id in told
     assert "finished" in told
+    assert "run_a" in told
 
 
 @pytest.mark.parametrize("how", ["id", "start", "name", "path"])
@@ -84,9 +85,12 @@ def test_show_for_people_has_one_fact_a_line(
 ) -> None:
     write_run(tmp_path / "run_a")
     assert main(["runs", "show", "run_a", "--save-dir", str(tmp_path)]) == 0
-    lines = dict(line.split(maxsplit=1) for line in capsys.readouterr().out.splitlines())
-    assert lines["state"] == "finished"
-    assert lines["header.seed"] == "3"
+    told = capsys.readouterr().out.splitlines()
+    lines = dict(line.split(maxsplit=1) for line in told)
+    assert [line.split()[0] for line in told[:5]] == ["name", "id", "state", "step", "last.loss"]
+    assert (lines["state"], lines["step"], lines["last.loss"]) == ("finished", "3", "0.33333")
+    assert (lines["header.seed"], lines["took"]) == ("3", "0:00:00")
+    assert "header.mono" not in lines
 
 
 def test_ambiguous_start_asks_for_more(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from midstep.cli.screen import Screen
-from midstep.cli.status import Status, duration_words, state_words
+from midstep.cli.status import Status, state_words
+from midstep.cli.wording import duration_words
 
 RUNNING: dict[str, Any] = {
     "state": "running",
@@ -77,6 +78,26 @@ def test_parked_state_says_where_and_why(state: dict[str, Any], words: str) -> N
     assert state_words({"state": "paused", "parked": True, "step": 7, **state}) == words
 
 
+def test_paused_state_has_its_numbers_with_commas() -> None:
+    paused = {
+        **RUNNING,
+        "state": "paused",
+        "parked": True,
+        "epoch": 3,
+        "total_epochs": 9,
+        "lr": 1e-3,
+    }
+    assert state_words(paused) == "PAUSED at step 1,234 of 10,000 · loss 0.012346"
+    assert state_words({**paused, "reason": "No space left."}, full=True) == (
+        "PAUSED at step 1,234 of 10,000 · loss 0.012346 · epoch 3 of 9 · lr 0.001 · "
+        "400 steps/s before: No space left."
+    )
+
+
+def test_slow_runs_have_a_speed_above_zero() -> None:
+    assert "0.25 steps/s" in state_words({**RUNNING, "steps_per_s": 0.25})
+
+
 def test_loss_that_is_no_number_is_left_out() -> None:
     assert "loss" not in state_words({**RUNNING, "loss": "NaN"})
 
@@ -97,7 +118,27 @@ def test_each_stop_leaves_one_line_without_a_terminal() -> None:
         fake.become(state="paused", parked=True, step=5)  # told once
         fake.become(state="stepping", parked=False)
         fake.become(state="paused", parked=True, step=6)
-    assert stream.getvalue().splitlines() == ["PAUSED at step 5", "PAUSED at step 6"]
+    assert [line.split(" of ")[0] for line in stream.getvalue().splitlines()] == [
+        "PAUSED at step 5",
+        "PAUSED at step 6",
+    ]
+
+
+def test_on_a_terminal_one_line_is_replaced_and_none_stays(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "160")
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    fake, stream = Fake(), io.StringIO()
+    with fake.show(stream):
+        for step in (5, 6):
+            fake.become(state="paused", parked=True, step=step)
+            fake.become()  # so it has been drawn
+    drawn = stream.getvalue()
+    assert "PAUSED at step 5" in drawn
+    assert "PAUSED at step 6" in drawn
+    assert drawn.count("\n") == 1  # the last one, and that line is erased
 
 
 def test_closed_terminal_makes_it_quiet_and_nothing_else() -> None:

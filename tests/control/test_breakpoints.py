@@ -130,6 +130,17 @@ def test_the_gradient_norm_is_taken_only_when_a_breakpoint_reads_it() -> None:
     assert taken == [1]
 
 
+def test_a_name_that_no_step_logs_is_told_once_a_step_was_asked() -> None:
+    controller = DebugController()
+    made = controller.add_breakpoint("expression", expression="lss > 2 or loss > 1e9")
+    assert made.describe()["missing"] == []
+    train(controller, [1.0] * 2)
+    assert made.describe()["missing"] == ["lss"]
+    controller.log({"lss": 1.0})
+    train(controller, [1.0])
+    assert made.describe()["missing"] == []
+
+
 def test_a_condition_sees_what_was_measured_between_steps_at_the_next_boundary_once() -> None:
     controller = DebugController()
     made = controller.add_breakpoint("metric", name="val_loss", op=">", value=1.0)
@@ -190,8 +201,7 @@ def test_a_wrong_setting_is_refused_by_name(
         DebugController().add_breakpoint(kind, **settings)
 
 
-@example([1e6] + [0.0, 1.0] * 4, 8)  # an outlier that has just left the window
-@example([0.5, 1e6, 1e6, 0.0, 1.0, 0.0, 1.0], 4)
+@example([999_999.0, 1_000_000.0, 0.1, 1.0], 2)  # large values that have just left the window
 @given(st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=200), st.integers(1, 50))
 def test_the_rolling_spread_agrees_with_the_plain_formula(values: list[float], window: int) -> None:
     spread = RollingSpread(window)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import threading
+import weakref
 
 import pytest
 import torch
@@ -322,6 +323,56 @@ def test_a_failed_run_stands_to_be_looked_at_until_resumed() -> None:
     thread.join(PATIENCE_S)
     assert ended.is_set()
     assert controller.get_state()["state"] == "failed"
+
+
+def test_a_failed_run_refuses_to_move_also_what_waited_before() -> None:
+    controller, refused = DebugController(), []
+    controller.pause()
+    waiting = controller.submit(Command(name="step"))
+
+    def look() -> None:
+        until(lambda: controller.is_parked, controller)
+        for name, payload in (("step", {}), ("run_until", {"step": 100})):
+            asked = controller.submit(Command(name=name, payload=payload))
+            refused.append(str(asked.exception(PATIENCE_S)))
+        answer(controller, "resume")
+
+    looker = threading.Thread(target=look)
+    looker.start()
+    controller.fail("ValueError: bad batch", park=True)
+    looker.join(PATIENCE_S)
+    assert refused == ["The run has failed; resume or stop lets it end."] * 2
+    assert str(waiting.exception(PATIENCE_S)) == refused[0]
+
+
+def test_the_batch_of_a_step_that_failed_is_shown_with_nobody_there_before() -> None:
+    controller, seen = DebugController(), []
+    controller.add_sink(Ledger())
+    batch = torch.ones(2)
+    controller.capture_batch(batch, 0.5, 7)
+    assert controller.get_batch() is None
+
+    def look() -> None:
+        until(lambda: controller.is_parked, controller)
+        seen.append(controller.get_batch())
+        controller.resume()
+
+    looker = threading.Thread(target=look)
+    looker.start()
+    controller.fail("ValueError: bad batch", park=True)
+    looker.join(PATIENCE_S)
+    batch.zero_()
+    assert (seen[0]["step"], seen[0]["batch"].tolist()) == (7, [1.0, 1.0])
+
+
+def test_a_failed_run_that_does_not_stand_lets_go_of_its_batch() -> None:
+    controller = DebugController()
+    batch = torch.ones(2)
+    kept = weakref.ref(batch)
+    controller.keep_batch(batch)
+    del batch
+    controller.fail("ValueError: bad batch")
+    assert (kept(), controller.get_batch()) == (None, None)
 
 
 class Ledger:

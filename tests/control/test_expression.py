@@ -92,6 +92,21 @@ def test_what_is_not_in_the_grammar_is_refused_with_one_typed_error(text: str) -
         compile_expression(text)
 
 
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("loss >", "does not parse at its end"),
+        ("loss > > 2", "does not parse at character 8"),
+        ("  loss > > 2", "does not parse at character 10"),
+        ("__import__('os')", "is not allowed here"),
+        ("loss + 1", "is a number, not a condition"),
+    ],
+)
+def test_refusal_says_where_or_what(text: str, words: str) -> None:
+    with pytest.raises(ExpressionError, match=words):
+        compile_expression(text)
+
+
 def test_a_missing_scalar_or_an_undefined_value_is_no_hit() -> None:
     assert not compile_expression("accuracy > 0").holds({"loss": 1.0})
     assert not compile_expression("log(loss) > 0").holds({"loss": -1.0})

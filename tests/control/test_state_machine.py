@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import threading
+from collections.abc import Callable
 from concurrent.futures import Future
 
 import pytest
@@ -15,6 +16,9 @@ from midstep.control import Command, DebugController
 from midstep.core.errors import ControlError
 from tests.control.loop import PATIENCE_S, Loop, until
 
+Predict = Callable[[int], bool]
+"""Whether a breakpoint holds at the end of a step, counted from 1."""
+
 
 class ControllerMachine(RuleBasedStateMachine):
     """Each rule asks, predicts admission, waits for the effect, and compares the counts."""
@@ -22,9 +26,14 @@ class ControllerMachine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.controller = DebugController()
-        self.loop = Loop(self.controller)
+        self.loop = Loop(self.controller, self.train)
         self.mode = "paused"
-        self.breakpoints: dict[int, int] = {}
+        self.breakpoints: dict[int, Predict] = {}
+        self.hits: dict[int, list[int]] = {}
+
+    def train(self, step: int) -> None:
+        """The loss of step k, counted from 1, is k modulo 7."""
+        self.controller.log({"loss": float((step + 1) % 7)})
 
     @initialize()
     def start_paused(self) -> None:
@@ -38,10 +47,17 @@ class ControllerMachine(RuleBasedStateMachine):
     def expect_refusal(self, future: Future[object]) -> None:
         assert isinstance(future.exception(PATIENCE_S), ControlError)
 
-    def predicted_stop(self, limit: int) -> int:
+    def predicted_stop(self, limit: int, start: int | None = None) -> int:
         """Where the loop parks at the latest: the limit, or a breakpoint on the way."""
-        ahead = [step for step in self.breakpoints.values() if self.loop.made < step <= limit]
-        return min([limit, *ahead])
+        for step in range((self.loop.made if start is None else start) + 1, limit):
+            if any(holds(step) for holds in self.breakpoints.values()):
+                return step
+        return limit
+
+    def note_hits(self, before: int) -> None:
+        """Every armed condition that held on the way counts, also where another stopped it."""
+        for key, holds in self.breakpoints.items():
+            self.hits[key] += [s for s in range(before + 1, self.loop.made + 1) if holds(s)]
 
     @rule()
     def pause(self) -> None:
@@ -61,16 +77,19 @@ class ControllerMachine(RuleBasedStateMachine):
         until(lambda: self.loop.made > before, self.controller)
         self.ask("pause").result(PATIENCE_S)
         self.mode = "paused"
+        assert self.loop.made == self.predicted_stop(self.loop.made, before)  # none was run over
+        self.note_hits(before)
         return None
 
     @rule(n=st.integers(1, 20))
     def step(self, n: int) -> None:
-        goal = self.predicted_stop(self.loop.made + n)
+        before, goal = self.loop.made, self.predicted_stop(self.loop.made + n)
         future = self.ask("step", n=n)
         if self.mode != "paused":
             return self.expect_refusal(future)
         assert future.result(PATIENCE_S) == {"step": goal}
         assert self.loop.made == goal
+        self.note_hits(before)
         return None
 
     @rule(counts=st.lists(st.integers(1, 5), min_size=2, max_size=6))
@@ -95,25 +114,55 @@ class ControllerMachine(RuleBasedStateMachine):
     def run_until(self, ahead: int) -> None:
         target = max(0, self.loop.made + ahead)
         refused = self.mode == "stopped" or target <= self.loop.made
-        goal = self.predicted_stop(target)
+        before, goal = self.loop.made, self.predicted_stop(target)
         future = self.ask("run_until", step=target)
         if refused:
             return self.expect_refusal(future)
         assert future.result(PATIENCE_S) == {"step": goal}
         assert self.loop.made == goal
+        self.note_hits(before)
         return None
 
-    @rule(ahead=st.integers(1, 15))
-    def add_breakpoint(self, ahead: int) -> None:
+    def arm(self, holds: Predict, kind: str, **settings: object) -> None:
         if len(self.breakpoints) < 3 and self.mode == "paused":
-            step = self.loop.made + ahead
-            self.breakpoints[self.controller.add_breakpoint("step", step=step).id] = step
+            key = self.controller.add_breakpoint(kind, **settings).id
+            self.breakpoints[key], self.hits[key] = holds, []
+
+    @rule(ahead=st.integers(1, 15))
+    def add_step_breakpoint(self, ahead: int) -> None:
+        goal = self.loop.made + ahead
+        self.arm(lambda step: step == goal, "step", step=goal)
+
+    @rule(n=st.integers(1, 12))
+    def add_every_breakpoint(self, n: int) -> None:
+        self.arm(lambda step: step % n == 0, "every", n=n)
+
+    @rule(limit=st.integers(0, 7), ahead=st.integers(0, 20))
+    def add_expression_breakpoint(self, limit: int, ahead: int) -> None:
+        first = self.loop.made + ahead
+        self.arm(
+            lambda step: step % 7 > limit and step >= first,
+            "expression",
+            expression=f"loss > {limit} and step >= {first}",
+        )
+
+    @rule(late=st.booleans())
+    def remove_breakpoint(self, late: bool) -> None:
+        if self.breakpoints:
+            key = (max if late else min)(self.breakpoints)
+            del self.breakpoints[key], self.hits[key]
+            self.controller.remove_breakpoint(key)
 
     @rule()
-    def remove_breakpoint(self) -> None:
-        if self.breakpoints:
-            key, _ = self.breakpoints.popitem()
-            self.controller.remove_breakpoint(key)
+    def switch_a_breakpoint_off_for_some_steps(self) -> None:
+        if self.mode != "paused" or not self.breakpoints:
+            return
+        key = min(self.breakpoints)
+        holds = self.breakpoints.pop(key)
+        self.controller.enable_breakpoint(key, enabled=False)
+        self.step(5)
+        self.controller.enable_breakpoint(key, enabled=True)
+        self.breakpoints[key] = holds
 
     @rule()
     def stop(self) -> None:
@@ -129,6 +178,8 @@ class ControllerMachine(RuleBasedStateMachine):
         assert state["step"] == self.loop.made
         assert state["parked"] == (self.mode == "paused")
         assert state["state"] == {"paused": "paused", "stopped": "stopped"}[self.mode]
+        found = {each.id: each.hit_steps for each in self.controller.list_breakpoints()}
+        assert found == self.hits
 
     def teardown(self) -> None:
         self.controller.stop()
@@ -137,7 +188,7 @@ class ControllerMachine(RuleBasedStateMachine):
 
 TestControllerMachine = ControllerMachine.TestCase
 TestControllerMachine.settings = settings(
-    max_examples=60,
+    max_examples=100,
     stateful_step_count=30,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow],

@@ -1,10 +1,15 @@
 from __future__ import annotations
 
+import math
+import tracemalloc
+
+import numpy
 import pytest
 import torch
 
 from midstep.control import Command, DebugController
-from midstep.control.watches import EXACT_POINTS, Trajectory
+from midstep.control.trajectory import EXACT_POINTS, Trajectory
+from midstep.control.watches import Followed
 from midstep.core.errors import ConfigError
 from tests.control.loop import PATIENCE_S, running, until
 
@@ -72,6 +77,21 @@ def test_a_watch_set_before_the_first_step_starts_from_the_untrained_row() -> No
     assert controller.get_trajectories()[0] == [{"step": 1, "weight_cos_to_init": 0.0}]
 
 
+@pytest.mark.parametrize("kind", [torch.float16, torch.bfloat16, torch.float64, torch.int64])
+def test_rows_of_any_type_and_shape_are_followed(kind: torch.dtype) -> None:
+    weight = torch.eye(4, requires_grad=False).reshape(4, 2, 2).to(kind)
+    vector = torch.tensor([1, 0, 3], dtype=kind)
+    controller = DebugController()
+    controller.add_source("weight", lambda: weight)
+    controller.add_source("vector", lambda: vector)
+    controller.set_watches([0, 3])
+    controller.set_watches([1, 2], "vector")
+    controller.wait_if_paused()
+    assert controller.get_trajectories("weight")[3] == [{"step": 1, "weight_cos_to_init": 1.0}]
+    assert controller.get_pairwise("weight") == {(0, 3): [{"step": 1, "cos": 0.0}]}
+    assert controller.get_trajectories("vector")[1] == [{"step": 1, "weight_cos_to_init": 0.0}]
+
+
 def test_what_cannot_be_watched_is_refused() -> None:
     controller = DebugController()
     with pytest.raises(ConfigError, match="no source"):
@@ -103,12 +123,202 @@ def test_a_source_that_raises_ends_the_watch_and_not_the_training() -> None:
     assert "RuntimeError: freed" in controller.get_state()["reason"]
 
 
+def test_rows_of_two_tensors_are_followed_side_by_side() -> None:
+    a, b = torch.eye(4), torch.eye(8)
+    controller = DebugController()
+    controller.add_source("a", lambda: a)
+    controller.add_source("b", lambda: b)
+    controller.add_watch(3, source="a")
+    controller.add_watch(5, source="b")
+    controller.wait_if_paused()
+    assert controller.get_watched_by_source() == {"a": [3], "b": [5]}
+    assert (controller.watch_source, controller.get_watched()) == ("b", [5])
+    assert [list(controller.get_trajectories(name)) for name in ("a", "b")] == [[3], [5]]
+    controller.set_watches([6, 7], "b")
+    assert controller.get_watched_by_source() == {"a": [3], "b": [6, 7]}
+    controller.wait_if_paused()
+    assert list(controller.get_trajectories("b")) == [5, 6, 7]
+    assert list(controller.get_pairwise("b")) == [(6, 7)]
+    exported = controller.export_trajectories()
+    assert (exported["source"], exported["watched"], exported["exact"]) == ("b", [6, 7], True)
+    assert [point["step"] for point in exported["others"]["a"]["trajectories"]["3"]] == [1, 2]
+
+
+def test_a_list_without_a_source_is_the_default_ones_and_none_at_all_ends_every_watch() -> None:
+    controller = DebugController()
+    for name in ("a", "b"):
+        controller.add_source(name, lambda: torch.eye(4))
+    controller.add_watch(1, source="b")
+    controller.set_watches([2])
+    assert controller.get_watched_by_source() == {"b": [1], "a": [2]}
+    controller.remove_watch(1)
+    assert controller.get_watched_by_source() == {"a": [2]}
+    controller.add_watch(1, source="b")
+    controller.set_watches([])
+    assert controller.get_watched_by_source() == {}
+    assert not controller.wants_data
+
+
+def test_step_data_can_be_watched_and_a_step_without_it_has_no_point() -> None:
+    controller = DebugController()
+    weight = torch.eye(3)
+    controller.capture_step_data("pull", {"targets": weight, "rates": torch.ones(3)})
+    controller.capture_step_data("plain", weight)
+    assert controller.sources == ["pull.targets", "plain"]
+    controller.add_watch(0, source="pull.targets")
+    controller.add_watch(2, source="plain")
+    controller.wait_if_paused()
+    assert controller.sources == ["pull.targets", "plain"]
+    controller.wait_if_paused()
+    weight[0] = torch.tensor([0.0, 1.0, 0.0])
+    controller.capture_step_data("pull", {"targets": weight[:1]})
+    controller.wait_if_paused()
+    assert controller.get_trajectories("pull.targets")[0] == [
+        {"step": 1, "weight_cos_to_init": 1.0, "rates": 1.0},
+        {"step": 3, "weight_cos_to_init": 0.0},
+    ]
+    assert [point["step"] for point in controller.get_trajectories("plain")[2]] == [1]
+    assert controller.get_state()["reason"] is None
+
+
+def test_a_parked_loop_waits_quietly_for_step_data_that_is_watched() -> None:
+    controller = DebugController()
+    controller.capture_step_data("acts", torch.eye(3))
+    controller.wait_if_paused()
+    controller.pause()
+    with running(controller):
+        until(lambda: controller.is_parked, controller)
+        controller.add_watch(1, source="acts")
+        controller.submit(Command(name="step", payload={"n": 2})).result(PATIENCE_S)
+        assert not controller._shared.watches.fresh
+        assert controller.get_trajectories("acts") == {}
+
+
+def test_a_source_may_ask_the_controller() -> None:
+    controller = DebugController()
+    weight = torch.eye(3)
+
+    def read() -> torch.Tensor:
+        controller.get_state()
+        controller.get_trajectories()
+        return weight
+
+    controller.add_source("weight", read)
+    controller.pause()
+    with running(controller):
+        until(lambda: controller.is_parked, controller)
+        controller.set_watches([0, 1])
+        controller.submit(Command(name="step", payload={"n": 3})).result(PATIENCE_S)
+        assert {row: len(path) for row, path in controller.get_trajectories().items()} == {
+            0: 3,
+            1: 3,
+        }
+
+
+def test_more_than_sixty_four_rows_in_all_are_refused() -> None:
+    controller = DebugController()
+    for name in ("a", "b"):
+        controller.add_source(name, lambda: torch.zeros(100, 2))
+    controller.set_watches(range(60), "a")
+    controller.set_watches(range(4), "b")
+    with pytest.raises(ConfigError, match="65 watched rows are too many: at most 64"):
+        controller.add_watch(4, source="b")
+    assert controller.get_watched("b") == [0, 1, 2, 3]
+    controller.set_watches([], "a")
+    controller.set_watches(range(64), "b")
+    assert len(controller.get_watched()) == 64
+
+
+def test_what_is_kept_of_removed_watches_is_bounded_until_cleared() -> None:
+    controller = DebugController()
+    controller.add_source("weight", lambda: torch.zeros(1000, 2))
+    for row in range(256):
+        controller.set_watches([row])
+        controller.wait_if_paused()
+    with pytest.raises(ConfigError, match="clear_trajectories"):
+        controller.set_watches([256])
+    controller.clear_trajectories()
+    controller.set_watches([256])
+    controller.wait_if_paused()
+    assert list(controller.get_trajectories()) == [256]
+
+
+def test_metrics_that_are_no_numbers_or_have_another_length_are_left_out() -> None:
+    controller = DebugController()
+    controller.add_source("weight", lambda: torch.eye(3))
+    controller.add_watch(1)
+    odd = {
+        "step": torch.zeros(3),
+        "words": numpy.array(["a", "b", "c"]),
+        "other": torch.zeros(4),
+        "ghost": torch.zeros(3, device="meta"),
+        "gap": torch.tensor([0.0, math.nan, 0.0]),
+        "limit": torch.tensor([0.0, math.inf, 0.0]),
+        7: torch.zeros(3),
+    }
+    controller.capture_step_data("metrics", odd)
+    controller.wait_if_paused()
+    (point,) = controller.get_trajectories()[1]
+    assert point == {"step": 1, "weight_cos_to_init": 1.0, "limit": math.inf}
+
+
 def test_beyond_ten_thousand_points_first_last_and_extremes_are_kept() -> None:
-    path = Trajectory()
-    for step in range(1, 3 * EXACT_POINTS):
+    path = Trajectory("value")
+    last = 3 * EXACT_POINTS - 1
+    for step in range(1, last + 1):
         value = 100.0 if step == 4321 else -100.0 if step == 5432 else step % 7
-        path.append({"step": step, "value": value})
-    steps = {point["step"] for point in path.points}
-    assert len(path.points) <= EXACT_POINTS
-    assert {1, 3 * EXACT_POINTS - 1, 4321, 5432} <= steps
-    assert [point["step"] for point in path.points] == sorted(steps)
+        path.append(step, value, {"late": -step} if step >= 4000 else {})
+        if step == EXACT_POINTS:
+            assert list(path.steps) == list(range(1, EXACT_POINTS + 1))
+    steps = [point["step"] for point in path.points()]
+    assert len(steps) <= EXACT_POINTS
+    assert {1, last, 4000, 4321, 5432} <= set(steps)
+    assert steps == sorted(set(steps))
+    assert path.points()[0] == {"step": 1, "value": 1.0}
+    assert path.points()[-1] == {"step": last, "value": last % 7, "late": -last}
+
+
+@pytest.mark.parametrize("points", [2, 3, 4, 7, 1000])
+def test_a_copy_is_thinned_to_what_was_asked_for(points: int) -> None:
+    path = Trajectory("value")
+    for step in range(5000):
+        path.append(step, 9.0 if step == 1234 else -9.0 if step == 4321 else 0.0, {"more": step})
+    thin = path.copy()
+    assert thin.thin(points)
+    steps = list(thin.steps)
+    assert 2 <= len(steps) <= points
+    assert (steps[0], steps[-1], len(path)) == (0, 4999, 5000)
+    assert points < 4 or {1234, 4321} <= set(steps)
+    assert not thin.thin(points)
+
+
+def test_a_million_points_keep_first_last_and_extremes_within_the_cap() -> None:
+    path = Trajectory("cos")
+    for step in range(1, 10**6 + 1):
+        path.append(step, -1.0 if step == 333_333 else 1.0 if step == 654_321 else 0.0)
+    assert len(path) <= EXACT_POINTS
+    assert {1, 333_333, 654_321, 10**6} <= set(path.steps)
+
+
+def test_five_watches_stay_under_50_mb_whatever_the_number_of_steps() -> None:
+    rows, metrics = [0, 15, 31, 47, 63], {f"metric {i}": [0.5] * 5 for i in range(9)}
+    followed = Followed(source="weight", watched=rows)
+    spike = 7_654
+    steps = 3 * EXACT_POINTS  # thinned four times; beyond the cap nothing grows
+    tracemalloc.start()
+    try:
+        for step in range(1, steps + 1):
+            height = 1.0 if step == spike else 0.0
+            followed.add(step, rows, [height] * 5, [[height] * 5] * 5, metrics if step % 10 else {})
+        used, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    series = [*followed.rows.values(), *followed.pairs.values()]
+    assert len(series) == 15
+    for path in series:
+        assert len(path) <= EXACT_POINTS
+        assert {1, spike, steps} <= set(path.steps)
+    # The most that the cap allows, whatever the number of steps: 8 bytes a number, an eighth spare.
+    most = sum(EXACT_POINTS * 8 * 1.125 * len(path.columns()) for path in series)
+    assert used <= most < 50e6
+    assert peak < 50e6

@@ -7,6 +7,7 @@ import os
 import platform
 import signal
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -14,8 +15,7 @@ import pytest
 from midstep.core.errors import RunHeldError
 from midstep.core.moments import Moment
 from midstep.core.storage import replace_json
-from midstep.facts import FactsWriter, Lease, LeaseWatch, end_state, read_lease
-from midstep.facts import ends as ends_module
+from midstep.facts import FactsWriter, Lease, LeaseWatch, Progress, end_state, read_lease
 from midstep.facts import lease as lease_module
 from midstep.facts.lock import RunLock, lock_holder
 from tests.checkers.kill import Acknowledge, ForkedChild, fork, run_forked
@@ -103,13 +103,14 @@ def test_a_forked_worker_does_not_keep_the_lock_of_a_killed_parent(tmp_path: Pat
 
 def test_a_lease_shows_who_where_and_how_far(tmp_path: Path) -> None:
     with Lease.acquire(tmp_path, RUN_ID, 3, socket="/run/x.sock") as lease:
-        lease.beat(step=7, boundary_wall=12.5)
+        lease.follow(lambda: Progress(step=7, boundaries=9, moving=True))
         lease.reachable_at(server_url="http://127.0.0.1:8765", socket="/run/x.sock")
         found = read_lease(tmp_path)
     assert found is not None
     assert set(found) >= {"run_id", "attempt", "pid", "host", "boot_id", "started", "heartbeat"}
     assert (found["attempt"], found["pid"], found["host"]) == (3, os.getpid(), platform.node())
-    assert (found["step"], found["boundary_wall"]) == (7, 12.5)
+    assert (found["step"], found["boundary_count"], found["moving"]) == (7, 9, True)
+    assert found["boundary_wall"] >= found["started"]
     assert (found["url"], found["socket"]) == ("http://127.0.0.1:8765", "/run/x.sock")
     assert read_lease(tmp_path) is None
     lease.release()
@@ -201,15 +202,13 @@ def test_a_run_whose_machine_restarted_is_lost(tmp_path: Path) -> None:
     assert "restarted" in str(found.reason)
 
 
-def test_a_run_of_another_host_lives_while_its_counter_moves(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_of_another_host_lives_while_its_counter_moves(tmp_path: Path) -> None:
     child = ForkedChild(hold(tmp_path))
     child.read_until(1)
     child.kill()
     lease = {**(read_lease(tmp_path) or {}), "host": "node7"}
-    now, watch = [100.0], LeaseWatch()
-    monkeypatch.setattr(ends_module.time, "monotonic", lambda: now[0])
+    now = [100.0]
+    watch = LeaseWatch(clock=lambda: now[0])
     for beat in range(3):  # the wall clock of the other host is an hour off from the second on
         replace_json(tmp_path / "lease.json", {**lease, "heartbeat": beat})
         assert end_state(tmp_path, watch=watch).state == "running"
@@ -230,19 +229,84 @@ def test_an_old_lease_of_another_host_is_lost_at_first_sight(tmp_path: Path) -> 
     assert end_state(tmp_path, watch=LeaseWatch()).state == "lost"
 
 
-def test_a_process_that_is_stopped_in_its_tracks_is_not_responding(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_process_that_is_stopped_in_its_tracks_is_not_responding(tmp_path: Path) -> None:
     child = ForkedChild(hold(tmp_path))
     child.read_until(1)
     os.kill(child.pid, signal.SIGSTOP)
-    now, watch = [100.0], LeaseWatch()
-    monkeypatch.setattr(ends_module.time, "monotonic", lambda: now[0])
-    assert end_state(tmp_path, watch=watch).state == "running"
-    now[0] += 11.0
-    assert end_state(tmp_path, watch=watch).state == "not responding"
-    monkeypatch.undo()
+    stamp = (read_lease(tmp_path) or {})["heartbeat_mono"]
+    assert end_state(tmp_path, watch=LeaseWatch(clock=lambda: stamp + 1)).state == "running"
+    found = end_state(tmp_path, watch=LeaseWatch(clock=lambda: stamp + 11))
+    assert (found.state, found.reason) == ("not responding", "no heartbeat for 11 s")
     child.kill()
+
+
+class Hanging:
+    """A lease whose loop and whose clock move only when the test says so."""
+
+    def __init__(self, run_dir: Path) -> None:
+        self.run_dir, self.now = run_dir, time.monotonic()
+        self.progress = Progress(step=3, boundaries=3, moving=True)
+
+    def clock(self) -> float:
+        return self.now
+
+    def state(self, watch: LeaseWatch, *, later_s: float) -> str:
+        """The state so much later, after a heartbeat."""
+        self.now += later_s
+        self.lease.follow(lambda: self.progress)
+        found = end_state(self.run_dir, watch=watch)
+        return found.state if found.reason is None else f"{found.state}: {found.reason}"
+
+    def __enter__(self) -> Hanging:
+        self.lease = Lease.acquire(self.run_dir, RUN_ID, clock=self.clock)
+        FactsWriter(self.run_dir, run_id=RUN_ID).close()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.lease.release()
+
+
+@pytest.fixture
+def hanging(tmp_path: Path):
+    with Hanging(tmp_path) as made:
+        yield made
+
+
+def test_a_loop_that_reaches_no_boundary_is_not_responding_at_first_sight(
+    hanging: Hanging,
+) -> None:
+    hung = "not responding: no step boundary for 11 s, after step 3"
+    assert hanging.state(LeaseWatch(clock=hanging.clock), later_s=0) == "running"
+    assert hanging.state(LeaseWatch(clock=hanging.clock), later_s=9) == "running"
+    assert hanging.state(LeaseWatch(clock=hanging.clock), later_s=2) == hung
+    hanging.progress = Progress(step=4, boundaries=4, moving=True)
+    assert hanging.state(LeaseWatch(clock=hanging.clock), later_s=60) == "running"
+
+
+def test_a_loop_that_stands_on_purpose_is_running_and_gets_its_time_when_it_goes_on(
+    hanging: Hanging,
+) -> None:
+    watch = LeaseWatch(clock=hanging.clock)
+    hanging.progress = Progress(step=3, boundaries=3, moving=False)
+    assert hanging.state(watch, later_s=3600) == "running"
+    hanging.progress = Progress(step=3, boundaries=3, moving=True)
+    assert hanging.state(watch, later_s=9) == "running"
+    assert hanging.state(watch, later_s=2).startswith("not responding")
+
+
+def test_a_hung_loop_of_another_host_is_judged_by_the_readers_clock(hanging: Hanging) -> None:
+    now = [5.0]  # nothing like the other host's
+    watch = LeaseWatch(clock=lambda: now[0])
+    hanging.state(watch, later_s=0)
+    elsewhere = {**(read_lease(hanging.run_dir) or {}), "host": "node7"}
+    ages = []
+    for beat in range(4):
+        lease = {**elsewhere, "heartbeat": beat, "heartbeat_mono": 1e6 + beat}
+        ages.append(watch.boundary_age_s(hanging.run_dir, lease))
+        assert watch.heartbeat_age_s(hanging.run_dir, lease) in (None, 0.0)
+        now[0] += 4.0
+    assert ages == [None, 4.0, 8.0, 12.0]
+    assert watch.boundary_age_s(hanging.run_dir, {**elsewhere, "moving": False}) is None
 
 
 def test_a_folder_without_facts_is_lost(tmp_path: Path) -> None:

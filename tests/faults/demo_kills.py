@@ -52,7 +52,7 @@ def main(folder: Path, rounds: int, seed: int) -> None:
         run_dir = folder / str(number) / "demo"
         assert_facts_survive(run_dir, told)
         assert end_state(run_dir).state == "killed"
-        with Run(name="demo", save_dir=folder / str(number), run_name="demo") as run:
+        with Run(name="demo", run_dir=run_dir, existing="continue") as run:
             assert run.attempt == 2
         assert_facts_survive(run_dir, told)
         assert end_state(run_dir).state == "finished"

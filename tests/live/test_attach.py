@@ -571,6 +571,47 @@ def test_living_persistent_workers_are_kept(tmp_path):
     plain.loader._iterator._shutdown_workers()
 
 
+# -- layers ---------------------------------------------------------------------------------------
+
+
+def test_a_look_at_an_attached_model_finds_its_layers(tmp_path):
+    plain, control = Plain(shuffle=False), DebugController()
+    optimizer = torch.optim.SGD(plain.model.parameters(), lr=0.1)
+    weight = plain.model.weight.detach().clone()
+    with (
+        attach(plain.model, optimizer, plain.loader, save_dir=tmp_path, controller=control),
+        control.viewer(),
+    ):
+        for x, _y in plain.loader:
+            plain.model(x).square().mean().backward()
+            gradient = plain.model.weight.grad.clone()
+            optimizer.step()
+            break
+        layers = control.get_step_data("layers")
+    after = plain.model.weight.detach()
+    assert layers["name"] == ["weight", "bias"]
+    assert layers["weight_norm"][0] == after.norm()
+    assert layers["grad_norm"][0] == pytest.approx(gradient.norm())
+    assert layers["update_ratio"][0] == pytest.approx((after - weight).norm() / after.norm())
+
+
+def test_layers_that_the_user_pushes_stay(tmp_path):
+    plain, control = Plain(), DebugController()
+    with attach(*plain.parts, save_dir=tmp_path, controller=control), control.viewer():
+        for x, _y in plain.loader:
+            control.capture_step_data("layers", "mine")
+            plain.step(x)
+            break
+        assert control.get_step_data("layers") == "mine"
+
+
+def test_no_layers_are_read_when_nobody_could_look(tmp_path, monkeypatch):
+    monkeypatch.setattr("midstep.session.layers.Layers", lambda *_: pytest.fail("nobody looks"))
+    plain = Plain()
+    with attach(*plain.parts, save_dir=tmp_path) as run:
+        plain.train(run)
+
+
 # -- modes and refusals ---------------------------------------------------------------------------
 
 
@@ -591,6 +632,52 @@ def test_mode_record_writes_facts_and_serves_nothing(tmp_path, monkeypatch):
         plain.train(run)
         assert run.url is None
     assert moments(run.run.dir)[-1] == "on_train_end"
+
+
+def test_a_run_that_was_not_entered_says_so(tmp_path, monkeypatch):
+    run = attach(*Plain().parts, save_dir=tmp_path)
+    for use in (lambda: run.epochs(2), lambda: run.log(loss=1.0)):
+        with pytest.raises(ConfigError, match=r"enter it first: with midstep\.attach\(…\) as run:"):
+            use()
+    monkeypatch.setenv("MIDSTEP_MODE", "off")
+    off = attach(*Plain().parts)
+    off.log(loss=1.0)
+    assert list(off.epochs(2)) == [0, 1]
+
+
+def test_start_and_close_do_without_a_block(tmp_path, capsys):
+    plain = Plain()
+    before = found_in(plain, nn.MSELoss())
+    run = attach(*plain.parts, save_dir=tmp_path).start()
+    plain.train(run)
+    run.close()
+    run.close()
+    assert found_in(plain, nn.MSELoss()) == before
+    assert moments(run.run.dir)[-1] == "on_train_end"
+    assert capsys.readouterr().err.splitlines() == [
+        f"midstep: run {run.run.dir}",
+        "midstep: finished after 12 steps",
+    ]
+    with pytest.raises(ConfigError, match="begun before"):
+        run.start()
+    with pytest.raises(ConfigError, match="this run is over"):
+        run.log(loss=1.0)
+
+
+def test_a_run_without_a_block_that_is_stopped_ends_as_stopped(tmp_path, capsys):
+    plain = Plain()
+    run = attach(*plain.parts, save_dir=tmp_path).start()
+    run.controller.stop()
+    with pytest.raises(StopTraining):
+        plain.train(run)
+    run.close()
+    assert FactsReader(run.run.dir).events()[-1]["status"] == "stopped"
+    assert capsys.readouterr().err.endswith("midstep: stopped after 0 steps\n")
+
+
+def test_closing_what_was_never_begun_is_fine(tmp_path):
+    attach(*Plain().parts, save_dir=tmp_path).close()
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_an_unknown_mode_names_the_known_ones(monkeypatch):
@@ -626,3 +713,51 @@ def test_a_loader_is_attached_once(tmp_path):
     ):
         pass
     assert len(list(tmp_path.iterdir())) == 1
+
+
+# -- the header -----------------------------------------------------------------------------------
+
+
+class Named(Numbers):
+    def __getitem__(self, index):
+        raise AssertionError("a fingerprint reads no sample")
+
+    def fingerprint(self):
+        return {"file": "numbers.bin", "bytes": 96}
+
+
+class Nameless(Numbers):
+    def __len__(self):
+        raise RuntimeError("not counted yet")
+
+    def fingerprint(self):
+        raise OSError("the file is gone")
+
+
+@pytest.mark.parametrize(
+    ("dataset", "fingerprint"),
+    [
+        (Numbers(24), {"class": "Numbers", "length": 24, "own": None}),
+        (Named(24), {"class": "Named", "length": 24, "own": {"file": "numbers.bin", "bytes": 96}}),
+        (Nameless(24), {"class": "Nameless", "length": None, "own": None}),
+    ],
+    ids=["plain", "with its own", "that raises"],
+)
+def test_the_header_has_the_data_fingerprint(tmp_path, dataset, fingerprint):
+    plain = Plain()
+    loader = DataLoader(dataset, batch_sampler=[[0]])
+    with attach(plain.model, plain.optimizer, loader, save_dir=tmp_path) as run:
+        directory = run.run.dir
+    assert FactsReader(directory).header()["data_fingerprint"] == fingerprint
+
+
+class Bare:
+    def __iter__(self):
+        return iter([torch.ones(4, 2)])
+
+
+def test_the_data_of_a_bare_iterable_are_unknown(tmp_path):
+    plain = Plain()
+    with attach(plain.model, plain.optimizer, Bare(), save_dir=tmp_path) as run:
+        directory = run.run.dir
+    assert FactsReader(directory).header()["data_fingerprint"] is None

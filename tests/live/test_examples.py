@@ -33,11 +33,24 @@ def test_plain_loop_runs_and_says_where_everything_is(in_folder, capsys):
     assert len(FactsReader(only_run()).series(["loss"])["loss"].step) == 30
 
 
+def test_plain_loop_switched_off_gives_the_same_numbers_and_leaves_nothing(in_folder, capsys):
+    in_folder.setenv("STEPS", "5")
+    runpy.run_path(str(EXAMPLES / "plain_loop.py"), run_name="__main__")
+    last = capsys.readouterr().out.splitlines()[-1]
+    in_folder.setenv("MIDSTEP_MODE", "off")
+    runpy.run_path(str(EXAMPLES / "plain_loop.py"), run_name="__main__")
+    assert capsys.readouterr().out.splitlines() == [last]
+    assert len(list(Path("outputs/runs").iterdir())) == 1
+
+
 def test_attach_runs_and_records_every_epoch(in_folder, capsys):
     in_folder.setenv("EPOCHS", "2")
     runpy.run_path(str(EXAMPLES / "attach.py"), run_name="__main__")
     captured = capsys.readouterr()
-    assert captured.err.startswith("midstep: http://127.0.0.1:")
+    page, run, end = captured.err.splitlines()
+    assert page.startswith("midstep: page http://127.0.0.1:")
+    assert run == f"midstep: run {only_run()}"
+    assert end == "midstep: finished after 188 steps"
     assert "validation accuracy" in captured.out
     events = FactsReader(only_run()).events()
     ends = [event for event in events if event["moment"] == "on_epoch_end"]

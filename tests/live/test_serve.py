@@ -9,7 +9,7 @@ import urllib.request
 import pytest
 
 from midstep.control import DebugController
-from midstep.core.errors import ConfigError
+from midstep.core.errors import ConfigError, StorageError
 from midstep.facts import end_state, read_lease
 from midstep.live import attach, serve
 from midstep.session import Run
@@ -59,8 +59,8 @@ def test_a_run_is_served_and_goes_on_without_the_page(tmp_path):
         with serve(run, port=0) as page:
             assert ask(page.url, "/api/v1/runs")["runs"][0]["id"] == run.run_id
             assert read_lease(run.dir)["url"] == page.url.split("/#")[0]
-            assert run.reachable
-        assert not run.reachable
+            assert run.page_url == page.url
+        assert run.page_url is None
         assert not run.ended
         assert run.controller.wait_if_paused()
     assert end_state(run.dir).state == "finished"
@@ -115,6 +115,52 @@ def test_an_error_parks_while_the_page_is_still_there_to_look_at_it(tmp_path):
 
     with pytest.raises(ZeroDivisionError), in_thread(attached, body):
         look()
+
+
+def test_mode_off_makes_no_run_and_no_page_and_the_controller_works(tmp_path, monkeypatch):
+    monkeypatch.setenv("MIDSTEP_MODE", "off")
+    control = DebugController()
+    with serve(control, port=0, save_dir=tmp_path, open_browser=True) as page:
+        assert (page.url, page.viewer_url, page.port) == (None, None, None)
+        assert page.controller is control
+        control.capture_batch([0.0], 0.5, 0)
+        assert control.wait_if_paused()
+        with pytest.raises(ConfigError, match="MIDSTEP_MODE is off"):
+            _ = page.run
+    with pytest.raises(ZeroDivisionError), serve(control, save_dir=tmp_path):
+        raise ZeroDivisionError
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_mode_off_serves_an_attached_loop_without_a_word(tmp_path, monkeypatch):
+    monkeypatch.setenv("MIDSTEP_MODE", "off")
+    plain = Plain()
+    with attach(*plain.parts, save_dir=tmp_path) as run, serve(run) as page:
+        plain.train(run)
+        assert page.url is None
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_mode_record_writes_facts_and_serves_no_page(tmp_path, monkeypatch):
+    monkeypatch.setenv("MIDSTEP_MODE", "record")
+    with serve(DebugController(), port=0, save_dir=tmp_path) as page:
+        assert page.url is None
+        assert read_lease(page.run.dir)["url"] is None
+    assert end_state(page.run.dir).state == "finished"
+
+
+def test_a_token_that_cannot_be_kept_is_refused_before_anything_is_written(tmp_path, monkeypatch):
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "file"))
+    runs = tmp_path / "runs"
+    with pytest.raises(StorageError, match="file/midstep: Not a directory; set XDG_STATE_HOME"):
+        serve(DebugController(), port=0, save_dir=runs)
+    with (
+        pytest.raises(StorageError, match="set XDG_STATE_HOME to a folder you may write"),
+        attach(*Plain().parts, save_dir=runs, serve=True, port=0),
+    ):
+        pass
+    assert not runs.exists()
 
 
 def test_the_browser_is_opened_when_asked_for(tmp_path, monkeypatch):

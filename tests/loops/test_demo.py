@@ -61,6 +61,7 @@ def test_epochs_and_validations_are_recorded(run: Run) -> None:
     assert [event["epoch"] for event in validations] == [0, 1]
     assert validations[1]["val_loss"] < validations[0]["val_loss"]
     assert validations[0]["metrics"]["l1"] > 0
+    assert series(run, "val_loss") == [event["val_loss"] for event in validations]
 
 
 def test_each_epoch_trains_on_every_digit_once() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+from urllib.parse import quote
 
 import pytest
 
@@ -207,11 +208,14 @@ def test_an_unhandled_error_answers_an_id_and_nothing_else(served, caplog, monke
 
 
 def test_odd_names_travel_as_text(served):
-    names = ["<img src=x onerror=alert(1)>", "\u202eevil", '=HYPERLINK("x")', "__proto__"]
+    names = ["<img src=x onerror=alert(1)>", "\u202eevil", '=HYPERLINK("x","y")', "__proto__"]
     served.run.facts.log_values(1, dict.fromkeys(names, 1.0))
     answer = served.ask("GET", f"/api/v1/runs/{served.run.run_id}/scalars")
     assert answer.headers["content-type"] == "application/json"
     assert set(names) <= set(answer.json()["series"])
+    for name in names:
+        asked = served.ask("GET", f"/api/v1/runs/{served.run.run_id}/scalars?names={quote(name)}")
+        assert list(asked.json()["series"]) == [name]
 
 
 def test_websockets_are_refused(served):

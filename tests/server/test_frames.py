@@ -127,3 +127,11 @@ def test_budget_lets_a_burst_through_then_ten_a_second():
     assert budget.wait_s() > 0
     now[0] = 10.0
     assert budget.wait_s() == 0.0
+
+
+def test_command_line_and_folder_travel_in_no_frame():
+    record = {"moment": "on_start", "seed": 7, "argv": ["--key", "abc"], "cwd": "/home/ada"}
+    (frame,) = durable_frames([EventRecord(1, 0, record)])
+    assert b'"seed":7' in frame.data
+    assert b"abc" not in frame.data
+    assert b"ada" not in frame.data

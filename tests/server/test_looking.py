@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import base64
+import json
 
 import numpy as np
 import pytest
@@ -9,6 +10,9 @@ from safetensors.numpy import load as load_arrays
 from safetensors.torch import load
 
 from midstep.control import CapturedBatch, StepData
+from midstep.facts import lines as lines_module
+from midstep.facts.events_index import MARK_EVERY_BYTES
+from midstep.facts.lines import EventsScanner
 from midstep.server.models import (
     BatchOut,
     BreakpointOut,
@@ -148,7 +152,8 @@ def test_watches_follow_rows_and_pairs(served):
     wanted = {"feature_ids": [0, 2], "source": "weights"}
     watch = served.ask("POST", "/debug/watch", wanted).json()
     WatchOut.model_validate(watch)
-    assert watch == {"source": "weights", "feature_ids": [0, 2], "sources": ["weights"]}
+    rows = {"source": "weights", "feature_ids": [0, 2], "others": {}}
+    assert watch == {**rows, "sources": ["weights"]}
     assert served.ask("GET", "/debug/watch").json() == watch
     served.ask("POST", "/debug/step", {"n": 3})
     found = served.ask("GET", "/debug/trajectories").json()
@@ -158,6 +163,37 @@ def test_watches_follow_rows_and_pairs(served):
     cleared = served.ask("POST", "/debug/trajectories/clear", {}).json()
     assert all(not points for points in cleared["trajectories"].values())
     assert served.ask("POST", "/debug/watch", {"feature_ids": [1], "source": "no"}).status == 422
+    too_many = {"feature_ids": list(range(65)), "source": "weights"}
+    assert served.ask("POST", "/debug/watch", too_many).status == 422
+
+
+def test_trajectories_of_several_sources_travel_thinned_and_as_columns(served):
+    weights = torch.eye(4)
+    for name in ("weights", "a/b.c"):
+        served.controller.add_source(name, lambda: weights)
+        served.ask("POST", "/debug/watch", {"feature_ids": [2, 0], "source": name})
+    watch = served.ask("GET", "/debug/watch").json()
+    assert (watch["source"], watch["others"]) == ("a/b.c", {"weights": [2, 0]})
+    served.ask("POST", "/debug/step", {"n": 20})
+    found = served.ask("GET", "/debug/trajectories?points=5").json()
+    TrajectoriesOut.model_validate(found)
+    assert not found["exact"]
+    for held in (found, found["others"]["weights"]):
+        for points in [*held["trajectories"].values(), *held["pairwise"].values()]:
+            assert len(points) <= 5
+            assert (points[0]["step"], points[-1]["step"]) == (1, 20)
+    answer = served.ask("GET", "/debug/trajectories?format=safetensors").body
+    tensors, header_bytes = load_arrays(answer), int.from_bytes(answer[:8], "little")
+    metadata = json.loads(answer[8 : 8 + header_bytes])["__metadata__"]
+    assert json.loads(metadata["sources"]) == ["a/b.c", "weights"]
+    assert metadata["exact"] == "true"
+    assert tensors["1/2.step"].tolist() == list(range(1, 21))
+    assert tensors["0/0.weight_cos_to_init"].tolist() == [1.0] * 20
+    assert tensors["0/0,2.cos"].tolist() == [0.0] * 20
+    served.ask("POST", "/debug/watch", {"feature_ids": []})
+    served.ask("POST", "/debug/trajectories/clear", {})
+    assert served.ask("GET", "/debug/trajectories?format=safetensors").status == 200
+    assert served.ask("GET", "/debug/trajectories?points=1").status == 422
 
 
 def test_runs_are_listed_and_described(served):
@@ -214,3 +250,34 @@ def test_events_are_given_behind_a_number(served):
 def test_a_bad_query_names_its_field(served):
     answer = served.ask("GET", of_run(served, "scalars?points=many"))
     assert (answer.status, answer.json()["field"]) == (422, "points")
+
+
+def test_who_only_looks_is_not_told_command_line_and_folder(served):
+    private = {"argv", "cwd"}
+    for path, header_of in (
+        (f"/api/v1/runs/{served.run.run_id}", lambda answer: answer["header"]),
+        (of_run(served, "events"), lambda answer: answer["events"][0]),
+    ):
+        told = header_of(served.ask("GET", path).json())
+        seen = header_of(served.ask("GET", path, token="viewer").json())
+        assert told.keys() - seen.keys() == private
+        assert seen == {name: told[name] for name in seen}
+
+
+def test_pages_of_events_read_on_from_where_the_last_one_ended(served, monkeypatch):
+    for number in range(2000):
+        served.run.event("on_step", number=number, text="x" * 100)
+    read: list[int] = []
+    scan = EventsScanner._lines
+
+    def counted(self, buffer):
+        read.append(len(buffer))
+        return scan(self, buffer)
+
+    assert len(served.ask("GET", of_run(served, "events?limit=10000")).json()["events"]) > 2000
+    monkeypatch.setattr(EventsScanner, "_lines", counted)
+    monkeypatch.setattr(lines_module, "CHUNK_BYTES", 1 << 14)
+    last = served.run.facts.seq
+    page = served.ask("GET", of_run(served, f"events?after_seq={last - 3}")).json()
+    assert [event["seq"] for event in page["events"]] == [last - 2, last - 1, last]
+    assert sum(read) < 2 * MARK_EVERY_BYTES

@@ -145,3 +145,9 @@ def test_odd_batches_are_told_without_a_picture(batch):
     out = describe_batch(captured(batch))
     assert out["kind"] == "other"
     BatchOut.model_validate(out)
+
+
+def test_a_batch_that_holds_itself_many_times_is_walked_once():
+    batch: list = [torch.zeros(2, 3)]
+    batch += [batch] * 300  # 300⁴ ways down
+    assert main_tensor(batch) is batch[0]

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from midstep.session.header import circumstances, device_of, git_state
+from midstep.session.header import circumstances, device_of, git_state, without_secrets
 
 pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
 
@@ -63,3 +63,22 @@ def test_the_command_line_is_this_process_unless_given(tmp_path):
 
 def test_no_model_has_no_device():
     assert device_of(None) is None
+
+
+@pytest.mark.parametrize(
+    ("given", "kept"),
+    [
+        (["--api-key", "abc", "--lr", "1"], ["--api-key", "***", "--lr", "1"]),
+        (["--hf_token=abc"], ["--hf_token=***"]),
+        (["WANDB_API_KEY=a=b"], ["WANDB_API_KEY=***"]),
+        (["db.password=x", "--apiKey", "y"], ["db.password=***", "--apiKey", "***"]),
+        (["-password", "x"], ["-password", "***"]),
+        (["--secret", "--lr", "1"], ["--secret", "--lr", "1"]),
+        (["--data", "s3://me:abc@host/x"], ["--data", "s3://me:***@host/x"]),
+        (["--tokenizer", "bpe", "--max-tokens=5"], ["--tokenizer", "bpe", "--max-tokens=5"]),
+        (["-c", "token = 'x'; key=1"], ["-c", "token = 'x'; key=1"]),
+    ],
+)
+def test_values_behind_the_names_of_secrets_are_masked(given, kept, tmp_path):
+    assert without_secrets(given) == kept
+    assert circumstances(given, tmp_path)["argv"] == kept

@@ -16,7 +16,7 @@ from midstep.control import Command, DebugController
 from midstep.core.errors import ConfigError, RunHeldError, StopTraining, StorageError
 from midstep.core.ids import new_run_id
 from midstep.core.moments import Moment
-from midstep.facts import FactsReader, end_state
+from midstep.facts import FactsReader, LeaseWatch, end_state, read_lease
 from midstep.session import Run
 from tests.checkers.neutral import wait_until
 
@@ -43,17 +43,30 @@ def test_runs_that_start_in_the_same_second_get_directories_of_their_own(tmp_pat
     assert len({run.dir for run in runs}) == len({run.run_id for run in runs}) == 4
 
 
-def test_a_run_name_is_used_as_it_stands_and_continued_as_the_next_attempt(tmp_path):
+def test_a_run_name_is_used_as_it_stands_and_continued_if_asked_to(tmp_path):
     with Run(name="a", save_dir=tmp_path, run_name="fixed") as first:
         assert first.dir == tmp_path / "fixed"
         first.log(loss=1.0)
         first.controller.wait_if_paused()
-    with Run(name="a", save_dir=tmp_path, run_name="fixed") as second:
+    again = {"name": "a", "save_dir": tmp_path, "run_name": "fixed", "existing": "continue"}
+    with Run(**again) as second:
         assert (second.run_id, second.attempt) == (first.run_id, 2)
-    with Run(name="a", save_dir=tmp_path, run_name="fixed") as third:
+    with Run(**again) as third:
         assert third.attempt == 3
     sequence = [event["seq"] for event in events(third)]
     assert sequence == sorted(set(sequence))
+
+
+@pytest.mark.parametrize("how", ["run_name", "run_dir"])
+def test_a_directory_that_holds_a_run_is_refused_and_left_alone(tmp_path, how):
+    with Run(name="a", save_dir=tmp_path, run_name="fixed") as run:
+        for _ in range(3):
+            run.controller.wait_if_paused()
+    before = {path: path.read_bytes() for path in run.dir.rglob("*") if path.is_file()}
+    given = {"run_name": "fixed"} if how == "run_name" else {"run_dir": run.dir}
+    with pytest.raises(ConfigError, match="already holds a run of 3 steps; choose another"):
+        Run(name="a", save_dir=tmp_path, **given)
+    assert {path: path.read_bytes() for path in run.dir.rglob("*") if path.is_file()} == before
 
 
 def test_an_id_and_directory_allocated_before_are_used(tmp_path):
@@ -161,6 +174,7 @@ def test_the_header_says_how_it_was_started(tmp_path):
     assert header["argv"] == ["x"]
     assert header["versions"]["torch"] == torch.__version__
     assert header.keys() >= {"host", "pid", "git", "platform", "cwd"}
+    assert header["data_fingerprint"] is None  # nobody has said what the data are
 
 
 # -- facts ----------------------------------------------------------------------------------------
@@ -244,7 +258,7 @@ def test_a_command_id_repeated_after_a_restart_is_answered_and_not_repeated(tmp_
         run.controller.submit(Command(name="resume"))
         assert run.controller.wait_if_paused()
         assert asked.result(0) == {"step": 1}
-    with Run(run_name="a", name="a", save_dir=tmp_path) as run:
+    with Run(run_name="a", name="a", save_dir=tmp_path, existing="continue") as run:
         assert run.controller.submit(again).done()
         assert "pause it first" in str(run.controller.submit(refused).exception())
         assert not run.controller.is_paused
@@ -316,11 +330,57 @@ def test_a_stop_or_a_clean_exit_is_no_failure(tmp_path, error):
     assert end_state(run.dir).state == "stopped"
 
 
-@pytest.mark.parametrize("error", [KeyboardInterrupt(), SystemExit(2)], ids=repr)
-def test_an_interrupt_is_on_record_and_never_parks(tmp_path, error):
+@pytest.mark.parametrize(
+    ("error", "state", "reason"),
+    [
+        (KeyboardInterrupt(), "stopped", "KeyboardInterrupt"),
+        (SystemExit(2), "failed", "SystemExit: 2"),
+    ],
+    ids=repr,
+)
+def test_an_interrupt_is_on_record_and_never_parks(tmp_path, error, state, reason):
     with pytest.raises(type(error)), Run(name="a", save_dir=tmp_path, on_error="park") as run:
         raise error
-    assert end_state(run.dir).state == "failed"
+    found = end_state(run.dir)
+    assert (found.state, found.reason) == (state, reason)
+    assert run.controller.get_state()["state"] == state
+
+
+def lease_now(run: Run) -> dict:
+    run.lease.reachable_at(server_url=None)  # writes at once, as a heartbeat would
+    return read_lease(run.dir)
+
+
+def test_a_loop_that_hangs_is_told_from_one_that_stands(tmp_path):
+    hangs, goes_on = threading.Event(), threading.Event()
+
+    def train(control):
+        control.wait_if_paused()
+        hangs.set()
+        goes_on.wait(30)
+        control.wait_if_paused()
+
+    with Run(name="a", save_dir=tmp_path) as run:
+        assert lease_now(run)["moving"] is False  # nothing is due before the first step
+        training = threading.Thread(target=train, args=(run.controller,))
+        training.start()
+        assert hangs.wait(30)
+        lease_now(run)
+        hung = lease_now(run)
+        assert (hung["moving"], hung["boundary_count"], hung["step"]) == (True, 1, 1)
+        ten_later = LeaseWatch(clock=lambda: hung["boundary_mono"] + 10)
+        assert ten_later.boundary_age_s(run.dir, hung) == 10
+        run.controller.describe(phase="validation")
+        assert lease_now(run)["moving"] is False
+        run.controller.describe(phase=None)
+        run.controller.pause()
+        assert lease_now(run)["moving"] is True
+        goes_on.set()
+        wait_until(run.controller, lambda state: state["parked"])
+        assert lease_now(run)["moving"] is False
+        run.controller.resume()
+        training.join(30)
+        assert lease_now(run)["boundary_count"] == 2
 
 
 def test_the_first_end_stays(tmp_path):
@@ -364,7 +424,7 @@ def test_an_error_parks_when_somebody_can_look(
     tmp_path, monkeypatch, viewer, terminal, reachable, asked, parks
 ):
     run = Run(name="a", save_dir=tmp_path, on_error=asked)
-    run.reachable = reachable
+    run.page_url = "http://127.0.0.1:8765/" if reachable else None
     if viewer:
         run.controller.viewer()
     if terminal:

@@ -50,7 +50,7 @@ export interface paths {
         };
         /**
          * Run Detail
-         * @description One run with its header record.
+         * @description One run with its header record; who only looks is not told command line and folder.
          */
         get: operations["run_detail"];
         put?: never;
@@ -363,6 +363,9 @@ export interface paths {
         /**
          * Trajectories
          * @description Points of every watched row, also of those no longer watched.
+         *
+         *     Beyond `points`, and beyond 200,000 points over all series, the first, the last and the
+         *     extremes are sent and the rest evenly thinned. Safetensors hold columns, up to 4,000,000 points.
          */
         get: operations["trajectories"];
         put?: never;
@@ -408,7 +411,7 @@ export interface paths {
         put?: never;
         /**
          * Replace Watches
-         * @description Replace the watch list; trajectories of removed watches stay until cleared.
+         * @description Replace the watch list of a source; trajectories of removed watches stay until cleared.
          */
         post: operations["replace_watches"];
         delete?: never;
@@ -715,6 +718,9 @@ export interface paths {
         /**
          * Trajectories
          * @description Points of every watched row, also of those no longer watched.
+         *
+         *     Beyond `points`, and beyond 200,000 points over all series, the first, the last and the
+         *     extremes are sent and the rest evenly thinned. Safetensors hold columns, up to 4,000,000 points.
          */
         get: operations["short_trajectories"];
         put?: never;
@@ -760,7 +766,7 @@ export interface paths {
         put?: never;
         /**
          * Replace Watches
-         * @description Replace the watch list; trajectories of removed watches stay until cleared.
+         * @description Replace the watch list of a source; trajectories of removed watches stay until cleared.
          */
         post: operations["short_replace_watches"];
         delete?: never;
@@ -839,6 +845,8 @@ export interface components {
             id: number;
             /** Mean */
             mean: number | null;
+            /** Missing */
+            missing: string[];
             /** Std */
             std: number | null;
             /** Window */
@@ -929,7 +937,7 @@ export interface components {
              * Who
              * @enum {string}
              */
-            who: "page" | "cli" | "python" | "breakpoint" | "system";
+            who: "page" | "cli" | "terminal" | "python" | "breakpoint" | "system";
         };
         /**
          * EventMessage
@@ -1317,6 +1325,26 @@ export interface components {
             step: number[];
         };
         /**
+         * SourceTrajectories
+         * @description Points of the rows of one source, also of those no longer watched.
+         */
+        SourceTrajectories: {
+            /** Pairwise */
+            pairwise: {
+                [key: string]: {
+                    [key: string]: number | ("NaN" | "Infinity" | "-Infinity");
+                }[];
+            };
+            /** Trajectories */
+            trajectories: {
+                [key: string]: {
+                    [key: string]: number | ("NaN" | "Infinity" | "-Infinity") | null;
+                }[];
+            };
+            /** Watched */
+            watched: number[];
+        };
+        /**
          * StateMessage
          * @description The state changed. Volatile: latest only.
          */
@@ -1471,9 +1499,15 @@ export interface components {
         };
         /**
          * TrajectoriesOut
-         * @description Points of every watched row, also of those no longer watched.
+         * @description Points of the source that was chosen last, and of the others by name.
          */
         TrajectoriesOut: {
+            /** Exact */
+            exact: boolean;
+            /** Others */
+            others: {
+                [key: string]: components["schemas"]["SourceTrajectories"];
+            };
             /** Pairwise */
             pairwise: {
                 [key: string]: {
@@ -1501,7 +1535,7 @@ export interface components {
         };
         /**
          * WatchIn
-         * @description The new watch list; it replaces the old one.
+         * @description The new watch list of one source; no rows and no source: nothing is watched any more.
          */
         WatchIn: {
             /** Feature Ids */
@@ -1516,6 +1550,10 @@ export interface components {
         WatchOut: {
             /** Feature Ids */
             feature_ids: number[];
+            /** Others */
+            others: {
+                [key: string]: number[];
+            };
             /** Source */
             source: string | null;
             /** Sources */
@@ -2289,7 +2327,12 @@ export interface operations {
     };
     trajectories: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Most points a series. */
+                points?: number;
+                /** @description json or safetensors */
+                format?: string;
+            };
             header?: never;
             path: {
                 /** @description Id of the run, as GET /api/v1/runs lists it. */
@@ -2306,6 +2349,7 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["TrajectoriesOut"];
+                    "application/octet-stream": string;
                 };
             };
             /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an error of ours, told by its id · 503 the disk refused */
@@ -3015,7 +3059,12 @@ export interface operations {
     };
     short_trajectories: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Most points a series. */
+                points?: number;
+                /** @description json or safetensors */
+                format?: string;
+            };
             header?: never;
             path?: never;
             cookie?: never;
@@ -3029,6 +3078,7 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["TrajectoriesOut"];
+                    "application/octet-stream": string;
                 };
             };
             /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an error of ours, told by its id · 503 the disk refused */

@@ -26,7 +26,7 @@ export function App() {
   return (
     <div className="flex h-full">
       <Rail />
-      <div className="flex min-w-0 flex-1 flex-col">
+      <div className="flex min-w-0 flex-1 flex-col low:overflow-y-auto">
         <TopBar />
         <PanelBoundary title="Page">
           <Suspense fallback={<main className="flex-1" />}>

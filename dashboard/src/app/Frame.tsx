@@ -5,7 +5,7 @@ import { type Tab, Tabs } from "@/ui";
 /** The line under the top bar: what can be done on this page, 52 px. */
 export function Strip({ children }: { children: ReactNode }) {
   return (
-    <div className="flex min-h-13 shrink-0 flex-wrap items-center gap-2 border-b border-line bg-surface px-4 max-[900px]:py-2">
+    <div className="flex min-h-13 shrink-0 flex-wrap items-center gap-2 border-b border-line bg-surface px-4 max-[899px]:py-2">
       {children}
     </div>
   );
@@ -30,9 +30,11 @@ export function TabRow<T extends string>({ label, value, tabs, onChange, pill }:
   useAction({ id: "tab-previous", title: "Previous tab", group: "View", keys: "[", run: () => walk(-1) });
   useAction({ id: "tab-next", title: "Next tab", group: "View", keys: "]", run: () => walk(1) });
   return (
-    <div className="flex h-10 shrink-0 items-center gap-6 pr-2 pl-4">
+    <div className="flex min-h-10 shrink-0 flex-wrap items-center gap-x-6 pr-2 pl-4">
       <Tabs label={label} value={value} tabs={tabs} onChange={onChange} />
-      <div className="ml-auto flex min-w-0 items-center">{pill}</div>
+      <div className="ml-auto flex min-w-0 flex-1 items-center justify-end max-[719px]:basis-full max-[719px]:justify-start max-[719px]:pb-2">
+        {pill}
+      </div>
     </div>
   );
 }
@@ -59,11 +61,11 @@ export function Pill({ tone, glyph, title, text, action }: PillProps) {
   return (
     <div
       role="status"
-      className={`flex h-7 min-w-0 items-center gap-2 rounded-control pl-2.5 ${action ? "pr-1" : "pr-2.5"} ${PILL_TONES[tone]}`}
+      className={`flex min-h-7 min-w-0 items-center gap-2 max-[719px]:py-1 max-[559px]:flex-wrap rounded-control pl-2.5 ${action ? "pr-1" : "pr-2.5"} ${PILL_TONES[tone]}`}
     >
       {glyph}
       <span className="font-semibold whitespace-nowrap">{title}</span>
-      {text && <span className="min-w-0 truncate">{text}</span>}
+      {text && <span className="min-w-0 truncate max-[719px]:whitespace-normal">{text}</span>}
       {action && (
         <button
           type="button"
@@ -77,7 +79,8 @@ export function Pill({ tone, glyph, title, text, action }: PillProps) {
   );
 }
 
-/** The panels' area: the page itself never scrolls at 1280 × 720, below 1200 px columns stack and it does. */
+/** The panels' area: the page itself never scrolls at 1280 × 720, below 1200 px columns stack and it does. In a
+ * low window, as at a zoom of 200 %, bars and panels scroll together. */
 export function PanelArea({
   children,
   className = "",
@@ -92,7 +95,7 @@ export function PanelArea({
       id={tab ? `tabpanel-${tab}` : undefined}
       role={tab ? "tabpanel" : undefined}
       aria-labelledby={tab ? `tab-${tab}` : undefined}
-      className={`min-h-0 flex-1 overflow-auto px-2 pb-2 ${className}`}
+      className={`min-h-0 flex-1 overflow-auto px-2 pb-2 low:grid low:min-h-105 low:flex-none low:overflow-visible ${className}`}
     >
       {children}
     </main>

@@ -2,6 +2,7 @@ import type { ReactNode } from "react";
 import { useLocation } from "wouter";
 import { useRunDetail, useRunId, useRunState, useRuns, useStale } from "@/api/hooks";
 import { fromWire, type StateOut } from "@/api/types";
+import { toggleOf } from "@/lib/allowed";
 import { openDialog } from "@/lib/dialogs";
 import { formatCount, formatRate, formatSpeed, formatValue } from "@/lib/format";
 import { switchTheme, useTheme } from "@/lib/theme";
@@ -14,7 +15,7 @@ export function TopBar() {
   const theme = useTheme();
   const [location] = useLocation();
   return (
-    <header className="flex min-h-11 shrink-0 flex-wrap items-center gap-x-3 border-b border-line bg-surface px-4">
+    <header className="flex min-h-11 shrink-0 flex-wrap items-center gap-x-3 gap-y-1 border-b border-line bg-surface px-4 max-[900px]:py-2">
       {location.startsWith("/runs") ? <RunsFacts /> : <RunFacts />}
       <div className="ml-auto flex shrink-0 items-center gap-4">
         <SearchButton />
@@ -60,7 +61,7 @@ function RunFacts() {
         <>
           <StateChip state={state.state} />
           <div
-            className={`flex min-w-0 items-center gap-4 overflow-hidden pl-1 max-[900px]:order-last max-[900px]:w-full max-[900px]:flex-wrap max-[900px]:pb-2 max-[900px]:pl-0 ${stale ? "stale" : ""}`}
+            className={`flex min-w-0 items-center gap-x-4 overflow-hidden pl-1 max-[900px]:order-last max-[900px]:w-full max-[900px]:flex-wrap max-[900px]:pl-0 ${stale ? "stale" : ""}`}
           >
             <Facts state={state} />
           </div>
@@ -82,7 +83,11 @@ function Facts({ state }: { state: StateOut }) {
       {state.lr !== null && <Fact label="lr" value={formatRate(fromWire(state.lr))} />}
       <Fact
         label="Speed"
-        value={<span className="font-normal text-t2">{formatSpeed(state.steps_per_s)}</span>}
+        value={
+          <span className="font-normal text-t2">
+            {formatSpeed(toggleOf(state) === "pause" ? state.steps_per_s : null)}
+          </span>
+        }
       />
     </>
   );
@@ -131,7 +136,7 @@ function RunPicker() {
       items={[
         ...items,
         "line",
-        { label: "All runs", icon: "runs", keys: "G R", onSelect: () => go("/runs") },
+        { label: "Runs on this server", icon: "runs", keys: "G R", onSelect: () => go("/runs") },
       ]}
       trigger={
         <button
@@ -152,7 +157,7 @@ function RunsFacts() {
   const broken = count("failed", "killed");
   return (
     <>
-      <h1 className="text-bar font-semibold">All runs</h1>
+      <h1 className="text-bar font-semibold">Runs on this server</h1>
       <div className="flex items-baseline gap-5">
         <Count value={data?.total ?? 0} word={data?.total === 1 ? "run" : "runs"} />
         <Count value={count("running", "stepping")} word="running" />

@@ -1,6 +1,7 @@
 import { useEffect } from "react";
 import { type Action, useActions } from "@/lib/actions";
 import { KeyChords, type KeyPress, nameOfKey, ownerOf, pageTakes } from "@/lib/keys";
+import { releaseFocusAfterClicks } from "@/lib/pointerFocus";
 import { useSettings } from "@/lib/settings";
 
 function actionFor(keys: string): Action | undefined {
@@ -14,6 +15,7 @@ function pressOf(event: KeyboardEvent): KeyPress {
 
 /** Single keys and combinations for the whole page; every one of them is an action of the registry. */
 export function useKeyboard(): void {
+  useEffect(releaseFocusAfterClicks, []);
   useEffect(() => {
     const chords = new KeyChords();
     const onKeyDown = (event: KeyboardEvent) => {

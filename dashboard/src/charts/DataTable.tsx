@@ -5,7 +5,7 @@ import { Icon } from "@/ui/Icon";
 import { rowClass } from "@/ui/table";
 import { cellText, columnStyle, type NumberStyle } from "./numberStyle";
 import type { Cell, Direction } from "./order";
-import { summarise } from "./statistics";
+import { type Summary, summarise } from "./statistics";
 import { useHeldOrder } from "./useHeldOrder";
 
 export interface TableColumn {
@@ -156,7 +156,7 @@ export function DataTable(props: DataTableProps) {
           );
         })}
       </div>
-      {summary && <SummaryRows columns={columns} styles={styles} tracks={tracks} />}
+      {summary && <SummaryRows columns={columns} places={places} styles={styles} tracks={tracks} />}
     </div>
   );
 }
@@ -222,17 +222,23 @@ function BodyCell({ column, place, style, first }: BodyCellProps) {
   );
 }
 
+/** Statistics of a column over the rows shown; none for texts. */
+export function summaryOf({ cells, numeric }: TableColumn, places?: readonly number[]): Summary | null {
+  if (!numeric) return null;
+  const values = cells as ArrayLike<number>;
+  return summarise(places ? places.map((place) => values[place] as number) : values);
+}
+
 interface SummaryRowsProps {
   columns: readonly TableColumn[];
+  /** Rows that are shown; all of them when left out. */
+  places?: readonly number[];
   styles: readonly NumberStyle[];
   tracks: Tracks;
 }
 
-function SummaryRows({ columns, styles, tracks }: SummaryRowsProps) {
-  const summaries = useMemo(
-    () => columns.map(({ cells, numeric }) => (numeric ? summarise(cells as ArrayLike<number>) : null)),
-    [columns],
-  );
+function SummaryRows({ columns, places, styles, tracks }: SummaryRowsProps) {
+  const summaries = useMemo(() => columns.map((column) => summaryOf(column, places)), [columns, places]);
   return (
     <div
       className="sticky bottom-0 mt-auto w-full shrink-0 bg-s2 text-t2"
@@ -253,7 +259,7 @@ function SummaryRows({ columns, styles, tracks }: SummaryRowsProps) {
                   ? SUMMARY_WORDS[kind]
                   : value === undefined
                     ? ""
-                    : cellText(value, styles[index] as NumberStyle)}
+                    : cellText(summaries[index]?.count ? value : null, styles[index] as NumberStyle)}
               </div>
             );
           })}

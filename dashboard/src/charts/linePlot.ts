@@ -5,7 +5,7 @@ import { decimate, gather, visibleWindow } from "./decimate";
 import { type PlotColours, plotColours } from "./plotColours";
 import { drawOverlay, drawUnderlay, type Mark, type Overlay } from "./plotMarks";
 import { pngOf } from "./png";
-import { sameDecimals } from "./ticks";
+import { logLabel, logSplits, sameDecimals } from "./ticks";
 import type { Points, Trend } from "./trend";
 
 /** Everything one picture needs. */
@@ -39,6 +39,10 @@ export interface PlotHandlers {
 
 const AXIS_WIDTH = 32;
 const AXIS_HEIGHT = 22;
+/** Between the labels and the lines. */
+const AXIS_GAP = 8;
+/** Labels of values stand at least so far apart. */
+const LABEL_SPACE = 24;
 /** Room above the lines for diamonds. */
 const TOP = 26;
 const FONT = "11px Inter, system-ui, sans-serif";
@@ -48,7 +52,7 @@ type Row = (number | null)[];
 /** Wide enough for the longest label, so that a change of scale cuts none off. */
 function axisWidth(values: readonly string[] | null): number {
   const longest = Math.max(0, ...(values ?? []).map((label) => label.length));
-  return Math.max(AXIS_WIDTH, Math.ceil(longest * 6.2) + 8);
+  return Math.max(AXIS_WIDTH, Math.ceil(longest * 6.4) + AXIS_GAP + 2);
 }
 
 /** Whether only marks or the cursor differ, so that the lines need not be gathered again. */
@@ -136,7 +140,6 @@ export class LinePlot {
   private options(logScale: boolean): uPlot.Options {
     const { colours } = this;
     const hidden = { stroke: "transparent", width: 0, points: { show: false } };
-    const axis = { font: FONT, stroke: colours.t3, ticks: { show: false } };
     return {
       width: Math.max(64, this.place.clientWidth),
       height: Math.max(64, this.place.clientHeight),
@@ -153,24 +156,7 @@ export class LinePlot {
         x: { time: false, range: () => [...(this.frame?.range ?? [0, 1])] as [number, number] },
         y: { distr: logScale ? 3 : 1, range: () => [...this.values] as [number, number] },
       },
-      axes: [
-        {
-          ...axis,
-          size: AXIS_HEIGHT,
-          gap: 6,
-          space: 80,
-          grid: { show: false },
-          values: (_, splits) => this.stepLabels(splits),
-        },
-        {
-          ...axis,
-          size: (_, values) => axisWidth(values),
-          gap: 8,
-          space: 24,
-          grid: { stroke: colours.grid, width: 1 },
-          values: (_, splits) => sameDecimals(splits),
-        },
-      ],
+      axes: this.axes(logScale),
       series: [
         {},
         hidden,
@@ -185,6 +171,36 @@ export class LinePlot {
         setSelect: [(plot) => this.selected(plot)],
       },
     };
+  }
+
+  private axes(logScale: boolean): uPlot.Axis[] {
+    const { colours } = this;
+    const axis = { font: FONT, stroke: colours.t3, ticks: { show: false } };
+    return [
+      {
+        ...axis,
+        size: AXIS_HEIGHT,
+        gap: 6,
+        space: 80,
+        grid: { show: false },
+        values: (_, splits) => this.stepLabels(splits),
+      },
+      {
+        ...axis,
+        size: (_, values) => axisWidth(values),
+        gap: AXIS_GAP,
+        space: LABEL_SPACE,
+        grid: { stroke: colours.grid, width: 1 },
+        ...(logScale
+          ? {
+              splits: (plot, _, low, high) =>
+                logSplits(low, high, plot.bbox.height / devicePixelRatio / LABEL_SPACE),
+              filter: (_, splits) => splits,
+              values: (_, splits) => splits.map(logLabel),
+            }
+          : { values: (_, splits) => sameDecimals(splits) }),
+      },
+    ];
   }
 
   /** Labels of the steps; one that would be cut off at the edge is left out. */

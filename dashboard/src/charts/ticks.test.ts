@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { sameDecimals } from "./ticks";
+import { logLabel, logSplits, sameDecimals } from "./ticks";
 
 describe("sameDecimals", () => {
   it("gives every tick the decimals that their distance needs", () => {
@@ -19,4 +19,51 @@ describe("sameDecimals", () => {
     expect(sameDecimals([0.1, null, 1])).toEqual(["0.1", "", "1.0"]);
     expect(sameDecimals([])).toEqual([]);
   });
+});
+
+describe("logSplits", () => {
+  it("takes 1-2-5, 1-3 or decades, whatever has room", () => {
+    expect(logSplits(0.0193, 2.4, 8)).toEqual([0.02, 0.05, 0.1, 0.2, 0.5, 1, 2]);
+    expect(logSplits(0.0193, 2.4, 5)).toEqual([0.03, 0.1, 0.3, 1]);
+    expect(logSplits(0.001934, 2.4, 4)).toEqual([0.01, 0.1, 1]);
+    expect(logSplits(1e-9, 1, 4)).toEqual([1e-9, 1e-6, 1e-3, 1]);
+  });
+
+  it("divides less than a decade evenly", () => {
+    expect(logSplits(0.0021, 0.0034, 6)).toEqual([0.0025, 0.003]);
+    expect(logSplits(0.98, 1.02, 5)).toEqual([0.98, 0.99, 1, 1.01, 1.02]);
+  });
+
+  it.each([
+    [0.001934, 0.31, 6],
+    [0.3, 0.9, 6],
+    [1.1, 1.9, 7],
+    [3e-8, 4e3, 7],
+  ])("gives a few ticks within %s and %s", (low, high, most) => {
+    const ticks = logSplits(low, high, most);
+    expect(ticks.length).toBeGreaterThanOrEqual(2);
+    expect(ticks.length).toBeLessThanOrEqual(most + 1);
+    expect(Math.min(...ticks)).toBeGreaterThanOrEqual(low);
+    expect(Math.max(...ticks)).toBeLessThanOrEqual(high);
+    for (const tick of ticks) expect(logLabel(tick).length).toBeLessThanOrEqual(7);
+  });
+
+  it("has none where there is no range", () => {
+    expect(logSplits(0, 1, 5)).toEqual([]);
+    expect(logSplits(1, 1, 5)).toEqual([]);
+  });
+});
+
+describe("logLabel", () => {
+  it.each([
+    [0.3, "0.3"],
+    [0.1, "0.1"],
+    [0.03, "0.03"],
+    [0.003, "3e−3"],
+    [0.0025, "2.5e−3"],
+    [20, "20"],
+    [1000, "1,000"],
+    [1e4, "1e4"],
+    [null, ""],
+  ])("%s → %s", (value, text) => expect(logLabel(value)).toBe(text));
 });

@@ -23,3 +23,48 @@ function decimalsOf(step: number): number {
   }
   return 6;
 }
+
+/** Where ticks stand within a decade, densest first, with the least distance between two of them in decades. */
+const IN_DECADE = [
+  { heads: [1, 2, 5], gap: Math.log10(2) },
+  { heads: [1, 3], gap: Math.log10(3) },
+  { heads: [1], gap: 1 },
+];
+
+/** Ticks of a log axis: 1-2-5, 1-3 or whole decades, the densest of which at most `most` stand side by side. */
+export function logSplits(low: number, high: number, most: number): number[] {
+  const decades = Math.log10(high / low);
+  if (!(low > 0) || !(decades > 0) || !Number.isFinite(decades)) return [];
+  const least = decades / Math.max(1, most);
+  const fitting = IN_DECADE.find(({ gap }) => gap >= least);
+  const found = fitting
+    ? decadeTicks(low, high, 1, fitting.heads)
+    : decadeTicks(low, high, Math.ceil(least), [1]);
+  // Less than a decade may hold none of them: then even distances, the closest of which are at the top.
+  return found.length >= 2 ? found : evenTicks(low, high, high * (1 - 10 ** -least));
+}
+
+function decadeTicks(low: number, high: number, every: number, heads: readonly number[]): number[] {
+  const ticks: number[] = [];
+  for (let power = Math.floor(Math.log10(low) / every) * every; power <= Math.log10(high); power += every) {
+    // Written and read again, so that 3e-3 is exactly that.
+    ticks.push(...heads.map((head) => Number(`${head}e${power}`)));
+  }
+  return ticks.filter((tick) => tick >= low && tick <= high);
+}
+
+function evenTicks(low: number, high: number, least: number): number[] {
+  const power = Math.floor(Math.log10(least));
+  const step = [1, 2, 5, 10].map((head) => head * 10 ** power).find((size) => size >= least) ?? least;
+  const first = Math.ceil(low / step);
+  const count = Math.max(0, Math.floor(high / step) - first + 1);
+  return Array.from({ length: count }, (_, index) => Number(((first + index) * step).toPrecision(6)));
+}
+
+/** A tick of a log axis in its shortest form: 0.3, 0.03, 3e−3, 20, 1e4. */
+export function logLabel(value: number | null): string {
+  if (value === null) return "";
+  if (value >= 0.01 && value < 1e4) return formatFixed(value, decimalsOf(value));
+  const digits = [0, 1, 2].find((some) => Number(value.toExponential(some)) === value) ?? 3;
+  return formatExponent(value, digits);
+}

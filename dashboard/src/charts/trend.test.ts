@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { summarise } from "./statistics";
-import { Trend } from "./trend";
+import { FEWEST, Trend } from "./trend";
 
 const value = Float64Array.from(
   { length: 900 },
@@ -8,8 +8,14 @@ const value = Float64Array.from(
 );
 const step = value.map((_, index) => index);
 
-function trendOf(steps: ArrayLike<number>, values: ArrayLike<number>, smoothing = 0.9, window = 50): Trend {
-  const trend = new Trend({ smoothing, window });
+function trendOf(
+  steps: ArrayLike<number>,
+  values: ArrayLike<number>,
+  smoothing = 0.9,
+  window = 50,
+  fewest = FEWEST,
+): Trend {
+  const trend = new Trend({ smoothing, window, fewest });
   trend.follow({ step: Float64Array.from(steps), value: Float64Array.from(values) });
   return trend;
 }
@@ -35,8 +41,14 @@ describe("Trend", () => {
     expect(trend.mean[7]).toBeNaN();
   });
 
+  it("has no band before its window holds enough points", () => {
+    const trend = trendOf(step, value, 0.9, 50, 50);
+    expect(trend.deviation[49]).toBeNaN();
+    expect(trend.deviation[50]).toBeGreaterThan(0);
+  });
+
   it("is the same whether points come at once or a few at a time", () => {
-    const growing = new Trend({ smoothing: 0.9, window: 50 });
+    const growing = new Trend({ smoothing: 0.9, window: 50, fewest: FEWEST });
     for (let end = 0; end <= 900; end += 9) {
       growing.follow({ step: step.subarray(0, end), value: value.subarray(0, end) });
     }

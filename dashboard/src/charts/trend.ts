@@ -3,17 +3,19 @@
 import { RollingWindow } from "./rolling";
 
 const FIRST_CAPACITY = 4096;
-/** A band around fewer points would say nothing. */
-const FEWEST = 8;
+/** A band around fewer points would say nothing; a z-score breakpoint waits for as many. */
+export const FEWEST = 8;
 
 export interface TrendOptions {
   /** Weight of the old value in the smoothed line, per point. */
   smoothing: number;
   /** Points in the window behind the band. */
   window: number;
+  /** Points the window must hold before there is a band. */
+  fewest: number;
 }
 
-export const DEFAULT_TREND: TrendOptions = { smoothing: 0.95, window: 200 };
+export const DEFAULT_TREND: TrendOptions = { smoothing: 0.95, window: 200, fewest: FEWEST };
 
 export interface Points {
   step: Float64Array;
@@ -68,7 +70,7 @@ export class Trend {
 
   private push(value: number): void {
     const index = this.length;
-    const known = this.rolling.count >= FEWEST;
+    const known = this.rolling.count >= this.options.fewest;
     this.mean[index] = known ? this.rolling.mean : Number.NaN;
     this.deviation[index] = known ? this.rolling.deviation : Number.NaN;
     this.smoothed[index] = this.smooth(value);

@@ -6,9 +6,9 @@ export type VerbName = "pause" | "resume" | "step" | "run_until" | "stop";
 
 const ENDED = new Set(["stopped", "finished", "failed", "killed", "lost"]);
 
-/** Whether the run takes no more commands. */
+/** Whether the run takes no more commands; one that stands at its error can still be let go. */
 export function hasEnded(state: StateOut | null): boolean {
-  return state !== null && (state.stopped || ENDED.has(state.state));
+  return state !== null && (state.stopped || (ENDED.has(state.state) && !state.parked));
 }
 
 /** Why nothing at all can be commanded; null when it can. */
@@ -27,6 +27,8 @@ export function whyNoCommands(state: StateOut | null, status: ConnectionStatus):
 export function whyNot(verb: VerbName, state: StateOut | null, status: ConnectionStatus): string | null {
   const none = whyNoCommands(state, status);
   if (none !== null || state === null) return none;
+  if (state.state === "failed" && (verb === "step" || verb === "run_until"))
+    return "The run has failed; resume or stop lets it end";
   if (verb === "step" && !state.parked) return "Pause first";
   if (verb === "pause" && state.paused && state.steps_left === null) return "The run is paused already";
   if (verb === "resume" && !state.paused) return "The run is running already";

@@ -41,9 +41,19 @@ describe("formats", () => {
     [0.996, "1.0"],
   ])("tile %s → %s", (value, text) => expect(format.formatTile(value)).toBe(text));
 
-  it("gives tiles a third decimal where all losses are small", () => {
-    expect(format.formatTile(0.0078, format.tileDecimals(0.02))).toBe(".008");
-    expect(format.formatTile(0.0078, format.tileDecimals(0.83))).toBe(".01");
+  it.each([
+    [0.0031, 0.011, "3.1", "×10⁻³"],
+    [0.011, 0.011, "11", "×10⁻³"],
+    [0.00031, 0.0994, ".31", "×10⁻³"],
+    [0.0078, 0.0995, ".01", ""],
+    [0.0078, 0.83, ".01", ""],
+    [0.000012, 0.00009, "12", "×10⁻⁶"],
+    [0.000012, 0.0001, ".01", "×10⁻³"],
+    [0, 0, ".00", ""],
+    [Number.NaN, 0.011, "NaN", "×10⁻³"],
+  ])("tile %s in a batch up to %s → %s %s", (value, largest, text, unit) => {
+    const scale = format.tileScale(largest);
+    expect([format.formatTile(value, scale.factor), scale.unit]).toEqual([text, unit]);
   });
 
   it.each([

@@ -59,20 +59,29 @@ export function formatRate(value: number | null | undefined): string {
   return Math.abs(value) >= 0.01 ? trueMinus(String(Number(value.toPrecision(3)))) : formatExponent(value);
 }
 
-/** Decimals under image tiles: a third one where all losses are small, so that they still differ. */
-export function tileDecimals(largest: number): number {
-  return largest < 0.0995 ? 3 : 2;
+/** What the losses of a batch are written in, so that two figures under a tile tell them apart. */
+export interface TileScale {
+  factor: number;
+  /** As the legend says it: "×10⁻³", or nothing for plain values. */
+  unit: string;
 }
 
-/** A loss under an image tile: .08, 1.2, 34. */
-export function formatTile(value: number | null | undefined, decimals = 2): string {
+/** Plain values, thousandths or millionths, by the largest loss of the batch. */
+export function tileScale(largest: number): TileScale {
+  if (!(largest > 0) || largest >= 0.0995) return { factor: 1, unit: "" };
+  return largest < 1e-4 ? { factor: 1e6, unit: "×10⁻⁶" } : { factor: 1e3, unit: "×10⁻³" };
+}
+
+/** A loss under an image tile, in its batch's scale: .08, 1.2, 34. */
+export function formatTile(value: number | null | undefined, factor = 1): string {
   if (value === null || value === undefined) return "";
   const odd = special(value);
   if (odd !== null) return odd;
-  const size = Math.abs(value);
-  if (size >= 9.95) return trueMinus(value.toFixed(0));
-  if (size >= 0.995) return trueMinus(value.toFixed(1));
-  return trueMinus(value.toFixed(decimals).replace("0.", "."));
+  const scaled = value * factor;
+  const size = Math.abs(scaled);
+  if (size >= 9.95) return trueMinus(scaled.toFixed(0));
+  if (size >= 0.995) return trueMinus(scaled.toFixed(1));
+  return trueMinus(scaled.toFixed(2).replace("0.", "."));
 }
 
 /** A share: 38 %. */

@@ -38,6 +38,8 @@ interface LiveData {
   /** Oldest first, as the server ordered them. */
   commands: CommandOut[];
   breakpoints: BreakpointOut[];
+  /** Step at which this page began to watch; null before the first hello. */
+  watchedFrom: number | null;
   /** Grows when the series did, at most ten times a second. */
   seriesVersion: number;
   /** 0 before the first hello; grows when the server had to start over and what was fetched must be fetched again. */
@@ -97,6 +99,7 @@ function afterHello(live: LiveData, hello: HelloMessage): Partial<LiveData> {
   return {
     state: hello.state,
     breakpoints: hello.breakpoints,
+    watchedFrom: live.watchedFrom ?? hello.state.step,
     generation: hello.resumed && live.generation > 0 ? live.generation : live.generation + 1,
   };
 }
@@ -136,6 +139,7 @@ export const useLive = create<LiveData & LiveActions>()((set) => ({
   connection: noConnection,
   commands: [],
   breakpoints: [],
+  watchedFrom: null,
   seriesVersion: 0,
   generation: 0,
 
@@ -147,6 +151,7 @@ export const useLive = create<LiveData & LiveActions>()((set) => ({
       connection: noConnection,
       commands: [],
       breakpoints: [],
+      watchedFrom: null,
       seriesVersion: 0,
       generation: 0,
     });

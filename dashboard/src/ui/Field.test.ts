@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { parseNumber } from "./Field";
+import { numberProblem, parseNumber } from "./Field";
 
 describe("parseNumber", () => {
   it.each([
@@ -12,4 +12,19 @@ describe("parseNumber", () => {
     ["12 steps", true, null],
     ["", true, null],
   ])("%s, whole %s → %s", (text, whole, value) => expect(parseNumber(text, whole)).toBe(value));
+});
+
+describe("numberProblem", () => {
+  const atLeastOne = (value: number) => (value < 1 ? "Give at least 1 step" : null);
+
+  it.each([
+    ["abc", true, "Enter a whole number"],
+    ["2.5", true, "Enter a whole number"],
+    ["x", false, "Enter a number"],
+    ["0", true, "Give at least 1 step"],
+    ["12", true, null],
+    ["", true, null],
+  ])("%s, whole %s → %s", (text, whole, problem) =>
+    expect(numberProblem(text, whole, atLeastOne)).toBe(problem),
+  );
 });

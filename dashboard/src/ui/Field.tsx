@@ -1,4 +1,4 @@
-import { type InputHTMLAttributes, type Ref, useId, useState } from "react";
+import { type InputHTMLAttributes, type Ref, useEffect, useId, useRef, useState } from "react";
 import { formatCount } from "@/lib/format";
 import { Tooltip } from "./Tooltip";
 
@@ -13,12 +13,28 @@ export interface FieldProps
   /** Esc. */
   onRestore?: () => void;
   error?: string | null;
-  /** Where the sentence stands: beside the field, below it, in its tooltip only, or somewhere the caller writes it. */
-  errorPlace?: "beside" | "below" | "tooltip" | "elsewhere";
+  /** Where the sentence stands: beside the field, below it, under it without taking room (from its left edge, or up to its right one), or where the caller writes it. */
+  errorPlace?: "beside" | "below" | "under" | "under-end" | "elsewhere";
   disabledReason?: string | null;
   small?: boolean;
   ref?: Ref<HTMLInputElement>;
 }
+
+const WRAPPERS = {
+  beside: "contents",
+  below: "flex flex-col gap-1",
+  under: "relative flex focus-within:z-10",
+  "under-end": "relative flex focus-within:z-10",
+  elsewhere: "contents",
+};
+const UNDER = "absolute top-full mt-px text-label leading-3 whitespace-nowrap text-bad";
+const SENTENCES = {
+  beside: "text-body text-bad",
+  below: "text-body text-bad",
+  under: `${UNDER} left-0`,
+  "under-end": `${UNDER} right-0`,
+  elsewhere: "",
+};
 
 /** A line of text. Enter applies, Esc restores. */
 export function Field(props: FieldProps) {
@@ -37,7 +53,7 @@ export function Field(props: FieldProps) {
   const { errorPlace = "beside", onKeyDown, ...attributes } = rest;
   const errorId = useId();
   const off = disabledReason != null;
-  const edge = error ? "ring-2 ring-inset ring-bad-mark" : "";
+  const edge = error ? "ring-2 ring-inset ring-bad-mark focus-visible:outline-offset-0" : "";
   const input = (
     <input
       {...attributes}
@@ -63,13 +79,13 @@ export function Field(props: FieldProps) {
   );
   const sentence =
     error && errorPlace !== "elsewhere" ? (
-      <span id={errorId} role="alert" className={errorPlace === "tooltip" ? "sr-only" : "text-body text-bad"}>
+      <span id={errorId} role="alert" className={SENTENCES[errorPlace]}>
         {error}
       </span>
     ) : null;
   return (
-    <span className={errorPlace === "below" ? "flex flex-col gap-1" : "contents"}>
-      <Tooltip text={disabledReason ?? (errorPlace === "tooltip" ? error : null)}>{input}</Tooltip>
+    <span className={WRAPPERS[errorPlace]}>
+      <Tooltip text={disabledReason}>{input}</Tooltip>
       {sentence}
     </span>
   );
@@ -83,6 +99,20 @@ export interface NumberFieldProps extends Omit<FieldProps, "value" | "onChange" 
   whole?: boolean;
   /** A sentence when the number cannot be used, else null. */
   check?: (value: number) => string | null;
+  /** Told what is wrong with what stands in the field, so that a button beside it can be off. */
+  onProblem?: (problem: string | null) => void;
+}
+
+/** What is wrong with a text as a number: unreadable, or refused by `check`. Nothing typed is not wrong. */
+export function numberProblem(
+  text: string,
+  whole: boolean,
+  check?: (value: number) => string | null,
+): string | null {
+  const value = parseNumber(text, whole);
+  if (value !== null) return check?.(value) ?? null;
+  if (text.trim() === "") return null;
+  return whole ? "Enter a whole number" : "Enter a number";
 }
 
 /** Reads what a person types as a number: separators, true minus and spaces are fine. */
@@ -102,6 +132,7 @@ export function NumberField({
   whole = true,
   check,
   error,
+  onProblem,
   ...rest
 }: NumberFieldProps) {
   const shown = value === null ? "" : whole ? formatCount(value) : String(value);
@@ -109,20 +140,18 @@ export function NumberField({
   const [typed, setTyped] = useState<string | null>(null);
   const text = typed ?? shown;
   const parsed = parseNumber(text, whole);
-  const unreadable = text.trim() !== "" && parsed === null;
-  const own = unreadable
-    ? whole
-      ? "Type a whole number"
-      : "Type a number"
-    : parsed === null
-      ? null
-      : (check?.(parsed) ?? null);
+  const own = numberProblem(text, whole, check);
+  // The caller's sentence is about the last value that could be read, so what was typed since comes first.
+  const problem = own ?? error ?? null;
+  const report = useRef(onProblem);
+  report.current = onProblem;
+  useEffect(() => report.current?.(problem), [problem]);
   return (
     <Field
       inputMode={whole ? "numeric" : "decimal"}
       {...rest}
       value={text}
-      error={error ?? own}
+      error={problem}
       onChange={(now) => {
         setTyped(now);
         const next = parseNumber(now, whole);

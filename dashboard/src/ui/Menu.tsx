@@ -43,17 +43,23 @@ interface MenuProps {
 export function Menu({ trigger, items, align = "end", heading }: MenuProps) {
   const anchor = useRef<HTMLSpanElement>(null);
   const [open, setOpen] = useState(false);
+  // A menu that a click opened leaves the keys to the page, as any clicked button does.
+  const byKeys = useRef(false);
   const close = () => {
     setOpen(false);
-    controlOf(anchor)?.focus();
+    if (byKeys.current) controlOf(anchor)?.focus();
   };
   const opener = cloneElement(trigger, {
     "aria-haspopup": "menu",
     "aria-expanded": open,
-    onClick: () => setOpen(!open),
+    onClick: (event: MouseEvent<HTMLButtonElement>) => {
+      byKeys.current = event.detail === 0;
+      setOpen(!open);
+    },
     onKeyDown: (event: KeyboardEvent<HTMLButtonElement>) => {
       if (event.key !== "ArrowDown") return;
       event.preventDefault();
+      byKeys.current = true;
       setOpen(true);
     },
   });

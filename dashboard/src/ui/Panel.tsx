@@ -36,11 +36,11 @@ export function Panel(props: PanelProps) {
       id={id}
       className={`@container flex min-h-0 min-w-0 flex-col rounded-control bg-surface ${className}`}
     >
-      <header className="flex h-9 shrink-0 items-center gap-2 px-3">
-        <h2 className="font-semibold whitespace-nowrap">{title}</h2>
+      <header className="flex min-h-9 shrink-0 items-center gap-2 px-3 @max-[550px]:flex-wrap @max-[550px]:gap-y-0">
+        <h2 className="flex min-h-9 items-center font-semibold whitespace-nowrap">{title}</h2>
         {shownFact && <span className="min-w-0 truncate text-t3">{shownFact}</span>}
         {stale && <span className="whitespace-nowrap text-warn">{stale}</span>}
-        <div className="ml-auto flex min-w-0 items-center gap-2">
+        <div className="ml-auto flex min-h-9 min-w-0 items-center gap-2 @max-[550px]:flex-wrap @max-[550px]:justify-end">
           {state.kind === "loading" && state.onCancel ? (
             <Button look="ghost" small onClick={state.onCancel}>
               Cancel

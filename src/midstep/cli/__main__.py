@@ -1,7 +1,21 @@
-"""`python -m midstep.cli`, where the console script is not on the path."""
+"""The way in: the console script `midstep`, or `python -m midstep.cli` where it is missing."""
 
+from __future__ import annotations
+
+import os
 import sys
 
-from midstep.cli.main import main
+INTERRUPTED = 130
 
-sys.exit(main())
+
+def run() -> int:
+    """Load the commands and run one; Ctrl-C while they load ends without a traceback."""
+    try:
+        from midstep.cli.main import main
+    except KeyboardInterrupt:  # nothing has begun; a second one must not find us cleaning up
+        os._exit(INTERRUPTED)
+    return main()
+
+
+if __name__ == "__main__":
+    sys.exit(run())

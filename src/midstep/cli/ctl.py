@@ -13,7 +13,8 @@ from rich.table import Table
 from midstep.cli import breakpoints, watches
 from midstep.cli.screen import Screen
 from midstep.cli.status import state_words
-from midstep.cli.target import Target, on_target
+from midstep.cli.target import Target, in_terminal_words, on_target
+from midstep.cli.wording import aligned, number_words
 from midstep.core.errors import ConfigError, StorageError
 
 __all__ = ["app"]
@@ -40,21 +41,21 @@ def _tell(target: Target, state: Any) -> None:
     target.answer(state, words)
 
 
-@app.command("pause")
+@app.command("pause", epilog="Example: midstep ctl pause")
 @on_target
 def pause(target: Target) -> None:
     """Park the run at its next step boundary."""
     _tell(target, target.client().pause())
 
 
-@app.command("resume")
+@app.command("resume", epilog="Example: midstep ctl resume --run demo")
 @on_target
 def resume(target: Target) -> None:
     """Let the run go on."""
     _tell(target, target.client().resume())
 
 
-@app.command("step")
+@app.command("step", epilog="Example: midstep ctl step 5")
 @on_target
 def step(
     target: Target,
@@ -64,7 +65,7 @@ def step(
     _tell(target, target.client().step(n))
 
 
-@app.command("run-until")
+@app.command("run-until", epilog="Example: midstep ctl run-until 1000")
 @on_target
 def run_until(
     target: Target,
@@ -74,22 +75,22 @@ def run_until(
     _tell(target, target.client().run_until(step))
 
 
-@app.command("stop")
+@app.command("stop", epilog="Example: midstep ctl stop")
 @on_target
 def stop(target: Target) -> None:
     """End the training at its next step boundary."""
     _tell(target, target.client().stop())
 
 
-@app.command("state")
+@app.command("state", epilog="Example: midstep ctl state --json")
 @on_target
 def state(target: Target) -> None:
-    """Show the state: step, loss, rate, and why it stands if it does."""
+    """Show the state: step, loss, epoch, learning rate, speed, and why it stands if it does."""
     found = target.client().state()
-    target.answer(found, state_words(found))
+    target.answer(found, state_words(found, full=True))
 
 
-@app.command("batch")
+@app.command("batch", epilog="Example: midstep ctl batch --save batch.png")
 @on_target
 def batch(
     target: Target,
@@ -132,7 +133,7 @@ def _worst(found: dict[str, Any], count: int = 5) -> list[tuple[Any, Any, float]
     return sorted(rows, key=lambda row: -row[2])[:count]
 
 
-@app.command("data")
+@app.command("data", epilog="Example: midstep ctl data layers")
 @on_target
 def step_data(
     target: Target,
@@ -146,11 +147,13 @@ def step_data(
         keys = client.step_data()
         target.answer(keys, ", ".join(keys) or "nothing was pushed in this step")
         return
-    found = client.step_data(key)
+    unknown = f"nothing called {key} was captured in this step; `midstep ctl data` lists the keys"
+    with in_terminal_words("no_step_data", unknown):
+        found = client.step_data(key)
     target.answer(found, lambda screen: screen.print_json(data=found["data"]))
 
 
-@app.command("scalars")
+@app.command("scalars", epilog="Example: midstep ctl scalars loss lr")
 @on_target
 def scalars(
     target: Target,
@@ -161,15 +164,16 @@ def scalars(
     """Show the newest value of each logged series; --json gives the series."""
     found = target.client().scalars(names or None)
 
-    def show(screen: Screen) -> None:
-        for name, series in found.items():
-            if series["step"]:
-                screen.say(f"{name:<24} {series['high'][-1]}   step {series['step'][-1]:,}")
+    rows = [
+        (name, number_words(series["high"][-1]), f"{series['step'][-1]:,}")
+        for name, series in found.items()
+        if series["step"]
+    ]
+    lines = aligned([("name", "value", "step"), *rows], right=(1, 2))
+    target.answer(found, "\n".join(lines) if rows else "nothing was logged yet")
 
-    target.answer(found, show)
 
-
-@app.command("commands")
+@app.command("commands", epilog="Example: midstep ctl commands")
 @on_target
 def commands(target: Target) -> None:
     """Show the command log: who asked for what, and what became of it."""
@@ -177,7 +181,7 @@ def commands(target: Target) -> None:
     target.answer(found, lambda screen: screen.print(_command_table(found)))
 
 
-@app.command("cancel")
+@app.command("cancel", epilog="Example: midstep ctl cancel a6e1c0")
 @on_target
 def cancel(
     target: Target,
@@ -203,7 +207,7 @@ def _command_table(found: list[dict[str, Any]]) -> Table:
     return table
 
 
-@app.command("runs")
+@app.command("runs", epilog="Example: midstep ctl runs")
 @on_target
 def live_runs(target: Target) -> None:
     """Show the runs that the server knows."""
@@ -211,12 +215,12 @@ def live_runs(target: Target) -> None:
 
     def show(screen: Screen) -> None:
         for run in found:
-            screen.say(f"{run['id']}  {run['name']}  {run['state']}  step {run['step']}")
+            screen.say(f"{run['id']}  {run['name']}  {run['state']}  step {run['step']:,}")
 
     target.answer(found, show)
 
 
-@app.command("follow")
+@app.command("follow", epilog="Example: midstep ctl follow | head -n 20")
 @on_target
 def follow(target: Target) -> None:
     """Print the run's messages as they come, one line of JSON each, until Ctrl-C."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import shutil
+import sys
 import threading
 from concurrent.futures import Future
 from pathlib import Path
@@ -12,13 +14,14 @@ import typer
 
 from midstep.cli.keys import Keys
 from midstep.cli.screen import Screen
-from midstep.cli.signals import GracefulStop
-from midstep.cli.status import Status, duration_words
+from midstep.cli.status import Status
+from midstep.cli.wording import duration_words
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from midstep.control import DebugController
+    from midstep.control.commands import Who
     from midstep.loops.demo import Demo, DemoResult
     from midstep.session import Run
 
@@ -60,10 +63,12 @@ def demo(
     Examples: [bold]midstep demo[/bold] · [bold]midstep demo --start-paused --open[/bold] ·
     [bold]midstep demo --steps 500 --no-serve[/bold]
     """
+    from midstep.live.signals import GracefulStop
+
     seat = Seat(Screen())
     with GracefulStop(seat.stop, seat.restore_terminal):
-        if serve and port:
-            _check_port(port)
+        if serve:
+            _check_page(port, save_dir)
         training = _prepare(steps, seed)
         with _run_of(training, name, run_name, save_dir) as run:
             seat.take(run.controller, paused=start_paused)
@@ -84,11 +89,20 @@ def _prepare(steps: int | None, seed: int) -> Demo:
     return Demo(DemoConfig(seed=seed, **given))
 
 
-def _check_port(port: int) -> None:
-    """A taken port is found before torch is loaded and a run is begun; `serve` binds it again."""
-    from midstep.server.ports import bind
+def _check_page(port: int | None, save_dir: Path) -> None:
+    """What would refuse the page is found before torch is loaded and a run is begun.
 
-    bind("127.0.0.1", port).close()
+    A taken port, which `serve` binds again, and a place for the token that cannot be written.
+    """
+    from midstep.live.mode import current_mode
+    from midstep.server.ports import bind
+    from midstep.server.tokens import Tokens
+
+    if current_mode() != "live":
+        return
+    if port:
+        bind("127.0.0.1", port).close()
+    Tokens.for_root(save_dir)
 
 
 def _run_of(training: Demo, name: str, run_name: str | None, save_dir: Path) -> Run:
@@ -150,7 +164,17 @@ def _summary(screen: Screen, run: Run, result: DemoResult, end: str) -> None:
     directory = _short(run.dir)
     screen.say(f"run   {directory}")
     screen.say(f"facts {directory / 'facts'}")
-    screen.say(f"again midstep runs show {directory}")
+    screen.say(f"again {_program()} runs show {directory}")
+
+
+def _program() -> str:
+    """How this program is called from here, also where no environment is activated."""
+    if shutil.which("midstep") is not None:
+        return "midstep"
+    called = Path(sys.argv[0])
+    if called.name == "midstep":
+        return str(_short(called.absolute()))
+    return f"{_short(Path(sys.executable))} -m midstep.cli"
 
 
 def _short(path: Path) -> Path:
@@ -178,9 +202,9 @@ class Seat:
         """Sit down at a run; a wish to leave that came before it is passed on now."""
         self._controller = controller
         if paused:
-            self._ask(controller, "pause")
+            self._ask(controller, "pause", who="cli")
         if self.leaving.is_set():
-            self._ask(controller, "stop")
+            self._ask(controller, "stop", who="system")
 
     def stop(self, cause: str) -> None:
         """Bring the run to its end at the next boundary, and leave then."""
@@ -188,7 +212,7 @@ class Seat:
         controller = self._controller
         if controller is not None:
             self._note(f"{cause}: stopping at the next boundary; once more ends at once")
-            self._ask(controller, "stop")
+            self._ask(controller, "stop", who="system")
 
     def restore_terminal(self) -> None:
         """Right before the process ends at a second signal."""
@@ -209,11 +233,11 @@ class Seat:
             self.leaving.set()
             self._ask(controller, "stop")
 
-    def _ask(self, controller: DebugController, name: str) -> None:
+    def _ask(self, controller: DebugController, name: str, who: Who = "terminal") -> None:
         """Submit a command; nothing waits for the answer, a refusal is shown."""
         from midstep.control import Command
 
-        future = controller.submit(Command(name=name, who="cli"))
+        future = controller.submit(Command(name=name, who=who))
         future.add_done_callback(self._show_refusal)
 
     def _show_refusal(self, future: Future[Any]) -> None:

@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from midstep.cli import ctl, demo, runs
-from midstep.core.errors import MidstepError
+from midstep.cli import ctl, demo, export, runs
+from midstep.core.errors import MidstepError, UnclearRunError
 from midstep.core.version import __version__
 
 __all__ = ["app", "main"]
@@ -34,6 +34,7 @@ app = typer.Typer(
 )
 app.command("demo")(demo.demo)
 app.add_typer(ctl.app, name="ctl")
+runs.app.command("export")(export.export)
 app.add_typer(runs.app, name="runs")
 
 
@@ -58,6 +59,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         app(args=arguments, prog_name="midstep")
     except SystemExit as end:  # typer's way to return, also from a usage error
         return end.code if isinstance(end.code, int) else 0
+    except UnclearRunError as error:
+        typer.echo("\n  ".join([f"midstep: {error.message}", *error.choices]), err=True)
+        return EXPECTED_FAILURE
     except MidstepError as error:
         typer.echo(f"midstep: {' '.join(str(error).split())}", err=True)
         return EXPECTED_FAILURE

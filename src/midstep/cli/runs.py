@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.table import Table
 
 from midstep.cli.screen import Screen
+from midstep.cli.wording import aligned, duration_words, number_words, time_words
 from midstep.core import strict_json
 from midstep.core.errors import ConfigError, FormatError, StorageError
 from midstep.core.moments import Moment
@@ -17,52 +16,67 @@ from midstep.core.moments import Moment
 if TYPE_CHECKING:
     from midstep.facts import FactsReader
 
-__all__ = ["app"]
+__all__ = ["RUNS", "RunName", "SaveDir", "app", "find_run"]
 
 app = typer.Typer(
     help="List runs and how each ended, live or finished. Needs no server and no torch.",
-    epilog="Examples: [bold]midstep runs ls[/bold] · [bold]midstep runs show k3v9…[/bold]",
+    epilog=(
+        "Examples: [bold]midstep runs ls[/bold] · [bold]midstep runs show k3v9…[/bold] · "
+        "[bold]midstep runs export k3v9… --out run.csv[/bold]"
+    ),
     no_args_is_help=True,
 )
 
-_SaveDir = Annotated[Path, typer.Option("--save-dir", help="Where the runs lie.")]
+SaveDir = Annotated[Path, typer.Option("--save-dir", help="Where the runs lie.")]
+RunName = Annotated[str, typer.Argument(help="Id of the run, its start, or its directory.")]
 _Json = Annotated[bool, typer.Option("--json", help="Answer with one line of JSON.")]
 RUNS = Path("outputs/runs")
+LIVE = ("running", "not responding")
+ANSWER_WITHIN_S = 1.0
+COLUMNS = ("id", "name", "state", "step", "started", "directory", "page or reason")
+ENVELOPE = frozenset(
+    {"schema_version", "seq", "attempt", "rank", "timeline", "wall", "mono", "moment", "run_id"}
+) | {"epoch", "step", "split", "name", "metrics", "crc"}
+"""Fields of the header that every record has; shown with --json."""
 
 
-@app.command("ls")
-def list_runs(save_dir: _SaveDir = RUNS, as_json: _Json = False) -> None:
-    """List the runs under a folder, newest first."""
-    found = [_summary(directory) for directory in _directories(save_dir)]
+@app.command("ls", epilog="Example: midstep runs ls --save-dir outputs/runs")
+def list_runs(save_dir: SaveDir = RUNS, as_json: _Json = False) -> None:
+    """List the runs under a folder, newest first; a live one with the address of its page."""
+    found = [_asked(_summary(directory)) for directory in _directories(save_dir)]
     found.sort(key=lambda run: run["started_at"] or 0.0, reverse=True)
     if as_json:
         typer.echo(strict_json.dumps(found))
     elif found:
-        Screen().print(_table(found))
+        _show_table(Screen(), found)
     else:
-        Screen().say(f"no runs in {save_dir} yet; start one with: midstep demo")
+        Screen().say(f"no runs under {save_dir} yet; start one with: midstep demo")
 
 
-@app.command("show")
+@app.command("show", epilog="Example: midstep runs show k3v9")
 def show(
-    run: Annotated[str, typer.Argument(help="Id of the run, its start, or its directory.")],
-    save_dir: _SaveDir = RUNS,
+    run: RunName,
+    save_dir: SaveDir = RUNS,
     as_json: _Json = False,
 ) -> None:
-    """Show one run: its end, its header, its last values, where its files are."""
-    summary = _summary(_find(run, save_dir), full=True)
+    """Show one run: how it ended, its last values, its times, where it is, how it was made.
+
+    --json gives the whole header record besides.
+    """
+    summary = _asked(_summary(find_run(run, save_dir), full=True))
     if as_json:
         typer.echo(strict_json.dumps(summary))
         return
     screen = Screen()
-    for name, value in summary.items():
-        for key, text in _rows(name, value):
-            screen.say(f"{key:<24} {text}")
+    for line in aligned(_rows("", _shown(summary))):
+        screen.say(line)
 
 
 def _directories(save_dir: Path) -> list[Path]:
     from midstep.facts import discover_runs
 
+    if save_dir == RUNS and not save_dir.exists():
+        return []  # nothing has run here yet
     if not save_dir.is_dir():
         raise ConfigError(
             f"{save_dir} is not a folder; name the one your runs are in with --save-dir"
@@ -70,7 +84,7 @@ def _directories(save_dir: Path) -> list[Path]:
     return discover_runs(sweep_dir=save_dir)
 
 
-def _find(run: str, save_dir: Path) -> Path:
+def find_run(run: str, save_dir: Path) -> Path:
     """The run directory that `run` names: a path, a directory name, or the start of an id."""
     if (Path(run) / "facts").is_dir():
         return Path(run)
@@ -99,6 +113,7 @@ def _summary(directory: Path, *, full: bool = False) -> dict[str, Any]:
         "step": None,
         "started_at": None,
         "directory": str(directory),
+        "url": None,
     }
     reader = FactsReader(directory)
     try:
@@ -113,8 +128,29 @@ def _summary(directory: Path, *, full: bool = False) -> dict[str, Any]:
         "started_at": header.get("wall"),
     }
     if full:
-        summary |= {"last": _last_values(reader), "header": header, "problems": reader.problems}
+        ended_at = events[-1].get("wall") if events and end.state not in LIVE else None
+        summary |= {
+            "ended_at": ended_at,
+            "last": _last_values(reader),
+            "header": header,
+            "problems": reader.problems,
+        }
     return summary
+
+
+def _asked(summary: dict[str, Any]) -> dict[str, Any]:
+    """A running run as its own server tells: whether it is paused, at which step, and where."""
+    from midstep.client.finding import find_run as find_live
+
+    if summary["state"] not in LIVE:
+        return summary
+    found = find_live(Path(summary["directory"]), within_s=ANSWER_WITHIN_S)
+    if found is None or found.run_id != summary["id"]:
+        return summary
+    known = {"url": found.url, "step": summary["step"] if found.step is None else found.step}
+    if summary["state"] == "running" and found.state is not None:
+        known["state"] = found.state
+    return {**summary, **known}
 
 
 def _last_step(directory: Path, events: list[dict[str, Any]]) -> int | None:
@@ -134,37 +170,58 @@ def _last_values(reader: FactsReader) -> dict[str, float]:
     }
 
 
-def _table(found: list[dict[str, Any]]) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="dim")
-    for column in ("id", "name", "state", "step", "started"):
-        table.add_column(column, justify="right" if column == "step" else "left", no_wrap=True)
-    table.add_column("reason", overflow="fold")
-    for run in found:
-        step = "" if run["step"] is None else f"{run['step']:,}"
-        cells = (
-            run["id"],
-            run["name"],
-            run["state"],
-            step,
-            _when(run["started_at"]),
-            run["reason"],
-        )
-        table.add_row(*(str(cell or "") for cell in cells))
-    return table
+def _show_table(screen: Screen, found: list[dict[str, Any]]) -> None:
+    head, *rows = aligned([COLUMNS, *(_cells(run) for run in found)], right=(3,))
+    screen.say(head, style="dim")
+    for row in rows:
+        screen.say(row)
 
 
-def _when(wall: float | None) -> str:
-    return "" if wall is None else f"{datetime.fromtimestamp(wall, UTC):%Y-%m-%d %H:%M:%S}Z"
+def _cells(run: dict[str, Any]) -> tuple[str, ...]:
+    step = "" if run["step"] is None else number_words(run["step"])
+    said = run["url"] or " ".join(str(run["reason"] or "").split())
+    started = time_words(run["started_at"])
+    return (
+        run["id"] or "",
+        run["name"],
+        run["state"],
+        step,
+        started,
+        Path(run["directory"]).name,
+        said,
+    )
+
+
+def _shown(summary: dict[str, Any]) -> dict[str, Any]:
+    """What people want to know of a run, in that order; how it was made comes last."""
+    started, ended = summary["started_at"], summary.get("ended_at")
+    header = summary.get("header", {})
+    made = {name: value for name, value in header.items() if name not in ENVELOPE}
+    return {
+        "name": summary["name"],
+        "id": summary["id"],
+        "state": summary["state"],
+        "reason": summary["reason"],
+        "step": None if summary["step"] is None else number_words(summary["step"]),
+        "last": {name: number_words(value) for name, value in summary.get("last", {}).items()},
+        "started": time_words(started),
+        "ended": time_words(ended),
+        "took": duration_words(ended - started) if started and ended else None,
+        "directory": summary["directory"],
+        "page": summary["url"],
+        "problems": summary.get("problems") or None,
+        "header": made,
+    }
 
 
 def _rows(name: str, value: Any) -> list[tuple[str, str]]:
-    """A value as lines of text, nested ones with dotted names."""
+    """A value as lines of text, nested ones with dotted names; what is empty is left out."""
     if isinstance(value, dict):
-        return [row for key, item in value.items() for row in _rows(f"{name}.{key}", item)]
-    if name == "started_at":
-        return [(name, _when(value))]
-    return (
-        []
-        if value is None
-        else [(name, value if isinstance(value, str) else strict_json.dumps(value))]
-    )
+        return [
+            row
+            for key, item in value.items()
+            for row in _rows(f"{name}.{key}" if name else key, item)
+        ]
+    if value is None or value == "":
+        return []
+    return [(name, value if isinstance(value, str) else strict_json.dumps(value))]

@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING, Any, Self
 from rich.live import Live
 from rich.text import Text
 
+from midstep.cli.wording import duration_words, number_words
+
 if TYPE_CHECKING:
     from midstep.cli.screen import Screen
 
-__all__ = ["Status", "duration_words", "state_words"]
+__all__ = ["Status", "state_words"]
 
 REDRAW_S = 0.25
 PLAIN_LINE_S = 5.0
@@ -24,30 +26,35 @@ ENDED = ("stopped", "finished", "failed")
 KEYS = "space pause/resume · s step · q stop"
 
 
-def duration_words(seconds: float) -> str:
-    """A duration as h:mm:ss.
+def state_words(state: Mapping[str, Any], *, full: bool = False) -> str:
+    """A controller's state in one line; `full`: with epoch and learning rate.
 
-    >>> duration_words(83)
-    '0:01:23'
+    >>> state_words({"state": "paused", "parked": True, "step": 1007, "loss": 0.25})
+    'PAUSED at step 1,007 · loss 0.25'
     """
-    whole = max(0, round(seconds))
-    return f"{whole // 3600}:{whole // 60 % 60:02}:{whole % 60:02}"
-
-
-def state_words(state: Mapping[str, Any]) -> str:
-    """A controller's state in one line.
-
-    >>> state_words({"state": "paused", "parked": True, "step": 7})
-    'PAUSED at step 7'
-    """
-    if state.get("parked") and state["state"] == "paused":
-        return f"PAUSED at step {state['step']}{_why(state)}"
-    parts = [str(state["state"]), _step_words(state)]
+    stands = _stands(state)
+    parts = [f"PAUSED at {_step_words(state)}"] if stands else [state["state"], _step_words(state)]
     if isinstance(state.get("loss"), int | float):
-        parts.append(f"loss {state['loss']:.5g}")
-    if state.get("steps_per_s") and state["state"] not in ENDED:
-        parts += _rate_words(state)
+        parts.append(f"loss {number_words(float(state['loss']))}")
+    if full:
+        parts += _course_words(state)
+    if state.get("steps_per_s") and state["state"] not in ENDED and (full or not stands):
+        parts += [f"{_speed_words(state)} before"] if stands else _rate_words(state)
     return " · ".join(parts) + _why(state)
+
+
+def _stands(state: Mapping[str, Any]) -> bool:
+    return bool(state.get("parked")) and state["state"] == "paused"
+
+
+def _course_words(state: Mapping[str, Any]) -> list[str]:
+    words = []
+    if state.get("epoch") is not None:
+        total = state.get("total_epochs")
+        words.append(f"epoch {state['epoch']:,}" + (f" of {total:,}" if total else ""))
+    if isinstance(state.get("lr"), int | float):
+        words.append(f"lr {number_words(float(state['lr']))}")
+    return words
 
 
 def _step_words(state: Mapping[str, Any]) -> str:
@@ -56,18 +63,23 @@ def _step_words(state: Mapping[str, Any]) -> str:
 
 
 def _rate_words(state: Mapping[str, Any]) -> list[str]:
-    words = [f"{state['steps_per_s']:,.0f} steps/s"]
+    words = [_speed_words(state)]
     if state.get("total_steps"):
         left = (state["total_steps"] - state["step"]) / state["steps_per_s"]
         words.append(f"{duration_words(left)} left")
     return words
 
 
+def _speed_words(state: Mapping[str, Any]) -> str:
+    speed = state["steps_per_s"]
+    return f"{speed:,.0f} steps/s" if speed >= 10 else f"{speed:.2g} steps/s"
+
+
 def _why(state: Mapping[str, Any]) -> str:
     """Why it stands, when nobody asked for it."""
     hit = state.get("breakpoint")
     if hit:
-        value = "" if hit.get("value") is None else f" (was {hit['value']})"
+        value = "" if hit.get("value") is None else f" (was {number_words(hit['value'])})"
         return f": {hit['condition']}{value}"
     return f": {state['reason']}" if state.get("reason") else ""
 
@@ -140,18 +152,19 @@ class Status:
                     self._screen.say(state_words(state))
 
     def _announce(self, state: Mapping[str, Any]) -> None:
-        """A line that stays, each time the run has come to stand at another step."""
-        stands = state["step"] if state["parked"] and state["state"] == "paused" else None
+        """Each time the run has come to stand at another step; on a terminal the line shows it."""
+        stands = state["step"] if _stands(state) else None
         if stands is not None and stands != self._stood:
             self._note = ""
-            self._screen.say(state_words(state), style="bold yellow")
+            if self._live is None:
+                self._screen.say(state_words(state))
         self._stood = stands
 
     def _redraw(self, live: Live, state: Mapping[str, Any]) -> None:
         words = self._note or state_words(state)
         keys = f"   {KEYS}" if self._keys else ""
         text = Text(words + keys, no_wrap=True, overflow="ellipsis", style="dim" if keys else "")
-        text.stylize("not dim", 0, len(words))
+        text.stylize("not dim bold yellow" if _stands(state) else "not dim", 0, len(words))
         try:
             live.update(text, refresh=True)
         except OSError:  # the terminal was closed; training goes on without it

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,11 +13,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from midstep.cli.screen import Screen
+from midstep.core.errors import ClientError
 
 if TYPE_CHECKING:
     from midstep.client import Client
 
-__all__ = ["Target", "on_target"]
+__all__ = ["Target", "in_terminal_words", "on_target"]
 
 _Url = Annotated[
     str | None,
@@ -24,6 +26,14 @@ _Url = Annotated[
         "--url",
         envvar="MIDSTEP_URL",
         help="The address that the run printed; found through --save-dir when left out.",
+    ),
+]
+_Run = Annotated[
+    str | None,
+    typer.Option(
+        "--run",
+        metavar="NAME",
+        help="Which run, where several are live: its name, id or directory, or the start of one.",
     ),
 ]
 _Token = Annotated[
@@ -35,7 +45,7 @@ _Token = Annotated[
     ),
 ]
 _SaveDir = Annotated[
-    Path, typer.Option("--save-dir", help="Where the runs lie, to find the only live one.")
+    Path, typer.Option("--save-dir", help="Where the runs lie, to find the live one.")
 ]
 _Json = Annotated[bool, typer.Option("--json", help="Answer with one line of JSON.")]
 
@@ -45,7 +55,9 @@ class Target:
     """A live run and the way to answer the user."""
 
     url: str | None
-    """Address of the server; None: the only live run under `save_dir`."""
+    """Address of the server; None: that of a live run under `save_dir`."""
+    run: str | None
+    """Name, id or directory of the run, or the start of one; None: the only live one."""
     token: str | None
     """Bearer token; None: from the address or the state folder."""
     save_dir: Path
@@ -59,9 +71,12 @@ class Target:
         from midstep.client.finding import token_of
 
         if self.url is None:
-            return Client.find(self.save_dir, who="cli")
+            return Client.find(self.save_dir, run=self.run, who="cli")
         known = self.token is not None or "#token=" in self.url
-        return Client(self.url, self.token if known else token_of(self.save_dir), who="cli")
+        client = Client(self.url, self.token if known else token_of(self.save_dir), who="cli")
+        if self.run is not None:
+            client.choose(self.run)
+        return client
 
     def answer(self, value: Any, words: str | Callable[[Screen], None]) -> None:
         """`value` as JSON, or `words` for people: a line, or what draws on a screen."""
@@ -75,23 +90,37 @@ class Target:
             Screen().say(words)
 
 
+@contextmanager
+def in_terminal_words(word: str, message: str) -> Iterator[None]:
+    """A refusal that the server calls `word` is told with `message`, which names commands."""
+    try:
+        yield
+    except ClientError as error:
+        if error.word != word:
+            raise
+        raise ClientError(message, status=error.status, word=word) from error
+
+
 def on_target(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command `target` as its first argument, and the four options that choose it."""
+    """Give a command `target` as its first argument, and the five options that choose it."""
 
     @functools.wraps(command)
     def with_options(
         *,
         url: str | None,
+        run: str | None,
         token: str | None,
         save_dir: Path,
         as_json: bool,
         **own: Any,
     ) -> None:
-        command(Target(url=url, token=token, save_dir=save_dir, as_json=as_json), **own)
+        target = Target(url=url, run=run, token=token, save_dir=save_dir, as_json=as_json)
+        command(target, **own)
 
     own = list(inspect.signature(command, eval_str=True).parameters.values())[1:]
     shared = [
         _option("url", _Url, None),
+        _option("run", _Run, None),
         _option("token", _Token, None),
         _option("save_dir", _SaveDir, Path("outputs/runs")),
         _option("as_json", _Json, default=False),

@@ -20,23 +20,24 @@ app = typer.Typer(
 )
 
 
-@app.command("set")
+@app.command("set", epilog="Example: midstep ctl watch set 3 17 --source encoder.weight")
 @on_target
 def choose(
     target: Target,
     rows: Annotated[
-        list[int] | None, typer.Argument(help="Rows to watch; none: watch nothing.")
+        list[int] | None,
+        typer.Argument(help="Rows to watch, at most 64 in all; none and no --source: nothing."),
     ] = None,
     source: Annotated[
         str | None, typer.Option(help="Name of the tensor; the run's default when left out.")
     ] = None,
 ) -> None:
-    """Replace the watch list."""
+    """Replace the watch list of one tensor; rows of others are watched on."""
     found = target.client().watch(*(rows or []), source=source)
     target.answer(found, _words(found))
 
 
-@app.command("ls")
+@app.command("ls", epilog="Example: midstep ctl watch ls")
 @on_target
 def list_watches(target: Target) -> None:
     """Show what is watched, and which tensors could be."""
@@ -44,18 +45,23 @@ def list_watches(target: Target) -> None:
     target.answer(found, f"{_words(found)}\ntensors: {', '.join(found['sources']) or 'none'}")
 
 
-@app.command("trajectories")
+@app.command("trajectories", epilog="Example: midstep ctl watch trajectories --json > rows.json")
 @on_target
-def trajectories(target: Target) -> None:
-    """Show the newest point of every row that is or was watched; --json gives all points."""
-    found = target.client().trajectories()
-    lines = [_last_point(row, points) for row, points in found["trajectories"].items() if points]
+def trajectories(
+    target: Target,
+    points: Annotated[int, typer.Option(help="Most points of a row; beyond, thinned.")] = 2000,
+) -> None:
+    """Show the newest point of every row that is or was watched; --json gives the points."""
+    found = target.client().trajectories(points=points)
+    lines = _last_points("", found)
+    for source, other in found["others"].items():
+        lines += _last_points(f"{source} ", other)
     target.answer(
         found, "\n".join(lines) or "no points yet; choose rows with: midstep ctl watch set 3"
     )
 
 
-@app.command("clear")
+@app.command("clear", epilog="Example: midstep ctl watch clear")
 @on_target
 def clear(target: Target) -> None:
     """Forget all points; what is watched goes on from here."""
@@ -64,13 +70,21 @@ def clear(target: Target) -> None:
 
 
 def _words(found: dict[str, Any]) -> str:
-    rows = ", ".join(map(str, found["feature_ids"]))
-    return f"watching {found['source']}: {rows}" if rows else "nothing is watched"
+    watched = {found["source"]: found["feature_ids"], **found["others"]}
+    lines = [
+        f"watching {name}: {', '.join(map(str, rows))}" for name, rows in watched.items() if rows
+    ]
+    return "\n".join(lines) or "nothing is watched"
 
 
-def _last_point(row: str, points: list[dict[str, Any]]) -> str:
+def _last_points(prefix: str, found: dict[str, Any]) -> list[str]:
+    paths = found["trajectories"].items()
+    return [f"{prefix}{row}: {_last_point(points)}" for row, points in paths if points]
+
+
+def _last_point(points: list[dict[str, Any]]) -> str:
     values = "  ".join(f"{name} {_short(value)}" for name, value in points[-1].items())
-    return f"{row}: {values}  ({len(points)} points)"
+    return f"{values}  ({len(points)} points)"
 
 
 def _short(value: Any) -> str:

@@ -8,9 +8,9 @@ from typing import Any
 from urllib.parse import parse_qs, quote, urlsplit
 
 from midstep.client.events import messages
-from midstep.client.finding import Found, find_runs, token_of
+from midstep.client.finding import Found, find_runs, named, token_of
 from midstep.client.transport import Transport
-from midstep.core.errors import ClientError
+from midstep.core.errors import ClientError, UnclearRunError
 from midstep.core.ids import new_command_id
 
 __all__ = ["Client"]
@@ -51,10 +51,33 @@ class Client:
         self.transport = Transport(self.url, token or carried, who=who, timeout_s=timeout_s)
 
     @classmethod
-    def find(cls, save_dir: str | Path = DEFAULT_ROOT, *, who: str = "python") -> Client:
-        """A client for the only live run below `save_dir`."""
-        only = _only_live(save_dir)
+    def find(
+        cls,
+        save_dir: str | Path = DEFAULT_ROOT,
+        *,
+        run: str | None = None,
+        who: str = "python",
+    ) -> Client:
+        """A client for the only live run below `save_dir`, or for the one that `run` names.
+
+        `run` is an id, a name, the name of a directory, or the start of one that is unique.
+        """
+        only = _only_live(save_dir, run)
         return cls(only.url, token_of(save_dir), run=only.run_id, who=who)
+
+    def choose(self, run: str) -> None:
+        """Talk to the run of this server that `run` names, as `find` does."""
+        served = [
+            Found(
+                run_id=each["id"],
+                directory=Path(each["directory"]),
+                url=self.url,
+                name=each["name"],
+                step=each["step"],
+            )
+            for each in self.runs()
+        ]
+        self.run = _only(served, run).run_id
 
     def __repr__(self) -> str:
         """The address; the token stays out of logs."""
@@ -170,7 +193,7 @@ class Client:
         self.transport.ask("DELETE", self._debug(f"breakpoints/{int(breakpoint_id)}"))
 
     def watch(self, *feature_ids: int, source: str | None = None) -> dict[str, Any]:
-        """Replace the watch list by these rows; none of them: watch nothing."""
+        """Replace the watch list of a source by these rows; no rows, no source: watch nothing."""
         body = {"feature_ids": list(feature_ids), "source": source}
         return dict(self.transport.ask("POST", self._debug("watch"), body=body))
 
@@ -178,9 +201,9 @@ class Client:
         """What is watched, and the tensors whose rows could be."""
         return dict(self._get(self._debug("watch")))
 
-    def trajectories(self) -> dict[str, Any]:
-        """Points of every watched row, also of those no longer watched."""
-        return dict(self._get(self._debug("trajectories")))
+    def trajectories(self, *, points: int = 2000) -> dict[str, Any]:
+        """Points of every watched row, also of those no longer watched; at most `points` each."""
+        return dict(self._get(self._debug("trajectories"), points=points))
 
     def clear_trajectories(self) -> None:
         """Forget all points."""
@@ -208,14 +231,28 @@ class Client:
         return str(runs[0]["id"])
 
 
-def _only_live(save_dir: str | Path) -> Found:
-    """The one run below `save_dir` that answers."""
-    found = find_runs(save_dir)
-    if not found:
+def _only_live(save_dir: str | Path, wanted: str | None = None) -> Found:
+    """The one run below `save_dir` that answers, or the one of them that is wanted."""
+    live = find_runs(save_dir)
+    if not live:
         raise ClientError(
-            f"no live run below {save_dir}. Start one with `midstep demo`, or give its link."
+            f"no live run below {save_dir}. Start one with `midstep demo`, or give the address "
+            "of one elsewhere (--url)."
         )
-    if len(found) > 1:
-        names = ", ".join(each.directory.name for each in found)
-        raise ClientError(f"{len(found)} runs are live ({names}). Give the link of one.")
-    return found[0]
+    return _only(live, wanted)
+
+
+def _only(live: list[Found], wanted: str | None) -> Found:
+    found = live if wanted is None else named(live, wanted)
+    if len(found) == 1:
+        return found[0]
+    if not found:
+        said = f"no live run is called {wanted}"
+    elif wanted is None:
+        said = f"{len(live)} runs are live"
+    else:
+        said = f"{wanted} names {len(found)} runs"
+    raise UnclearRunError(
+        f"{said}; choose one by its name or id (--run, in Python run=…) or its address (--url):",
+        [each.words for each in found or live],
+    )

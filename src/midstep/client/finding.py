@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from midstep.client.places import read_place, root_file
 from midstep.client.transport import Transport
 from midstep.core.errors import ClientError
 
-__all__ = ["Found", "find_runs", "token_of"]
+__all__ = ["Found", "find_run", "find_runs", "named", "token_of"]
+
+ANSWER_WITHIN_S = 2.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,6 +26,21 @@ class Found:
     """Its run directory."""
     url: str
     """Where it is served."""
+    name: str | None = None
+    """What it is called; None when its server did not say, for want of a token."""
+    state: str | None = None
+    """Its real state, for example `paused`."""
+    step: int | None = None
+    """Finished steps."""
+
+    @property
+    def words(self) -> str:
+        """Everything that tells it from another run, in one line."""
+        step = "" if self.step is None else f", step {self.step:,}"
+        return (
+            f"{self.name or self.directory.name}, id {self.run_id}{step}, "
+            f"{self.url}, in {self.directory.name}"
+        )
 
 
 def token_of(save_dir: str | Path) -> str | None:
@@ -34,8 +53,34 @@ def find_runs(save_dir: str | Path) -> list[Found]:
     """The runs below `save_dir` whose lease names an address that answers for them."""
     token = token_of(save_dir)
     leases = sorted(Path(save_dir).glob("*/lease.json"))
-    candidates = [found for lease in leases if (found := _of_lease(lease)) is not None]
-    return [found for found in candidates if _answers(found, token)]
+    candidates = [_of_lease(lease) for lease in leases]
+    asked = [None if each is None else _asked(each, token) for each in candidates]
+    return [found for found in asked if found is not None]
+
+
+def find_run(directory: Path, *, within_s: float = ANSWER_WITHIN_S) -> Found | None:
+    """The run of this directory if it is served and answers in time."""
+    found = _of_lease(directory / "lease.json")
+    token = token_of(directory.parent)
+    return None if found is None else _asked(found, token, within_s=within_s)
+
+
+def named(found: Sequence[Found], wanted: str) -> list[Found]:
+    """The runs that `wanted` means: an id, a name, a directory's name, or the start of one.
+
+    >>> one = Found(run_id="k3v9", directory=Path("run_b"), url="http://h", name="base")
+    >>> two = Found(run_id="m1x2", directory=Path("run_c"), url="http://h", name="baseline")
+    >>> [each.run_id for each in named([one, two], "base")], len(named([one, two], "run_"))
+    (['k3v9'], 2)
+    """
+    exact = [each for each in found if wanted in _names(each)]
+    return exact or [
+        each for each in found if any(name.startswith(wanted) for name in _names(each))
+    ]
+
+
+def _names(found: Found) -> list[str]:
+    return [found.run_id, found.directory.name, *([found.name] if found.name else [])]
 
 
 def _of_lease(path: Path) -> Found | None:
@@ -46,11 +91,16 @@ def _of_lease(path: Path) -> Found | None:
     return Found(run_id=run_id, directory=path.parent, url=url.partition("#")[0])
 
 
-def _answers(found: Found, token: str | None) -> bool:
-    """A lease may be left over from a killed run, and another run may have its port now."""
+def _asked(found: Found, token: str | None, *, within_s: float = ANSWER_WITHIN_S) -> Found | None:
+    """The run with what its server says of it; None when nobody answers for it.
+
+    A lease may be left over from a killed run, and another run may have its port now.
+    """
     try:
-        Transport(found.url, token, timeout_s=2.0).ask("GET", f"/api/v1/runs/{found.run_id}")
+        told: dict[str, Any] = Transport(found.url, token, timeout_s=within_s).ask(
+            "GET", f"/api/v1/runs/{found.run_id}"
+        )
     except ClientError as error:
         # A wrong token still is an answer; the caller then learns that from its first request.
-        return error.status in (401, 403, 429)
-    return True
+        return found if error.status in (401, 403, 429) else None
+    return replace(found, name=told["name"], state=told["state"], step=told["step"])

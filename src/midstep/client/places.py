@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from midstep.core import strict_json
-from midstep.core.errors import FormatError
+from midstep.core.errors import FormatError, StorageError
 
 __all__ = ["read_place", "root_file", "state_folder"]
 
@@ -16,7 +16,14 @@ __all__ = ["read_place", "root_file", "state_folder"]
 def state_folder() -> Path:
     """The user's state folder: `$XDG_STATE_HOME/midstep`, else `~/.local/state/midstep`."""
     base = os.environ.get("XDG_STATE_HOME")
-    return (Path(base) if base else Path.home() / ".local" / "state") / "midstep"
+    if base:
+        return Path(base) / "midstep"
+    try:
+        return Path.home() / ".local" / "state" / "midstep"
+    except RuntimeError:  # a user without a home, as in some containers
+        raise StorageError(
+            "this user has no home folder; set XDG_STATE_HOME to a folder you may write"
+        ) from None
 
 
 def root_file(outputs_root: str | Path, kind: str) -> Path:

@@ -115,7 +115,7 @@ def refusal(status: int, data: bytes) -> ClientError:
     """The error for a refused request: the server's own words."""
     try:
         told = strict_json.loads(data)
-        message = str(told["message"])
-    except (FormatError, KeyError, TypeError):
-        message = f"the server answered {status}"
-    return ClientError(message, status=status)
+        message, word = str(told["message"]), told.get("error")
+    except (AttributeError, FormatError, KeyError, TypeError):
+        message, word = f"the server answered {status}", None
+    return ClientError(message, status=status, word=word)

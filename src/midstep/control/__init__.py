@@ -3,7 +3,8 @@
 from midstep.control.breakpoints import Breakpoint
 from midstep.control.capture import CapturedBatch, StepData
 from midstep.control.commands import Command, CommandRecord, CommandSpec
-from midstep.control.controller import DebugController, Viewer
+from midstep.control.controller import DebugController
+from midstep.control.viewer import Viewer
 
 __all__ = [
     "Breakpoint",

@@ -7,7 +7,7 @@ it calls anybody else's code.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from types import GeneratorType
 from typing import Any
 
@@ -16,6 +16,7 @@ from midstep.control.capture import CapturedBatch, as_float, as_ids, is_on_devic
 from midstep.control.commands import Command, CommandRecord, CommandSpec, Status
 from midstep.control.conditions import Hit, StepView
 from midstep.control.desk import RUNNING, VERBS, RunUntilPayload, StepPayload, make_payload
+from midstep.control.follower import Follower
 from midstep.control.shared import Shared
 from midstep.core.errors import ControlError
 
@@ -23,25 +24,26 @@ __all__ = ["Boundary"]
 
 log = logging.getLogger("midstep.control")
 HOLD_POLL_S = 0.25
+STAND_S = 1.0
 
 
 class Boundary:
     """What the training thread does between two steps, and at a capture."""
 
-    def __init__(self, shared: Shared) -> None:
+    def __init__(self, shared: Shared, follower: Follower) -> None:
         self._shared = shared
+        self._follower = follower
 
     def capture(self, batch: CapturedBatch) -> None:
         """Take in what this step was trained on: for sinks, breakpoints and viewers."""
         shared = self._shared
-        if shared.watches.waiting:
-            self._with_watches(shared.watches.begin)
+        self._follower.begin()
         if batch.loss is not None:
             shared.loss = batch.loss.detach() if hasattr(batch.loss, "detach") else batch.loss
             shared.scalars["loss"] = shared.loss
         if shared.gradient_norm is not None and "grad_norm" in shared.breakpoints.names:
             self._take_gradient_norm(shared.gradient_norm)
-        shared.captures.take(batch, hold=bool(shared.breakpoints.armed or shared.viewers))
+        shared.captures.take(batch)
 
     def _take_gradient_norm(self, read: Callable[[], Any]) -> None:
         try:
@@ -59,7 +61,7 @@ class Boundary:
             shared.complete += shared.gate.step_ended(shared.finished)
             if shared.gate.mode == "pause" and not shared.gate.grants:
                 shared.desk.gate_closed()
-        self._record_watches()
+        self._follower.record()
         hit = shared.breakpoints.check(self._view()) if shared.breakpoints.armed else None
         self.flush()
         shared.captures.step_ended(shared.finished)
@@ -77,6 +79,7 @@ class Boundary:
         """Obey the queue, stand if asked to, then let the next step begin. False to stop."""
         going = self.obey()
         shared = self._shared
+        shared.boundaries += 1
         with shared.lock:
             shared.evidence = None
             last_before_target = shared.gate.target == shared.finished + 1
@@ -89,8 +92,7 @@ class Boundary:
     def obey(self) -> bool:
         """Empty the queue, then go on, stop, or stand until one of them is asked for."""
         while True:
-            if self._shared.watches.waiting:  # before anything moves, so that the start is right
-                self._with_watches(self._shared.watches.begin)
+            self._follower.begin()  # before anything moves, so that the start is right
             record, going = self._next()
             if record is not None:
                 self._carry_out(record)
@@ -146,8 +148,9 @@ class Boundary:
             shared.notify()
         self._answer_complete()
         with shared.lock:
-            if not (shared.desk.queue or shared.stopping or shared.watches.waiting):
-                shared.changed.wait(None if shared.hold is None else HOLD_POLL_S)
+            if not (shared.desk.queue or shared.stopping or shared.watches.fresh):
+                # Never for ever: a signal that reached another thread is handled at the next look.
+                shared.changed.wait(STAND_S if shared.hold is None else HOLD_POLL_S)
             hold = shared.hold
         if hold is not None and hold[1]():
             with shared.lock:
@@ -218,7 +221,7 @@ class Boundary:
                 raise ControlError("cancelled" if record.cancelled else "the run was stopped")
             self._shared.notify()
 
-    # -- breakpoints and watches ------------------------------------------------------------------
+    # -- breakpoints ------------------------------------------------------------------------------
 
     def _view(self) -> StepView:
         """This step's scalars as floats, as far as an armed condition reads them."""
@@ -249,31 +252,3 @@ class Boundary:
             record = shared.desk.open_record(pause, shared.finished)
         shared.send_intervention(kind="breakpoint", who="breakpoint", **evidence)
         shared.finish_command(record, "done", result={"breakpoint": stopper.id})
-
-    def _record_watches(self) -> None:
-        watches = self._shared.watches
-        if not watches.watched:
-            return
-        if watches.waiting:  # no capture came before this step: its own row is the start
-            self._with_watches(watches.begin)
-        self._with_watches(lambda: watches.record(self._shared.finished, self._row_metrics()))
-
-    def _with_watches(self, work: Callable[[], None]) -> None:
-        shared = self._shared
-        try:
-            with shared.lock:
-                work()
-        except Exception as error:
-            # A source is somebody's callable: if it raises, watching ends and training goes on.
-            log.exception("watching %s raised and is off; training goes on", shared.watches.source)
-            with shared.lock:
-                shared.watches.watched = []
-                shared.reason = f"Watching stopped: {type(error).__name__}: {error}"
-
-    def _row_metrics(self) -> dict[str, Any]:
-        """Vectors in this step's data, one value a row: what the points carry besides cosines."""
-        found: dict[str, Any] = {}
-        for value in self._shared.captures.step_data.values():
-            if isinstance(value, Mapping):
-                found |= {k: v for k, v in value.items() if getattr(v, "ndim", None) == 1}
-        return found

@@ -30,6 +30,10 @@ class Breakpoint:
     """Steps of the last hundred hits."""
     on_device: bool = False
     """Whether a scalar that it reads has been seen to live on a GPU."""
+    unseen: frozenset[str] = frozenset()
+    """Scalars that it reads and no step has had so far."""
+    asked: bool = False
+    """Whether a step has been asked yet."""
 
     @property
     def kind(self) -> str:
@@ -61,6 +65,7 @@ class Breakpoint:
             "mean": window.mean if window is not None and filled else None,
             "std": window.std if window is not None and filled else None,
             "costs_sync": self.on_device,
+            "missing": sorted(self.unseen) if self.asked else [],
         }
 
 
@@ -81,7 +86,9 @@ class BreakpointBoard:
 
     def add(self, condition: Condition, *, enabled: bool) -> Breakpoint:
         """A new breakpoint with an id that was never used before."""
-        made = Breakpoint(id=self._next, condition=condition, enabled=enabled)
+        made = Breakpoint(
+            id=self._next, condition=condition, enabled=enabled, unseen=condition.names
+        )
         self._next += 1
         self._by_id[made.id] = made
         self._rearm()
@@ -110,8 +117,12 @@ class BreakpointBoard:
         hits = [(each, hit) for each in self.armed if (hit := each.condition.check(view))]
         for each, _ in hits:
             each.note_hit(view.step)
-        for each in self.armed if view.on_device else ():
-            each.on_device |= bool(each.condition.names & view.on_device)
+        for each in self.armed:
+            each.asked = True
+            if each.unseen:
+                each.unseen -= view.scalars.keys()
+            if view.on_device:
+                each.on_device |= bool(each.condition.names & view.on_device)
         return hits[0] if hits else None
 
     def _find(self, breakpoint_id: int) -> Breakpoint:

@@ -157,11 +157,11 @@ class CaptureStore:
         self.shown = StepData(step=0, values={})
         """The last complete step data that was cloned for readers."""
 
-    def take(self, batch: CapturedBatch, *, hold: bool) -> None:
-        """Clone `batch` if this step is wanted, else hold a reference when asked to."""
+    def take(self, batch: CapturedBatch) -> None:
+        """Clone `batch` if this step is wanted, else hold a reference until the next begins."""
         if self.wanted:
             self.batch, self.held = batch.cloned(), None
-        elif hold:
+        else:
             self.held = batch
 
     def push(self, key: str, data: Any) -> None:

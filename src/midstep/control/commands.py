@@ -13,7 +13,7 @@ from midstep.core.ids import new_command_id
 __all__ = ["Command", "CommandRecord", "CommandSpec", "Status", "Who"]
 
 Status = Literal["pending", "running", "done", "failed", "refused"]
-Who = Literal["page", "cli", "python", "breakpoint", "system"]
+Who = Literal["page", "cli", "terminal", "python", "breakpoint", "system"]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,57 +11,25 @@ import time
 import weakref
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
-from types import TracebackType
 from typing import Any
 
 from midstep.control.boundary import Boundary
 from midstep.control.breakpoints import Breakpoint
-from midstep.control.capture import CapturedBatch, StepData, as_float
+from midstep.control.capture import CapturedBatch, StepData
 from midstep.control.commands import Command, CommandRecord, CommandSpec
 from midstep.control.conditions import make_condition
+from midstep.control.desk import FAILED
+from midstep.control.follower import Follower
 from midstep.control.pace import Pace
 from midstep.control.shared import Shared
+from midstep.control.state import describe_state, is_moving
+from midstep.control.trajectory import EXACT_POINTS
+from midstep.control.viewer import Viewer
+from midstep.control.watches import Followed, Pair
 from midstep.core.errors import ConfigError
 from midstep.core.protocols import Sink
 
-__all__ = ["DebugController", "Viewer"]
-
-
-class Viewer:
-    """Somebody looks: captures are made while at least one viewer is open.
-
-    >>> controller = DebugController()
-    >>> with controller.viewer():
-    ...     controller.viewers
-    1
-    """
-
-    def __init__(self, shared: Shared) -> None:
-        self._shared: Shared | None = shared
-        self._count(shared, +1)
-
-    @staticmethod
-    def _count(shared: Shared, by: int) -> None:
-        with shared.lock:
-            shared.viewers += by
-            shared.refresh_flags()
-
-    def close(self) -> None:
-        """Look away; closing twice is fine."""
-        shared, self._shared = self._shared, None
-        if shared is not None:
-            self._count(shared, -1)
-
-    def __enter__(self) -> Viewer:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
+__all__ = ["DebugController"]
 
 
 class DebugController:
@@ -85,7 +53,8 @@ class DebugController:
         wall: Callable[[], float] = time.time,
     ) -> None:
         self._shared = Shared(clock, wall)
-        self._boundary = Boundary(self._shared)
+        self._follower = Follower(self._shared)
+        self._boundary = Boundary(self._shared, self._follower)
         self._pace = Pace(clock)
         _ALIVE.add(self)
 
@@ -130,6 +99,30 @@ class DebugController:
                     sample_ids=sample_ids,
                 )
             )
+
+    def keep_batch(
+        self,
+        batch: Any,
+        loss: Any = None,
+        *,
+        labels: Any = None,
+        sample_ids: Any = None,
+        losses: Any = None,
+    ) -> None:
+        """Hold the batch of a step that will not end, to be looked at if its error parks the run.
+
+        Nothing is recorded; otherwise as `capture_batch`.
+        """
+        self._shared.captures.take(
+            CapturedBatch(
+                step=self._shared.index,
+                batch=batch,
+                loss=loss,
+                labels=labels,
+                losses=losses,
+                sample_ids=sample_ids,
+            )
+        )
 
     def log(self, values: Mapping[str, Any]) -> None:
         """Scalars of the step in progress: for charts, breakpoints and the facts."""
@@ -176,7 +169,7 @@ class DebugController:
             shared.captures.wanted
             or shared.viewers
             or shared.breakpoints.armed
-            or shared.watches.watched
+            or shared.watches.active
         )
 
     def finish(self) -> None:
@@ -192,11 +185,16 @@ class DebugController:
         with shared.lock:
             shared.end, shared.reason, shared.parked = "failed", reason, False
             shared.complete += shared.gate.pause()
-            shared.desk.intended = "pause"
+            moves = shared.desk.fail()
             shared.refresh_flags()
-        if park:
-            self._boundary.obey()
-        shared.close("failed")
+        for record in moves:
+            shared.finish_command(record, "refused", reason=FAILED)
+        try:
+            if park:
+                self._boundary.obey()
+        finally:  # also when Ctrl-C ends the wait
+            shared.captures.held = None
+            shared.close("failed")
 
     # -- verbs and commands: called from any thread -----------------------------------------------
 
@@ -302,10 +300,8 @@ class DebugController:
 
     def hold(self, reason: str, until: Callable[[], bool]) -> None:
         """Park at the next boundary for `reason`, and go on by itself when `until()` is true."""
-        with self._shared.lock:
+        with self._shared.changing():
             self._shared.hold = (reason, until)
-            self._shared.wake()
-        self._shared.notify()
 
     # -- what is ----------------------------------------------------------------------------------
 
@@ -324,6 +320,20 @@ class DebugController:
         """How many steps are finished; unlike the state, it never waits for a device."""
         return self._shared.finished
 
+    @property
+    def boundaries(self) -> int:
+        """How many boundaries were passed; exact while a sink is there, else it may stand."""
+        return self._shared.boundaries
+
+    @property
+    def is_moving(self) -> bool:
+        """Whether the next boundary is due, so that a loop which does not reach it hangs.
+
+        Not so while it stands, before its first step, during a command, or in a phase it has
+        declared. Takes no lock, so that a heartbeat may ask at any time.
+        """
+        return is_moving(self._shared)
+
     def describe(self, **about: Any) -> None:
         """Tell what the state shows: total_steps, epoch, total_epochs, lr, phase, timeline."""
         with self._shared.lock:
@@ -337,37 +347,7 @@ class DebugController:
 
     def get_state(self) -> dict[str, Any]:
         """The state as the page shows it; see `server.models.StateOut` for each field."""
-        shared = self._shared
-        loss = None if shared.loss is None else as_float(shared.loss)  # may wait for a device
-        with shared.lock:
-            batch, shown, about = shared.captures.batch, shared.captures.shown, shared.about
-            moving = not shared.parked and shared.end is None
-            pace = self._pace.look(shared.finished, moving=moving)
-            return {
-                "state": _name_of_state(shared),
-                "paused": shared.paused,
-                "parked": shared.parked,
-                "stopped": bool(shared.stopping) or shared.end == "stopped",
-                "step": shared.finished,
-                "total_steps": about.get("total_steps"),
-                "epoch": about.get("epoch"),
-                "total_epochs": about.get("total_epochs"),
-                "loss": loss,
-                "lr": about.get("lr"),
-                "steps_per_s": pace.steps_per_s,
-                "timeline": about.get("timeline", 0),
-                "has_batch": batch is not None,
-                "batch_step": None if batch is None else batch.step,
-                "step_data_keys": list(shown.values),
-                "step_data_step": shown.step if shown.values else None,
-                "breakpoint": shared.evidence,
-                "waiting_for": _what_a_pause_waits_for(shared),
-                "reason": shared.reason if shared.hold is None else shared.hold[0],
-                "busy_with": shared.desk.running.command.id if shared.desk.running else None,
-                "steps_left": shared.gate.steps_left or None,
-                "run_until": shared.gate.target,
-                "boundary_age_s": pace.boundary_age_s,
-            }
+        return describe_state(self._shared, self._pace)
 
     def get_batch(self) -> dict[str, Any] | None:
         """The last captured batch with loss, step, labels and ids; None before the first."""
@@ -442,27 +422,18 @@ class DebugController:
         'loss > 2'
         """
         condition = make_condition(kind, settings)
-        with self._shared.lock:
-            made = self._shared.breakpoints.add(condition, enabled=enabled)
-            self._shared.refresh_flags()
-        self._shared.notify()
-        return made
+        with self._shared.changing():
+            return self._shared.breakpoints.add(condition, enabled=enabled)
 
     def remove_breakpoint(self, breakpoint_id: int) -> Breakpoint:
         """Take a breakpoint away; gives back what it was."""
-        with self._shared.lock:
-            removed = self._shared.breakpoints.remove(breakpoint_id)
-            self._shared.refresh_flags()
-        self._shared.notify()
-        return removed
+        with self._shared.changing():
+            return self._shared.breakpoints.remove(breakpoint_id)
 
     def enable_breakpoint(self, breakpoint_id: int, enabled: bool) -> Breakpoint:
         """Switch a breakpoint on or off."""
-        with self._shared.lock:
-            changed = self._shared.breakpoints.enable(breakpoint_id, enabled=enabled)
-            self._shared.refresh_flags()
-        self._shared.notify()
-        return changed
+        with self._shared.changing():
+            return self._shared.breakpoints.enable(breakpoint_id, enabled=enabled)
 
     def list_breakpoints(self) -> list[Breakpoint]:
         """All breakpoints by id."""
@@ -480,50 +451,76 @@ class DebugController:
 
     @property
     def sources(self) -> list[str]:
-        """Names of the tensors whose rows can be watched, the default first."""
-        with self._shared.lock:
-            first = self._shared.watches.default_source
-            return sorted(self._shared.watches.sources, key=lambda name: name != first)
+        """Names of the tensors whose rows can be watched, the default first, step data's last."""
+        return self._follower.sources()
 
     def add_watch(self, feature_id: int, *, source: str | None = None) -> None:
-        """Follow one row of a named tensor from now on, also while running."""
-        self.set_watches([*self.get_watched(), feature_id], source)
+        """Follow one row of a named tensor from now on, also while running.
 
-    def remove_watch(self, feature_id: int) -> None:
-        """Follow a row no longer; its trajectory stays until cleared."""
-        self.set_watches([held for held in self.get_watched() if held != feature_id])
+        Args:
+            feature_id: the row.
+            source: a name of `sources`; the default one when left out. Rows of several tensors
+                can be followed side by side, at most 64 in all.
+        """
+        self._follower.choose([feature_id], source, keep_others=True)
+
+    def remove_watch(self, feature_id: int, *, source: str | None = None) -> None:
+        """Follow a row no longer, in one source or in all; its trajectory stays until cleared."""
+        self._follower.drop(feature_id, source)
 
     def set_watches(self, feature_ids: Iterable[int], source: str | None = None) -> None:
-        """Replace the watch list."""
-        with self._shared.lock:
-            self._shared.watches.choose(feature_ids, source)
-            self._shared.wake()
-        self._shared.notify()
+        """Replace the watch list of one source; no rows and no source: watch nothing at all."""
+        self._follower.choose(feature_ids, source)
 
-    def get_watched(self) -> list[int]:
-        """The rows that are followed."""
+    def get_watched(self, source: str | None = None) -> list[int]:
+        """The rows that are followed of a source; of the one chosen last when left out."""
         with self._shared.lock:
-            return list(self._shared.watches.watched)
+            return list(self._shared.watches.of(source).watched)
+
+    def get_watched_by_source(self) -> dict[str, list[int]]:
+        """The rows that are followed, by source."""
+        with self._shared.lock:
+            followed = self._shared.watches.followed
+            return {name: list(each.watched) for name, each in followed.items() if each.watched}
 
     @property
     def watch_source(self) -> str | None:
-        """The tensor whose rows are followed."""
-        return self._shared.watches.source
+        """The tensor that was chosen last, or the default one."""
+        return self._shared.watches.of().source or None
 
-    def get_trajectories(self) -> dict[int, list[dict[str, float]]]:
-        """Points of every row that is or was watched: step, weight_cos_to_init, metrics."""
-        with self._shared.lock:
-            return {k: list(t.points) for k, t in self._shared.watches.trajectories.items()}
+    def get_trajectories(self, source: str | None = None) -> dict[int, list[dict[str, float]]]:
+        """Points of every row that is or was watched: step, weight_cos_to_init, metrics.
 
-    def get_pairwise(self) -> dict[tuple[int, int], list[dict[str, float]]]:
-        """Cosine of every watched pair over steps."""
-        with self._shared.lock:
-            return {k: list(t.points) for k, t in self._shared.watches.pairwise.items()}
+        They are those of one source; of the one chosen last when left out.
+        """
+        return {row: path.points() for row, path in self._follower.look(source).rows.items()}
 
-    def export_trajectories(self) -> dict[str, Any]:
-        """All points with their source, as JSON can hold them."""
-        with self._shared.lock:
-            return self._shared.watches.export()
+    def get_pairwise(self, source: str | None = None) -> dict[Pair, list[dict[str, float]]]:
+        """Cosine of every watched pair over steps; of the source chosen last when left out."""
+        return {pair: path.points() for pair, path in self._follower.look(source).pairs.items()}
+
+    def copy_trajectories(
+        self, *, points: int = EXACT_POINTS, in_all: int = 500_000
+    ) -> list[Followed]:
+        """Every source that is or was watched, in columns; the one chosen last comes first.
+
+        Args:
+            points: most points a series; what is beyond is thinned.
+            in_all: most points over all series.
+        """
+        return self._follower.look_at_all(points, in_all)
+
+    def export_trajectories(
+        self, *, points: int = EXACT_POINTS, in_all: int = 500_000
+    ) -> dict[str, Any]:
+        """All points as JSON can hold them, other sources than the one chosen last by name."""
+        current, *others = self.copy_trajectories(points=points, in_all=in_all)
+        return {
+            "source": current.source or None,
+            **current.describe(),
+            "others": {each.source: each.describe() for each in others},
+            "exact": all(each.exact for each in (current, *others)),
+        }
 
     def clear_trajectories(self) -> None:
         """Forget all points; what is watched goes on from here."""
@@ -531,26 +528,6 @@ class DebugController:
             self._shared.watches.clear()
             self._shared.wake()
         self._shared.notify()
-
-
-def _name_of_state(shared: Shared) -> str:
-    if shared.end is not None:
-        return shared.end
-    if shared.desk.running is not None:
-        return "busy"
-    if shared.parked:
-        return "paused"
-    if shared.gate.grants:
-        return "stepping"
-    if shared.stopping or shared.paused:
-        return "pausing"
-    return "running" if shared.started or shared.index else "starting"
-
-
-def _what_a_pause_waits_for(shared: Shared) -> str | None:
-    if shared.parked or shared.end is not None or not (shared.paused or shared.stopping):
-        return None
-    return str(shared.about.get("phase") or "the step in progress")
 
 
 _ALIVE: weakref.WeakSet[DebugController] = weakref.WeakSet()

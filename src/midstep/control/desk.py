@@ -14,10 +14,12 @@ from midstep.control.commands import Command, CommandRecord, CommandSpec
 from midstep.control.gate import Mode
 from midstep.core.errors import ConfigError
 
-__all__ = ["RUNNING", "VERBS", "Desk", "Nothing", "RunUntilPayload", "StepPayload"]
+__all__ = ["FAILED", "RUNNING", "VERBS", "Desk", "Nothing", "RunUntilPayload", "StepPayload"]
 
 REMEMBERED = 10_000
 RUNNING = "The run is running; pause it first."
+FAILED = "The run has failed; resume or stop lets it end."
+MOVES = frozenset({"step", "run_until"})
 VERBS = frozenset({"pause", "resume", "step", "run_until", "stop"})
 
 
@@ -70,6 +72,8 @@ class Desk:
         """What the state will be once the queue is empty."""
         self.closed: str | None = None
         """Why nothing is admitted any more: stopped, finished."""
+        self.failed = False
+        """Whether the training raised: there is no further step to make."""
         self.running: CommandRecord | None = None
         """The command that runs at the boundary now."""
         verbs = (
@@ -141,6 +145,8 @@ class Desk:
     def _out_of_place(
         self, name: str, spec: CommandSpec, payload: object, finished: int
     ) -> str | None:
+        if self.failed and name in MOVES:
+            return FAILED
         if self.running is not None and name in ("resume", "step", "run_until"):
             busy = self.running.command
             return f"The run is busy with {busy.name} ({busy.id}); wait for it or cancel it."
@@ -173,6 +179,14 @@ class Desk:
         modes = {"pause", "resume", "run_until"}
         if not any(record.command.name in modes for record in self.queue):
             self.intended = "pause"
+
+    def fail(self) -> list[CommandRecord]:
+        """The training raised: nothing can move it; gives back what waited for that."""
+        self.failed, self.intended = True, "pause"
+        moves = [record for record in self.queue if record.command.name in MOVES]
+        for record in moves:
+            self.queue.remove(record)
+        return moves
 
     def close(self, reason: str) -> list[CommandRecord]:
         """Admit nothing any more; gives back what was still waiting."""

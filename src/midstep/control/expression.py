@@ -90,6 +90,7 @@ def compile_expression(text: str) -> CompiledExpression:
     True
     """
     tree = _parse(text)
+    evaluate = _compile(tree)
     if not _is_test(tree):
         raise ExpressionError(
             f"{text!r} is a number, not a condition; compare it, for example: loss > 2"
@@ -98,9 +99,7 @@ def compile_expression(text: str) -> CompiledExpression:
     names = frozenset(
         node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and not _called(node, tree)
     )
-    return CompiledExpression(
-        text=text, names=names, evaluate=_compile(tree), left=left, right=right
-    )
+    return CompiledExpression(text=text, names=names, evaluate=evaluate, left=left, right=right)
 
 
 def _parse(text: str) -> ast.expr:
@@ -109,13 +108,19 @@ def _parse(text: str) -> ast.expr:
     try:
         tree = ast.parse(text.strip(), mode="eval").body
     except (SyntaxError, ValueError, MemoryError, RecursionError) as error:
-        place = f" at character {error.offset}" if isinstance(error, SyntaxError) else ""
+        place = _place(error.offset, text) if isinstance(error, SyntaxError) else ""
         raise ExpressionError(
             f"{text!r} does not parse{place}; write for example: loss > 2 and step > 100"
         ) from None
     if sum(1 for _ in ast.walk(tree)) > MAX_NODES or _depth(tree) > MAX_DEPTH:
         raise ExpressionError("expression is too large; split it into two breakpoints")
     return tree
+
+
+def _place(offset: int | None, text: str) -> str:
+    """Where Python's parser gave up; it counts from 1 and says 0 where the text just ends."""
+    before = len(text) - len(text.lstrip())
+    return f" at character {before + offset}" if offset else " at its end"
 
 
 def _depth(node: ast.AST) -> int:

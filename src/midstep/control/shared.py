@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
 from typing import Any, Literal
 
@@ -48,6 +49,8 @@ class Shared:
         """Index of the step in progress; written by the training thread alone."""
         self.finished = 0
         """Finished steps; written by the training thread alone."""
+        self.boundaries = 0
+        """Boundaries with anything to do so far; written by the training thread alone."""
         self.started = False
         self.parked = False
         self.stopping: list[CommandRecord] = []
@@ -84,7 +87,7 @@ class Shared:
             self.sinks
             or self.breakpoints.armed
             or self.viewers
-            or self.watches.watched
+            or self.watches.active
             or self.paused
             or self.stopping
         )
@@ -102,6 +105,14 @@ class Shared:
         """Under the lock: something changed that the training thread should see."""
         self.refresh_flags()
         self.changed.notify_all()
+
+    @contextmanager
+    def changing(self) -> Iterator[None]:
+        """A change from any thread: under the lock, seen by the training thread, told to all."""
+        with self.lock:
+            yield
+            self.wake()
+        self.notify()
 
     def notify(self) -> None:
         """Tell the listeners that something changed. Without the lock, from any thread."""

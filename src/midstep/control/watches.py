@@ -1,62 +1,82 @@
-"""Watches: rows of named tensors followed over steps, with their pairwise cosines.
-
-Rows are read by the training thread alone; readers get copies of the points.
-"""
+"""Watches: which rows of which named tensors are followed, and what became of them."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from itertools import combinations
+from typing import Any
 
+from midstep.control.rows import tensor_names
+from midstep.control.trajectory import Trajectory
 from midstep.core.errors import ConfigError
 
-if TYPE_CHECKING:
-    import torch
+__all__ = ["MAX_WATCHED", "Followed", "WatchBoard"]
 
-__all__ = ["Trajectory", "WatchBoard"]
-
-EXACT_POINTS = 10_000
-Point = dict[str, float]
+MAX_WATCHED = 64
+"""Rows that are followed at the same time, over all sources."""
+MAX_KEPT_ROWS = 256
+MAX_KEPT_PAIRS = 4096
+"""What is kept of watches, removed ones included: below 1 GB with nine metrics a row."""
+MAX_SEEN = 1024
+Pair = tuple[int, int]
 
 
 @dataclass(kw_only=True)
-class Trajectory:
-    """Points of one watched row (or one pair): exact up to 10,000, thinned beyond."""
+class Followed:
+    """One source: its watched rows, and the points of these and of earlier ones."""
 
-    initial: Any = None
-    """The row when the watch began."""
-    points: list[Point] = field(default_factory=list)
+    source: str
+    watched: list[int] = field(default_factory=list)
+    rows: dict[int, Trajectory] = field(default_factory=dict)
+    pairs: dict[Pair, Trajectory] = field(default_factory=dict)
+    """By rows a < b."""
+    starts: dict[int, Any] = field(default_factory=dict)
+    """Unit vectors of the rows when their watch began; the training thread's alone."""
+    exact: bool = True
+    """False for a copy that was thinned on its way out."""
 
-    def append(self, point: Point) -> None:
-        """Add a point; halve the older ones when there are too many."""
-        self.points.append(point)
-        if len(self.points) > EXACT_POINTS:
-            self.points = _thinned(self.points)
+    def add(
+        self,
+        step: int,
+        rows: list[int],
+        to_start: list[float],
+        cosines: list[list[float]],
+        metrics: Mapping[str, list[float]],
+    ) -> None:
+        """A point for each of `rows` and for each pair of them."""
+        for place, row in enumerate(rows):
+            path = self.rows.get(row) or self.rows.setdefault(row, Trajectory("weight_cos_to_init"))
+            told = {name: values[place] for name, values in metrics.items()}
+            path.append(step, to_start[place], told)
+        places = sorted((row, place) for place, row in enumerate(rows))
+        for (a, i), (b, j) in combinations(places, 2):
+            pair = self.pairs.get((a, b)) or self.pairs.setdefault((a, b), Trajectory("cos"))
+            pair.append(step, cosines[i][j])
 
-
-def _thinned(points: list[Point]) -> list[Point]:
-    """Every second point, and the first, the last and each metric's extremes besides."""
-    keep = {0, len(points) - 1, *range(0, len(points), 2)}
-    for name in {name for point in points for name in point if name != "step"}:
-        held = [i for i, point in enumerate(points) if math.isfinite(point.get(name, math.nan))]
-        if held:
-            keep.add(min(held, key=lambda i: points[i][name]))
-            keep.add(max(held, key=lambda i: points[i][name]))
-    return [points[i] for i in sorted(keep)]
+    def describe(self) -> dict[str, Any]:
+        """All points as JSON can hold them; a pair stands under `a,b` with a < b."""
+        return {
+            "watched": list(self.watched),
+            "trajectories": {str(row): path.points() for row, path in self.rows.items()},
+            "pairwise": {f"{a},{b}": path.points() for (a, b), path in self.pairs.items()},
+        }
 
 
 class WatchBoard:
-    """Which rows are watched, and what became of them. Not thread-safe: its owner locks."""
+    """The watches by source. Not thread-safe: its owner locks."""
 
     def __init__(self) -> None:
         self.sources: dict[str, Callable[[], Any]] = {}
         self.default_source: str | None = None
         self.source: str | None = None
-        self.watched: list[int] = []
-        self.trajectories: dict[int, Trajectory] = {}
-        self.pairwise: dict[tuple[int, int], Trajectory] = {}
+        """The one that was chosen last."""
+        self.followed: dict[str, Followed] = {}
+        self.fresh = False
+        """Whether rows were put on a list, or all points forgotten, since the last look."""
+        self._looked_into: set[str] = set()
+        self.seen: dict[str, None] = {}
+        """Names of the matrices that step data held so far, in order."""
 
     def add_source(self, name: str, read: Callable[[], Any], *, default: bool = False) -> None:
         """Offer the tensor that `read` returns; its rows can be watched."""
@@ -64,89 +84,63 @@ class WatchBoard:
         if default or self.default_source is None:
             self.default_source = name
 
-    def choose(self, feature_ids: Iterable[int], source: str | None) -> None:
-        """Replace the watch list. Trajectories of removed watches stay until cleared."""
-        chosen = source or self.source or self.default_source
-        features = list(dict.fromkeys(_checked(feature) for feature in feature_ids))
-        if features and chosen not in self.sources:
-            known = ", ".join(self.sources) or "none; offer one with add_source"
-            raise ConfigError(f"no source {chosen!r}; there are {known}")
-        if features and chosen is not None:
-            self._check_rows(features, chosen)
-        if chosen != self.source:
-            self.clear()
-        self.source, self.watched = chosen, features
+    def look_into(self, step_data: Mapping[str, Any]) -> None:
+        """Remember which step data can be watched. The training thread's, without the lock."""
+        for key in [key for key in step_data if key not in self._looked_into][:MAX_SEEN]:
+            if len(self._looked_into) < MAX_SEEN and len(self.seen) < MAX_SEEN:
+                self._looked_into.add(key)
+                self.seen = {**self.seen, **dict.fromkeys(tensor_names(key, step_data[key]))}
 
-    def _check_rows(self, features: list[int], source: str) -> None:
-        rows = self.sources[source]().shape[0]  # a shape is read from any thread, values are not
-        outside = [feature for feature in features if feature >= rows]
-        if outside:
-            raise ConfigError(f"{source} has {rows} rows; row {outside[0]} cannot be watched")
+    @property
+    def active(self) -> bool:
+        """Whether any row is watched."""
+        return any(each.watched for each in self.followed.values())
+
+    def of(self, source: str | None = None) -> Followed:
+        """What is followed of a source; of the one chosen last when left out."""
+        name = source or self.source or self.default_source or ""
+        return self.followed.get(name) or Followed(source=name)
+
+    def replace(self, source: str, features: Iterable[int]) -> None:
+        """Watch these rows of one source. What was recorded of removed ones stays."""
+        chosen = list(dict.fromkeys(features))
+        self._check_limits(source, chosen)
+        if chosen:
+            self.followed.setdefault(source, Followed(source=source))
+        if source in self.followed:
+            self.followed[source].watched = chosen
+        self.source, self.fresh = source, bool(chosen) or self.fresh
+
+    def _check_limits(self, source: str, chosen: list[int]) -> None:
+        others = [each for each in self.followed.values() if each.source != source]
+        total = len(chosen) + sum(len(each.watched) for each in others)
+        if total > MAX_WATCHED:
+            raise ConfigError(
+                f"{total} watched rows are too many: at most {MAX_WATCHED} are followed in all; "
+                "take some away with remove_watch"
+            )
+        rows = pairs = 0
+        after = [(self.of(source), chosen), *((each, each.watched) for each in others)]
+        for each, watched in after:
+            rows += len({*each.rows, *watched})
+            pairs += len({*each.pairs, *combinations(sorted(watched), 2)})
+        if rows > MAX_KEPT_ROWS or pairs > MAX_KEPT_PAIRS:
+            raise ConfigError(
+                f"the points of {MAX_KEPT_ROWS} rows and {MAX_KEPT_PAIRS} pairs are kept at most, "
+                "removed watches included; forget the old ones with clear_trajectories"
+            )
+
+    def drop(self, feature: int | None, source: str | None = None) -> None:
+        """Watch a row (every row when None) no longer, in one source or in all."""
+        for each in self.followed.values():
+            if source in (None, each.source):
+                each.watched = [held for held in each.watched if feature not in (None, held)]
 
     def clear(self) -> None:
         """Forget all points; what is watched goes on from here."""
-        self.trajectories, self.pairwise = {}, {}
-
-    def export(self) -> dict[str, Any]:
-        """All points as JSON can hold them; a pair stands under `a,b` with a < b."""
-        return {
-            "source": self.source,
-            "watched": list(self.watched),
-            "trajectories": {str(row): list(t.points) for row, t in self.trajectories.items()},
-            "pairwise": {f"{a},{b}": list(t.points) for (a, b), t in self.pairwise.items()},
+        watched = [each for each in self.followed.values() if each.watched]
+        # New objects: a point that the training thread is about to add goes into the old ones.
+        self.followed = {
+            each.source: Followed(source=each.source, watched=each.watched) for each in watched
         }
-
-    @property
-    def waiting(self) -> bool:
-        """Whether a watched row has no initial value yet."""
-        return any(feature not in self.trajectories for feature in self.watched)
-
-    def begin(self) -> None:
-        """Take the initial value of rows that were just put on the list. Training thread only."""
-        rows = self._rows(self.watched)
-        for feature, row in zip(self.watched, rows, strict=False):
-            if feature not in self.trajectories:
-                self.trajectories[feature] = Trajectory(initial=row.clone())
-
-    def record(self, step: int, metrics: Mapping[str, Any]) -> None:
-        """Add a point for every watched row. Training thread only."""
-        if not self.watched:
-            return
-        rows = self._rows(self.watched)
-        unit = rows / rows.norm(dim=1, keepdim=True).clamp_min(1e-12)
-        self._record_rows(step, unit, metrics)
-        self._record_pairs(step, unit)
-
-    def _rows(self, features: list[int]) -> torch.Tensor:
-        """The watched rows, flattened to float64 on the CPU: [watched, row length]."""
-        import torch
-
-        if not features or self.source is None:
-            return torch.empty(0, 0, dtype=torch.float64)
-        tensor: torch.Tensor = self.sources[self.source]().detach()
-        picked = tensor[torch.tensor(features, device=tensor.device)]
-        return picked.reshape(len(features), -1).to("cpu", torch.float64)
-
-    def _record_rows(self, step: int, unit: torch.Tensor, metrics: Mapping[str, Any]) -> None:
-        for feature, row in zip(self.watched, unit, strict=True):
-            trajectory = self.trajectories[feature]
-            start = trajectory.initial / trajectory.initial.norm().clamp_min(1e-12)
-            point: Point = {"step": step, "weight_cos_to_init": float(row @ start)}
-            for name, values in metrics.items():
-                if feature < len(values):
-                    point[name] = float(values[feature])
-            trajectory.append(point)
-
-    def _record_pairs(self, step: int, unit: torch.Tensor) -> None:
-        cosines = (unit @ unit.T).tolist()
-        for i, a in enumerate(self.watched):
-            for j, b in enumerate(self.watched):
-                if a < b:
-                    pair = self.pairwise.setdefault((a, b), Trajectory())
-                    pair.append({"step": step, "cos": cosines[i][j]})
-
-
-def _checked(feature: Any) -> int:
-    if isinstance(feature, bool) or not isinstance(feature, int) or feature < 0:
-        raise ConfigError(f"a watch needs a row number of 0 or more, got {feature!r}")
-    return feature
+        self.fresh = bool(watched)

@@ -9,10 +9,13 @@ MidstepError
 │   └── RunHeldError                  another process writes this run directory
 ├── FormatError (ValueError)          a file is damaged or of an unknown version
 ├── ClientError (RuntimeError)        the server answered with an error, or not at all
+│   └── UnclearRunError               several runs are live; its choices list them
 └── MissingExtraError (ImportError)   an optional library is not installed
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 __all__ = [
     "ClientError",
@@ -25,6 +28,7 @@ __all__ = [
     "RunHeldError",
     "StopTraining",
     "StorageError",
+    "UnclearRunError",
 ]
 
 
@@ -66,11 +70,25 @@ class ClientError(MidstepError, RuntimeError):
     Args:
         message: what happened and what to do next.
         status: the HTTP status, or None when there was no answer.
+        word: the server's short word for the refusal, for example `no_breakpoint`.
     """
 
-    def __init__(self, message: str, *, status: int | None = None) -> None:
+    def __init__(self, message: str, *, status: int | None = None, word: str | None = None) -> None:
         super().__init__(message)
-        self.status = status
+        self.status, self.word = status, word
+
+
+class UnclearRunError(ClientError):
+    """Several runs are live and it was not said which one is meant.
+
+    Args:
+        message: what was asked, and how to choose.
+        choices: one line about each run there is.
+    """
+
+    def __init__(self, message: str, choices: Sequence[str]) -> None:
+        super().__init__("\n  ".join([message, *choices]))
+        self.message, self.choices = message, tuple(choices)
 
 
 class MissingExtraError(MidstepError, ImportError):
@@ -79,4 +97,7 @@ class MissingExtraError(MidstepError, ImportError):
     @classmethod
     def of(cls, library: str, extra: str) -> MissingExtraError:
         """The error for `library`, which the extra `extra` would bring."""
-        return cls(f"{library} is not installed. Install it with: pip install 'midstep[{extra}]'")
+        return cls(
+            f"{library} is not installed. Install it with: pip install 'midstep[{extra}]', "
+            f"or from a checkout: pip install -e '.[{extra}]'"
+        )

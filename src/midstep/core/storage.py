@@ -10,9 +10,10 @@ from __future__ import annotations
 import errno
 import os
 import secrets
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from midstep.core import strict_json
 from midstep.core.errors import StorageError
@@ -23,6 +24,7 @@ __all__ = [
     "remove_temporaries",
     "replace_bytes",
     "replace_json",
+    "replacement",
     "storage_error",
     "sync_folder",
 ]
@@ -93,7 +95,7 @@ def replace_bytes(
         mode: permissions of the new file, before the umask.
     """
     target = Path(path)
-    temporary = target.with_name(f".{target.name}.{secrets.token_hex(6)}{TEMPORARY_SUFFIX}")
+    temporary = _temporary(target)
     try:
         try:
             _write_new(temporary, data, durable=durable, mode=mode)
@@ -125,6 +127,40 @@ def _write_new(path: Path, data: bytes, *, durable: bool, mode: int) -> None:
 def replace_json(path: str | os.PathLike[str], value: Any, *, durable: bool = True) -> None:
     """Replace `path` by `value` as strict JSON and a newline."""
     replace_bytes(path, (strict_json.dumps(value) + "\n").encode(), durable=durable)
+
+
+@contextmanager
+def replacement(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
+    """A new file to write piece by piece, put in the place of `path` when the block ends well.
+
+    Links are followed; a device or a pipe is written as it stands.
+    """
+    target = Path(path).resolve()
+    is_plain = target.is_file() or not target.exists()
+    written = _temporary(target) if is_plain else target
+    try:
+        try:
+            with written.open("xb" if is_plain else "wb") as file:
+                yield file
+                file.flush()
+                if is_plain:
+                    os.fsync(file.fileno())
+            if is_plain:
+                written.replace(target)
+                sync_folder(target.parent)
+        except BaseException:
+            if is_plain:
+                with suppress(OSError):  # it may never have been made
+                    written.unlink()
+            raise
+    except StorageError:
+        raise
+    except OSError as error:
+        raise storage_error(path, "write", error) from error
+
+
+def _temporary(target: Path) -> Path:
+    return target.with_name(f".{target.name}.{secrets.token_hex(6)}{TEMPORARY_SUFFIX}")
 
 
 def remove_temporaries(folder: str | os.PathLike[str]) -> list[str]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from midstep.facts.discover import discover_runs
 from midstep.facts.ends import EndState, LeaseWatch, end_state
-from midstep.facts.lease import Lease, read_lease
+from midstep.facts.lease import Lease, Progress, read_lease
 from midstep.facts.payloads import append_jsonl_event, append_scalars_csv, build_event_payload
 from midstep.facts.places import ensure_facts_dir, last_attempt
 from midstep.facts.scalars_csv import write_scalars_csv
@@ -29,6 +29,7 @@ __all__ = [
     "FactsWriter",
     "Lease",
     "LeaseWatch",
+    "Progress",
     "Series",
     "SeriesStore",
     "StepRows",

@@ -7,7 +7,7 @@ import platform
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -38,24 +38,43 @@ class EndState:
 
 
 class LeaseWatch:
-    """Remembers heartbeats, so that their age is measured by the reader's own monotonic clock."""
+    """Says for how long a lease has stood still, by the reader's own monotonic clock.
 
-    def __init__(self, *, most: int = 10_000) -> None:
-        self._seen: OrderedDict[str, tuple[Any, float]] = OrderedDict()
-        self._most = most
+    On the machine that wrote it that clock is the writer's too, so the first look knows. Leases
+    of other machines are remembered: their age counts from the look that first met them so.
+    """
+
+    def __init__(self, *, most: int = 10_000, clock: Callable[[], float] = time.monotonic) -> None:
+        self._seen: OrderedDict[tuple[str, str], tuple[Any, float]] = OrderedDict()
+        self._most, self._clock = most, clock
         self._lock = threading.Lock()
 
-    def age_s(self, run_dir: str | Path, lease: dict[str, Any]) -> float | None:
-        """Seconds since the counter moved; None at first sight."""
-        key = os.path.realpath(run_dir)
-        beat = (lease.get("pid"), lease.get("started"), lease.get("heartbeat"))
-        now = time.monotonic()
+    def heartbeat_age_s(self, run_dir: str | Path, lease: dict[str, Any]) -> float | None:
+        """Seconds since the last heartbeat; None when that is not known yet."""
+        return self._age_s(run_dir, lease, "heartbeat")
+
+    def boundary_age_s(self, run_dir: str | Path, lease: dict[str, Any]) -> float | None:
+        """Seconds since the loop last reached a boundary; None when none is due, or not known."""
+        return self._age_s(run_dir, lease, "boundary") if lease.get("moving") is True else None
+
+    def _age_s(self, run_dir: str | Path, lease: dict[str, Any], what: str) -> float | None:
+        now, stamp = self._clock(), lease.get(f"{what}_mono")
+        here = (lease.get("host"), lease.get("boot_id")) == (platform.node(), boot_id())
+        if here and isinstance(stamp, int | float):
+            return max(0.0, now - stamp)
+        # The stamp of another machine's clock is no time for us, but it changes when it should.
+        seen = (lease.get("pid"), lease.get("started"), lease.get("heartbeat"))
+        if what == "boundary":
+            seen = (*seen[:2], stamp)
+        return self._remembered_s((os.path.realpath(run_dir), what), seen, now)
+
+    def _remembered_s(self, key: tuple[str, str], seen: Any, now: float) -> float | None:
         with self._lock:
             known = self._seen.get(key)
-            if known is not None and known[0] == beat:
+            if known is not None and known[0] == seen:
                 self._seen.move_to_end(key)
                 return now - known[1]
-            self._seen[key] = (beat, now)
+            self._seen[key] = (seen, now)
             self._seen.move_to_end(key)
             while len(self._seen) > self._most:
                 self._seen.popitem(last=False)
@@ -106,10 +125,21 @@ def _said(record: dict[str, Any] | None) -> EndState | None:
 
 def _held(run_dir: str | Path, lease: dict[str, Any] | None, watch: LeaseWatch) -> EndState:
     """A living process holds the lock."""
-    age_s = watch.age_s(run_dir, lease) if lease is not None else None
+    if lease is None:
+        return EndState("running")
+    age_s = watch.heartbeat_age_s(run_dir, lease)
     if age_s is not None and age_s > STALE_AFTER_S:
         return EndState("not responding", f"no heartbeat for {age_s:.0f} s")
-    return EndState("running")
+    return _hung(run_dir, lease, watch) or EndState("running")
+
+
+def _hung(run_dir: str | Path, lease: dict[str, Any], watch: LeaseWatch) -> EndState | None:
+    """The process lives, but its loop reaches no boundary and has not said why."""
+    age_s = watch.boundary_age_s(run_dir, lease)
+    if age_s is None or age_s < STALE_AFTER_S:
+        return None
+    step = lease.get("step")
+    return EndState("not responding", f"no step boundary for {age_s:.0f} s, after step {step}")
 
 
 def _elsewhere(
@@ -118,14 +148,14 @@ def _elsewhere(
     """On another host locks may not reach us: the heartbeat decides."""
     if lease is None:
         return EndState("lost", f"it ran on {owner.host} and left no lease")
-    age_s = watch.age_s(run_dir, lease)
+    age_s = watch.heartbeat_age_s(run_dir, lease)
     if age_s is not None:
         is_stale = age_s > STALE_AFTER_S
     else:  # the clocks of two hosts may differ; from the second look on only ours counts
         is_stale = abs(time.time() - _number(lease.get("heartbeat_wall"))) > STALE_AT_FIRST_SIGHT_S
     if is_stale:
         return EndState("lost", f"no heartbeat from {owner.host}, where it ran")
-    return EndState("running", f"on {owner.host}")
+    return _hung(run_dir, lease, watch) or EndState("running", f"on {owner.host}")
 
 
 def _without_owner(run_dir: str | Path) -> EndState:

@@ -10,16 +10,17 @@ import platform
 import threading
 import time
 import weakref
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, NamedTuple
 
 from midstep.core.errors import StorageError
 from midstep.core.storage import remove_temporaries, replace_json
 from midstep.facts.lock import RunLock, boot_id
 
-__all__ = ["Lease", "read_lease"]
+__all__ = ["Lease", "Progress", "read_lease"]
 
 BEAT_EVERY_S = 1.0
 
@@ -27,22 +28,40 @@ _log = logging.getLogger("midstep.facts")
 _leases: weakref.WeakSet[Lease] = weakref.WeakSet()
 
 
+class Progress(NamedTuple):
+    """How far a loop is, as the heartbeat is told."""
+
+    step: int
+    """Finished optimizer steps."""
+    boundaries: int
+    """Boundaries between two steps that it has passed."""
+    moving: bool
+    """Whether it should reach the next one soon: it neither stands nor does something declared."""
+
+
 class Lease:
     """The right to write a run directory, held together with its lock and shown in `lease.json`.
 
-    A thread replaces the file once a second. It carries a counter, since a reader on another
-    host judges by its own clock whether the counter moves.
+    A thread replaces the file once a second. It carries counters, since a reader on another
+    host judges by its own clock whether they move; a reader on this machine shares its clock.
 
     >>> import tempfile
     >>> with Lease.acquire(folder := tempfile.mkdtemp(), "0123456789ab") as lease:
-    ...     lease.beat(step=3)
-    ...     read_lease(folder)["run_id"]
-    '0123456789ab'
+    ...     lease.follow(lambda: Progress(step=3, boundaries=3, moving=True))
+    ...     read_lease(folder)["step"]
+    3
     """
 
-    def __init__(self, run_dir: Path, lock: RunLock, content: dict[str, Any]) -> None:
+    def __init__(
+        self,
+        run_dir: Path,
+        lock: RunLock,
+        content: dict[str, Any],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self.run_dir = run_dir
-        self._lock, self._content = lock, content
+        self._lock, self._content, self._clock = lock, content, clock
+        self._look: Callable[[], Progress] | None = None
         self._path = run_dir / "lease.json"
         self._is_over = threading.Event()
         self._writing = threading.Lock()
@@ -62,6 +81,7 @@ class Lease:
         *,
         server_url: str | None = None,
         socket: str | None = None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> Lease:
         """Take the run directory, or raise `RunHeldError` that names process, host and time."""
         folder = Path(run_dir)
@@ -75,29 +95,26 @@ class Lease:
             "started": time.time(),
             "heartbeat": 0,
             "heartbeat_wall": time.time(),
-            "boundary_wall": None,
+            "heartbeat_mono": clock(),
             "step": None,
+            "boundary_count": None,
+            "boundary_wall": None,
+            "boundary_mono": None,
+            "moving": None,
             "url": server_url,
             "socket": socket,
         }
         try:
             remove_temporaries(folder)
-            return cls(folder, lock, content)
+            return cls(folder, lock, content, clock)
         except BaseException:
             lock.release()
             raise
 
-    def beat(
-        self,
-        *,
-        step: int | None = None,
-        boundary_wall: float | None = None,
-    ) -> None:
-        """Note how far it is; the next heartbeat writes it."""
-        if step is not None:
-            self._content["step"] = step
-        if boundary_wall is not None:
-            self._content["boundary_wall"] = boundary_wall
+    def follow(self, look: Callable[[], Progress]) -> None:
+        """Ask `look` at every heartbeat how far the loop is; so the loop itself notes nothing."""
+        self._look = look
+        self._try_write()
 
     def reachable_at(self, *, server_url: str | None, socket: str | None = None) -> None:
         """Write at once where the run can be reached now; None where it no longer can."""
@@ -118,7 +135,6 @@ class Lease:
     def _keep(self) -> None:
         while not self._is_over.wait(BEAT_EVERY_S):
             self._content["heartbeat"] += 1
-            self._content["heartbeat_wall"] = time.time()
             self._try_write()
 
     def _try_write(self) -> None:
@@ -134,7 +150,24 @@ class Lease:
 
     def _write(self) -> None:
         with self._writing:
+            self._content |= {"heartbeat_wall": time.time(), "heartbeat_mono": self._clock()}
+            self._note_progress()
             replace_json(self._path, self._content, durable=False)
+
+    def _note_progress(self) -> None:
+        """The boundary's time is renewed when one was passed, and while none is due."""
+        if self._look is None:
+            return
+        found, known = self._look(), self._content["boundary_count"]
+        if found.boundaries != known:
+            self._content["boundary_wall"] = time.time()
+        if found.boundaries != known or not found.moving:
+            self._content["boundary_mono"] = self._clock()
+        self._content |= {
+            "step": found.step,
+            "boundary_count": found.boundaries,
+            "moving": found.moving,
+        }
 
     def __enter__(self) -> Lease:
         return self

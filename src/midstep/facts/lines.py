@@ -117,11 +117,16 @@ def check_line(raw: bytes) -> Line | None:
 
 
 class EventsScanner:
-    """Reads the lines of one events file, each once, as they appear."""
+    """Reads the lines of one events file, each once, as they appear.
 
-    def __init__(self, path: Path) -> None:
+    Args:
+        path: the file.
+        offset: where a line starts that is to be the first.
+    """
+
+    def __init__(self, path: Path, *, offset: int = 0) -> None:
         self.path = path
-        self.offset = 0
+        self.offset = offset
         """File offset behind the last line."""
         self.damages: list[Damage] = []
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from midstep.core.moments import Moment
-from midstep.facts.lines import SCHEMA_VERSION, EventsScanner
-from midstep.facts.places import list_events_files
+from midstep.facts.events_index import EventsIndex
+from midstep.facts.lines import SCHEMA_VERSION, Line
+from midstep.facts.places import events_path, list_events_files
 from midstep.facts.series import Series, SeriesStore
 from midstep.facts.tail import FactsTail
 
@@ -19,6 +20,9 @@ ALL_POINTS = 2**62
 
 class FactsReader:
     """The facts of one run directory; each call looks at the disk again.
+
+    It remembers where it has been: kept, a reader reads of a long file only what is asked for.
+    One thread may use it at a time.
 
     >>> import tempfile
     >>> from midstep.facts import FactsWriter
@@ -33,26 +37,33 @@ class FactsReader:
         self.run_dir = Path(run_dir)
         self._tail = FactsTail(run_dir)
         self._store = SeriesStore(run_dir)
+        self._indexes: dict[Path, EventsIndex] = {}
 
     def header(self) -> dict[str, Any]:
         """The `on_start` record of the last attempt; empty when there is none yet."""
-        starts = [record for record in self.events() if record["moment"] == Moment.START]
-        return starts[-1] if starts else {}
+        start = self._index(events_path(self.run_dir, 0, 0)).last_start()
+        return {} if start is None else start.record()
 
     def events(
         self, after_seq: int = 0, limit: int | None = None, *, rank: int | None = 0
     ) -> list[dict[str, Any]]:
         """Events behind a number, oldest first; `rank=None` merges those of all ranks by time."""
-        found = [
-            line.record()
-            for of_rank, _, path in list_events_files(self.run_dir)
-            if rank is None or of_rank == rank
-            for line in EventsScanner(path).read()
-            if line.seq > after_seq and line.version == SCHEMA_VERSION
-        ]
-        if rank is None:
-            found.sort(key=lambda record: (record["wall"], record["rank"], record["seq"]))
-        return found if limit is None else found[:limit]
+        lines = self._lines(after_seq, rank)
+        if rank is not None:
+            return [line.record() for line in islice(lines, limit)]
+        found = [line.record() for line in lines]
+        found.sort(key=lambda record: (record["wall"], record["rank"], record["seq"]))
+        return found[:limit]
+
+    def _lines(self, after_seq: int, rank: int | None) -> Iterator[Line]:
+        for of_rank, _, path in list_events_files(self.run_dir):
+            if rank is None or of_rank == rank:
+                for line in self._index(path).lines(after_seq):
+                    if line.version == SCHEMA_VERSION:
+                        yield line
+
+    def _index(self, path: Path) -> EventsIndex:
+        return self._indexes.setdefault(path, EventsIndex(path))
 
     def series(self, names: Iterable[str] | None = None) -> dict[str, Series]:
         """Every point of the named series, or of all."""

@@ -12,7 +12,7 @@ from midstep.core.storage import replace_bytes
 from midstep.facts.lines import EventsScanner
 from midstep.facts.places import events_path, facts_dir
 
-__all__ = ["epoch_records", "write_scalars_csv"]
+__all__ = ["csv_cell", "epoch_records", "write_scalars_csv"]
 
 COLUMNS = (
     "epoch",
@@ -61,7 +61,7 @@ def write_scalars_csv(run_dir: str | Path) -> Path:
     for record in records:
         metrics = _metrics(record)
         cells = [record.get(column) for column in COLUMNS]
-        table.writerow([_cell(value) for value in [*cells, *map(metrics.get, names)]])
+        table.writerow([csv_cell(value) for value in [*cells, *map(metrics.get, names)]])
     path = facts_dir(run_dir) / "scalars.csv"
     replace_bytes(path, text.getvalue().encode(), durable=False)
     return path
@@ -72,8 +72,12 @@ def _metrics(record: dict[str, Any]) -> dict[str, Any]:
     return metrics if isinstance(metrics, dict) else {}
 
 
-def _cell(value: Any) -> Any:
-    """Text that a spreadsheet would run as a formula gets a quote in front."""
+def csv_cell(value: Any) -> Any:
+    """Text that a spreadsheet would run as a formula gets a quote in front.
+
+    >>> csv_cell("=1+1"), csv_cell(-1.5)
+    ("'=1+1", -1.5)
+    """
     if isinstance(value, str) and value[:1] in {"=", "+", "-", "@", "\t", "\r"}:
         return value if value == "-Infinity" else f"'{value}"
     return value

@@ -7,32 +7,30 @@ weight averages have run, which is not yet so right after `optimizer.step()`.
 
 from __future__ import annotations
 
-import os
 import sys
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, cast, get_args
+from typing import TYPE_CHECKING, Any
 
 from midstep.control import DebugController
 from midstep.core.errors import ConfigError, StopTraining
 from midstep.live.hooks import hook_loss, hook_optimizer
 from midstep.live.loader import LoaderPatch
 from midstep.live.loop import Loop
+from midstep.live.mode import Mode, current_mode
+from midstep.live.page import Page
+from midstep.live.signals import GracefulStop, stop_at_signals
 from midstep.session import OnError, Run
 
 if TYPE_CHECKING:
-    import socket
     from collections.abc import Iterable, Iterator, Sequence
     from types import TracebackType
 
     from torch import nn
     from torch.optim import Optimizer
 
-__all__ = ["AttachedRun", "Mode", "attach"]
-
-Mode = Literal["live", "record", "off"]
-"""Value of MIDSTEP_MODE: as the call says, facts without a server, or nothing at all."""
+__all__ = ["AttachedRun", "attach"]
 
 
 def attach(
@@ -54,6 +52,11 @@ def attach(
 ) -> AttachedRun:
     """Make a plain loop stoppable, steppable and visible inside a `with` block.
 
+    Where no block fits, as in a notebook: `run = attach(…).start()`, and `run.close()` at the end.
+
+    In the main thread SIGTERM and SIGHUP stop it at the next boundary, with a complete record and
+    exit code 0, unless you handle them yourself; a second one ends the process at once.
+
     Args:
         model: the module in training; its parameters can be watched.
         optimizer: one, or several of which the first is the clock.
@@ -63,7 +66,7 @@ def attach(
         loss_fn: a module whose output is the loss; without it, log the loss.
         name: of the run; the script's name when left out.
         save_dir: where run directories are made.
-        run_name: exactly `save_dir/run_name`.
+        run_name: exactly `save_dir/run_name`; one that holds a run already is refused.
         serve: put it on the page, and say where on standard error.
         port: of the page; a free one when left out.
         start_paused: park before the first step.
@@ -84,7 +87,7 @@ def attach(
     """
     optimizers = _as_list(optimizer)
     return AttachedRun(
-        mode=_mode(),
+        mode=current_mode(),
         model=model,
         optimizers=optimizers,
         loader=loader,
@@ -122,9 +125,23 @@ class _Parts:
             **{key: type(part).__name__ for key, part in self.declared.items() if part is not None},
         }
 
+    def data_fingerprint(self) -> dict[str, Any] | None:
+        """Class, length and own fingerprint of the dataset; no sample is read for it."""
+        dataset = getattr(self.loader, "dataset", None)
+        if dataset is None:
+            return None
+        return {
+            "class": type(dataset).__qualname__,
+            "length": _asked(dataset, "__len__"),
+            "own": _asked(dataset, "fingerprint"),
+        }
+
 
 class AttachedRun:
-    """A run of a plain loop: enter it, loop, leave it. Made by `attach`."""
+    """A run of a plain loop: enter it, loop, leave it. Made by `attach`.
+
+    `start` and `close` do the same without a block.
+    """
 
     def __init__(
         self,
@@ -149,6 +166,8 @@ class AttachedRun:
         self._start_paused = start_paused
         self._run: Run | None = None
         self._loop: Loop | None = None
+        self._closed = False
+        self._signals: GracefulStop | None = None
         self._undo = ExitStack()
 
     @property
@@ -158,31 +177,54 @@ class AttachedRun:
             raise ConfigError("there is no run: enter the block first, with MIDSTEP_MODE not off")
         return self._run
 
-    def __enter__(self) -> AttachedRun:
+    def start(self) -> AttachedRun:
+        """Begin without a `with` block, as in a notebook; gives itself back. End it with `close`.
+
+        Until then an error leaves the run open, so that the cell can be mended and run again.
+        """
         if self.mode == "off":
             return self
         if self._loop is not None:
-            raise ConfigError("this block was entered before; call midstep.attach again")
+            raise ConfigError("this run was begun before; call midstep.attach again")
         with ExitStack() as undo:
             self._install(undo)
             self._undo = undo.pop_all()
         return self
 
+    def close(self) -> None:
+        """End what `start` began: finished, or stopped if it was. Closing twice is fine."""
+        self._end(None)
+
+    def __enter__(self) -> AttachedRun:
+        return self.start()
+
     def _install(self, undo: ExitStack) -> None:
-        """Run, hooks, page: each is undone in reverse order, also when a later one fails."""
-        listening = self._listen(undo)
+        """Signals, run, hooks, page: undone in reverse order, also when a later one fails."""
+        self._signals = undo.enter_context(stop_at_signals(self.controller, self._note_stop))
+        page = self._reserve_page(undo)
         parts = self._parts
         patch = LoaderPatch(parts.loader)
         self._run = undo.enter_context(self._open_run(parts))
-        self._loop = Loop(self._run, parts.optimizers[0], parts.loader)
+        self._loop = Loop(self._run, parts.optimizers[0], parts.loader, parts.model)
         undo.callback(self._loop.detach)
         undo.enter_context(patch.applied(self._loop))
         undo.enter_context(hook_optimizer(parts.optimizers[0], self._loop))
         undo.enter_context(hook_loss(parts.declared["loss_fn"], self._loop))
         if self._start_paused:
             self.controller.pause()
-        if listening is not None:
-            self._put_on_page(undo, listening)
+        if page is not None:
+            undo.callback(page.close)  # again: it goes before the run does
+            page.show(self._run)
+            self.url = page.url
+            _say(f"page {self.url}")
+        _say(f"run {_short(self._run.dir)}")
+
+    def _is_signalled(self, error: BaseException | None) -> bool:
+        return self._signals is not None and self._signals.caused(error)
+
+    def _note_stop(self, cause: str) -> None:
+        if self._run is not None:
+            self._run.stop_reason = cause
 
     def _open_run(self, parts: _Parts) -> Run:
         return Run(
@@ -190,41 +232,41 @@ class AttachedRun:
             model=parts.model,
             config=parts.describe(),
             seed=_torch_seed(),
+            data_fingerprint=parts.data_fingerprint(),
             **self._settings,
         )
 
-    def _listen(self, undo: ExitStack) -> socket.socket | None:
-        """The page's port, taken before a run directory is made, so that a refusal leaves none."""
+    def _reserve_page(self, undo: ExitStack) -> Page | None:
+        """The page, before a run directory is made, so that a refusal leaves none."""
         if not self._serve:
             return None
-        from midstep.live.serve import listen
-
-        listening = listen(self._settings["save_dir"], "127.0.0.1", self._port)
-        undo.callback(listening.close)
-        return listening
-
-    def _put_on_page(self, undo: ExitStack, listening: socket.socket) -> None:
-        from midstep.live.serve import ServedRun
-
-        served = ServedRun(self.run, listening)
-        undo.callback(served.close)
-        self.url = served.url
-        sys.stderr.write(f"midstep: {self.url}\n")
-        sys.stderr.flush()
+        page = Page(self._settings["save_dir"], self._port)
+        undo.callback(page.close)
+        return page
 
     def epochs(self, n: int) -> Iterator[int]:
         """Count epochs from 0 to `n - 1`; between two of them log what belongs to the first."""
-        if self._loop is None:
-            return iter(range(n))
-        return self._loop.epochs(n)
+        loop = self._begun()
+        return iter(range(n)) if loop is None else loop.epochs(n)
 
     def log(self, **scalars: Any) -> None:
         """Scalars of the step in progress, or between epochs of what is finished.
 
         Numbers, or tensors of one element: for charts, breakpoints and the facts.
         """
-        if self._loop is not None:
-            self._loop.log(scalars)
+        loop = self._begun()
+        if loop is not None:
+            loop.log(scalars)
+
+    def _begun(self) -> Loop | None:
+        """The loop; None when switched off."""
+        if self._loop is None and self.mode != "off":
+            raise ConfigError(
+                "enter it first: with midstep.attach(…) as run: (or run.start() in a notebook)"
+            )
+        if self._closed:
+            raise ConfigError("this run is over; call midstep.attach again for another")
+        return self._loop
 
     def __exit__(
         self,
@@ -232,12 +274,21 @@ class AttachedRun:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> bool:
-        if self._loop is None:
-            return False
+        self._end(error)
+        return self._loop is not None and isinstance(error, StopTraining)
+
+    def _end(self, error: BaseException | None) -> None:
+        if self._loop is None or self._closed:
+            return
+        self._closed = True
+        stopped = StopTraining("stopped by a signal")
         with self._undo:
-            self._loop.end(error)
+            self._loop.end(stopped if error is not None and self._is_signalled(error) else error)
         del self._parts
-        return isinstance(error, StopTraining)
+        steps = self.run.step
+        _say(f"{self.run.status} after {steps:,} step{'' if steps == 1 else 's'}")
+        if self._is_signalled(error):
+            raise SystemExit(0)
 
 
 def _as_list(given: Any) -> list[Optimizer]:
@@ -252,11 +303,25 @@ def _as_list(given: Any) -> list[Optimizer]:
     return optimizers
 
 
-def _mode() -> Mode:
-    value = os.environ.get("MIDSTEP_MODE") or "live"
-    if value not in get_args(Mode):
-        raise ConfigError(f"MIDSTEP_MODE is {value!r}; set it to live, record or off, or unset it")
-    return cast("Mode", value)
+def _asked(dataset: Any, method: str) -> Any:
+    """What a method of the dataset says; None where it has none, or that raises."""
+    ask = getattr(dataset, method, None)
+    try:
+        return ask() if callable(ask) else None
+    except Exception:  # noqa: BLE001 - somebody's own code; a record that lacks it is still one
+        return None
+
+
+def _say(words: str) -> None:
+    """One line for whoever sits at the terminal."""
+    sys.stderr.write(f"midstep: {words}\n")
+    sys.stderr.flush()
+
+
+def _short(path: Path) -> Path:
+    """`path` as the user would type it from here."""
+    here = Path.cwd()
+    return path.relative_to(here) if path.is_relative_to(here) else path
 
 
 def _script_name() -> str:

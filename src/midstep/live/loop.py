@@ -13,9 +13,11 @@ from midstep.session.recorder import as_scalars
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from torch import nn
     from torch.optim import Optimizer
 
     from midstep.session import Run
+    from midstep.session.layers import Layers
 
 __all__ = ["Loop"]
 
@@ -27,7 +29,7 @@ class Loop:
     next batch after an optimizer step. All of it runs on the training thread.
     """
 
-    def __init__(self, run: Run, clock: Optimizer, loader: Any) -> None:
+    def __init__(self, run: Run, clock: Optimizer, loader: Any, model: nn.Module) -> None:
         import torch
 
         self._grad_enabled = torch.is_grad_enabled
@@ -38,6 +40,11 @@ class Loop:
         self._learning_rate: Any = None
         self._armed = self._wants_norm = False
         self._report = once_safe(self._report_window, "reporting the step")
+        self._keep_batch = once_safe(self._keep_batch_of_window, "keeping the batch")
+        self._model: nn.Module | None = model
+        self._layers: Layers | None = None
+        self._read_gradients = once_safe(self._begin_layers, "reading the layers")
+        self._push_layers = once_safe(self._end_layers, "reading the layers")
         self._unsubscribe = self._controller.subscribe(self._look_at_breakpoints)
         self._look_at_breakpoints()
 
@@ -46,6 +53,7 @@ class Loop:
         self._detached = True
         self._unsubscribe()
         self._window = Window()
+        self._model = self._layers = None
 
     def _look_at_breakpoints(self) -> None:
         """Called when anything changed: note what the armed breakpoints need of this loop."""
@@ -84,13 +92,30 @@ class Loop:
     # -- optimizer and loss -----------------------------------------------------------------------
 
     def before_step(self) -> None:
-        """Take the gradient norm while the gradients are there, if a breakpoint asks for it."""
+        """Take norms while the gradients are there, if a breakpoint or a look asks for them."""
+        self._layers = None
         if self._wants_norm:
             self._window.scalars.setdefault("grad_norm", gradient_norm(self._clock))
+        if self._controller.wants_data:
+            self._read_gradients()
 
     def after_step(self) -> None:
         """The clock ticked."""
         self._stepped = True
+        if self._layers is not None:
+            self._push_layers()
+
+    def _begin_layers(self) -> None:
+        from midstep.session.layers import Layers
+
+        if self._model is not None:
+            self._layers = Layers(self._model.named_parameters())
+
+    def _end_layers(self) -> None:
+        """The table of this step's parameters, unless the user pushes one of that name."""
+        layers, self._layers = self._layers, None
+        if layers is not None and "layers" not in self._controller.list_step_data_keys():
+            self._controller.capture_step_data("layers", layers.table())
 
     def loss_known(self, output: Any) -> None:
         """The loss module ran; it counts in training, before the step."""
@@ -121,6 +146,8 @@ class Loop:
         """The block is left: the last step is closed, and the end goes on record."""
         if error is not None:
             self._keep_open_window()
+            if isinstance(error, Exception) and not isinstance(error, StopTraining):
+                self._keep_batch(self._window)
             self._run.fail(error)
             return
         try:
@@ -135,6 +162,18 @@ class Loop:
         """What was logged in a step that never ended is evidence; write it down."""
         if self._window.scalars:
             self._run.facts.log_values(self._run.step + 1, self._window.scalars)
+
+    def _keep_batch_of_window(self, window: Window) -> None:
+        """The batch that the failing step was given: there to be looked at if the run parks."""
+        if window.batches:
+            batch = join(window.batches)
+            self._controller.keep_batch(
+                batch,
+                window.loss(),
+                labels=labels_of(batch),
+                sample_ids=window.ids,
+                losses=window.losses(),
+            )
 
     # -- the boundary -----------------------------------------------------------------------------
 

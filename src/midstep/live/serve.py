@@ -7,18 +7,18 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 from midstep.control import DebugController
-from midstep.core.errors import ConfigError
+from midstep.core.errors import ConfigError, StopTraining
+from midstep.live.mode import current_mode
+from midstep.live.page import Page
+from midstep.live.signals import GracefulStop, stop_at_signals
 from midstep.session import Run
 
 if TYPE_CHECKING:
-    import socket
     from collections.abc import Sequence
     from pathlib import Path
     from types import TracebackType
 
-__all__ = ["ServedRun", "listen", "serve"]
-
-LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
+__all__ = ["ServedRun", "serve"]
 
 
 def serve(
@@ -32,6 +32,11 @@ def serve(
     allowed_hosts: Sequence[str] = (),
 ) -> ServedRun:
     """Put a session, a run or a bare controller on the page, until the block ends.
+
+    Inside a `with` block in the main thread SIGTERM and SIGHUP stop the loop at its next boundary,
+    and the block then ends the process with 0; a second one ends it at once.
+
+    MIDSTEP_MODE is obeyed: `record` serves no page, `off` makes no run for a controller either.
 
     Args:
         target: what to serve; a bare controller gets a run of its own, with facts.
@@ -47,17 +52,24 @@ def serve(
     ...     page.url.startswith("http://127.0.0.1:")
     True
     """
+    controller, mode = _controller_of(target), current_mode()
+    if mode == "off":
+        return ServedRun(controller)
     run = _run_of(target)
-    listening = listen(save_dir if run is None else run.dir.parent, host, port, allowed_hosts)
     with ExitStack() as undo:
-        undo.callback(listening.close)
-        own = None
+        page = own = None
+        if mode == "live":
+            root = save_dir if run is None else run.dir.parent
+            page = Page(root, port, host=host, allowed_hosts=allowed_hosts)
+            undo.callback(page.close)
         if run is None:
-            run = own = Run(name=name or "run", save_dir=save_dir, controller=target)
+            run = own = Run(name=name or "run", save_dir=save_dir, controller=controller)
             undo.callback(own.close)
-        served = ServedRun(run, listening, own=own, allowed_hosts=allowed_hosts)
+        if page is not None:
+            page.show(run)
         undo.pop_all()
-    if open_browser:
+    served = ServedRun(controller, run=run, page=page, own=own)
+    if open_browser and served.url is not None:
         webbrowser.open(served.url)
     return served
 
@@ -67,54 +79,49 @@ class ServedRun:
 
     def __init__(
         self,
-        run: Run,
-        listening: socket.socket,
+        controller: DebugController,
         *,
+        run: Run | None = None,
+        page: Page | None = None,
         own: Run | None = None,
-        allowed_hosts: Sequence[str] = (),
     ) -> None:
-        from midstep.server.app import create_app
-        from midstep.server.guard import GuardConfig
-        from midstep.server.run_table import RunTable
-        from midstep.server.thread import ServerThread
-        from midstep.server.tokens import Tokens
-
-        self.run, self._own = run, own
-        self.port: int = listening.getsockname()[1]
-        """The one it listens on, also behind a forwarded address."""
-        tokens = Tokens.for_root(run.dir.parent)
-        runs = RunTable()
-        runs.add(run)
-        guard = GuardConfig(tokens=tokens, allowed_hosts=tuple(allowed_hosts))
-        self._thread = ServerThread(create_app(runs, guard=guard), listening=listening)
-        base = self._thread.start()
-        if allowed_hosts:
-            base = f"http://{allowed_hosts[0]}"
-        self.url = f"{base}/#token={tokens.control}"
-        """The page, with the token that controls."""
-        self.viewer_url = f"{base}/#token={tokens.viewer}"
-        """The page, with the token that only looks."""
-        run.reachable = True
-        run.lease.reachable_at(server_url=base)
+        self.controller = controller
+        """The controller of the served run."""
+        self._run, self._page, self._own = run, page, own
+        self._signals: GracefulStop | None = None
+        self._inside = ExitStack()
+        self.port = None if page is None else page.port
+        """The one it listens on, also behind a forwarded address; None without a page."""
+        self.url = None if page is None else page.url
+        """The page, with the token that controls; None without one."""
+        self.viewer_url = None if page is None else page.viewer_url
+        """The page, with the token that only looks; None without one."""
 
     @property
-    def controller(self) -> DebugController:
-        """The controller of the served run."""
-        return self.run.controller
+    def run(self) -> Run:
+        """The run behind it: directory, facts, lease. Not there when switched off."""
+        if self._run is None:
+            raise ConfigError("there is no run: MIDSTEP_MODE is off")
+        return self._run
 
     def close(self) -> None:
         """Take it off the page; a run made for a bare controller ends with it."""
         with ExitStack() as undo:
             if self._own is not None:
                 undo.callback(self._own.close)
-            undo.callback(self._thread.close)
+            if self._page is not None:
+                undo.callback(self._page.close)
             if self._own is not None:
                 self._own.finish()  # before the server goes, so that the page learns of it
-            self.run.reachable = False
-            self.run.lease.reachable_at(server_url=None)
 
     def __enter__(self) -> ServedRun:
+        if self._run is not None:
+            signals = stop_at_signals(self.controller, self._note_stop)
+            self._signals = self._inside.enter_context(signals)
         return self
+
+    def _note_stop(self, cause: str) -> None:
+        self.run.stop_reason = cause
 
     def __exit__(
         self,
@@ -122,25 +129,29 @@ class ServedRun:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        try:
-            if error is not None:
-                self.run.fail(error)  # while the page is still there to look at it
-        finally:
-            self.close()
+        stopped = StopTraining("stopped by a signal")
+        with self._inside:
+            try:
+                if error is not None and self._run is not None:
+                    # while the page is still there to look at it
+                    self._run.fail(stopped if self._is_signalled(error) else error)
+            finally:
+                self.close()
+        if self._is_signalled(error):
+            raise SystemExit(0)
+
+    def _is_signalled(self, error: BaseException | None) -> bool:
+        return self._signals is not None and self._signals.caused(error)
 
 
-def listen(
-    outputs_root: str | Path, host: str, port: int | None, allowed_hosts: Sequence[str] = ()
-) -> socket.socket:
-    """A bound socket; a taken port is refused before anything is written."""
-    from midstep.server.ports import bind_for_root
-
-    if host not in LOOPBACK and not allowed_hosts:
-        raise ConfigError(
-            f"host {host!r} lets other machines in; say under which names with allowed_hosts, "
-            'for example ["node7:8765"], or leave the host out'
-        )
-    return bind_for_root(outputs_root, host=host, port=port)
+def _controller_of(target: Any) -> DebugController:
+    """The controller of whatever can be served."""
+    found = target if isinstance(target, DebugController) else getattr(target, "controller", None)
+    if isinstance(found, DebugController):
+        return found
+    raise ConfigError(
+        f"serve takes a session, a run or a DebugController, got {type(target).__name__}"
+    )
 
 
 def _run_of(target: Any) -> Run | None:
@@ -150,6 +161,4 @@ def _run_of(target: Any) -> Run | None:
     run = target if isinstance(target, Run) else getattr(target, "run", None)
     if isinstance(run, Run):
         return run
-    raise ConfigError(
-        f"serve takes a session, a run or a DebugController, got {type(target).__name__}"
-    )
+    raise ConfigError(f"serve takes something with a run, got {type(target).__name__}")

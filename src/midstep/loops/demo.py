@@ -179,6 +179,7 @@ class Demo:
         cost = meter.end()
         run.controller.describe(phase="in validation")
         validation = self.validate()
+        run.log_finished(val_loss=validation["loss"])
         run.event(
             Moment.VALIDATION_END,
             epoch=epoch,

@@ -11,6 +11,7 @@ from typing import Protocol
 import torch
 
 from midstep.models.autoencoder import LinearAutoencoder
+from midstep.session.layers import Layers
 
 __all__ = ["Inside"]
 
@@ -34,7 +35,7 @@ class Inside:
     @torch.no_grad()
     def __init__(self, model: LinearAutoencoder, images: torch.Tensor) -> None:
         self._model = model
-        self._before = {name: weight.clone() for name, weight in model.named_parameters()}
+        self._layers = Layers(model.named_parameters())
         self._activations = model.encode(images)
 
     @torch.no_grad()
@@ -45,15 +46,7 @@ class Inside:
 
     def layers(self) -> dict[str, object]:
         """Per parameter: norms of weights and gradient, and the update relative to the weights."""
-        named = list(self._model.named_parameters())
-        weight = torch.stack([value.norm() for _, value in named])
-        update = torch.stack([(value - self._before[name]).norm() for name, value in named])
-        return {
-            "name": [name for name, _ in named],
-            "weight_norm": weight,
-            "grad_norm": torch.stack([_gradient(value).norm() for _, value in named]),
-            "update_ratio": update / weight.clamp_min(1e-12),
-        }
+        return self._layers.table()
 
     def features(self) -> dict[str, object]:
         """Per hidden unit: activation over the batch, and norms of its row of encoder weights."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from midstep.server.answers import json_bytes
 from midstep.server.arrays import numbers
+from midstep.server.withheld import without_private
 
 if TYPE_CHECKING:
     from midstep.facts import EventRecord, StepRows
@@ -73,7 +74,9 @@ def durable_frames(items: Iterable[EventRecord | StepRows]) -> Iterator[Frame]:
 
 
 def _event_frame(item: EventRecord) -> Frame:
-    message = {"type": "event", "seq": item.seq, "record": item.record}
+    # The same bytes go to every viewer, so what only some may see goes to none.
+    record = without_private(item.record)
+    message = {"type": "event", "seq": item.seq, "record": record}
     data = _event(message, identity=f"{item.timeline}.{item.seq}")
     return Frame(data=data, first_seq=item.seq, last_seq=item.seq)
 

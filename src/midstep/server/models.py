@@ -31,7 +31,7 @@ RunState = Literal[
     "not responding",
 ]
 CommandStatus = Literal["pending", "running", "done", "failed", "refused"]
-Who = Literal["page", "cli", "python", "breakpoint", "system"]
+Who = Literal["page", "cli", "terminal", "python", "breakpoint", "system"]
 
 Number = float | Literal["NaN", "Infinity", "-Infinity"]
 """A scalar on the wire: strict JSON has no NaN, so the three travel as strings."""
@@ -337,33 +337,48 @@ class BreakpointOut(Out):
     std: float | None
     costs_sync: bool
     """Whether it costs a device synchronisation each step."""
+    missing: list[str]
+    """Scalars it reads that no step has had since it was armed: perhaps misspelt."""
 
 
 class WatchIn(In):
-    """The new watch list; it replaces the old one."""
+    """The new watch list of one source; no rows and no source: nothing is watched any more."""
 
-    feature_ids: Annotated[list[StrictInt], Field(max_length=256)]
+    feature_ids: Annotated[list[StrictInt], Field(max_length=64)]
     source: Name | None = None
+    """The run's default one when left out."""
 
 
 class WatchOut(Out):
     """What is watched."""
 
     source: str | None
+    """The one that was chosen last."""
     feature_ids: list[int]
+    """Its watched rows."""
+    others: dict[str, list[int]]
+    """Watched rows of other sources."""
     sources: list[str]
     """Names of the tensors whose rows can be watched."""
 
 
-class TrajectoriesOut(Out):
-    """Points of every watched row, also of those no longer watched."""
+class SourceTrajectories(Out):
+    """Points of the rows of one source, also of those no longer watched."""
 
-    source: str | None
     watched: list[int]
     trajectories: dict[str, list[dict[str, Number | None]]]
     """By feature id."""
     pairwise: dict[str, list[dict[str, Number]]]
     """By pair `a,b` with a < b: points `{step, cos}`."""
+
+
+class TrajectoriesOut(SourceTrajectories):
+    """Points of the source that was chosen last, and of the others by name."""
+
+    source: str | None
+    others: dict[str, SourceTrajectories]
+    exact: bool
+    """Whether every point that is kept is here; if not, ask for more with `points`."""
 
 
 # -- runs and facts -------------------------------------------------------------------------------

@@ -65,18 +65,20 @@ def main_tensor(batch: Any) -> Any:
 
     The first of floats with samples in rows, else the first in rows, else the first of all.
     """
-    found = list(_tensors(batch))
+    found = list(_tensors(batch, set()))
     rows = [tensor for tensor in found if len(tensor.shape) >= 2]
     floats = [tensor for tensor in rows if "float" in dtype_name(tensor)]
     return next(iter(floats or rows or found), None)
 
 
-def _tensors(value: Any, depth: int = 0) -> Iterator[Any]:
+def _tensors(value: Any, seen: set[int], depth: int = 0) -> Iterator[Any]:
+    """`seen` holds the ids of the containers walked so far: each is walked once."""
     if is_tensor(value):
         yield value
-    elif depth < 4 and isinstance(value, Mapping | list | tuple):
+    elif depth < 4 and isinstance(value, Mapping | list | tuple) and id(value) not in seen:
+        seen.add(id(value))
         for item in value.values() if isinstance(value, Mapping) else value:
-            yield from _tensors(item, depth + 1)
+            yield from _tensors(item, seen, depth + 1)
 
 
 def _readable(tensor: Any) -> Any:

@@ -8,10 +8,11 @@ from fastapi import APIRouter, Depends, Query, Request
 from starlette.responses import Response
 
 from midstep.server.answers import SafetensorsAnswer, StrictAnswer
-from midstep.server.asked import Format, RunOf, declare_run_id, table_of
+from midstep.server.asked import CanControl, Format, RunOf, declare_run_id, table_of
 from midstep.server.encode import numbers
 from midstep.server.models import EventsOut, RunDetail, RunList, ScalarsOut
 from midstep.server.run_table import ENDED, RunEntry
+from midstep.server.withheld import without_private
 
 router = APIRouter(prefix="/api/v1/runs", tags=["runs"])
 _BY_ID = [Depends(declare_run_id)]
@@ -30,12 +31,12 @@ def runs(request: Request) -> Response:
 
 
 @router.get("/{run_id}", response_model=RunDetail, dependencies=_BY_ID)
-def run_detail(run: RunOf) -> Response:
-    """One run with its header record."""
+def run_detail(run: RunOf, controls: CanControl) -> Response:
+    """One run with its header record; who only looks is not told command line and folder."""
     return StrictAnswer(
         {
             **_run_dict(run),
-            "header": run.header(),
+            "header": run.header() if controls else without_private(run.header()),
             "commands": sorted(run.controller.registry),
         }
     )
@@ -53,23 +54,25 @@ def scalars(
     format: Format = "json",  # noqa: A002 - the name on the wire
 ) -> Response:
     """Series of the run: exact points, or min/max buckets beyond `points`."""
-    wanted = None if names is None else [name for name in names.split(",") if name]
     found = run.with_store(
         lambda store: {
             "seq": int(store.seq),
             "timeline": int(store.timeline),
             "series": {
                 name: store.series(name, start=start, stop=stop, points=points)
-                for name in _known(wanted, list(store.names))
+                for name in _asked(names, list(store.names))
             },
         }
     )
     return _series_tensors(found) if format == "safetensors" else _series_json(found)
 
 
-def _known(wanted: list[str] | None, names: list[str]) -> list[str]:
-    """The asked names that exist; a series with no points yet is simply not there."""
-    return names if wanted is None else [name for name in wanted if name in set(names)]
+def _asked(text: str | None, names: list[str]) -> list[str]:
+    """The asked names that exist; a name may itself hold a comma, then it is asked for alone."""
+    if text is None:
+        return names
+    wanted = [text] if text in names else text.split(",")
+    return [name for name in wanted if name in set(names)]
 
 
 def _series_json(found: dict[str, Any]) -> Response:
@@ -102,14 +105,13 @@ def _series_tensors(found: dict[str, Any]) -> Response:
 @router.get("/{run_id}/events", response_model=EventsOut, dependencies=_BY_ID)
 def events(
     run: RunOf,
+    controls: CanControl,
     after_seq: Annotated[int, Query(ge=0, le=2**62)] = 0,
     limit: Annotated[int, Query(ge=1, le=10_000)] = 1000,
 ) -> Response:
     """Lifecycle records and interventions, in order."""
-    from midstep.facts import FactsReader
-
-    found = FactsReader(run.run.dir).events(after_seq=after_seq, limit=limit + 1)
-    shown = found[:limit]
+    found = run.events(after_seq, limit + 1)
+    shown = found[:limit] if controls else [without_private(each) for each in found[:limit]]
     last = int(shown[-1]["seq"]) if shown else after_seq
     return StrictAnswer({"events": shown, "seq": last, "more": len(found) > limit})
 

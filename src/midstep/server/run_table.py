@@ -11,7 +11,7 @@ from midstep.control import DebugController
 from midstep.server.problems import Refusal, not_found
 
 if TYPE_CHECKING:
-    from midstep.facts import FactsWriter, SeriesStore
+    from midstep.facts import FactsReader, FactsWriter, SeriesStore
 
 __all__ = ["RunEntry", "RunLike", "RunTable"]
 
@@ -63,6 +63,8 @@ class RunEntry:
         self.controller = run.controller
         self._store: SeriesStore | None = None
         self._store_lock = threading.Lock()
+        self._reader: FactsReader | None = None
+        self._reader_lock = threading.Lock()
         self._header: dict[str, Any] = {}
 
     @property
@@ -92,11 +94,21 @@ class RunEntry:
 
     def header(self) -> dict[str, Any]:
         """The header record of this attempt; it never changes, so it is read once."""
+        if not self._header:
+            self._header = self._with_reader(lambda reader: reader.header())
+        return self._header
+
+    def events(self, after_seq: int, limit: int) -> list[dict[str, Any]]:
+        """Events behind a number; the reader knows from earlier answers where to start."""
+        return self._with_reader(lambda reader: reader.events(after_seq, limit))
+
+    def _with_reader(self, ask: Callable[[FactsReader], T]) -> T:
         from midstep.facts import FactsReader
 
-        if not self._header:
-            self._header = dict(FactsReader(self.run.dir).header())
-        return self._header
+        with self._reader_lock:
+            if self._reader is None:
+                self._reader = FactsReader(self.run.dir)
+            return ask(self._reader)
 
     def with_store(self, ask: Callable[[SeriesStore], T]) -> T:
         """`ask(store)` on the refreshed store; readers wait for each other, never for training."""

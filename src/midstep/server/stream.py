@@ -87,7 +87,8 @@ class Hub:
 
         self.seq = self.entry.seq
         self._tail = FactsTail(self.entry.run.dir, after_seq=self.seq)
-        self._told, self._news = {}, True
+        # From here on, not from the first look on: a command may end in between.
+        self._told, self._news = {"commands": self._command_states()}, True
         self._task = asyncio.get_running_loop().create_task(self._run())
 
     def reader_behind(self, seq: int) -> DiskReader:
@@ -150,7 +151,9 @@ class Hub:
 
     def _look(self) -> list[Frame]:
         """What is new. The state is read first, so that facts are never older than it."""
-        news, self._news = self._news, False
+        news = self._news
+        if news:  # taken back before looking, and never unread: a nudge in between is not lost
+            self._news = False
         state = self.entry.state()
         told = [*self._new_commands(), *self._new_breakpoints()] if news else []
         told.extend(self._new_state(state))
@@ -180,16 +183,19 @@ class Hub:
         return [volatile_frame("breakpoints", {"type": "breakpoints", "breakpoints": found})]
 
     def _new_commands(self) -> list[Frame]:
-        frames = []
-        seen: dict[str, Any] = self._told.get("commands", {})
-        now: dict[str, Any] = {}
-        for record in self.entry.controller.commands(limit=COMMANDS_LOOKED_AT):
-            now[record.command.id] = (record.status, record.progress)
-            if seen.get(record.command.id) != now[record.command.id] and "commands" in self._told:
-                message = {"type": "command", "command": command_dict(record)}
-                frames.append(volatile_frame(f"command {record.command.id}", message))
+        seen, now = self._told["commands"], self._command_states()
         self._told["commands"] = now
+        frames = []
+        for command_id, status in now.items():
+            record = self.entry.controller.command(command_id)
+            if seen.get(command_id) != status and record is not None:
+                message = {"type": "command", "command": command_dict(record)}
+                frames.append(volatile_frame(f"command {command_id}", message))
         return frames
+
+    def _command_states(self) -> dict[str, Any]:
+        records = self.entry.controller.commands(limit=COMMANDS_LOOKED_AT)
+        return {record.command.id: (record.status, record.progress) for record in records}
 
     def _is_news(self, key: str, value: Any) -> bool:
         """Whether `value` differs from what was told last."""

@@ -12,6 +12,7 @@ from typing import Literal
 
 from midstep.client.places import read_place, root_file
 from midstep.core import storage, strict_json
+from midstep.core.errors import StorageError
 
 __all__ = ["Role", "Tokens"]
 
@@ -86,6 +87,19 @@ def _kept(path: Path) -> Tokens | None:
 
 def _keep(path: Path, tokens: Tokens) -> None:
     """Write them where only the user can look: a 0700 folder, a 0600 file."""
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     kept = strict_json.dumps({"control": tokens.control, "viewer": tokens.viewer})
-    storage.replace_bytes(path, f"{kept}\n".encode(), mode=0o600)
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        storage.replace_bytes(path, f"{kept}\n".encode(), mode=0o600)
+    except OSError as error:
+        cause = error.__cause__ if isinstance(error, StorageError) else error
+        raise _refused(path.parent, cause if isinstance(cause, OSError) else error) from error
+
+
+def _refused(folder: Path, error: OSError) -> StorageError:
+    refused = StorageError(
+        f"cannot keep the page's token in {folder}: {error.strerror or error}; "
+        "set XDG_STATE_HOME to a folder you may write"
+    )
+    refused.errno = error.errno
+    return refused

@@ -67,7 +67,7 @@ def _refused(directory: Path, error: OSError) -> StorageError:
     reason = error.strerror or str(error)
     refused = StorageError(
         f"cannot write the run directory {directory}: {reason}. "
-        "Choose another place with save_dir, or change who may write there."
+        "Choose another place with save_dir (--save-dir), or change who may write there."
     )
     refused.errno = error.errno
     return refused

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import re
 import socket
 import subprocess
 import sys
@@ -15,10 +16,16 @@ from midstep.core.version import __version__
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["circumstances", "device_of", "git_state"]
+__all__ = ["circumstances", "device_of", "git_state", "without_secrets"]
 
 _GIT_TIMEOUT_S = 0.5
 """A large repository on a slow disk may take longer; then its state is recorded as unknown."""
+
+
+_SECRET = re.compile(r"(key|token|secrets?|passwords?|passwd|passphrase|credentials?)$")
+_ASSIGNED = re.compile(r"([-\w./]+)=(.*)", re.DOTALL)
+_IN_ADDRESS = re.compile(r"(://[^/@:\s]*):[^/@\s]+@")
+MASK = "***"
 
 
 def circumstances(command: Sequence[str] | None, cwd: Path) -> dict[str, Any]:
@@ -28,10 +35,36 @@ def circumstances(command: Sequence[str] | None, cwd: Path) -> dict[str, Any]:
         "pid": os.getpid(),
         "platform": platform.platform(),
         "versions": versions(),
-        "argv": list(sys.orig_argv if command is None else command),
+        "argv": without_secrets(sys.orig_argv if command is None else command),
         "cwd": str(cwd),
         "git": git_state(cwd),
     }
+
+
+def without_secrets(argv: Sequence[str]) -> list[str]:
+    """The command line with `***` for what follows a name such as `--api-key` or `HF_TOKEN=`.
+
+    A name counts when one of its words ends so: `--tokenizer` and `--max-tokens` do not.
+
+    >>> without_secrets(["train.py", "--api-key", "abc", "db.password=xyz", "--tokenizer", "bpe"])
+    ['train.py', '--api-key', '***', 'db.password=***', '--tokenizer', 'bpe']
+    """
+    masked: list[str] = []
+    expected = False  # the option before this entry names a secret and had no value yet
+    for entry in argv:
+        assigned = _ASSIGNED.fullmatch(entry)
+        if expected and not entry.startswith("-"):
+            masked.append(MASK)
+        elif assigned is not None and _names_a_secret(assigned[1]):
+            masked.append(f"{assigned[1]}={MASK}")
+        else:
+            masked.append(_IN_ADDRESS.sub(rf"\1:{MASK}@", entry))
+        expected = entry.startswith("-") and assigned is None and _names_a_secret(entry)
+    return masked
+
+
+def _names_a_secret(name: str) -> bool:
+    return any(_SECRET.search(word) for word in re.split(r"[-_./]", name.lower()))
 
 
 def versions() -> dict[str, str | None]:

@@ -2,33 +2,31 @@
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING, Any
 
 from midstep.core.moments import Moment
-from midstep.facts import FactsReader, last_attempt
+from midstep.facts import FactsReader
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from midstep.facts import FactsWriter, Lease
+    from midstep.facts import FactsWriter
 
-__all__ = ["Recorder", "as_scalars", "earlier_attempt", "earlier_commands"]
+__all__ = ["Recorder", "as_scalars", "earlier_commands"]
 
 COMMANDS_RECALLED = 10_000
 
 
 class Recorder:
-    """The sink of a run: what the controller tells goes to the facts and into the lease."""
+    """The sink of a run: what the controller tells goes to the facts."""
 
-    def __init__(self, facts: FactsWriter, lease: Lease) -> None:
-        self._facts, self._lease = facts, lease
+    def __init__(self, facts: FactsWriter) -> None:
+        self._facts = facts
 
     def log(self, step: int, values: Mapping[str, Any]) -> None:
-        """Scalars of one step, and the lease's note that a boundary was reached."""
+        """Scalars of one step."""
         self._facts.log_values(step, values)
-        self._lease.beat(step=step, boundary_wall=time.time())
 
     def event(self, moment: Moment, **fields: Any) -> None:
         """A record worth keeping."""
@@ -48,14 +46,6 @@ def _own(value: Any) -> Any:
     if isinstance(value, int | float) or not hasattr(value, "detach") or value.numel() != 1:
         return value
     return value.item() if value.device.type == "cpu" else value.detach().clone()
-
-
-def earlier_attempt(directory: Path) -> tuple[str, int] | None:
-    """Run id and number of the last attempt in this directory; None when it is a new one."""
-    if not (directory / "facts" / "events.jsonl").exists():
-        return None
-    run_id = FactsReader(directory).header().get("run_id")
-    return None if run_id is None else (str(run_id), max(1, last_attempt(directory)))
 
 
 def earlier_commands(directory: Path) -> list[dict[str, Any]]:

@@ -7,32 +7,32 @@ sees goes to the facts, and a disk that refuses parks the loop.
 from __future__ import annotations
 
 import logging
-import sys
 import time
 import traceback
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from midstep.control import DebugController
-from midstep.core.errors import ConfigError, StopTraining, StorageError
-from midstep.core.ids import is_run_id, new_run_id
+from midstep.core.errors import StopTraining, StorageError
 from midstep.core.moments import Moment
 from midstep.core.storage import make_folder, replace_json
-from midstep.facts import FactsWriter, Lease
+from midstep.facts import FactsWriter, Lease, Progress
 from midstep.session.directory import allocate, claim
 from midstep.session.header import circumstances, device_of
-from midstep.session.recorder import Recorder, as_scalars, earlier_attempt, earlier_commands
+from midstep.session.identity import Existing, identify
+from midstep.session.parking import OnError, at_terminal, tell_parked
+from midstep.session.recorder import Recorder, as_scalars, earlier_commands
+from midstep.session.undisturbed import undisturbed_by_children
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from types import TracebackType
 
-__all__ = ["OnError", "Run"]
+__all__ = ["Run"]
 
-OnError = Literal["park", "raise"]
 log = logging.getLogger("midstep.session")
 
 
@@ -42,8 +42,7 @@ class Run:
     Args:
         name: what the user calls it; part of the directory's name.
         save_dir: where run directories are made.
-        run_name: exactly `save_dir/run_name` instead of a name with the time; an existing one is
-            continued as a further attempt.
+        run_name: exactly `save_dir/run_name` instead of a name with the time.
         run_id: drawn here unless whoever started the run drew it before.
         run_dir: the directory itself, where it was allocated before.
         config: settings, for the header record.
@@ -52,8 +51,11 @@ class Run:
         total_steps: for the progress shown.
         model: its named parameters and buffers become sources for watches.
         command: argv, for the header record; this process's own when left out.
+        data_fingerprint: what tells the training data from other data, for the header record.
         on_error: `park` stands still with the traceback when the block raises, `raise` does not.
             Left out: park when somebody watches, or can reach the run from this terminal.
+        existing: `refuse` a directory that holds a run already, or `continue` that as a further
+            attempt.
 
     >>> import tempfile
     >>> with Run(name="demo", save_dir=tempfile.mkdtemp()) as run:
@@ -76,7 +78,9 @@ class Run:
         total_steps: int | None = None,
         model: Any = None,
         command: Sequence[str] | None = None,
+        data_fingerprint: Mapping[str, Any] | None = None,
         on_error: OnError | None = None,
+        existing: Existing = "refuse",
     ) -> None:
         now = datetime.now(UTC)
         self.name, self.on_error, self.started_at = name, on_error, now.timestamp()
@@ -86,15 +90,25 @@ class Run:
             if run_dir is None
             else claim(Path(run_dir))
         ).absolute()
-        self.run_id, self.attempt = _identify(self.dir, run_id)
+        self.run_id, self.attempt = identify(self.dir, run_id, existing)
         self.controller = controller if controller is not None else DebugController()
-        self.reachable = False
-        """Whether somebody could resume it from outside; set while it is served."""
+        self.page_url: str | None = None
+        """Where somebody could look at it, and let it go on; set while it is served."""
         self.ended = False
         """Whether its end is on record, or it was closed without one."""
+        self.status: str | None = None
+        """How it ended, once that is on record: finished, stopped or failed."""
+        self.stop_reason: str | None = None
+        """Why it was stopped, where that is known: a signal, Ctrl-C. For the end record."""
         with ExitStack() as undo:
             self._open(undo)
-            self._write_header(config, seed, model, command)
+            self._write_header(
+                config=dict(config or {}),
+                seed=seed,
+                device=device_of(model),
+                data_fingerprint=None if data_fingerprint is None else dict(data_fingerprint),
+                **circumstances(command, Path.cwd()),
+            )
             self._introduce(total_steps, model)
             self._undo = undo.pop_all()
 
@@ -106,27 +120,24 @@ class Run:
             self.dir, run_id=self.run_id, attempt=self.attempt, on_fault=self._hold
         )
         undo.callback(self.facts.close)
-        self._recorder = Recorder(self.facts, self.lease)
+        self._recorder = Recorder(self.facts)
         self.controller.add_sink(self._recorder)
         undo.callback(self.controller.remove_sink, self._recorder)
         self.controller.clear_trajectories()  # those of an earlier run are in its own directory
         undo.callback(self._keep_trajectories)
+        self.lease.follow(self._progress)
 
-    def _write_header(
-        self,
-        config: Mapping[str, Any] | None,
-        seed: int | None,
-        model: Any,
-        command: Sequence[str] | None,
-    ) -> None:
-        self.facts.event(
-            Moment.START,
-            name=self.name,
-            config=dict(config or {}),
-            seed=seed,
-            device=device_of(model),
-            **circumstances(command, Path.cwd()),
+    def _progress(self) -> Progress:
+        """What the heartbeat tells of the loop."""
+        control = self.controller
+        return Progress(
+            step=control.finished_steps,
+            boundaries=control.boundaries,
+            moving=control.is_moving and not self.ended,
         )
+
+    def _write_header(self, **fields: Any) -> None:
+        self.facts.event(Moment.START, name=self.name, **fields)
 
     def _introduce(self, total_steps: int | None, model: Any) -> None:
         """Tell the controller what there is to show, and what was answered before."""
@@ -147,7 +158,7 @@ class Run:
     def _keep_trajectories(self) -> None:
         """What was watched stays with the run, as `artifacts/trajectories.json`."""
         kept = self.controller.export_trajectories()
-        if not kept["trajectories"]:
+        if not (kept["trajectories"] or kept["others"]):
             return
         try:
             replace_json(make_folder(self.dir / "artifacts") / "trajectories.json", kept)
@@ -185,18 +196,37 @@ class Run:
         self.controller.finish()
         if status == "finished" and self.controller.get_state()["stopped"]:
             status = "stopped"
+        if status == "stopped" and self.stop_reason is not None:
+            fields = {"reason": self.stop_reason, **fields}
+        self.status = status
         self.facts.event(Moment.TRAIN_END, status=status, **self._totals(), **fields)
 
     def fail(self, error: BaseException) -> None:
         """Record what the training raised, and stand there if somebody may want to look.
 
-        The caller raises the error again. A stop is no failure; a second call changes nothing.
+        The caller raises the error again. A stop is no failure, and neither is Ctrl-C; a second
+        call changes nothing.
         """
+        if isinstance(error, KeyboardInterrupt) and not self.ended:
+            self.stop_reason = "KeyboardInterrupt"
+            self.controller.stop()  # so that the state says stopped, too
+            self.finish("stopped")
         if isinstance(error, StopTraining) or (isinstance(error, SystemExit) and not error.code):
             self.finish("stopped")
         if self.ended:
             return
-        self.ended = True
+        with undisturbed_by_children():
+            reason = self._record_failure(error)
+        park = isinstance(error, Exception) and self._parks()
+        # Ctrl-C while it stands lets the training end as it would have: with its own error.
+        with suppress(KeyboardInterrupt):
+            if park:
+                tell_parked(error, self.page_url)
+            self.controller.fail(reason, park=park)
+
+    def _record_failure(self, error: BaseException) -> str:
+        """The record of an error; gives back its reason in words."""
+        self.ended, self.status = True, "failed"
         reason = "".join(traceback.format_exception_only(error)).strip()
         self.facts.event(
             Moment.EXCEPTION,
@@ -205,10 +235,7 @@ class Run:
             traceback="".join(traceback.format_exception(error)),
             **self._totals(),
         )
-        park = isinstance(error, Exception) and self._parks()
-        if park:
-            log.warning("parked after %s; resume or stop to let it end the training", reason)
-        self.controller.fail(reason, park=park)
+        return reason
 
     def _totals(self) -> dict[str, Any]:
         return {
@@ -221,8 +248,7 @@ class Run:
         if self.on_error is not None:
             return self.on_error == "park"
         # A terminal alone could not let the run go on; it needs a server to be reached by.
-        at_terminal = sys.stdin is not None and not sys.stdin.closed and sys.stdin.isatty()
-        return self.controller.viewers > 0 or (self.reachable and at_terminal)
+        return self.controller.viewers > 0 or (self.page_url is not None and at_terminal())
 
     def close(self) -> None:
         """Give the directory back: sink, facts, lease; closing twice is fine."""
@@ -245,18 +271,3 @@ class Run:
                 self.fail(error)
         finally:
             self.close()
-
-
-def _identify(directory: Path, run_id: str | None) -> tuple[str, int]:
-    """The run's id and the number of this attempt; a directory in use keeps its id."""
-    if run_id is not None and not is_run_id(run_id):
-        raise ConfigError(f"run id {run_id!r} is not one; draw it with midstep.core.ids.new_run_id")
-    earlier = earlier_attempt(directory)
-    if earlier is None:
-        return run_id or new_run_id(), 1
-    known, attempt = earlier
-    if run_id is not None and run_id != known:
-        raise ConfigError(
-            f"{directory} already holds the run {known}, not {run_id}; choose another run_name"
-        )
-    return known, attempt + 1

@@ -111,7 +111,9 @@ function StepTab({ pointedOut, stale }: StepTabProps) {
   return (
     <PanelArea tab="step">
       <div className="grid h-full min-h-[560px] grid-cols-[632px_minmax(0,1fr)] gap-2 max-[1199px]:h-auto max-[1199px]:grid-cols-1">
-        <div className={`${COLUMN} grid-rows-[minmax(0,1fr)_132px] max-[1199px]:grid-rows-[436px_132px]`}>
+        <div
+          className={`${COLUMN} grid-rows-[minmax(0,1fr)_132px] max-[1199px]:grid-rows-[436px_132px] max-[719px]:grid-rows-[436px_272px]`}
+        >
           <PanelBoundary title="Batch">
             <BatchPanel
               pointedOut={pointedOut}
@@ -120,7 +122,9 @@ function StepTab({ pointedOut, stale }: StepTabProps) {
               stale={stale}
             />
           </PanelBoundary>
-          <div className={`${COLUMN} grid-cols-[248px_minmax(0,1fr)]`}>
+          <div
+            className={`${COLUMN} grid-cols-[248px_minmax(0,1fr)] max-[719px]:grid-cols-1 max-[719px]:grid-rows-2`}
+          >
             <PanelBoundary title="Breakpoints">
               <BreakpointsPanel propose={() => proposalFrom(focus.current)} stale={stale} />
             </PanelBoundary>

@@ -9,7 +9,7 @@ import { Field, Icon, Panel, type PanelState, rowClass, STATE_LOOKS, StateChip }
 import { PanelArea, Strip } from "../Frame";
 import { useGo } from "../navigation";
 
-/** Every run the server knows, newest first. */
+/** The runs that this server knows, newest first. */
 export function RunsPage() {
   const { data, error, isPending } = useRuns();
   const [filter, setFilter] = useUrlState("filter", "");
@@ -30,7 +30,7 @@ export function RunsPage() {
   return (
     <>
       <Strip>
-        <div className="relative">
+        <div className="relative max-w-full">
           <Icon name="filter" size={14} className="absolute top-1.75 left-2.5 text-t3" />
           <Field
             label="Filter runs"
@@ -39,13 +39,17 @@ export function RunsPage() {
             value={filter}
             onChange={setFilter}
             onRestore={() => setFilter("")}
-            className="w-108 pl-8"
+            className="w-108 max-w-full pl-8"
           />
         </div>
+        <p className="py-1 text-t3 min-[900px]:ml-auto">
+          Runs of earlier servers are not listed here.{" "}
+          <code className="font-mono text-t2">midstep runs ls</code> lists all.
+        </p>
       </Strip>
       <PanelArea className="pt-2">
         <Panel
-          title="Runs"
+          title="Runs on this server"
           fact={data ? fact : undefined}
           stale={data && error ? "not up to date: the server does not answer" : null}
           className="h-full"
@@ -91,11 +95,11 @@ function stateOf(pending: boolean, error: string | null, count: number, filter: 
 }
 
 const COLUMNS: readonly { value: RunColumn; label: string; number?: boolean; width: string }[] = [
-  { value: "name", label: "Run", width: "w-[30%]" },
-  { value: "state", label: "State", width: "w-[14%]" },
+  { value: "name", label: "Run", width: "w-[30%] @max-[700px]:w-auto" },
+  { value: "state", label: "State", width: "w-[14%] @max-[700px]:w-30" },
   { value: "step", label: "Progress", width: "w-[24%]" },
-  { value: "directory", label: "Directory", width: "w-[22%]" },
-  { value: "started", label: "Age", number: true, width: "w-[10%]" },
+  { value: "directory", label: "Directory", width: "w-[22%] @max-[520px]:hidden" },
+  { value: "started", label: "Age", number: true, width: "w-[10%] @max-[700px]:w-16" },
 ];
 
 interface RunTableProps {
@@ -148,7 +152,7 @@ function RunRow({ run }: { run: RunOut }) {
   const open = () => go("/live", { run: run.id });
   return (
     <tr className={rowClass({ selected: run.id === shown })} onDoubleClick={open}>
-      <td className="truncate px-3 font-mono">
+      <td className="truncate px-3 font-mono" title={run.directory}>
         <button type="button" onClick={open} className="h-6 rounded-chip hover:text-accent hover:underline">
           {run.name}
         </button>
@@ -159,7 +163,7 @@ function RunRow({ run }: { run: RunOut }) {
       <td className="px-3">
         <Progress run={run} />
       </td>
-      <td className="truncate px-3 font-mono text-t2" title={run.directory}>
+      <td className="truncate px-3 font-mono text-t2 @max-[520px]:hidden" title={run.directory}>
         {run.directory}
       </td>
       <td className="px-3 text-right text-t2">
@@ -182,7 +186,7 @@ function Progress({ run }: { run: RunOut }) {
   return (
     <span className="flex items-center gap-3">
       {share !== null && (
-        <span className="h-1 w-13 shrink-0 rounded-full bg-s3">
+        <span className="h-1 w-13 shrink-0 rounded-full bg-s3 @max-[620px]:hidden">
           <span
             className={`block h-full rounded-full ${BARS[STATE_LOOKS[run.state].tone]}`}
             style={{ width: `${share * 100}%` }}

@@ -71,11 +71,12 @@ describe("reasonOf", () => {
     expect(reasonOf(failed, live)).toEqual({
       tone: "bad",
       icon: "close",
-      title: "Failed at step 12,480",
+      title: "Failed.",
       text: "ValueError: bad batch",
       samples: [],
     });
-    expect(reasonOf({ ...state, state: "finished" }, live)?.title).toBe("Finished at step 12,480");
+    // The strip says where; without a reason there is nothing to add.
+    expect(reasonOf({ ...state, state: "finished", reason: null }, live)).toBeNull();
   });
 
   it("says where a run goes and what a pause waits for", () => {

@@ -45,12 +45,8 @@ export function reasonOf(state: StateOut | null, connection: Freshness): Reason 
   const end = ENDS[state.state];
   if (end) {
     const { word, ...look } = end;
-    return {
-      ...look,
-      title: `${word} at step ${formatCount(state.step)}`,
-      text: state.reason ?? "",
-      samples: [],
-    };
+    // Where it ended stands in the strip; here only why.
+    return state.reason ? { ...look, title: `${word}.`, text: state.reason, samples: [] } : null;
   }
   return state.parked ? whyParked(state) : whereTo(state);
 }

@@ -112,7 +112,7 @@ export function DebugPanel(props: DebugPanelProps) {
             picture,
             grid: batch.grid,
             samples: samples.all,
-            decimals: samples.lossRange?.decimals ?? 2,
+            factor: samples.lossRange?.scale.factor ?? 1,
             order: places,
             cursor,
             pointedOut,

@@ -23,14 +23,14 @@ export function sampleText({ id, label, loss, rank }: Sample): string {
 export function SampleLine({ sample, count, onBreak, breakReason }: SampleLineProps) {
   if (sample === null) {
     return (
-      <p className="flex h-8 shrink-0 items-center px-3 text-t3">
+      <p className="flex min-h-8 shrink-0 items-center px-3 text-t3">
         Click a sample, or move to one with the arrows, to see it here.
       </p>
     );
   }
   const odd = sample.loss !== null && !Number.isFinite(sample.loss);
   return (
-    <div className="flex h-8 shrink-0 items-center gap-4 px-3">
+    <div className="flex min-h-8 shrink-0 flex-wrap items-center gap-x-4 px-3">
       <span className="font-semibold">Sample {formatCount(sample.id)}</span>
       {sample.label !== null && <Fact name="Label" value={sample.label} />}
       {sample.loss !== null && <Fact name="Loss" value={formatValue(sample.loss)} bad={odd} />}

@@ -14,8 +14,8 @@ interface TileGridProps {
   picture: ImageBitmap;
   grid: GridOut;
   samples: readonly Sample[];
-  /** Decimals of the losses below the tiles. */
-  decimals: number;
+  /** What the losses are multiplied by before they are written below the tiles. */
+  factor: number;
   /** Places in the batch in the order they are shown. */
   order: readonly number[];
   /** Index in `order` of the sample under the cursor. */
@@ -28,7 +28,7 @@ interface TileGridProps {
 }
 
 export function TileGrid(props: TileGridProps) {
-  const { step, picture, grid, samples, decimals, order, cursor, onCursor, pointedOut, theme, canvasRef } =
+  const { step, picture, grid, samples, factor, order, cursor, onCursor, pointedOut, theme, canvasRef } =
     props;
   const [place, area] = useSize<HTMLDivElement>();
   const canvas = useRef<HTMLCanvasElement>(null);
@@ -48,13 +48,13 @@ export function TileGrid(props: TileGridProps) {
     const draw = () =>
       drawGrid(
         element,
-        { picture, grid, samples, decimals, order, layout, theme, colours: gridColours(element), pointedOut },
+        { picture, grid, samples, factor, order, layout, theme, colours: gridColours(element), pointedOut },
         ratio,
       );
     draw();
     // The captions are drawn again once the font is there; until then the system's stands in.
     if (document.fonts.status !== "loaded") void document.fonts.ready.then(draw);
-  }, [picture, grid, samples, decimals, order, layout, theme, pointedOut, area.width]);
+  }, [picture, grid, samples, factor, order, layout, theme, pointedOut, area.width]);
 
   useEffect(() => {
     if (cursor === null || cursor >= order.length || !area.width) return;

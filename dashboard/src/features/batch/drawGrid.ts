@@ -18,8 +18,8 @@ export interface GridPicture {
   picture: CanvasImageSource;
   grid: GridOut;
   samples: readonly Sample[];
-  /** Decimals of the losses. */
-  decimals: number;
+  /** What the losses are multiplied by before they are written. */
+  factor: number;
   /** Places in the batch in the order they are shown. */
   order: readonly number[];
   layout: TileLayout;
@@ -64,7 +64,7 @@ export function drawGrid(canvas: HTMLCanvasElement, drawn: GridPicture, ratio: n
 
 function drawTile(
   context: CanvasRenderingContext2D,
-  { picture, grid, theme, colours, decimals, pointedOut }: GridPicture,
+  { picture, grid, theme, colours, factor, pointedOut }: GridPicture,
   sample: Sample,
   at: Rectangle,
 ): void {
@@ -79,7 +79,7 @@ function drawTile(
     context.fillStyle = Number.isNaN(sample.loss) ? colours.bad : markColour(sample.magnitude, theme);
     context.fillRect(at.x, at.y + at.height + 1, at.width, 3);
   }
-  drawCaption(context, colours, sample, formatTile(sample.loss, decimals), at);
+  drawCaption(context, colours, sample, formatTile(sample.loss, factor), at);
   if (sample.standsOut) drawRing(context, at, colours.bad);
   else if (pointedOut.has(sample.id)) drawRing(context, at, colours.warn);
 }

@@ -24,9 +24,16 @@ function batch(changes: Partial<BatchOut>): BatchOut {
 describe("samplesOf", () => {
   it("knows id, label, loss, rank and place on the scale", () => {
     const { all, lossRange } = samplesOf(batch({}));
-    expect(lossRange).toEqual({ low: 0.01, high: 1, decimals: 2 });
+    expect(lossRange).toEqual({ low: 0.01, high: 1, scale: { factor: 1, unit: "" } });
     expect(all[0]).toMatchObject({ place: 0, id: 70, label: "7", loss: 0.1, rank: 2, standsOut: false });
     expect(all[0]?.magnitude).toBeCloseTo(0.5, 12);
+  });
+
+  it("writes all losses of a batch in one scale, by the largest size", () => {
+    const unit = (losses: (number | "NaN")[]) => samplesOf(batch({ losses })).lossRange?.scale.unit;
+    expect(unit([0.003, 0.0001, 0.011, "NaN"])).toBe("×10⁻³");
+    expect(unit([0.003, 0.0001, 0.11, 0.001])).toBe("");
+    expect(unit([-0.3, -0.2, -0.1, 0.001])).toBe("");
   });
 
   it("rings a loss that is NaN and ranks it last", () => {

@@ -3,7 +3,7 @@ import { type BatchOut, fromWire } from "@/api/types";
 import { ranksFromLargest, sortedPlaces } from "@/charts/order";
 import { standsOut, summarise, zScores } from "@/charts/statistics";
 import { magnitude } from "@/charts/viridis";
-import { tileDecimals } from "@/lib/format";
+import { type TileScale, tileScale } from "@/lib/format";
 
 export type Order = "loader" | "loss";
 
@@ -24,15 +24,19 @@ export interface Sample {
 export interface Samples {
   /** In the order of the loader. */
   all: Sample[];
-  /** Range of the losses on the colour scale, and the decimals that tell them apart; null when no loss is known. */
-  lossRange: { low: number; high: number; decimals: number } | null;
+  /** Range of the losses on the colour scale, and what they are written in; null when no loss is known. */
+  lossRange: { low: number; high: number; scale: TileScale } | null;
 }
 
 export function samplesOf(batch: BatchOut): Samples {
   const losses = batch.losses?.slice(0, batch.shown).map((loss) => fromWire(loss) ?? Number.NaN) ?? null;
   const range = losses === null ? null : summarise(losses);
   const lossRange = range?.finite
-    ? { low: range.minimum, high: range.maximum, decimals: tileDecimals(range.maximum) }
+    ? {
+        low: range.minimum,
+        high: range.maximum,
+        scale: tileScale(Math.max(Math.abs(range.minimum), Math.abs(range.maximum))),
+      }
     : null;
   const z = losses && zScores(losses);
   const ranks = losses && ranksFromLargest(losses);

@@ -14,6 +14,7 @@ const breakpoint = (id: number, words: string, changes: Partial<BreakpointOut> =
   mean: null,
   std: null,
   costs_sync: false,
+  missing: [],
   ...changes,
 });
 
@@ -44,6 +45,16 @@ describe("BreakpointsView", () => {
     expect(html).toContain("1 hit<");
     expect(html).toContain("2 hits");
     expect(html.match(/aria-current="true"/g)).toHaveLength(1);
+  });
+
+  it("says which scalar was never logged in place of its hits", () => {
+    const html = drawn([breakpoint(1, "lss > 2", { missing: ["lss"] })], null);
+    expect(html).toContain("lss is not logged");
+    expect(html).not.toContain("0 hits");
+    expect(drawn([breakpoint(1, "a > b", { missing: ["a", "b"] })], null)).toContain(
+      "2 names are not logged",
+    );
+    expect(drawn([breakpoint(1, "a > 2 or b > 2", { hits: 3, missing: ["b"] })], null)).toContain("3 hits");
   });
 
   it("says what to do when there is none", () => {

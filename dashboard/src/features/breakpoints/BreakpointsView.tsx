@@ -3,7 +3,7 @@ import type { BreakpointOut } from "@/api/types";
 import { csvOf } from "@/charts/csv";
 import { downloadText } from "@/lib/download";
 import { plural } from "@/lib/format";
-import { Button, IconButton, Panel, rowClass, Switch, Tooltip } from "@/ui";
+import { Button, Icon, IconButton, Panel, rowClass, Switch, Tooltip } from "@/ui";
 
 interface BreakpointsViewProps {
   breakpoints: readonly BreakpointOut[];
@@ -66,7 +66,7 @@ interface RowProps extends BreakpointsViewProps {
 }
 
 function BreakpointRow({ breakpoint, tinted, disabledReason, onSwitch, onRemove }: RowProps) {
-  const { id, words, enabled, hits, costs_sync } = breakpoint;
+  const { id, words, enabled, hits, costs_sync, missing } = breakpoint;
   const quiet = tinted ? "" : enabled ? "" : "text-t3";
   return (
     <li
@@ -81,13 +81,24 @@ function BreakpointRow({ breakpoint, tinted, disabledReason, onSwitch, onRemove 
       />
       <span className={`font-normal ${tinted ? "" : "text-t3"}`}>{id}</span>
       <Tooltip text={costs_sync ? `${words}. It waits for the device at each step.` : null} side="top">
-        <span className={`min-w-0 flex-1 truncate ${quiet}`}>{words}</span>
+        <span title={costs_sync ? undefined : words} className={`min-w-0 flex-1 truncate ${quiet}`}>
+          {words}
+        </span>
       </Tooltip>
-      <span
-        className={`whitespace-nowrap group-focus-within:pr-5 group-hover:pr-5 ${tinted ? "" : "text-t3"}`}
-      >
-        {plural(hits, "hit")}
-      </span>
+      {missing.length > 0 && hits === 0 ? (
+        <Tooltip text={`No step so far has logged ${missing.join(", ")}. Check the spelling.`} side="top">
+          <span className="flex max-w-[60%] shrink-0 items-center gap-1 text-warn group-focus-within:pr-5 group-hover:pr-5">
+            <Icon name="warning" size={14} className="shrink-0 text-warn-mark" />
+            <span className="truncate">{missingText(missing)}</span>
+          </span>
+        </Tooltip>
+      ) : (
+        <span
+          className={`whitespace-nowrap group-focus-within:pr-5 group-hover:pr-5 ${tinted ? "" : "text-t3"}`}
+        >
+          {plural(hits, "hit")}
+        </span>
+      )}
       <span className="absolute right-1 opacity-0 group-hover:opacity-100 focus-within:opacity-100">
         <IconButton
           icon="close"
@@ -98,6 +109,11 @@ function BreakpointRow({ breakpoint, tinted, disabledReason, onSwitch, onRemove 
       </span>
     </li>
   );
+}
+
+/** Why it cannot hit: "lss is not logged", "2 names are not logged". */
+export function missingText(missing: readonly string[]): string {
+  return missing.length === 1 ? `${missing[0]} is not logged` : `${missing.length} names are not logged`;
 }
 
 /** All breakpoints as a file; offered by the panel's action in the palette. */

@@ -14,6 +14,8 @@ export interface LossChartProps {
   onView: (view: View) => void;
   cursor: number | null;
   onCursor: (cursor: number | null) => void;
+  /** Whether it fills the page; Esc then leads back. */
+  expanded: boolean;
   theme: Theme;
   plotRef: RefObject<LinePlot | null>;
 }
@@ -95,7 +97,7 @@ function endsOf(frame: Omit<PlotFrame, "cursor">): [first: number, last: number]
 type KeyResult = { cursor: number | null } | { view: View } | undefined;
 
 /** What a key does to cursor or view; undefined when it is none of ours. */
-function keyStep(event: KeyboardEvent, { frame, cursor }: LossChartProps): KeyResult {
+function keyStep(event: KeyboardEvent, { frame, cursor, expanded }: LossChartProps): KeyResult {
   const last = frame.points.step.length - 1;
   if (last < 0 || event.ctrlKey || event.metaKey || event.altKey) return undefined;
   const [first, end] = endsOf(frame);
@@ -126,7 +128,8 @@ function keyStep(event: KeyboardEvent, { frame, cursor }: LossChartProps): KeyRe
     case "0":
       return { view: { kind: "all" } };
     case "Escape":
-      return { cursor: null };
+      // Where there is nothing to clear the key is left to the page, which may close what is large.
+      return cursor === null || expanded ? undefined : { cursor: null };
     default:
       return undefined;
   }

@@ -1,13 +1,13 @@
 /** Reads the series and the breakpoints; keeps what is a view in the address. */
 import { useMemo, useRef } from "react";
-import { useBreakpoints, useRunDetail, useRunId, useRunState, useSeries } from "@/api/hooks";
+import { useBreakpoints, useCommands, useRunDetail, useRunId, useRunState, useSeries } from "@/api/hooks";
 import { DEFAULT_TREND, type Points, Trend } from "@/charts/trend";
 import { useAction } from "@/lib/actions";
 import { series as allSeries } from "@/lib/store";
 import { useTheme } from "@/lib/theme";
 import { useUrlChoice, useUrlState } from "@/lib/urlState";
 import type { PanelState } from "@/ui";
-import { bandOf, marksOf } from "./hits";
+import { type Band, bandOf, marksOf } from "./hits";
 import { LossView } from "./LossView";
 import { RECENT, readView, viewText } from "./view";
 
@@ -26,6 +26,7 @@ export function LossPanel({ expanded, onExpand, onFocusPoint, stale }: LossPanel
   const [scale, setScale] = useUrlChoice("scale", ["linear", "log"]);
   const { series, version, loading, error } = useSeries(name);
   const breakpoints = useBreakpoints();
+  const pauses = useCommands();
   const running = !(useRunState((state) => state.parked) ?? false);
   const hitId = useRunState((state) => (state.parked ? state.breakpoint?.breakpoint : undefined));
   const hitStep = useRunState((state) => state.breakpoint?.step);
@@ -33,10 +34,10 @@ export function LossPanel({ expanded, onExpand, onFocusPoint, stale }: LossPanel
   const band = useMemo(() => bandOf(breakpoints), [breakpoints]);
   const marks = useMemo(() => {
     const now = hitId === undefined || hitStep === undefined ? null : { id: hitId, step: hitStep };
-    return marksOf(breakpoints, now);
-  }, [breakpoints, hitId, hitStep]);
+    return marksOf(breakpoints, pauses, now);
+  }, [breakpoints, pauses, hitId, hitStep]);
   const points = series?.view() ?? NOTHING;
-  const trend = useTrend(name, band.window, points);
+  const trend = useTrend(name, band, points);
   const names = useNames(name);
   const view = useMemo(() => readView(zoom === "" ? null : zoom), [zoom]);
   useAction({
@@ -53,31 +54,40 @@ export function LossPanel({ expanded, onExpand, onFocusPoint, stale }: LossPanel
     run: () => setZoom(view.kind === "recent" ? "all" : ""),
   });
   return (
-    <LossView
-      {...{
-        name,
-        points,
-        trend,
-        version,
-        band,
-        marks,
-        view,
-        expanded,
-        onExpand,
-        onFocusPoint,
-        stale,
-        running,
-        theme,
-      }}
-      names={names}
-      onName={setName}
-      exact={series?.exact ?? true}
-      onView={(next) => setZoom(viewText(next) ?? "")}
-      logScale={scale === "log"}
-      onLogScale={(on) => setScale(on ? "log" : "linear")}
-      state={stateOf(points.step.length, loading, error)}
-    />
+    <>
+      {expanded && <LeaveLarge onLeave={onExpand} />}
+      <LossView
+        {...{
+          name,
+          points,
+          trend,
+          version,
+          band,
+          marks,
+          view,
+          expanded,
+          onExpand,
+          onFocusPoint,
+          stale,
+          running,
+          theme,
+        }}
+        names={names}
+        onName={setName}
+        exact={series?.exact ?? true}
+        onView={(next) => setZoom(viewText(next) ?? "")}
+        logScale={scale === "log"}
+        onLogScale={(on) => setScale(on ? "log" : "linear")}
+        state={stateOf(points.step.length, loading, error)}
+      />
+    </>
   );
+}
+
+/** Esc leads back while the chart is large. */
+function LeaveLarge({ onLeave }: { onLeave: () => void }) {
+  useAction({ id: "loss-leave", title: "Chart back to its place", group: "View", keys: "Esc", run: onLeave });
+  return null;
 }
 
 /** Every scalar that can be shown: those in the facts and those that came since. */
@@ -87,10 +97,11 @@ function useNames(shown: string): string[] {
 }
 
 /** The trend of a series; a new one when the series or its window changes. */
-function useTrend(name: string, window: number, points: Points): Trend {
-  const key = `${name} ${window}`;
+function useTrend(name: string, { window, fewest }: Band, points: Points): Trend {
+  const key = `${name} ${window} ${fewest}`;
   const kept = useRef<{ key: string; trend: Trend } | null>(null);
-  if (kept.current?.key !== key) kept.current = { key, trend: new Trend({ ...DEFAULT_TREND, window }) };
+  if (kept.current?.key !== key)
+    kept.current = { key, trend: new Trend({ ...DEFAULT_TREND, window, fewest }) };
   const { trend } = kept.current;
   trend.follow(points);
   return trend;

@@ -108,6 +108,7 @@ export function LossView(props: LossViewProps) {
             onView={onView}
             cursor={cursor !== null && cursor <= last ? cursor : null}
             onCursor={moveTo}
+            expanded={props.expanded}
             theme={theme}
             plotRef={plotRef}
           />

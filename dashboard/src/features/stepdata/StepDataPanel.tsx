@@ -4,13 +4,14 @@ import { useRunState, useVerb } from "@/api/hooks";
 import type { StepDataOut } from "@/api/types";
 import type { Sort } from "@/charts/DataTable";
 import { hasEnded } from "@/lib/allowed";
+import { useLive } from "@/lib/store";
 import { useTheme } from "@/lib/theme";
 import { useUrlState } from "@/lib/urlState";
 import { Panel, StepAction } from "@/ui";
 import { KeyList } from "./KeyList";
 import { StepDataView } from "./StepDataView";
 import { readSort, sortText } from "./sortText";
-import { useChosenKey, useStepEntry, useStepKeys } from "./useStepEntry";
+import { pushesNothing, useChosenKey, useStepEntry, useStepKeys } from "./useStepEntry";
 
 interface StepDataPanelProps {
   /** Whether the list of keys stands beside the value. */
@@ -57,7 +58,7 @@ export function StepDataPanel({ browser = false, stale }: StepDataPanelProps) {
   }
   if (!browser || keys.length === 0) return view;
   return (
-    <div className="grid h-full grid-cols-[240px_minmax(0,1fr)] gap-2">
+    <div className="grid h-full grid-cols-[240px_minmax(0,1fr)] gap-2 max-[719px]:grid-cols-1 max-[719px]:grid-rows-[132px_minmax(0,1fr)]">
       <KeyList keys={keys} selected={key} onSelect={setChosen} stale={stale} />
       {view}
     </div>
@@ -67,10 +68,13 @@ export function StepDataPanel({ browser = false, stale }: StepDataPanelProps) {
 function NothingCaptured() {
   const step = useVerb("step");
   const ended = useRunState(hasEnded) ?? false;
+  const watchedFrom = useLive((live) => live.watchedFrom);
+  const silent = useRunState((state) => pushesNothing(watchedFrom, state)) ?? false;
   if (ended) {
     const text = "This run ended without captures for its last step.";
     return <Panel title="Step data" className="h-full" state={{ kind: "unavailable", text }} />;
   }
+  if (silent) return <PushesNothing />;
   const action = <StepAction verb={step} onStep={() => void step.run({ n: 1 })} />;
   return (
     <Panel
@@ -79,13 +83,28 @@ function NothingCaptured() {
       state={{
         kind: "empty",
         title: "Nothing captured for this step",
+        text: "Captures start while this page is open. Take one step to see what the run pushes.",
+        action,
+      }}
+    />
+  );
+}
+
+/** Steps were taken while somebody watched, and there is still nothing. */
+function PushesNothing() {
+  return (
+    <Panel
+      title="Step data"
+      className="h-full"
+      state={{
+        kind: "empty",
+        title: "No step data",
         text: (
           <>
-            Captures start while this page is open. Take one step to fill the panel. A loop of your own fills
-            it with <code className="font-mono">controller.capture_step_data(key, data)</code>.
+            This run pushes no step data. Push some with{" "}
+            <code className="font-mono">run.controller.capture_step_data(key, data)</code>.
           </>
         ),
-        action,
       }}
     />
   );

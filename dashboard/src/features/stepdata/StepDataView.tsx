@@ -9,7 +9,7 @@ import { downloadText } from "@/lib/download";
 import { formatCount } from "@/lib/format";
 import { Button, Field, Icon, IconButton, Menu, Panel } from "@/ui";
 import { shapeOf } from "./shape";
-import { csvOfShaped } from "./tableModel";
+import { csvOfShaped, filterProblem, tableColumns } from "./tableModel";
 import { extentOf, ValueView } from "./ValueView";
 
 export interface StepDataViewProps {
@@ -31,6 +31,10 @@ export interface StepDataViewProps {
 export function StepDataView(props: StepDataViewProps) {
   const { entry, keys, onKey, filter, onFilter, sort, onSort, stale, running, theme } = props;
   const shaped = useMemo(() => shapeOf(entry.data), [entry.data]);
+  const problem = useMemo(
+    () => (shaped.kind === "table" ? filterProblem(tableColumns(shaped), filter) : null),
+    [shaped, filter],
+  );
   const csv = csvOfShaped(shaped) === null ? "has no rows" : null;
   const name = `${entry.key}-${entry.step}`;
   const tools = (
@@ -40,7 +44,7 @@ export function StepDataView(props: StepDataViewProps) {
           Load whole
         </Button>
       )}
-      {shaped.kind === "table" && <FilterField value={filter} onChange={onFilter} />}
+      {shaped.kind === "table" && <FilterField value={filter} onChange={onFilter} problem={problem} />}
       <ExportMenu
         subject={entry.key}
         items={[
@@ -74,13 +78,29 @@ export function StepDataView(props: StepDataViewProps) {
   );
   return (
     <Panel title={entry.key} fact={fact} stale={stale} tools={tools} className="h-full">
+      {problem && (
+        <p id={PROBLEM_ID} role="alert" className="px-3 pb-1 text-right text-bad">
+          {problem}
+        </p>
+      )}
       {entry.note && <p className="px-3 pb-1 text-warn">{entry.note}</p>}
-      <ValueView {...{ name: entry.key, shaped, filter, sort, onSort, running, theme }} />
+      <ValueView
+        {...{ name: entry.key, shaped, sort, onSort, running, theme }}
+        filter={problem ? "" : filter}
+      />
     </Panel>
   );
 }
 
-function FilterField({ value, onChange }: { value: string; onChange: (value: string) => void }) {
+const PROBLEM_ID = "step-data-filter-problem";
+
+interface FilterFieldProps {
+  value: string;
+  onChange: (value: string) => void;
+  problem: string | null;
+}
+
+function FilterField({ value, onChange, problem }: FilterFieldProps) {
   return (
     <span className="relative">
       <Icon name="filter" size={14} className="pointer-events-none absolute top-[5px] left-1.5 text-t3" />
@@ -88,11 +108,14 @@ function FilterField({ value, onChange }: { value: string; onChange: (value: str
         small
         data-filter=""
         label="Filter rows, for example win_rate > 0.05"
-        placeholder="Filter"
+        placeholder="Filter rows"
+        error={problem}
+        errorPlace="elsewhere"
+        aria-describedby={problem ? PROBLEM_ID : undefined}
         value={value}
         onChange={onChange}
         onRestore={() => onChange("")}
-        className="w-27 pl-6.5 font-normal"
+        className="w-48 pl-6.5 font-normal"
       />
     </span>
   );

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { shapeOf } from "./shape";
-import { csvOfShaped, filterRows, matrixStatistics, tableColumns } from "./tableModel";
+import { csvOfShaped, filterProblem, filterRows, matrixStatistics, tableColumns } from "./tableModel";
 
 const shaped = shapeOf({ win_rate: [0.1, "NaN", 0.3], status: ["dead", "winner", "dead"] });
 if (shaped.kind !== "table") throw new Error("not a table");
@@ -14,6 +14,25 @@ describe("filterRows", () => {
     expect(filterRows(columns, "Dead")).toEqual([0, 2]);
     expect(filterRows(columns, "nothing like it")).toEqual([]);
     expect(filterRows(columns, "  ")).toBeNull();
+  });
+});
+
+describe("filterProblem", () => {
+  it.each([
+    ["win_rate >>", "This does not parse. Write a column, a sign and a number: win_rate > 0.5"],
+    ["win_rate >", "This does not parse. Write a column, a sign and a number: win_rate > 0.5"],
+    ["win > 0.5", "There is no column win."],
+    ["status > 0.5", "status holds text. Type the word to look for."],
+  ])("says what is wrong with %s", (filter, problem) => expect(filterProblem(columns, filter)).toBe(problem));
+
+  it.each(["", "dead", "nothing like it", "win_rate > 9", "row<=1"])("is content with %s", (filter) =>
+    expect(filterProblem(columns, filter)).toBeNull(),
+  );
+
+  it("does not mistake a text with signs in it", () => {
+    const signs = shapeOf({ rule: ["a >> b", "c"], value: [1, 2] });
+    if (signs.kind !== "table") throw new Error(signs.kind);
+    expect(filterProblem(tableColumns(signs), "a >>")).toBeNull();
   });
 });
 

@@ -41,6 +41,21 @@ export function filterRows(columns: readonly TableColumn[], filter: string): num
   );
 }
 
+/** Why a filter finds nothing it could have meant, in words; null when it is fine or simply matches no row. */
+export function filterProblem(columns: readonly TableColumn[], filter: string): string | null {
+  const wanted = filter.trim().toLowerCase();
+  if (!/[<>=!]/.test(wanted)) return null;
+  const compared = COMPARED.exec(wanted);
+  const column = compared && columns.find(({ name }) => name.toLowerCase() === compared[1]);
+  if (column?.numeric) return null;
+  // The signs may stand in the texts themselves.
+  if (!column && filterRows(columns, filter)?.length) return null;
+  if (column) return `${column.name} holds text. Type the word to look for.`;
+  if (compared) return `There is no column ${compared[1]}.`;
+  const example = columns.findLast(({ numeric }) => numeric)?.name ?? "row";
+  return `This does not parse. Write a column, a sign and a number: ${example} > 0.5`;
+}
+
 function comparison(operator: string, limit: number): (cell: Cell) => boolean {
   const tests: Record<string, (value: number) => boolean> = {
     "<": (value) => value < limit,

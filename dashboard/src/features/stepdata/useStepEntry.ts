@@ -2,7 +2,7 @@
 import { useMemo, useState } from "react";
 import { api, runPath } from "@/api/client";
 import { useRunId, useRunState } from "@/api/hooks";
-import type { StepDataOut } from "@/api/types";
+import type { StateOut, StepDataOut } from "@/api/types";
 import { useLive } from "@/lib/store";
 import { type Latest, useLatest } from "@/lib/useLatest";
 import { looksLikeTable } from "./shape";
@@ -12,6 +12,18 @@ const RUNNING_MS = 500;
 export function useStepKeys(): string[] {
   const joined = useRunState((state) => state.step_data_keys.join("\n")) ?? "";
   return useMemo(() => (joined === "" ? [] : joined.split("\n")), [joined]);
+}
+
+/** A run that goes on is looked at ten times a second only, so a few steps may pass unseen. */
+const STEPS_UNSEEN = 50;
+
+/** Whether steps were taken while this page watched and none of them pushed anything. */
+export function pushesNothing(
+  watchedFrom: number | null,
+  { step, parked, step_data_keys }: Pick<StateOut, "step" | "parked" | "step_data_keys">,
+): boolean {
+  if (watchedFrom === null || step_data_keys.length > 0) return false;
+  return step - watchedFrom >= (parked ? 1 : STEPS_UNSEEN);
 }
 
 /** One entry; `full` asks for large tensors whole. */

@@ -1,11 +1,11 @@
 /** The strip above the tabs: verbs left, the way so far right. */
+import { useState } from "react";
 import type { StateOut } from "@/api/types";
+import { useSize } from "@/charts/useSize";
 import { formatCount } from "@/lib/format";
 import { RUN_TO_FIELD } from "@/lib/transport";
 import { Button, Icon, type IconName, NumberField } from "@/ui";
-import { progressOf } from "./progress";
-
-const ERROR_ID = "run-to-error";
+import { progressOf, thinned } from "./progress";
 
 /** A verb as its button shows it. */
 export interface Control {
@@ -34,10 +34,10 @@ export interface TransportViewProps {
 }
 
 export function TransportView(props: TransportViewProps) {
-  const { state, toggle, onToggle, onStep, onStop, targetError, waitingFor, stale } = props;
+  const { state, toggle, onToggle, onStep, onStop, waitingFor, stale } = props;
   const pausing = toggle === "pause";
   return (
-    <div className="flex h-full min-w-0 flex-1 items-center gap-2">
+    <div className={ROW}>
       {/* Step back will stand here, before the toggle. */}
       <Button
         look="filled"
@@ -54,22 +54,24 @@ export function TransportView(props: TransportViewProps) {
       </Button>
       <StepsGroup {...props} />
       <RunToGroup {...props} />
-      {targetError && (
-        <span id={ERROR_ID} role="alert" className="px-1 whitespace-nowrap text-bad">
-          {targetError}
-        </span>
-      )}
       <Button look="danger" icon="stop" iconFilled {...onStop}>
         Stop
       </Button>
-      {waitingFor && <span className="truncate text-t3">Waiting: {waitingFor}</span>}
-      <span className="mx-3 h-5 w-px shrink-0 bg-line" />
+      {waitingFor && <span className="min-w-0 truncate text-t3">Waiting: {waitingFor}</span>}
+      <Divider />
       <ProgressTrack state={state} stale={stale} />
     </div>
   );
 }
 
+const Divider = () => <span className="mx-3 h-5 w-px shrink-0 bg-line max-[899px]:hidden" />;
+
+/** Below 900 px the verbs wrap, and the way so far has a line of its own; between lines there is room for an error. */
+const ROW =
+  "flex min-h-13 min-w-0 flex-1 flex-wrap items-center gap-x-2 gap-y-3 max-[899px]:py-1 max-[719px]:gap-x-1.5";
+
 function StepsGroup({ n, onN, onSteps }: TransportViewProps) {
+  const [problem, setProblem] = useState<string | null>(null);
   return (
     <span className="flex shrink-0 gap-px">
       <NumberField
@@ -78,13 +80,15 @@ function StepsGroup({ n, onN, onSteps }: TransportViewProps) {
         onChange={(value) => value !== null && value >= 1 && onN(value)}
         onApply={onSteps.onClick}
         check={(value) => (value < 1 ? "Give at least 1 step" : null)}
-        errorPlace="tooltip"
+        onProblem={setProblem}
+        errorPlace="under-end"
         className="w-11 rounded-r-none"
       />
       <Button
         tooltip={`Take ${formatCount(n)} steps, then stand again`}
         className="rounded-l-none"
         {...onSteps}
+        disabledReason={onSteps.disabledReason ?? problem}
       >
         steps
       </Button>
@@ -93,6 +97,7 @@ function StepsGroup({ n, onN, onSteps }: TransportViewProps) {
 }
 
 function RunToGroup({ target, onTarget, onRunTo, targetError }: TransportViewProps) {
+  const [problem, setProblem] = useState<string | null>(null);
   return (
     <span className="flex shrink-0 gap-px">
       <NumberField
@@ -102,11 +107,17 @@ function RunToGroup({ target, onTarget, onRunTo, targetError }: TransportViewPro
         onChange={(value) => value !== null && onTarget(value)}
         onApply={onRunTo.onClick}
         error={targetError}
-        errorPlace="elsewhere"
-        aria-describedby={targetError ? ERROR_ID : undefined}
+        onProblem={setProblem}
+        errorPlace="under"
         className={`rounded-r-none ${target >= 1e6 ? "w-[100px]" : "w-[72px]"}`}
       />
-      <Button icon="runTo" tooltip="Run, then stand at this step" className="rounded-l-none" {...onRunTo}>
+      <Button
+        icon="runTo"
+        tooltip="Run, then stand at this step"
+        className="rounded-l-none"
+        {...onRunTo}
+        disabledReason={onRunTo.disabledReason ?? problem}
+      >
         Run to
       </Button>
     </span>
@@ -114,6 +125,7 @@ function RunToGroup({ target, onTarget, onRunTo, targetError }: TransportViewPro
 }
 
 function ProgressTrack({ state, stale }: { state: StateOut; stale: boolean }) {
+  const [place, { width }] = useSize<HTMLDivElement>();
   const { share, fact, ticks } = progressOf(
     state.step,
     state.total_steps,
@@ -121,8 +133,8 @@ function ProgressTrack({ state, stale }: { state: StateOut; stale: boolean }) {
     state.state === "running" || state.state === "stepping",
   );
   return (
-    <div className={`flex min-w-0 flex-1 items-center gap-3 ${stale ? "stale" : ""}`}>
-      <div className="min-w-0 flex-1">
+    <div className={`flex min-w-0 flex-1 items-center gap-3 max-[899px]:basis-full ${stale ? "stale" : ""}`}>
+      <div ref={place} className="min-w-0 flex-1">
         <div className="flex justify-between gap-3 text-label text-t3">
           <span>Progress</span>
           <span className="truncate">{fact}</span>
@@ -140,7 +152,7 @@ function ProgressTrack({ state, stale }: { state: StateOut; stale: boolean }) {
           )}
         </div>
         <div className="flex h-4 justify-between text-label text-t3">
-          {ticks.map((tick) => (
+          {thinned(ticks, width).map((tick) => (
             <span key={tick}>{tick}</span>
           ))}
         </div>
@@ -162,12 +174,12 @@ const ENDS: Partial<Record<StateOut["state"], { word: string; icon: IconName }>>
 export function EndedStrip({ state, stale }: { state: StateOut; stale: boolean }) {
   const { word, icon } = ENDS[state.state] ?? { word: "Stopped", icon: "stop" };
   return (
-    <div className="flex h-full min-w-0 flex-1 items-center gap-2">
+    <div className={ROW}>
       <Icon name={icon} size={15} className="text-t2" />
       <span className="text-bar font-semibold whitespace-nowrap">
         {word} at step {formatCount(state.step)}
       </span>
-      <span className="mx-3 h-5 w-px shrink-0 bg-line" />
+      <Divider />
       <ProgressTrack state={state} stale={stale} />
     </div>
   );

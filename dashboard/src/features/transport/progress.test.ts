@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { progressOf, proposedTarget, targetError } from "./progress";
+import { progressOf, proposedTarget, targetError, thinned } from "./progress";
 
 describe("progressOf", () => {
   it("says how far it is, and how long it takes while it runs", () => {
@@ -31,5 +31,18 @@ describe("run to", () => {
     expect(targetError(12_480, 12_480, null)).toBe("Already past step 12,480");
     expect(targetError(30_000, 12_480, 25_000)).toBe("The run ends at step 25,000");
     expect(targetError(13_000, 12_480, 25_000)).toBeNull();
+  });
+});
+
+describe("thinned", () => {
+  const ticks = ["0", "25,000", "50,000", "75,000", "100,000"];
+
+  it("leaves out labels that would touch", () => {
+    expect(thinned(ticks, 400)).toEqual(ticks);
+    expect(thinned(ticks, 200)).toEqual(["0", "50,000", "100,000"]);
+    expect(thinned(ticks, 120)).toEqual(["0", "100,000"]);
+    expect(thinned(ticks, 60)).toEqual(["100,000"]);
+    expect(thinned(["0", "7"], 400)).toEqual(["0", "7"]);
+    expect(thinned([], 400)).toEqual([]);
   });
 });

@@ -28,6 +28,22 @@ function quarters(total: number): string[] {
   return Array.from({ length: parts + 1 }, (_, index) => formatCount((total / parts) * index));
 }
 
+const CHARACTER_PX = 6.5;
+const GAP_PX = 12;
+
+/** As many evenly spread labels as stand side by side in `width`: all, every other, the ends, the last. */
+export function thinned(ticks: readonly string[], width: number): string[] {
+  const last = ticks.length - 1;
+  for (const every of [1, 2, 4]) {
+    if (every > 1 && last % every !== 0) continue;
+    const kept = ticks.filter((_, index) => index % every === 0);
+    // Each label of a row that is spread evenly has the room of the longest.
+    const longest = Math.max(0, ...kept.map((tick) => tick.length));
+    if (kept.length * (longest * CHARACTER_PX + GAP_PX) - GAP_PX <= width) return kept;
+  }
+  return ticks.slice(-1);
+}
+
 /** The next round step: what one most likely wants to run to. */
 export function proposedTarget(step: number, total: number | null): number {
   const round = step < 100 ? 100 : step < 1000 ? 500 : 1000;

@@ -1,0 +1,60 @@
+"""Numbers, times and tables as plain text."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+__all__ = ["aligned", "duration_words", "number_words", "time_words"]
+
+
+def number_words(value: Any) -> str:
+    """A measured number with five digits; a whole one with commas.
+
+    >>> number_words(0.0029448012523353100), number_words(10000), number_words(3e-9)
+    ('0.0029448', '10,000', '3e-09')
+    """
+    if not isinstance(value, int | float):
+        return str(value)
+    return f"{value:,}" if isinstance(value, int) else f"{value:.5g}"
+
+
+def duration_words(seconds: float) -> str:
+    """A duration as h:mm:ss.
+
+    >>> duration_words(83)
+    '0:01:23'
+    """
+    whole = max(0, round(seconds))
+    return f"{whole // 3600}:{whole // 60 % 60:02}:{whole % 60:02}"
+
+
+def time_words(wall: float | None) -> str:
+    """A wall time in UTC, to the second.
+
+    >>> time_words(0.0)
+    '1970-01-01 00:00:00Z'
+    """
+    return "" if wall is None else f"{datetime.fromtimestamp(wall, UTC):%Y-%m-%d %H:%M:%S}Z"
+
+
+def aligned(rows: Sequence[Sequence[str]], *, right: Collection[int] = ()) -> list[str]:
+    """Rows as lines with columns under each other; none is cut, whatever the screen's width.
+
+    Args:
+        rows: of one length each.
+        right: the columns that are numbers.
+
+    >>> aligned([("name", "value"), ("loss", "0.5")], right=(1,))
+    ['name  value', 'loss    0.5']
+    """
+    widths = [max(len(row[place]) for row in rows) for place in range(len(rows[0]))]
+    return ["  ".join(_cells(row, widths, right)).rstrip() for row in rows]
+
+
+def _cells(row: Sequence[str], widths: Sequence[int], right: Collection[int]) -> list[str]:
+    return [
+        cell.rjust(width) if place in right else cell.ljust(width)
+        for place, (cell, width) in enumerate(zip(row, widths, strict=True))
+    ]
