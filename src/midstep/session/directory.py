@@ -41,7 +41,8 @@ def allocate(save_dir: Path, name: str, run_name: str | None, at: datetime) -> P
 def claim(directory: Path) -> Path:
     """Make sure that `directory` is there and can be written; it may hold an earlier attempt."""
     _make_parents(directory)
-    if not os.access(directory, os.W_OK | os.X_OK):
+    effective = os.access in os.supports_effective_ids
+    if not os.access(directory, os.W_OK | os.X_OK, effective_ids=effective):
         raise _refused(directory, PermissionError("no permission to write"))
     return directory
 
