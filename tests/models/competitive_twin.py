@@ -200,6 +200,20 @@ def neighborhood(twin: Twin, x: Matrix, w: Matrix) -> Twin:
     return finish(twin)
 
 
+def balance(twin: Twin, x: Matrix, w: Matrix, som_lr: float, neighborhood_k: int) -> Twin:
+    batch, features = len(x), len(w)
+    share = 1 / (min(neighborhood_k, features - 1) + 1)
+    lack = [min(1.0, max(-1.0, 1 - rate / share)) for rate in twin.win_rate]
+    lack = [value - sum(lack) / features for value in lack]
+    twin.grad_mask = [[1.0] * features for _ in range(batch)]
+    twin.gradient_weight, twin.contender_weight = [1.0] * features, [0.0] * features
+    twin.attraction_weight = [abs(value) for value in lack]
+    twin.som_weight = [[abs(value) / batch for value in lack] for _ in range(batch)]
+    twin.som_targets = [[(1 + lack[f]) * value for value in w[f]] for f in range(features)]
+    twin.som_delta = [[som_lr * lack[f] * value for value in w[f]] for f in range(features)]
+    return finish(twin)
+
+
 # -- health -------------------------------------------------------------------------------------
 
 

@@ -70,6 +70,8 @@ def twin_of(layer: nn.Linear, x: Tensor, config: BCLConfig) -> slow.Twin:
         return slow.novelty(twin, rows, weights, config.som_lr)
     if config.variant == "rescue":
         return slow.rescue(twin, rows, weights, config.som_lr, config.rescue_k)
+    if config.variant == "balance":
+        return slow.balance(twin, rows, weights, config.som_lr, config.neighborhood_k)
     return slow.neighborhood(twin, rows, weights)
 
 

@@ -10,7 +10,7 @@ from midstep.core.errors import ConfigError
 
 __all__ = ["VARIANTS", "BCLConfig", "Variant"]
 
-Variant = Literal["novelty", "rescue", "neighborhood"]
+Variant = Literal["novelty", "rescue", "neighborhood", "balance"]
 VARIANTS: tuple[Variant, ...] = get_args(Variant)
 
 
@@ -34,7 +34,8 @@ class BCLConfig:
     """Inputs that a losing feature is pulled to (variant rescue); at most the batch."""
     variant: Variant = "novelty"
     """novelty: three forces; rescue: gate by rank and pull losers to what nobody covers;
-    neighborhood: gate alone, with a floor."""
+    neighborhood: gate alone, with a floor; balance: every gradient whole, losers louder and
+    winners quieter."""
 
     def __post_init__(self) -> None:
         for name in ("neighborhood_k", "recompute_every", "rescue_k"):

@@ -103,12 +103,35 @@ def neighborhood_forces(won: Competition, _x_BI: Tensor, w_DI: Tensor, _: BCLCon
     )
 
 
+def balance_forces(won: Competition, x_BI: Tensor, w_DI: Tensor, config: BCLConfig) -> Forces:
+    """Every gradient passes whole; only the length of a feature is steered, never its direction.
+
+    A feature that wins less than its share, one sample in neighbours + 1, is drawn towards a longer
+    copy of itself, one that wins more towards a shorter copy; the mean over the features is taken
+    out, so the layer as a whole gets neither louder nor quieter.
+    """
+    share = 1 / (min(config.neighborhood_k, len(w_DI) - 1) + 1)
+    lack_D = (1 - won.win_rate_D / share).clamp(-1, 1)
+    lack_D = lack_D - lack_D.mean()
+    targets_DI = w_DI * (1 + lack_D)[:, None]
+    return Forces(
+        grad_mask_BD=torch.ones_like(won.rank_score_BD),
+        gradient_weight_D=torch.ones_like(lack_D),
+        contender_weight_D=torch.zeros_like(lack_D),
+        attraction_weight_D=lack_D.abs(),
+        som_weight_BD=(lack_D.abs() / len(x_BI)).expand_as(won.rank_score_BD),
+        som_targets_DI=targets_DI,
+        som_delta_DI=(targets_DI - w_DI).mul_(config.som_lr),
+    )
+
+
 FORCES: Mapping[Variant, Callable[[Competition, Tensor, Tensor, BCLConfig], Forces]] = (
     MappingProxyType(
         {
             "novelty": novelty_forces,
             "rescue": rescue_forces,
             "neighborhood": neighborhood_forces,
+            "balance": balance_forces,
         }
     )
 )
