@@ -1,0 +1,1 @@
+"""Studies made with midstep; `make study` repeats them."""
