@@ -13,7 +13,19 @@ import sys
 from datetime import UTC, datetime
 from importlib import metadata
 
-MODULES = ("control", "facts", "live", "page", "snapshot")
+MODULES = (
+    "control",
+    "debugger",
+    "facts",
+    "forces",
+    "influence",
+    "live",
+    "metrics",
+    "page",
+    "panels",
+    "session",
+    "snapshot",
+)
 HEAD = "| what | figure | noise | bar | | note |\n|---|---|---|---|---|---|"
 
 

@@ -16,7 +16,7 @@ from midstep.core.version import __version__
 
 if TYPE_CHECKING:
     from midstep.client import Client
-    from midstep.control import Breakpoint, Command, DebugController
+    from midstep.control import Breakpoint, Command, DebugController, Panel
     from midstep.core.errors import (
         ClientError,
         ConfigError,
@@ -27,7 +27,10 @@ if TYPE_CHECKING:
     )
     from midstep.live.attach import attach
     from midstep.live.serve import serve
-    from midstep.session import Run
+    from midstep.session import Run, hooks
+    from midstep.session.config import SessionConfig
+    from midstep.session.hooks import Hook
+    from midstep.session.session import Session
 
 __all__ = [
     "Breakpoint",
@@ -37,12 +40,17 @@ __all__ = [
     "ConfigError",
     "ControlError",
     "DebugController",
+    "Hook",
     "MidstepError",
+    "Panel",
     "Run",
+    "Session",
+    "SessionConfig",
     "StopTraining",
     "StorageError",
     "__version__",
     "attach",
+    "hooks",
     "serve",
 ]
 
@@ -54,11 +62,16 @@ _HOME = {
     "ConfigError": "midstep.core.errors",
     "ControlError": "midstep.core.errors",
     "DebugController": "midstep.control",
+    "Hook": "midstep.session.hooks",
     "MidstepError": "midstep.core.errors",
+    "Panel": "midstep.control",
     "Run": "midstep.session",
+    "Session": "midstep.session.session",
+    "SessionConfig": "midstep.session.config",
     "StopTraining": "midstep.core.errors",
     "StorageError": "midstep.core.errors",
     "attach": "midstep.live.attach",
+    "hooks": "midstep.session",
     "serve": "midstep.live.serve",
 }
 

@@ -21,8 +21,11 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from midstep.control import Command, DebugController
+from midstep.control.rule_book import RULES
 from midstep.core.errors import ControlError
 from midstep.live import attach, serve
+from midstep.session import hooks as ready_made
+from midstep.session.hooks import Hook
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -37,6 +40,7 @@ __all__ = [
     "attached",
     "two_calls",
     "wait_until",
+    "with_hooks",
 ]
 
 PATIENCE_S = 60.0
@@ -136,8 +140,10 @@ def bare(training: Training, trace: Trace) -> None:
             trace.step(training, batch, loss)
 
 
-def attached(training: Training, trace: Trace, scene: Scene) -> None:
-    """The same loop under `attach`."""
+def attached(
+    training: Training, trace: Trace, scene: Scene, hooks: Callable[[], list[Hook]] = list
+) -> None:
+    """The same loop under `attach`, perhaps with hooks."""
     with attach(
         training.model,
         training.optimizer,
@@ -147,6 +153,7 @@ def attached(training: Training, trace: Trace, scene: Scene) -> None:
         serve=scene.page,
         port=0,
     ) as run:
+        run.show(*hooks())
         scene.open_page(run.url)
         for _ in run.epochs(training.epochs):
             for batch in training.loader:
@@ -156,6 +163,21 @@ def attached(training: Training, trace: Trace, scene: Scene) -> None:
                 training.optimizer.zero_grad()
                 run.log(loss=loss)
                 trace.step(training, batch, loss)
+
+
+def every_hook() -> list[Hook]:
+    """All hooks that come along and need no name of a layer."""
+    made = [getattr(ready_made, name) for name in ready_made.__all__]
+    return [kind() for kind in made if kind not in (Hook, ready_made.Units)]
+
+
+def with_hooks(training: Training, trace: Trace, scene: Scene) -> None:
+    """The same loop under `attach` with every hook shown and every rule armed."""
+    for rule in RULES:
+        scene.controller.add_rule(rule, action="mark")
+    attached(training, trace, scene, hooks=every_hook)
+    for events in scene.save_dir.rglob("events*.jsonl"):
+        assert "hook_off" not in events.read_text(), "a hook was switched off"
 
 
 def two_calls(training: Training, trace: Trace, scene: Scene) -> None:

@@ -1,21 +1,32 @@
 """Resume: whatever can be saved goes on, after a kill anywhere, as if nothing had happened.
 
-A part joins in one line:
+A part joins in one line, a stream of data or a whole training:
 
     assert_resumes(lambda: EpochSeededRandomSampler(data, 0), commit=lambda s, n: s.advance(n))
+    assert_session_resumes(make_session, tmp_path, kills=[1, 4], steps=12)
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
 
 from midstep.core import strict_json
 from midstep.core.stateful import Stateful
+from midstep.session import Session, StepRecord
+from tests.session.same import assert_same
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-
-__all__ = ["Resumable", "assert_resumes"]
+__all__ = [
+    "Killed",
+    "MakeSession",
+    "Resumable",
+    "Trace",
+    "assert_resumes",
+    "assert_session_resumes",
+]
 
 
 class Resumable(Stateful, Protocol):
@@ -97,3 +108,87 @@ def _through_file(state: dict[str, Any]) -> dict[str, Any]:
     """A state must survive strict JSON, and be a copy that the old stream cannot reach."""
     back: dict[str, Any] = strict_json.loads(strict_json.dumps(state))
     return back
+
+
+# -- whole trainings ------------------------------------------------------------------------------
+
+
+class Killed(BaseException):
+    """Raised in a step, in place of a real kill; nothing of ours may handle it."""
+
+
+@dataclass
+class Trace:
+    """What a training gave, step by step over all its lives, and the state it ended in."""
+
+    ids: dict[int, list[Any]] = field(default_factory=dict)
+    losses: dict[int, str] = field(default_factory=dict)
+    end: dict[str, Any] = field(default_factory=dict)
+
+    def note(self, step: int, ids: list[Any], loss: str) -> None:
+        """One step; one that is made again after a resume must be the same."""
+        before = self.ids.setdefault(step, ids), self.losses.setdefault(step, loss)
+        assert before == (ids, loss), f"step {step} made again gave {ids}, {loss}, not {before}"
+
+    def close(self, session: Session) -> None:
+        """Weights, optimizer, scheduler, order, counters and every generator."""
+        last = session.training.take()
+        self.end = {**last.state_tree(), "step": last.step, "epoch": last.epoch}
+
+    def assert_equals(self, expected: Trace) -> None:
+        """The same ids and losses at the same steps, the same state to the last bit."""
+        assert self.ids == expected.ids, "another stream of ids"
+        assert self.losses == expected.losses, "other losses"
+        assert_same(self.end, expected.end)
+
+
+MakeSession = Callable[[dict[str, Any]], Session]
+"""Builds everything anew, as a restarted script would; gets settings for `SessionConfig`."""
+
+
+def assert_session_resumes(
+    make: MakeSession,
+    save_dir: Path,
+    *,
+    kills: Iterable[int] | Iterable[tuple[MakeSession, int]],
+    steps: int,
+    **settings: Any,
+) -> Trace:
+    """Train once without interruption and once with kills; both must be the same to the bit.
+
+    Args:
+        make: builds a session.
+        save_dir: where both runs are written.
+        kills: steps after whose optimizer step the training is killed, one life each. A pair has
+            the session of that life, as with another number of workers.
+        steps: in all.
+        **settings: for `SessionConfig`; without `checkpoint_every_steps` every step is kept.
+    """
+    settings = {"checkpoint_every_steps": 1, "resume": "auto", "save_dir": save_dir, **settings}
+    expected = Trace()
+    _live(make, {**settings, "run_name": "whole"}, expected, steps, None)
+    found = Trace()
+    lives = [each if isinstance(each, tuple) else (make, each) for each in kills]
+    for make_life, kill in lives:
+        with suppress(Killed):
+            _live(make_life, {**settings, "run_name": "killed"}, found, steps, kill)
+            raise AssertionError(f"the training ended before it was killed at step {kill}")
+    _live(make, {**settings, "run_name": "killed"}, found, steps, None)
+    found.assert_equals(expected)
+    return expected
+
+
+def _live(
+    make: MakeSession, settings: dict[str, Any], trace: Trace, steps: int, kill: int | None
+) -> None:
+    """One life of a process: until the end, or until it is killed."""
+    with make(settings) as session:
+
+        @session.on_step
+        def note(record: StepRecord) -> None:
+            trace.note(record.step, list(record.sample_ids), record.loss.hex())
+            if record.step == kill:
+                raise Killed
+
+        session.fit(steps=steps)
+        trace.close(session)

@@ -106,6 +106,35 @@ def test_batch_has_its_picture(ask: Ask, tmp_path: Path) -> None:
     assert (tmp_path / "batch.png").read_bytes().startswith(b"\x89PNG")
 
 
+def test_forces_and_similarities_of_a_step(ask: Ask) -> None:
+    ask("step")
+    found = ask("forces")
+    assert (found["tensor"], found["step"], found["neutral"]) == ("weights", 1, 8)
+    assert found["features"]["grad_magnitude"][1:] == [0.0] * 7
+    assert ask("force", "0")["combined"] == pytest.approx([0.1] * 8)
+    assert ask("cosine", "--order", "cluster")["permutation"] != []
+    assert ask("cosine")["matrix"][1][2] == 0.0
+
+
+def test_forces_are_told_in_words(
+    ask: Ask, save_dir: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ask("step")
+    told = {}
+    for command in (["forces", "--top", "2"], ["force", "0"], ["cosine"]):
+        assert main(["ctl", *command, "--save-dir", str(save_dir)]) == 0
+        told[command[0]] = capsys.readouterr().out.splitlines()
+    assert told["forces"][0] == "weights at step 1: 0 agree, 0 fight, 8 neutral"
+    assert told["forces"][1].split() == TABLE
+    assert len(told["forces"]) == 4
+    assert told["force"][1].split() == ["part", "length"]
+    assert told["force"][2].split() == ["combined", "0.28284"]
+    assert told["cosine"][0].startswith("weights of weights at step 1: 8 rows, mean ")
+
+
+TABLE = ["id", "verdict", "cos_grad_som", "grad_magnitude", "som_magnitude"]
+
+
 def test_step_data_is_listed_and_shown(ask: Ask) -> None:
     ask("step")
     assert ask("data") == ["features"]
@@ -150,6 +179,18 @@ def test_every_condition_has_an_option(
     ask: Ask, options: list[str], condition: dict[str, Any]
 ) -> None:
     assert ask("break", "add", *options)["condition"] == condition
+
+
+def test_rules_are_listed_added_and_only_mark_if_so_asked(ask: Ask) -> None:
+    names = [each["rule"] for each in ask("break", "rules")]
+    assert "dead_relus" in names
+    made = ask("break", "rule", "dead_relus", "--limit", "0.3", "--every", "5", "--mark")
+    assert (made["action"], made["condition"]["limit"], made["condition"]["every"]) == (
+        "mark",
+        0.3,
+        5,
+    )
+    assert ask("break", "add", "loss < 0.1", "--mark")["action"] == "mark"
 
 
 def test_breakpoint_stops_the_run_with_its_evidence(ask: Ask) -> None:
@@ -208,6 +249,7 @@ def test_words_for_people(ask: Ask, save_dir: Path, capsys: pytest.CaptureFixtur
         (["break", "add", "__import__('os')"], "is not allowed here"),
         (["break", "add", "--every", "0"], "--every must be at least 1, got 0"),
         (["break", "add", "--grad-norm", "0"], "--grad-norm must be above 0, got 0"),
+        (["break", "rule", "no_such"], "there is no rule no_such; there are vanishing_gradients"),
         (["break", "rm", "99"], "there is no breakpoint 99; `midstep ctl break ls` lists them"),
         (["break", "off", "99"], "there is no breakpoint 99; `midstep ctl break ls` lists them"),
         (["break", "add", "--metric", "train/loss"], "is no comparison"),

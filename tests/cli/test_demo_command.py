@@ -18,8 +18,10 @@ from pathlib import Path
 
 import pytest
 
+from midstep.cli.demo import Recipe
 from midstep.cli.main import main
 from midstep.facts import FactsReader, end_state
+from midstep.loops.bcl import CONDITIONS
 
 DEMO = [sys.executable, "-m", "midstep.cli", "demo"]
 LIMIT_S = 90.0
@@ -104,6 +106,53 @@ def test_without_a_terminal_it_ends_with_0_and_leaves_facts(tmp_path: Path) -> N
     assert FactsReader(run).header()["config"]["steps"] == 40
 
 
+def test_several_conditions_and_seeds_end_in_a_table(tmp_path: Path) -> None:
+    chosen = ["--condition", "control", "--condition", "rescue", "--seed", "3", "--seed", "4"]
+    answer = demo("--steps", "3", "--no-serve", *chosen, cwd=tmp_path)
+    assert (answer.returncode, answer.stderr) == (0, "")
+    table = [line.split() for line in answer.stdout.splitlines()[-7:]]
+    assert table[0] == [
+        *("condition", "seed", "steps", "L1", "PSNR", "cosine", "rank"),
+        *("dead", "winners", "unreachable", "Gini"),
+    ]
+    assert [row[:2] for row in table[1:]] == [
+        [condition, seed] for condition in ("control", "rescue") for seed in ("3", "4", "mean")
+    ]
+    l1 = [float(row[3]) for row in table[1:3]]
+    assert float(table[3][2]) == pytest.approx(sum(l1) / 2, abs=1e-4)
+    runs = sorted((tmp_path / "outputs" / "runs").iterdir())
+    configs = [FactsReader(run).header()["config"] for run in runs]
+    assert {(each["condition"], each["seed"]) for each in configs} == {
+        (condition, seed) for condition in ("control", "rescue") for seed in (3, 4)
+    }
+
+
+def test_every_condition_of_the_recipe_can_be_chosen() -> None:
+    assert [each.value for each in Recipe] == [*CONDITIONS, "all"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--full", "--steps", "5"], "either it or --steps"),
+        (["--condition", "all", "--run-name", "one"], "names one directory, and these are 4 runs"),
+    ],
+)
+def test_settings_that_contradict_each_other_are_one_line(
+    arguments: list[str],
+    words: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["demo", "--no-serve", *arguments]) == 2
+    told = capsys.readouterr().err
+    assert words in told
+    assert told.count("\n") == 1
+    assert list(tmp_path.iterdir()) == []
+
+
 @pytest.mark.parametrize(
     ("number", "paused"),
     [
@@ -169,7 +218,7 @@ def test_paused_demo_is_driven_from_a_second_terminal(
             batches.append(ctl("batch")["png"])
             live.read_until(f"PAUSED at step {step}")
         assert len(set(batches)) == 5  # type: ignore[arg-type]
-        assert ctl("data") == ["layers", "features"]
+        assert ctl("data") == ["bcl_metrics", "bcl_tensors"]
         ctl("resume")
         assert live.finish() == 0
         assert live.lines[-4].startswith("finished after 12 steps")

@@ -19,14 +19,14 @@ from tests.cli.test_demo_command import DEMO, LIMIT_S, Started, only_run, starte
 LONG = ("--steps", "1000000")
 IN_A_STEP = """
 import sys, time
-from midstep.loops.demo import Demo
-step = Demo._step
+from midstep.loops.bcl import BclTraining
+step = BclTraining._step
 def long_step(self, run, batch, index):
     if index == 3:
         print("in a long step", flush=True)
         time.sleep(600)
     return step(self, run, batch, index)
-Demo._step = long_step
+BclTraining._step = long_step
 from midstep.cli.main import main
 sys.exit(main(["demo", *sys.argv[1:]]))
 """

@@ -71,6 +71,10 @@ def test_unknown_total_and_rate_are_left_out() -> None:
             "PAUSED at step 7: loss > 2 (was 2.5)",
         ),
         ({"breakpoint": {"condition": "step 7", "value": None}}, "PAUSED at step 7: step 7"),
+        (
+            {"breakpoint": {"condition": "dead > 0.5", "value": 0.75, "layer": "act"}},
+            "PAUSED at step 7: dead > 0.5 (was 0.75) in act",
+        ),
         ({"reason": "No space left."}, "PAUSED at step 7: No space left."),
     ],
 )

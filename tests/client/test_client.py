@@ -32,6 +32,7 @@ def test_every_button_has_its_twin(client, served):
     made = client.add_breakpoint("every", n=7)
     assert [each["id"] for each in client.breakpoints()] == [made["id"]]
     assert client.enable_breakpoint(made["id"], False)["enabled"] is False
+    assert client.set_breakpoint_action(made["id"], "mark")["action"] == "mark"
     client.remove_breakpoint(made["id"])
     assert client.breakpoints() == []
     assert client.watch()["feature_ids"] == []

@@ -24,6 +24,7 @@ VALID = {
     "metric": {"name": "accuracy", "op": ">=", "value": 0.5},
     "sample": {"ids": [3, 12]},
     "expression": {"expression": "loss > 2 and step > 3"},
+    "rule": {"rule": "dead_relus", "limit": 0.25},
 }
 
 

@@ -12,7 +12,8 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from midstep.control import Command, DebugController
+from midstep.control import Command, CommandSpec, DebugController
+from midstep.control.desk import StepPayload
 from midstep.core.errors import ControlError
 from tests.control.loop import PATIENCE_S, Loop, until
 
@@ -30,6 +31,23 @@ class ControllerMachine(RuleBasedStateMachine):
         self.mode = "paused"
         self.breakpoints: dict[int, Predict] = {}
         self.hits: dict[int, list[int]] = {}
+        self.controller.register(
+            CommandSpec(
+                name="back",
+                payload=StepPayload,
+                run=self.go_back,
+                help="",
+                parked_only=True,
+                moves=True,
+            )
+        )
+
+    def go_back(self, payload: StepPayload) -> None:
+        """On the training thread: what a session does, without a training."""
+        if payload.n > self.loop.made:
+            raise ControlError("too far back")
+        self.loop.made -= payload.n
+        self.controller.move_to(self.loop.made)
 
     def train(self, step: int) -> None:
         """The loss of step k, counted from 1, is k modulo 7."""
@@ -121,6 +139,16 @@ class ControllerMachine(RuleBasedStateMachine):
         assert future.result(PATIENCE_S) == {"step": goal}
         assert self.loop.made == goal
         self.note_hits(before)
+        return None
+
+    @rule(n=st.integers(1, 8))
+    def back(self, n: int) -> None:
+        goal = self.loop.made - n
+        future = self.ask("back", n=n)
+        if self.mode != "paused" or goal < 0:
+            return self.expect_refusal(future)
+        future.result(PATIENCE_S)
+        assert self.loop.made == goal
         return None
 
     def arm(self, holds: Predict, kind: str, **settings: object) -> None:

@@ -141,10 +141,10 @@ def test_a_dataset_that_reads_whole_batches_still_does():
 @pytest.mark.parametrize("workers", [0, 1])
 def test_a_seeded_pass_moves_no_global_generator(policy, workers):
     loader = Case(workers=workers).loader()
-    before = RandomState.capture()
+    before = RandomState.take()
     with OrderedLoader(loader, OrderConfig(policy=policy, seed=0)):
         ids(loader)
-    assert RandomState.capture().same(before)
+    assert RandomState.take().same(before)
 
 
 def trace(loader: Any, epochs: int = 2) -> list[Any]:
@@ -154,8 +154,9 @@ def trace(loader: Any, epochs: int = 2) -> list[Any]:
     for _ in range(epochs):
         for batch in loader:
             found.append([rows(batch), noise()])
-        state = RandomState.capture()
-        found.append([state.python, str(state.tensors()["numpy"].tolist()), state.torch.tolist()])
+        state = RandomState.take()
+        numpy = [state.numpy["state"]["key"].tolist(), state.numpy["state"]["pos"]]
+        found.append([state.python, numpy, state.cpu.tolist()])
     return found
 
 
@@ -339,12 +340,12 @@ def test_workers_may_be_started_by_spawn(sampler, policy):
     assert found[0] == found[1]
 
 
-def test_generators_of_every_kind_come_back_from_bytes():
+def test_generators_of_every_kind_come_back_from_their_tree():
     own = [random.Random(1), np.random.default_rng(1), np.random.RandomState(1), torch.Generator()]
-    state = RandomState.capture(own).tensors()
+    state = RandomState.take(own).state_tree()
     expected = noise(), own[0].random(), own[1].random(), own[2].rand()
     drawn = torch.rand(1, generator=own[3])
-    RandomState.from_tensors(state).restore(own)
+    RandomState.from_tree(state).restore(own)
     assert (noise(), own[0].random(), own[1].random(), own[2].rand()) == expected
     assert torch.rand(1, generator=own[3]).equal(drawn)
 
@@ -428,7 +429,7 @@ def test_policy_user_goes_back_in_a_running_pass(case, epoch):
         for batch in loader:
             seen.append([rows(batch), noise()])
             order.commit()
-            states.append((order.state_dict(), RandomState.capture()))
+            states.append((order.state_dict(), RandomState.take()))
             if len(seen) in (2, 4):
                 state, boundary = states[0]
                 boundary.restore()
@@ -477,7 +478,7 @@ def test_policy_user_goes_back_to_the_first_batch_of_its_epoch():
     loader = Case().loader()
     with OrderedLoader(loader, USER) as order:
         batches = iter(loader)
-        boundary = RandomState.capture()
+        boundary = RandomState.take()
         first = rows(next(batches))
         boundary.restore()
         order.seek(epoch=0)
@@ -548,16 +549,16 @@ def test_a_loader_that_begins_with_its_first_batch_is_ordered_too():
 
     loader = Late(Augmented(), batch_size=BATCH, shuffle=True, collate_fn=as_rows)
     with OrderedLoader(loader, SEEDED) as order:
-        before = RandomState.capture()
+        before = RandomState.take()
         first = [rows(batch) for batch in loader]
         order.seek(epoch=0, cursor=BATCH)
         assert [rows(batch) for batch in loader] == first[1:]
-        assert RandomState.capture().same(before)
+        assert RandomState.take().same(before)
     with OrderedLoader(loader, USER) as order:
         batches = iter(loader)
         next(batches)
         order.commit()
-        state, boundary = order.state_dict(), RandomState.capture()
+        state, boundary = order.state_dict(), RandomState.take()
         rest = [rows(batch) for batch in batches]
         boundary.restore()
         order.load_state_dict(state)

@@ -42,6 +42,7 @@ def after_one_step(run: Run, training: BclTraining) -> dict[str, Any]:
     def operate() -> None:
         run.controller.submit(Command(name="step")).result(timeout=60)
         seen.update(run.controller.shown_step_data().values)
+        seen["change"] = run.controller.look_at_change()
         run.controller.stop()
 
     operator = threading.Thread(target=operate)
@@ -61,7 +62,7 @@ def test_every_condition_trains_and_records_the_health_of_its_features(
     run.finish()
     facts = health_facts(run)
     assert (result.steps, result.condition, result.health.step) == (12, condition, 12)
-    assert [fact["step"] for fact in facts] == [5, 10]
+    assert [fact["step"] for fact in facts] == [5, 10, 12]
     for fact in facts:
         assert fact["moment"] == "on_step"
         assert {len(column) for column in fact["features"].values()} == {16}
@@ -103,6 +104,29 @@ def test_health_at_the_end_is_that_of_the_model(run: Run) -> None:
     assert not torch.equal(weight, start)
 
 
+def test_finished_run_holds_what_scatter_heatmap_and_history_show(run: Run) -> None:
+    training = BclTraining(short(steps=10))
+    training.train(run)
+    run.finish()
+    first, last = health_facts(run)
+    columns = {"win_rate", "feature_novelty", "grad_magnitude", "som_magnitude", "velocity"}
+    assert set(first["features"]) == set(last["features"]) == columns
+    assert [len(row) for row in last["weight_cosines"]] == list(range(16, 0, -1))
+    unit = torch.nn.functional.normalize(training.model.encoder.weight.detach(), dim=1)
+    for place, row in enumerate(last["weight_cosines"]):
+        torch.testing.assert_close(
+            torch.tensor(row), (unit @ unit[place])[place:], rtol=0, atol=6e-4
+        )
+
+
+def test_many_features_are_kept_as_blocks(run: Run) -> None:
+    training = BclTraining(short(steps=5, hidden=100))
+    training.train(run)
+    (fact,) = health_facts(run)
+    assert len(fact["weight_cosines"]) == 64
+    assert len(fact["features"]["win_rate"]) == 100
+
+
 def test_last_examination_is_not_repeated_at_the_end(run: Run) -> None:
     found = BclTraining(short(steps=10)).train(run).health
     assert found.as_fact()["metrics"] == health_facts(run)[-1]["metrics"]
@@ -112,16 +136,17 @@ def test_last_examination_is_not_repeated_at_the_end(run: Run) -> None:
 def test_parked_step_shows_metrics_tensors_and_what_moved_the_weights(run: Run) -> None:
     training = BclTraining(short())
     data = after_one_step(run, training)
-    assert list(data) == ["bcl_metrics", "bcl_tensors"]
+    assert list(data) == ["bcl_metrics", "bcl_tensors", "change"]
     metrics, tensors = data["bcl_metrics"], data["bcl_tensors"]
     assert tensors["rank_score"].shape == (128, 16)
     torch.testing.assert_close(metrics["grad_magnitude"].sum(), tensors["grad_mask"].sum())
-    change = training.last_change
-    assert change is not None
+    change = data["change"]
     assert change.step == 1
     assert torch.equal(change.before, BclTraining(short()).model.encoder.weight)
     assert torch.equal(change.after, training.model.encoder.weight)
-    by_optimizer = change.combined - tensors["som_delta"]
+    assert torch.equal(change.tensors["som_delta"], tensors["som_delta"])
+    assert torch.equal(change.metrics["win_rate"], metrics["win_rate"])
+    by_optimizer = change.after - change.before - tensors["som_delta"]
     assert by_optimizer.abs().max() <= 1.01e-3  # the first step of Adam is lr at most
     assert run.controller.sources[0] == "encoder.weight"
 
@@ -129,14 +154,15 @@ def test_parked_step_shows_metrics_tensors_and_what_moved_the_weights(run: Run) 
 def test_control_shows_the_model_without_a_competition(run: Run) -> None:
     training = BclTraining(short("control"))
     data = after_one_step(run, training)
-    assert set(data) == {"layers", "features"}
-    assert training.last_change is not None
+    change = data.pop("change")
+    assert list(data) == ["features"]
+    assert change.tensors == {}
+    assert {"win_rate", "mean_activation"} <= set(change.metrics)
 
 
 def test_nothing_is_kept_when_nobody_watches(run: Run) -> None:
     training = BclTraining(short())
     training.train(run)
-    assert training.last_change is None
     assert training.bcl is not None
     assert training.bcl.last_tensors() == {}
     assert run.controller.list_step_data_keys() == []
@@ -154,7 +180,8 @@ def test_looking_changes_no_bit(tmp_path: Path, condition: Condition) -> None:
                     training.train(run)
                 points = run.controller.get_trajectories()[3]
                 assert len(points) == 12
-                assert condition == "control" or {"win_rate", "som_magnitude"} <= points[0].keys()
+                assert all("win_rate" in point for point in points)
+                assert condition == "control" or "som_magnitude" in points[0]
             else:
                 training.train(run)
         ends.append(training.model.state_dict())

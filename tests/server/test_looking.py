@@ -20,11 +20,10 @@ from midstep.server.models import (
     RunDetail,
     RunList,
     ScalarsOut,
-    StepDataKeys,
-    StepDataOut,
     TrajectoriesOut,
     WatchOut,
 )
+from midstep.server.models_panels import StepDataKeys, StepDataOut
 
 
 def of_run(served, rest):

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from midstep.cli.rules import add_rule_commands
 from midstep.cli.target import Target, in_terminal_words, on_target
 from midstep.core.errors import ConfigError
 
@@ -54,6 +55,9 @@ def add(
     sample: Annotated[
         list[int] | None, typer.Option("--sample", help="When this sample is in the batch.")
     ] = None,
+    mark: Annotated[
+        bool, typer.Option("--mark", help="Only mark the run, do not stop it.")
+    ] = False,
 ) -> None:
     """Add a breakpoint: an expression, or one of the options."""
     _check_least("--step", step, 0)
@@ -83,7 +87,8 @@ def add(
             f"a breakpoint takes one condition, got {len(conditions)}; "
             "give an expression such as 'loss > 2', or one option such as --every 500"
         )
-    made = target.client().add_breakpoint(**conditions[0])
+    action = "mark" if mark else "pause"
+    made = target.client().add_breakpoint(**conditions[0], action=action)
     target.answer(made, _words(made))
 
 
@@ -161,4 +166,8 @@ def _comparison(text: str) -> dict[str, Any]:
 
 def _words(each: dict[str, Any]) -> str:
     hits = f"{each['hits']} hit{'' if each['hits'] == 1 else 's'}"
-    return f"{each['id']}  {each['words']}  {hits}{'' if each['enabled'] else '  off'}"
+    marks = "  marks only" if each["action"] == "mark" else ""
+    return f"{each['id']}  {each['words']}  {hits}{marks}{'' if each['enabled'] else '  off'}"
+
+
+add_rule_commands(app, _words)

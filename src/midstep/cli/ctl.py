@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
-from midstep.cli import breakpoints, watches
+from midstep.cli import breakpoints, forces, rewinding, watches
 from midstep.cli.screen import Screen
 from midstep.cli.status import state_words
 from midstep.cli.target import Target, in_terminal_words, on_target
@@ -30,6 +30,17 @@ app = typer.Typer(
 )
 app.add_typer(breakpoints.app, name="break")
 app.add_typer(watches.app, name="watch")
+app.command("forces", epilog="Example: midstep ctl forces --top 5")(forces.forces)
+app.command("force", epilog="Example: midstep ctl force 17 --json")(forces.force)
+app.command("back", epilog="Example: midstep ctl back 5")(rewinding.back)
+app.command("rewind", epilog="Example: midstep ctl rewind")(rewinding.rewind)
+app.command("hparams", epilog="Example: midstep ctl hparams lr=0.01")(rewinding.hparams)
+app.command("certify", epilog="Example: midstep ctl certify 5")(rewinding.certify)
+app.command("save", epilog="Example: midstep ctl save")(rewinding.save)
+app.command("load", epilog="Example: midstep ctl load 500")(rewinding.load)
+app.command("reset", epilog="Example: midstep ctl reset")(rewinding.reset)
+app.command("run", epilog="Example: midstep ctl run test_now")(rewinding.run_command)
+app.command("cosine", epilog="Example: midstep ctl cosine --source som_targets")(forces.cosine)
 
 
 def _tell(target: Target, state: Any) -> None:

@@ -5,33 +5,62 @@ from __future__ import annotations
 import contextlib
 import shutil
 import sys
-import threading
-from concurrent.futures import Future
+from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from midstep.cli.keys import Keys
+from midstep.cli.comparison import comparison
 from midstep.cli.screen import Screen
+from midstep.cli.seat import Seat
 from midstep.cli.status import Status
 from midstep.cli.wording import duration_words
+from midstep.core.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from midstep.control import DebugController
-    from midstep.control.commands import Who
-    from midstep.loops.demo import Demo, DemoResult
+    from midstep.loops.bcl import BclResult, BclTraining
     from midstep.session import Run
 
 __all__ = ["demo"]
 
+QUICK_STEPS = 10_000
+"""About half a minute on two cores."""
+FULL_STEPS = 25_000
+
+
+class Recipe(StrEnum):
+    """What competes with what; `all` is one run of each."""
+
+    novelty = "novelty"
+    control = "control"
+    neighborhood = "neighborhood"
+    rescue = "rescue"
+    balance = "balance"
+    all = "all"
+
+
+class Data(StrEnum):
+    """What it is trained on."""
+
+    digits = "digits"
+    mnist = "mnist"
+
 
 def demo(
+    condition: Annotated[
+        list[Recipe] | None,
+        typer.Option(help="How features compete; several or all for a comparison."),
+    ] = None,
     steps: Annotated[
         int | None, typer.Option(min=1, help="Steps to train; 10,000 if not given.")
     ] = None,
+    full: Annotated[bool, typer.Option("--full", help="The full setting: 25,000 steps.")] = False,
+    data: Annotated[
+        Data, typer.Option(help="5,000 digits, or all of MNIST (midstep data fetch mnist).")
+    ] = Data.digits,
     start_paused: Annotated[
         bool, typer.Option("--start-paused", help="Stand before the first step until resumed.")
     ] = False,
@@ -49,44 +78,83 @@ def demo(
     run_name: Annotated[
         str | None, typer.Option(help="Exact directory under --save-dir, instead of time and name.")
     ] = None,
-    seed: Annotated[int, typer.Option(help="Of the weights and the order of the digits.")] = 0,
+    seed: Annotated[
+        list[int] | None,
+        typer.Option(help="Of the weights and the order of the digits; several for a comparison."),
+    ] = None,
     open_page: Annotated[
         bool, typer.Option("--open", help="Open the page in your browser.")
     ] = False,
 ) -> None:
-    """Train a small autoencoder on 5,000 real digits, to be paused, stepped and looked into.
+    """Train a small autoencoder with competing features, to be paused, stepped and looked into.
 
     Keys in the terminal: [bold]space[/bold] pauses and resumes, [bold]s[/bold] makes one step,
     [bold]q[/bold] stops. At the end the page stays open until [bold]q[/bold]; without a terminal
-    the command ends by itself.
+    the command ends by itself. Several conditions or seeds are trained one after the other and
+    compared in a table.
 
     Examples: [bold]midstep demo[/bold] · [bold]midstep demo --start-paused --open[/bold] ·
-    [bold]midstep demo --steps 500 --no-serve[/bold]
+    [bold]midstep demo --steps 500 --no-serve[/bold] ·
+    [bold]midstep demo --condition all --seed 0 --seed 1 --full[/bold]
     """
     from midstep.live.signals import GracefulStop
 
+    plan = _plan(condition or [Recipe.novelty], seed or [0])
+    _check_settings(plan, steps, full=full, run_name=run_name)
     seat = Seat(Screen())
+    results: list[BclResult] = []
     with GracefulStop(seat.stop, seat.restore_terminal):
         if serve:
             _check_page(port, save_dir)
-        training = _prepare(steps, seed)
-        with _run_of(training, name, run_name, save_dir) as run:
-            seat.take(run.controller, paused=start_paused)
-            with _page(run, serve, port, save_dir, open_page) as url:
-                _drive(training, run, seat, url)
+        for place, (chosen, number) in enumerate(plan):
+            training = _prepare(FULL_STEPS if full else steps, number, chosen, data.value)
+            called = name if len(plan) == 1 else f"{name}-{chosen}-seed{number}"
+            with (
+                _run_of(training, called, run_name, save_dir) as run,
+                seat.taken(run.controller, paused=start_paused),
+                _page(run, serve, port, save_dir, open_page and place == 0) as url,
+            ):
+                results.append(_drive(training, run, seat, url))
+                if place == len(plan) - 1 or seat.leaving.is_set():
+                    _end(seat, results, url)
+                    break
 
 
-def _prepare(steps: int | None, seed: int) -> Demo:
+def _plan(conditions: list[Recipe], seeds: list[int]) -> list[tuple[str, int]]:
+    """Condition and seed of each run, none twice."""
+    every = [each for each in Recipe if each is not Recipe.all]
+    chosen = [one for each in conditions for one in (every if each is Recipe.all else [each])]
+    return list(dict.fromkeys((one.value, number) for one in chosen for number in seeds))
+
+
+def _check_settings(
+    plan: list[tuple[str, int]], steps: int | None, *, full: bool, run_name: str | None
+) -> None:
+    if full and steps is not None:
+        raise ConfigError("--full means 25,000 steps; give either it or --steps")
+    if run_name is not None and len(plan) > 1:
+        raise ConfigError(
+            f"--run-name names one directory, and these are {len(plan)} runs; use --name instead"
+        )
+
+
+def _prepare(steps: int | None, seed: int, condition: str, data: str) -> BclTraining:
     """Everything that can be wrong with settings and data is found before a run is begun."""
     import torch
 
-    from midstep.loops.demo import Demo, DemoConfig
+    from midstep.loops.bcl import BclConfig, BclTraining
 
     # The model is too small to share: a second thread gains nothing, and where another training
     # uses the cores the two slow each other down tenfold. It leaves a core to the page, too.
     torch.set_num_threads(1)
-    given = {} if steps is None else {"steps": steps}
-    return Demo(DemoConfig(seed=seed, **given))
+    return BclTraining(
+        BclConfig(
+            steps=QUICK_STEPS if steps is None else steps,
+            seed=seed,
+            condition=condition,  # type: ignore[arg-type]
+            data=data,  # type: ignore[arg-type]
+        )
+    )
 
 
 def _check_page(port: int | None, save_dir: Path) -> None:
@@ -105,7 +173,7 @@ def _check_page(port: int | None, save_dir: Path) -> None:
     Tokens.for_root(save_dir)
 
 
-def _run_of(training: Demo, name: str, run_name: str | None, save_dir: Path) -> Run:
+def _run_of(training: BclTraining, name: str, run_name: str | None, save_dir: Path) -> Run:
     from midstep.session import Run
 
     return Run(
@@ -133,27 +201,34 @@ def _page(
         yield served.url
 
 
-def _drive(training: Demo, run: Run, seat: Seat, url: str | None) -> None:
-    """Train, tell how it ended, and keep the page open until `q` if there is a keyboard."""
+def _drive(training: BclTraining, run: Run, seat: Seat, url: str | None) -> BclResult:
+    """Train, and tell how it ended."""
     screen, controller = seat.screen, run.controller
     screen.say(f"run   {_short(run.dir)}")
     if url is not None:
         screen.say(f"page  {url}")
-    with Keys(seat.press) as keys:
-        seat.keys = keys
-        with Status(controller.get_state, controller.subscribe, screen, keys=keys.active) as status:
-            seat.status = status
-            result = training.train(run)
-            seat.status = None
-        end = "stopped" if result.stopped else "finished"
-        run.finish(end, train_loss=result.loss, val_loss=result.validation_loss)
-        _summary(screen, run, result, end)
-        if url is not None and keys.active and not seat.leaving.is_set():
-            screen.say("the page stays open; press q to leave", style="dim")
-            seat.leaving.wait()
+    keys = seat.has_keys
+    with Status(controller.get_state, controller.subscribe, screen, keys=keys) as status:
+        seat.status = status
+        result = training.train(run)
+        seat.status = None
+    end = "stopped" if result.stopped else "finished"
+    run.finish(end, train_loss=result.loss, val_loss=result.validation_loss)
+    _summary(screen, run, result, end)
+    return result
 
 
-def _summary(screen: Screen, run: Run, result: DemoResult, end: str) -> None:
+def _end(seat: Seat, results: list[BclResult], url: str | None) -> None:
+    """Compare the runs, and keep the page open until `q` if there is a keyboard."""
+    if len(results) > 1:
+        for line in comparison(results):
+            seat.screen.say(line)
+    if url is not None and seat.has_keys and not seat.leaving.is_set():
+        seat.screen.say("the page stays open; press q to leave", style="dim")
+        seat.leaving.wait()
+
+
+def _summary(screen: Screen, run: Run, result: BclResult, end: str) -> None:
     """How it ended, and where everything is."""
     loss = "" if result.loss is None else f"loss {result.loss:.5g}, "
     screen.say(
@@ -181,71 +256,3 @@ def _short(path: Path) -> Path:
     """`path` as the user would type it from here."""
     here = Path.cwd()
     return path.relative_to(here) if path.is_relative_to(here) else path
-
-
-class Seat:
-    """Who sits at the terminal: keys and signals become commands of the run.
-
-    Args:
-        screen: where answers are shown.
-    """
-
-    def __init__(self, screen: Screen) -> None:
-        self.screen = screen
-        self.leaving = threading.Event()
-        """Set once the user wants out."""
-        self.keys: Keys | None = None
-        self.status: Status | None = None
-        self._controller: DebugController | None = None
-
-    def take(self, controller: DebugController, *, paused: bool) -> None:
-        """Sit down at a run; a wish to leave that came before it is passed on now."""
-        self._controller = controller
-        if paused:
-            self._ask(controller, "pause", who="cli")
-        if self.leaving.is_set():
-            self._ask(controller, "stop", who="system")
-
-    def stop(self, cause: str) -> None:
-        """Bring the run to its end at the next boundary, and leave then."""
-        self.leaving.set()
-        controller = self._controller
-        if controller is not None:
-            self._note(f"{cause}: stopping at the next boundary; once more ends at once")
-            self._ask(controller, "stop", who="system")
-
-    def restore_terminal(self) -> None:
-        """Right before the process ends at a second signal."""
-        if self.keys is not None:
-            self.keys.restore()
-        self.screen.show_cursor(show=True)
-
-    def press(self, key: str) -> None:
-        """What a key means."""
-        controller = self._controller
-        if controller is None:
-            return
-        if key == " ":
-            self._ask(controller, "resume" if controller.is_paused else "pause")
-        elif key == "s":
-            self._ask(controller, "step")
-        elif key == "q":
-            self.leaving.set()
-            self._ask(controller, "stop")
-
-    def _ask(self, controller: DebugController, name: str, who: Who = "terminal") -> None:
-        """Submit a command; nothing waits for the answer, a refusal is shown."""
-        from midstep.control import Command
-
-        future = controller.submit(Command(name=name, who=who))
-        future.add_done_callback(self._show_refusal)
-
-    def _show_refusal(self, future: Future[Any]) -> None:
-        refusal = future.exception()
-        if refusal is not None:
-            self._note(str(refusal))
-
-    def _note(self, text: str) -> None:
-        status = self.status
-        if status is not None:
-            status.note(text)

@@ -36,6 +36,10 @@ def export(
     out: Annotated[
         Path | None, typer.Option("--out", help="File to write; standard output if left out.")
     ] = None,
+    timeline: Annotated[
+        int | None,
+        typer.Option("--timeline", min=0, help="As it was in that timeline, before a rewind."),
+    ] = None,
     save_dir: SaveDir = RUNS,
 ) -> None:
     """Write the scalars of a run as one table: a row a step, a column a name.
@@ -48,7 +52,7 @@ def export(
     from midstep.facts.export import WideTable, write_csv, write_parquet
 
     asked = None if not names else [name for part in names for name in part.split(",") if name]
-    table = WideTable(find_run(run, save_dir), asked)
+    table = WideTable(find_run(run, save_dir), asked, timeline=timeline)
     if out is None:
         write_csv(table, sys.stdout)
         return

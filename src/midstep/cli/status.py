@@ -80,7 +80,8 @@ def _why(state: Mapping[str, Any]) -> str:
     hit = state.get("breakpoint")
     if hit:
         value = "" if hit.get("value") is None else f" (was {number_words(hit['value'])})"
-        return f": {hit['condition']}{value}"
+        where = "" if hit.get("layer") is None else f" in {hit['layer']}"
+        return f": {hit['condition']}{value}{where}"
     return f": {state['reason']}" if state.get("reason") else ""
 
 

@@ -101,6 +101,26 @@ class Client:
         """Go on, and park when that many steps are finished."""
         return self._verb("run_until", step=step)
 
+    def back(self, n: int | None = None, *, step: int | None = None) -> dict[str, Any]:
+        """Return to the state before the last n steps (1), or to a step; gives the state there.
+
+        A long way takes more than a moment: then it gives the command, as any verb that does.
+        """
+        asked = {"n": n} if step is None else {"n": n, "step": step}
+        return self._verb("back", **asked)
+
+    def rewind(self) -> dict[str, Any]:
+        """How far back one can go: first_step, snapshot_steps, bytes, replay_cost_s."""
+        return dict(self._get(self._debug("rewind")))
+
+    def set_hparams(self, **values: Any) -> dict[str, Any]:
+        """Change lr, weight_decay, lr_mul, wd_mul, momentum, betas or eps; `result` has the old."""
+        return self.command("set_hparams", **values)
+
+    def certify(self, steps: int = 2) -> dict[str, Any]:
+        """Make steps twice and compare every bit; the record's `result` has text and data."""
+        return self.command("determinism_health", steps=steps)
+
     def stop(self) -> dict[str, Any]:
         """End the run at the next boundary."""
         return self._verb("stop")
@@ -153,6 +173,35 @@ class Client:
         path = self._debug(f"step_data/{quote(key, safe='')}")
         return self._get(path, full="true" if full else None)
 
+    def forces(self, tensor: str | None = None) -> dict[str, Any]:
+        """Both forces on every row of a tensor in the last shown step; agree, fight, neutral."""
+        return dict(self._get(self._debug("forces"), tensor=tensor))
+
+    def force_detail(self, feature: int, *, tensor: str | None = None) -> dict[str, Any]:
+        """One row's change by the last shown step: combined = grad_delta + som_delta."""
+        path = self._debug("step_data/force_detail")
+        return dict(self._get(path, feature=int(feature), tensor=tensor))
+
+    def cosine_matrix(
+        self,
+        source: str = "weights",
+        *,
+        tensor: str | None = None,
+        order: str = "id",
+        full: bool = False,
+    ) -> dict[str, Any]:
+        """Cosines of all pairs of rows, averaged above 512 rows unless `full`.
+
+        Args:
+            source: `weights`, `som_targets` or `grad_delta`.
+            tensor: whose rows; the run's default when left out.
+            order: `id`, `cluster` or `metric:NAME`.
+            full: all cells, up to 2,000 rows; larger ones travel as safetensors only.
+        """
+        asked = {"source": source, "tensor": tensor, "order": order}
+        full_asked = "true" if full else None
+        return dict(self._get(self._debug("cosine_matrix"), **asked, full=full_asked))
+
     def runs(self) -> list[dict[str, Any]]:
         """The runs the server reaches, newest first."""
         return list(self._get("/api/v1/runs")["runs"])
@@ -178,15 +227,35 @@ class Client:
         """All breakpoints with what they have done so far."""
         return list(self._get(self._debug("breakpoints")))
 
-    def add_breakpoint(self, kind: str, *, enabled: bool = True, **settings: Any) -> dict[str, Any]:
-        """A new breakpoint, for example `add_breakpoint("expression", expression="loss > 2")`."""
-        body = {"condition": {"kind": kind, **settings}, "enabled": enabled}
+    def add_breakpoint(
+        self, kind: str, *, enabled: bool = True, action: str = "pause", **settings: Any
+    ) -> dict[str, Any]:
+        """A new breakpoint, for example `add_breakpoint("expression", expression="loss > 2")`.
+
+        With `action="mark"` it only leaves a mark in the facts when it begins to hold.
+        """
+        body = {"condition": {"kind": kind, **settings}, "enabled": enabled, "action": action}
         return dict(self.transport.ask("POST", self._debug("breakpoints"), body=body))
 
     def enable_breakpoint(self, breakpoint_id: int, enabled: bool = True) -> dict[str, Any]:
         """Switch a breakpoint on or off."""
         path = self._debug(f"breakpoints/{int(breakpoint_id)}")
         return dict(self.transport.ask("PATCH", path, body={"enabled": enabled}))
+
+    def set_breakpoint_action(self, breakpoint_id: int, action: str) -> dict[str, Any]:
+        """Let a breakpoint stop the run (`pause`), or only mark it (`mark`)."""
+        path = self._debug(f"breakpoints/{int(breakpoint_id)}")
+        return dict(self.transport.ask("PATCH", path, body={"action": action}))
+
+    def rules(self) -> list[dict[str, Any]]:
+        """The ready-made rules, with their limits and explanations."""
+        return list(self._get(self._debug("rules")))
+
+    def add_rule(
+        self, rule: str, *, enabled: bool = True, action: str = "pause", **settings: Any
+    ) -> dict[str, Any]:
+        """A ready-made rule as a breakpoint: `add_rule("dead_relus", action="mark")`."""
+        return self.add_breakpoint("rule", enabled=enabled, action=action, rule=rule, **settings)
 
     def remove_breakpoint(self, breakpoint_id: int) -> None:
         """Remove a breakpoint."""

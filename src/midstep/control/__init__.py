@@ -4,6 +4,7 @@ from midstep.control.breakpoints import Breakpoint
 from midstep.control.capture import CapturedBatch, StepData
 from midstep.control.commands import Command, CommandRecord, CommandSpec
 from midstep.control.controller import DebugController
+from midstep.control.panels import Field, Level, Panel, Sort, Status
 from midstep.control.viewer import Viewer
 
 __all__ = [
@@ -13,6 +14,11 @@ __all__ = [
     "CommandRecord",
     "CommandSpec",
     "DebugController",
+    "Field",
+    "Level",
+    "Panel",
+    "Sort",
+    "Status",
     "StepData",
     "Viewer",
 ]

@@ -11,11 +11,25 @@ from collections.abc import Callable
 from types import GeneratorType
 from typing import Any
 
-from midstep.control.breakpoints import Breakpoint, evidence_of
+from midstep.control.breakpoints import Breakpoint, Verdict, evidence_of
 from midstep.control.capture import CapturedBatch, as_float, as_ids, is_on_device
-from midstep.control.commands import Command, CommandRecord, CommandSpec, Status
+from midstep.control.changes import Changes
+from midstep.control.commands import (
+    Command,
+    CommandRecord,
+    CommandSpec,
+    Status,
+    StepsToPass,
+)
 from midstep.control.conditions import Hit, StepView
-from midstep.control.desk import RUNNING, VERBS, RunUntilPayload, StepPayload, make_payload
+from midstep.control.desk import (
+    RUNNING,
+    STEPPING,
+    VERBS,
+    RunUntilPayload,
+    StepPayload,
+    make_payload,
+)
 from midstep.control.follower import Follower
 from midstep.control.shared import Shared
 from midstep.core.errors import ControlError
@@ -30,9 +44,10 @@ STAND_S = 1.0
 class Boundary:
     """What the training thread does between two steps, and at a capture."""
 
-    def __init__(self, shared: Shared, follower: Follower) -> None:
+    def __init__(self, shared: Shared, follower: Follower, changes: Changes) -> None:
         self._shared = shared
         self._follower = follower
+        self._changes = changes
 
     def capture(self, batch: CapturedBatch) -> None:
         """Take in what this step was trained on: for sinks, breakpoints and viewers."""
@@ -62,11 +77,16 @@ class Boundary:
             if shared.gate.mode == "pause" and not shared.gate.grants:
                 shared.desk.gate_closed()
         self._follower.record()
-        hit = shared.breakpoints.check(self._view()) if shared.breakpoints.armed else None
+        verdict = shared.breakpoints.check(self._view()) if shared.breakpoints.armed else Verdict()
+        shared.layer_report = None
         self.flush()
         shared.captures.step_ended(shared.finished)
-        if hit is not None:
-            self._stop_at(*hit)
+        if shared.captures.wanted:
+            self._changes.end()
+        for marker, hit in verdict.marks:
+            self._mark(marker, hit)
+        if verdict.stop is not None:
+            self._stop_at(*verdict.stop)
         return self.pass_through()
 
     def flush(self) -> None:
@@ -82,17 +102,27 @@ class Boundary:
         shared.boundaries += 1
         with shared.lock:
             shared.evidence = None
-            last_before_target = shared.gate.target == shared.finished + 1
-            shared.captures.step_begins(
-                every_step=shared.paused or last_before_target, viewers=shared.viewers > 0
-            )
+            by_hand = shared.paused or shared.gate.target == shared.finished + 1
+            shared.captures.step_begins(every_step=by_hand, viewers=shared.viewers > 0)
             shared.refresh_flags()
+        self._changes.begin(by_hand=by_hand)
+        shared.begin_step()
         return going
+
+    def drain(self) -> None:
+        """Carry out what waits in the queue; neither go nor stand."""
+        while True:
+            with self._shared.lock:
+                if not self._shared.desk.queue:
+                    return
+                record = self._shared.desk.queue.popleft()
+            self._carry_out(record)
 
     def obey(self) -> bool:
         """Empty the queue, then go on, stop, or stand until one of them is asked for."""
         while True:
             self._follower.begin()  # before anything moves, so that the start is right
+            self._changes.serve()
             record, going = self._next()
             if record is not None:
                 self._carry_out(record)
@@ -143,12 +173,14 @@ class Boundary:
         shared = self._shared
         if not shared.parked:
             shared.captures.parking(shared.finished)
+            self._changes.end()
             with shared.lock:
                 shared.parked = True
             shared.notify()
         self._answer_complete()
         with shared.lock:
-            if not (shared.desk.queue or shared.stopping or shared.watches.fresh):
+            waited_for = shared.watches.fresh or self._changes.fresh
+            if not (shared.desk.queue or shared.stopping or waited_for):
                 # Never for ever: a signal that reached another thread is handled at the next look.
                 shared.changed.wait(STAND_S if shared.hold is None else HOLD_POLL_S)
             hold = shared.hold
@@ -169,14 +201,21 @@ class Boundary:
         record.status, record.step = "running", self._shared.finished
         spec = self._shared.desk.registry[record.command.name]
         payload = make_payload(spec, record.command.payload)
-        if isinstance(payload, StepPayload) and self._shared.gate.mode == "run":
-            # The pause it was admitted behind has been cancelled.
-            self._shared.finish_command(record, "refused", reason=RUNNING)
+        refusal = self._out_of_place(spec)
+        if refusal is not None:
+            self._shared.finish_command(record, "refused", reason=refusal)
         elif record.command.name in VERBS:
             with self._shared.lock:
                 self._turn_gate(record, payload)
         else:
             self._run(spec, payload, record)
+
+    def _out_of_place(self, spec: CommandSpec) -> str | None:
+        """Why a command that was admitted cannot be carried out now; None when it can."""
+        gate, idle = self._shared.gate, self._shared.desk.idle
+        if gate.mode == "run" and (spec.name == "step" or (spec.moves and not idle)):
+            return RUNNING  # the pause it was admitted behind has been cancelled
+        return STEPPING if spec.moves and gate.grants else None
 
     def _turn_gate(self, record: CommandRecord, payload: object) -> None:
         """Under the lock: carry out a verb. It is answered once its effect is there."""
@@ -202,9 +241,13 @@ class Boundary:
         except Exception as error:
             # Whatever a command raises is its result; the training goes on.
             log.info("command %s failed", record.command.name, exc_info=True)
-            status, reason = "failed", f"{type(error).__name__}: {error}"
+            own = isinstance(error, ControlError)  # made to be read as it is
+            status, reason = "failed", str(error) if own else f"{type(error).__name__}: {error}"
         with shared.lock:
             shared.desk.running = None
+            if isinstance(result, StepsToPass):
+                shared.gate.grant(record, result.n)
+                return
         shared.finish_command(record, status, reason=reason, result=result)
 
     def _in_slices(self, made: Any, record: CommandRecord) -> Any:
@@ -237,7 +280,16 @@ class Boundary:
             scalars={name: value for name, value in floats.items() if value is not None},
             sample_ids=as_ids(batch.sample_ids) if batch is not None and wants_ids else None,
             on_device=frozenset(name for name, value in read.items() if is_on_device(value)),
+            layers=shared.layer_report,
         )
+
+    def _mark(self, marker: Breakpoint, hit: Hit) -> None:
+        """Write the evidence down, and go on."""
+        shared = self._shared
+        batch = shared.captures.batch_of(shared.finished - 1)
+        evidence = evidence_of(marker, hit, step=shared.finished, batch=batch)
+        shared.send_intervention(kind="mark", who="breakpoint", **evidence)
+        shared.notify()
 
     def _stop_at(self, stopper: Breakpoint, hit: Hit) -> None:
         """Close the gate with the evidence, and put that into the command log."""

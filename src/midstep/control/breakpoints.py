@@ -5,26 +5,30 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal, get_args
 
 from midstep.control.capture import CapturedBatch, as_float, as_ids
 from midstep.control.conditions import Condition, Hit, LossZ, StepView
+from midstep.control.layer_report import Measure
 from midstep.core.errors import ConfigError
 
-__all__ = ["Breakpoint", "BreakpointBoard", "evidence_of"]
+__all__ = ["Action", "Breakpoint", "BreakpointBoard", "Verdict", "evidence_of"]
 
 HITS_KEPT = 100
 SAMPLES_SHOWN = 128
 OUTLIER_Z = 3.0
+Action = Literal["pause", "mark"]
+"""Stop the run, or only leave a mark in its facts and on its charts."""
 
 
 @dataclass(kw_only=True)
 class Breakpoint:
-    """A condition that stops the run. Changed only under the controller's lock."""
+    """A condition that stops the run, or marks it. Changed only under the controller's lock."""
 
     id: int
     condition: Condition
     enabled: bool = True
+    action: Action = "pause"
     hits: int = 0
     hit_steps: list[int] = field(default_factory=list)
     """Steps of the last hundred hits."""
@@ -34,6 +38,8 @@ class Breakpoint:
     """Scalars that it reads and no step has had so far."""
     asked: bool = False
     """Whether a step has been asked yet."""
+    holds: bool = False
+    """Whether its condition held after the last step: what goes on is marked once."""
 
     @property
     def kind(self) -> str:
@@ -59,14 +65,30 @@ class Breakpoint:
             "condition": self.condition.parameters(),
             "words": self.words,
             "enabled": self.enabled,
+            "action": self.action,
             "hits": self.hits,
             "hit_steps": list(self.hit_steps),
             "window": window.window if window is not None else None,
             "mean": window.mean if window is not None and filled else None,
             "std": window.std if window is not None and filled else None,
             "costs_sync": self.on_device,
-            "missing": sorted(self.unseen) if self.asked else [],
+            "cost_s": self.condition.cost_s,
+            "missing": self._missing() if self.asked else [],
         }
+
+    def _missing(self) -> list[str]:
+        lacks = self.condition.lacks
+        return [*sorted(self.unseen), *([] if lacks is None else [lacks])]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Verdict:
+    """What the breakpoints say of one step."""
+
+    stop: tuple[Breakpoint, Hit] | None = None
+    """The first that stops the run."""
+    marks: tuple[tuple[Breakpoint, Hit], ...] = ()
+    """Those that only mark it, when they begin to hold."""
 
 
 class BreakpointBoard:
@@ -84,10 +106,14 @@ class BreakpointBoard:
         """Scalars that the armed ones read."""
         self.wants_ids = False
 
-    def add(self, condition: Condition, *, enabled: bool) -> Breakpoint:
+    def add(self, condition: Condition, *, enabled: bool, action: Action = "pause") -> Breakpoint:
         """A new breakpoint with an id that was never used before."""
         made = Breakpoint(
-            id=self._next, condition=condition, enabled=enabled, unseen=condition.names
+            id=self._next,
+            condition=condition,
+            enabled=enabled,
+            action=_checked(action),
+            unseen=condition.names,
         )
         self._next += 1
         self._by_id[made.id] = made
@@ -108,22 +134,40 @@ class BreakpointBoard:
         self._rearm()
         return changed
 
+    def act(self, breakpoint_id: int, action: Action) -> Breakpoint:
+        """Choose what one does when it is hit."""
+        changed = self._find(breakpoint_id)
+        changed.action = _checked(action)
+        return changed
+
+    def measures_at(self, step: int) -> frozenset[Measure]:
+        """What the armed ones want to be measured inside the model in that step."""
+        return frozenset().union(*(each.condition.measures_at(step) for each in self.armed))
+
+    def may_stop(self, step: int) -> bool:
+        """Whether one of them may stop the run after that step."""
+        return any(each.action == "pause" and each.condition.due(step) for each in self.armed)
+
     def all(self) -> list[Breakpoint]:
         """Every breakpoint by id."""
         return list(self._by_id.values())
 
-    def check(self, view: StepView) -> tuple[Breakpoint, Hit] | None:
-        """Ask every armed condition; the first that holds is the one to stop at."""
+    def check(self, view: StepView) -> Verdict:
+        """Ask every armed condition; the first that holds and stops is the one to stop at."""
         hits = [(each, hit) for each in self.armed if (hit := each.condition.check(view))]
+        marks = tuple(pair for pair in hits if pair[0].action == "mark" and not pair[0].holds)
+        stop = next((pair for pair in hits if pair[0].action == "pause"), None)
+        holding = {each.id for each, _ in hits}
         for each, _ in hits:
             each.note_hit(view.step)
         for each in self.armed:
             each.asked = True
+            each.holds = each.id in holding
             if each.unseen:
                 each.unseen -= view.scalars.keys()
             if view.on_device:
                 each.on_device |= bool(each.condition.names & view.on_device)
-        return hits[0] if hits else None
+        return Verdict(stop=stop, marks=marks)
 
     def _find(self, breakpoint_id: int) -> Breakpoint:
         try:
@@ -138,11 +182,18 @@ class BreakpointBoard:
         self.wants_ids = any(each.kind == "sample" for each in self.armed)
 
 
+def _checked(action: Any) -> Action:
+    if action not in get_args(Action):
+        raise ConfigError(f"action must be pause or mark, got {action!r}")
+    return "mark" if action == "mark" else "pause"
+
+
 def evidence_of(
     breakpoint_: Breakpoint, hit: Hit, *, step: int, batch: CapturedBatch | None
 ) -> dict[str, Any]:
     """What the page shows of a hit: the measured value beside its limit, and the samples."""
-    samples, note = _samples(hit, batch)
+    samples, about_samples = _samples(hit, batch)
+    notes = [note for note in (hit.note, about_samples) if note is not None]
     return {
         "breakpoint": breakpoint_.id,
         "condition": breakpoint_.words,
@@ -150,7 +201,10 @@ def evidence_of(
         "limit": hit.limit,
         "step": step,
         "samples": list(samples[:SAMPLES_SHOWN]),
-        "note": note,
+        "note": "; ".join(notes) or None,
+        "layer": hit.layer,
+        "action": breakpoint_.action,
+        **breakpoint_.condition.explain(),
     }
 
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
+from types import FunctionType, MethodType
 from typing import Any
 
+from midstep.control.panels import Panel
 from midstep.core.errors import ConfigError
 
 __all__ = [
@@ -16,6 +19,7 @@ __all__ = [
     "as_ids",
     "clone",
     "is_on_device",
+    "made",
 ]
 
 MAX_DEPTH = 16
@@ -55,6 +59,8 @@ class StepData:
     step: int
     """Finished steps once that step had ended."""
     values: Mapping[str, Any]
+    panels: Mapping[str, Panel] = field(default_factory=dict)
+    """How they want to be shown, by key, where a hook said so."""
 
 
 def clone(value: Any) -> Any:
@@ -95,6 +101,16 @@ def clone_or_note(value: Any) -> Any:
         return clone(value)
     except Exception as error:  # noqa: BLE001 - no memory, or a type of the user's: training goes on
         return f"<cannot be copied: {type(error).__name__}: {str(error)[:200]}>"
+
+
+def made(data: Any) -> Any:
+    """Step data itself; a function pushed in its place is called for it."""
+    if not isinstance(data, FunctionType | MethodType | partial):
+        return data
+    try:
+        return data()
+    except Exception as error:  # noqa: BLE001 - a function of the user's: training goes on
+        return f"<cannot be computed: {type(error).__name__}: {str(error)[:200]}>"
 
 
 def as_float(value: Any) -> float | None:
@@ -152,6 +168,8 @@ class CaptureStore:
         self.held: CapturedBatch | None = None
         """A reference to this step's batch, cloned only if the loop parks here."""
         self.step_data: dict[str, Any] = {}
+        self.panels: dict[str, Panel] = {}
+        """Hints that came with this step's data, by key."""
         self._borrowed: set[str] = set()
         """Keys whose data is still the caller's own, pushed when nobody wanted a clone."""
         self.shown = StepData(step=0, values={})
@@ -164,18 +182,27 @@ class CaptureStore:
         else:
             self.held = batch
 
-    def push(self, key: str, data: Any) -> None:
-        """Store `data` for this step."""
+    def push(self, key: str, data: Any, panel: Panel | None = None) -> None:
+        """Store `data` for this step, with how it wants to be shown."""
         if not isinstance(key, str) or not key or key in RESERVED_KEYS:
             raise ConfigError(
                 f"step data needs a name other than {', '.join(sorted(RESERVED_KEYS))}; got {key!r}"
             )
+        self._note_panel(key, panel)
         if self.wanted:
-            self.step_data[key] = clone_or_note(data)
+            self.step_data[key] = clone_or_note(made(data))
             self._borrowed.discard(key)
         else:
             self.step_data[key] = data
             self._borrowed.add(key)
+
+    def _note_panel(self, key: str, panel: Panel | None) -> None:
+        if isinstance(panel, Panel):
+            self.panels[key] = panel
+        elif panel is None:
+            self.panels.pop(key, None)
+        else:
+            raise ConfigError(f"panel must be a midstep.Panel, got {type(panel).__name__}")
 
     def batch_of(self, index: int) -> CapturedBatch | None:
         """The batch of step `index`, held or cloned."""
@@ -183,6 +210,15 @@ class CaptureStore:
             if batch is not None and batch.step == index:
                 return batch
         return None
+
+    def forget_after(self, step: int) -> None:
+        """The loop stands at `step` again: what came behind it is of another timeline."""
+        self.held = None
+        if self.batch is not None and self.batch.step >= step:
+            self.batch = None
+        if self.shown.step > step:
+            self.shown = StepData(step=0, values={})
+        self.step_data, self.panels, self._borrowed = {}, {}, set()
 
     def step_ended(self, step: int) -> None:
         """Publish what this step pushed, when somebody wanted it."""
@@ -201,17 +237,17 @@ class CaptureStore:
             return
         if self._borrowed:
             self.step_data = {
-                key: clone_or_note(data) if key in self._borrowed else data
+                key: clone_or_note(made(data)) if key in self._borrowed else data
                 for key, data in self.step_data.items()
             }
             self._borrowed = set()
-        self.shown = StepData(step=step, values=self.step_data)
+        self.shown = StepData(step=step, values=self.step_data, panels=self.panels)
 
     def step_begins(self, *, every_step: bool, viewers: bool) -> None:
         """Clear the last step's data and decide whether the next one is cloned."""
         self.held = None
         if self.step_data:
-            self.step_data, self._borrowed = {}, set()
+            self.step_data, self.panels, self._borrowed = {}, {}, set()
         self.wanted = every_step
         if viewers and not every_step:
             now = self._clock()

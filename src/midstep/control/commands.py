@@ -10,7 +10,7 @@ from typing import Any, Literal
 from midstep.core.errors import ControlError
 from midstep.core.ids import new_command_id
 
-__all__ = ["Command", "CommandRecord", "CommandSpec", "Status", "Who"]
+__all__ = ["Command", "CommandRecord", "CommandSpec", "Status", "StepsToPass", "Who"]
 
 Status = Literal["pending", "running", "done", "failed", "refused"]
 Who = Literal["page", "cli", "terminal", "python", "breakpoint", "system"]
@@ -48,6 +48,16 @@ class CommandSpec:
     """One line for `--help` and the palette."""
     parked_only: bool = False
     """Whether it needs a parked run."""
+    moves: bool = False
+    """Whether it moves the training itself, as steps do: not while others run or steps are left."""
+
+
+@dataclass(frozen=True)
+class StepsToPass:
+    """What a command gives that is only done once the parked loop has gone on for some steps."""
+
+    n: int
+    """Steps that pass before the loop stands again, and the command is answered."""
 
 
 @dataclass(kw_only=True)

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar, Literal, get_args
 
 from midstep.control.expression import CompiledExpression, compile_expression
+from midstep.control.layer_report import LayerReport, Measure
 from midstep.control.rolling import RollingSpread
 from midstep.core.errors import ConfigError
 
@@ -54,6 +55,8 @@ class StepView:
     """Ids of its samples, where known."""
     on_device: frozenset[str] = frozenset()
     """Scalars that had to be fetched from a device."""
+    layers: LayerReport | None = None
+    """What was measured inside the model in it, where a condition asked for that."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,11 +66,14 @@ class Hit:
     value: float | None = None
     limit: float | None = None
     samples: tuple[int, ...] = ()
+    layer: str | None = None
+    """Name of the parameter or module, where it is one of them."""
+    note: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class Condition(ABC):
-    """Base of the eight conditions; `check` is asked once a step, on the training thread."""
+    """Base of all conditions; `check` is asked once a step, on the training thread."""
 
     kind: ClassVar[str]
     reads: ClassVar[frozenset[str]] = frozenset()
@@ -86,6 +92,28 @@ class Condition(ABC):
     @abstractmethod
     def check(self, view: StepView) -> Hit | None:
         """The hit, or None."""
+
+    def due(self, step: int) -> bool:  # noqa: ARG002 - for those that measure now and then
+        """Whether it may hold after the step that ends as number `step`."""
+        return True
+
+    def measures_at(self, step: int) -> frozenset[Measure]:  # noqa: ARG002 - as in `due`
+        """What has to be measured inside the model in that step."""
+        return frozenset()
+
+    @property
+    def lacks(self) -> str | None:
+        """What it needs besides scalars and has not had so far, in words."""
+        return None
+
+    @property
+    def cost_s(self) -> float | None:
+        """Seconds that its measuring costs a step on average, where it measures anything."""
+        return None
+
+    def explain(self) -> dict[str, Any]:
+        """`rule` and `explanation` of a hit."""
+        return {"rule": None, "explanation": None}
 
     def parameters(self) -> dict[str, Any]:
         """Kind and settings, as they travel."""
@@ -329,7 +357,7 @@ class Expression(Condition):
         )
 
 
-CONDITIONS: dict[str, type[Condition]] = {
+CONDITIONS: dict[str, type[Condition]] = {  # `rules` adds its own
     condition.kind: condition
     for condition in (
         StepReached,

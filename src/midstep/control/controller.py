@@ -14,15 +14,19 @@ from concurrent.futures import Future
 from typing import Any
 
 from midstep.control.boundary import Boundary
-from midstep.control.breakpoints import Breakpoint
-from midstep.control.capture import CapturedBatch, StepData
+from midstep.control.breakpoints import Action, Breakpoint
+from midstep.control.capture import CapturedBatch, StepData, made
+from midstep.control.changes import Change, Changes, Forces
 from midstep.control.commands import Command, CommandRecord, CommandSpec
 from midstep.control.conditions import make_condition
 from midstep.control.desk import FAILED
 from midstep.control.follower import Follower
+from midstep.control.layer_report import LayerReport, Measure
 from midstep.control.pace import Pace
+from midstep.control.panels import Panel
+from midstep.control.rules import Rule
 from midstep.control.shared import Shared
-from midstep.control.state import describe_state, is_moving
+from midstep.control.state import describe_rewind, describe_state, is_moving
 from midstep.control.trajectory import EXACT_POINTS
 from midstep.control.viewer import Viewer
 from midstep.control.watches import Followed, Pair
@@ -54,7 +58,8 @@ class DebugController:
     ) -> None:
         self._shared = Shared(clock, wall)
         self._follower = Follower(self._shared)
-        self._boundary = Boundary(self._shared, self._follower)
+        self._changes = Changes(self._shared)
+        self._boundary = Boundary(self._shared, self._follower, self._changes)
         self._pace = Pace(clock)
         _ALIVE.add(self)
 
@@ -63,6 +68,19 @@ class DebugController:
     def begin_step(self, step: int) -> None:
         """Mark the index of the step that begins; only for loops that number steps themselves."""
         self._shared.index = step
+
+    def move_to(self, step: int) -> None:
+        """At a boundary: the loop stands at another step now, as after going back.
+
+        What was captured and watched of steps behind it is forgotten; the facts keep it.
+        """
+        shared = self._shared
+        with shared.lock:
+            shared.index = shared.finished = step
+            shared.loss = shared.evidence = None
+            shared.captures.forget_after(step)
+            shared.watches.forget_after(step)
+            shared.wake()
 
     def capture_batch(
         self,
@@ -138,13 +156,21 @@ class DebugController:
         if self._shared.breakpoints.armed:
             self._shared.between.update(values)
 
-    def capture_step_data(self, key: str, data: Any) -> None:
+    def capture_step_data(self, key: str, data: Any, *, panel: Panel | None = None) -> None:
         """Store anything for this step under `key`; it is cleared when the next one begins.
 
         It is cloned in the steps that are shown: ten a second while running, every one while
         stepping, and the one the loop parks at. Push tensors that you do not change afterwards.
+
+        Args:
+            key: its name on the page; `keys` and `force_detail` are reserved.
+            data: numbers, text, tensors, or mappings and sequences of them. Or a function that
+                gives them: it is called by the boundary, in steps that are shown or watched.
+            panel: how it wants to be shown; without one the page shows what it holds.
         """
-        self._shared.captures.push(key, data)
+        if self._shared.watches.active:
+            data = made(data)  # each point of a watched row has its metrics
+        self._shared.captures.push(key, data, panel)
         self._shared.attention = True
 
     def wait_if_paused(self) -> bool:
@@ -158,19 +184,36 @@ class DebugController:
         self._shared.finished = self._shared.index
         return self._boundary.pass_through() if self._shared.attention else True
 
+    def carry_out(self, command: Command) -> Future[Any]:
+        """Carry out a command, and what waits before it: for the thread of a loop that is not on.
+
+        Nothing moves then, so what needs a parked run is admitted too.
+        """
+        desk = self._shared.desk
+        desk.idle = True
+        try:
+            future = self.submit(command)
+            self._boundary.drain()
+        finally:
+            desk.idle = False
+        return future
+
     @property
     def wants_data(self) -> bool:
         """Whether step data pushed now may be looked at; hooks may skip their work if not.
 
         True whenever this step could be the one that the loop parks at with somebody there.
         """
+        return self._shared.wants_data
+
+    @property
+    def shows_step(self) -> bool:
+        """Whether the step in progress is to be shown, or may stop the run: never leave it out.
+
+        While running that is ten steps a second; hooks that are dear may skip the others.
+        """
         shared = self._shared
-        return bool(
-            shared.captures.wanted
-            or shared.viewers
-            or shared.breakpoints.armed
-            or shared.watches.active
-        )
+        return bool(shared.captures.wanted or shared.breakpoints.may_stop(shared.index + 1))
 
     def finish(self) -> None:
         """The training is over: what waits is refused, and so is what comes."""
@@ -293,6 +336,12 @@ class DebugController:
         with self._shared.lock:
             self._shared.desk.register(spec)
 
+    def unregister(self, names: Iterable[str]) -> None:
+        """Offer these commands no more; a loop that ends withdraws its own."""
+        with self._shared.lock:
+            for name in names:
+                self._shared.desk.registry.pop(name, None)
+
     @property
     def registry(self) -> Mapping[str, CommandSpec]:
         """Every command by name."""
@@ -314,6 +363,29 @@ class DebugController:
     def is_parked(self) -> bool:
         """The training thread really stands at the boundary."""
         return self._shared.parked
+
+    @property
+    def is_stopping(self) -> bool:
+        """Asked to stop, or stopped; takes no lock, so that a validation may ask often."""
+        return bool(self._shared.stopping) or self._shared.end == "stopped"
+
+    def offer_rewind(self, describe: Callable[[], dict[str, Any]] | None) -> None:
+        """Say how far back the training can be taken, with a callable that any thread may ask."""
+        self._shared.rewind = describe
+
+    def get_rewind(self) -> dict[str, Any]:
+        """How far back one can go; see `server.models_rewind.RewindOut` for each field.
+
+        >>> DebugController().get_rewind()["available"]
+        False
+        """
+        return describe_rewind(self._shared)
+
+    @property
+    def asked_by(self) -> str | None:
+        """Who asked for the command that runs at the boundary now; None when none does."""
+        running = self._shared.desk.running
+        return None if running is None else running.command.who
 
     @property
     def finished_steps(self) -> int:
@@ -410,12 +482,16 @@ class DebugController:
 
     # -- breakpoints and watches ------------------------------------------------------------------
 
-    def add_breakpoint(self, kind: str, *, enabled: bool = True, **settings: Any) -> Breakpoint:
+    def add_breakpoint(
+        self, kind: str, *, enabled: bool = True, action: Action = "pause", **settings: Any
+    ) -> Breakpoint:
         """Stop when a condition holds, with the evidence captured.
 
         Args:
-            kind: step, every, loss_nonfinite, loss_z, grad_norm, metric, sample or expression.
-            enabled: whether it stops the run already.
+            kind: step, every, loss_nonfinite, loss_z, grad_norm, metric, sample, expression or
+                rule.
+            enabled: whether it is asked already.
+            action: `pause` stops the run, `mark` only leaves a record when it begins to hold.
             **settings: what the condition takes; see `midstep.control.conditions`.
 
         >>> DebugController().add_breakpoint("expression", expression="loss > 2").words
@@ -423,7 +499,7 @@ class DebugController:
         """
         condition = make_condition(kind, settings)
         with self._shared.changing():
-            return self._shared.breakpoints.add(condition, enabled=enabled)
+            return self._shared.breakpoints.add(condition, enabled=enabled, action=action)
 
     def remove_breakpoint(self, breakpoint_id: int) -> Breakpoint:
         """Take a breakpoint away; gives back what it was."""
@@ -434,6 +510,55 @@ class DebugController:
         """Switch a breakpoint on or off."""
         with self._shared.changing():
             return self._shared.breakpoints.enable(breakpoint_id, enabled=enabled)
+
+    def add_rule(
+        self, rule: str, *, enabled: bool = True, action: Action = "pause", **settings: Any
+    ) -> Breakpoint:
+        """A ready-made breakpoint: `add_breakpoint("rule", rule=…)`.
+
+        Args:
+            rule: a name of `midstep.control.rule_book.RULES`.
+            enabled: whether it is asked already.
+            action: `pause` or `mark`.
+            **settings: limit, low, window, every, layers, metric, as far as the rule takes them.
+
+        >>> DebugController().add_rule("dead_relus", action="mark").condition.every
+        10
+        """
+        return self.add_breakpoint(Rule.kind, enabled=enabled, action=action, rule=rule, **settings)
+
+    def set_breakpoint_action(self, breakpoint_id: int, action: Action) -> Breakpoint:
+        """Let a breakpoint stop the run, or only mark it."""
+        with self._shared.changing():
+            return self._shared.breakpoints.act(breakpoint_id, action)
+
+    @property
+    def measures_due(self) -> frozenset[Measure]:
+        """What rules want to be measured inside the model in the step in progress."""
+        shared = self._shared
+        return shared.breakpoints.measures_at(shared.index + 1)
+
+    def report_layers(self, report: LayerReport) -> None:
+        """Hand over what was measured inside the model in this step: for rules."""
+        self._shared.layer_report = report
+
+    def on_step_begin(self, listener: Callable[[], None]) -> Callable[[], None]:
+        """Call `listener` in the training thread as a step begins; gives back how to stop that.
+
+        It is called only while anybody attends: without sinks, viewers and breakpoints it costs
+        nothing, and is not called.
+        """
+        shared = self._shared
+        with shared.lock:
+            shared.step_listeners = (*shared.step_listeners, listener)
+
+        def forget() -> None:
+            with shared.lock:
+                shared.step_listeners = tuple(
+                    held for held in shared.step_listeners if held is not listener
+                )
+
+        return forget
 
     def list_breakpoints(self) -> list[Breakpoint]:
         """All breakpoints by id."""
@@ -453,6 +578,40 @@ class DebugController:
     def sources(self) -> list[str]:
         """Names of the tensors whose rows can be watched, the default first, step data's last."""
         return self._follower.sources()
+
+    def declare_forces(
+        self, source: str, *, tensors: str | None = None, metrics: str | None = None
+    ) -> None:
+        """Say that something else than the gradient moves a tensor, and where that is told.
+
+        Args:
+            source: name of the tensor.
+            tensors: key of step data with `som_delta`, the part of each step's change that is not
+                the gradient's, and `som_targets`, where it pulls to; both of the tensor's shape.
+            metrics: key of step data with columns of one value per row; `grad_magnitude` and
+                `som_magnitude` stand for the norms of the two parts.
+        """
+        self._changes.declare(Forces(source=source, tensors=tensors, metrics=metrics))
+
+    @property
+    def change_sources(self) -> list[str]:
+        """Tensors whose change by a step can be looked at, the one looked at by default first."""
+        return self._changes.sources()
+
+    def look_at_change(
+        self, source: str | None = None, *, whole: bool = True, patience_s: float = 2.0
+    ) -> Change:
+        """What the last shown step did to a tensor: clones from before and after.
+
+        Args:
+            source: a name of `change_sources`; the first when left out.
+            whole: whether the weights from before the step are needed as well.
+            patience_s: how long to wait for a step while nothing was captured yet.
+
+        Raises:
+            ControlError: nothing is known; the message says why, and what to do.
+        """
+        return self._changes.look(source, whole=whole, patience_s=patience_s)
 
     def add_watch(self, feature_id: int, *, source: str | None = None) -> None:
         """Follow one row of a named tensor from now on, also while running.

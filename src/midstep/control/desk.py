@@ -14,10 +14,20 @@ from midstep.control.commands import Command, CommandRecord, CommandSpec
 from midstep.control.gate import Mode
 from midstep.core.errors import ConfigError
 
-__all__ = ["FAILED", "RUNNING", "VERBS", "Desk", "Nothing", "RunUntilPayload", "StepPayload"]
+__all__ = [
+    "FAILED",
+    "RUNNING",
+    "STEPPING",
+    "VERBS",
+    "Desk",
+    "Nothing",
+    "RunUntilPayload",
+    "StepPayload",
+]
 
 REMEMBERED = 10_000
 RUNNING = "The run is running; pause it first."
+STEPPING = "The run still makes the steps it was asked for; wait until it stands, or pause it."
 FAILED = "The run has failed; resume or stop lets it end."
 MOVES = frozenset({"step", "run_until"})
 VERBS = frozenset({"pause", "resume", "step", "run_until", "stop"})
@@ -76,6 +86,8 @@ class Desk:
         """Whether the training raised: there is no further step to make."""
         self.running: CommandRecord | None = None
         """The command that runs at the boundary now."""
+        self.idle = False
+        """Whether the loop is not on and its thread asks: as good as parked."""
         verbs = (
             _verb("pause", Nothing, "Park at the next step boundary."),
             _verb("resume", Nothing, "Go on."),
@@ -145,12 +157,13 @@ class Desk:
     def _out_of_place(
         self, name: str, spec: CommandSpec, payload: object, finished: int
     ) -> str | None:
-        if self.failed and name in MOVES:
+        if self.failed and (name in MOVES or spec.moves):
             return FAILED
-        if self.running is not None and name in ("resume", "step", "run_until"):
+        if self.running is not None and (name in ("resume", "step", "run_until") or spec.moves):
             busy = self.running.command
             return f"The run is busy with {busy.name} ({busy.id}); wait for it or cancel it."
-        if (name == "step" or spec.parked_only) and self.intended == "run":
+        needs_park = spec.parked_only and not self.idle
+        if (name == "step" or needs_park) and self.intended == "run":
             return RUNNING
         if isinstance(payload, RunUntilPayload) and payload.step <= finished:
             return f"Already past step {payload.step:,}; the run is at step {finished:,}."
@@ -183,10 +196,14 @@ class Desk:
     def fail(self) -> list[CommandRecord]:
         """The training raised: nothing can move it; gives back what waited for that."""
         self.failed, self.intended = True, "pause"
-        moves = [record for record in self.queue if record.command.name in MOVES]
+        moves = [record for record in self.queue if self._is_move(record)]
         for record in moves:
             self.queue.remove(record)
         return moves
+
+    def _is_move(self, record: CommandRecord) -> bool:
+        name = record.command.name
+        return name in MOVES or (name in self.registry and self.registry[name].moves)
 
     def close(self, reason: str) -> list[CommandRecord]:
         """Admit nothing any more; gives back what was still waiting."""

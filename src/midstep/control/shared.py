@@ -18,6 +18,7 @@ from midstep.control.capture import CaptureStore
 from midstep.control.commands import CommandRecord, Status
 from midstep.control.desk import Desk
 from midstep.control.gate import Gate
+from midstep.control.layer_report import LayerReport
 from midstep.control.watches import WatchBoard
 from midstep.core.errors import ControlError
 from midstep.core.moments import Moment
@@ -64,10 +65,18 @@ class Shared:
         """This step's; touched by the training thread alone."""
         self.between: dict[str, Any] = {}
         """What was measured since the last boundary outside a step; the training thread's alone."""
+        self.holds_weights = False
+        """Whether clones of weights are held, to be dropped once nobody watches any more."""
         self.loss: Any = None
         self.about: dict[str, Any] = {}
         self.gradient_norm: Callable[[], Any] | None = None
         self.sinks: tuple[Sink, ...] = ()
+        self.rewind: Callable[[], dict[str, Any]] | None = None
+        """Tells how far back the training can be taken; any thread asks."""
+        self.step_listeners: tuple[Callable[[], None], ...] = ()
+        """Called by the training thread when a step begins."""
+        self.layer_report: LayerReport | None = None
+        """What was measured inside the model in this step; the training thread's alone."""
         self.viewers = 0
         self.listeners: tuple[Callable[[], None], ...] = ()
 
@@ -80,6 +89,16 @@ class Shared:
     def paused(self) -> bool:
         """Whether a pause is asked for, by anybody or by a fault."""
         return self.desk.intended == "pause" or self.hold is not None
+
+    @property
+    def wants_data(self) -> bool:
+        """Whether this step could be the one that the loop parks at with somebody there."""
+        return bool(
+            self.captures.wanted
+            or self.viewers
+            or self.watches.active
+            or self.breakpoints.may_stop(self.index + 1)
+        )
 
     def refresh_flags(self) -> None:
         """Under the lock, after each change: is there anything to capture, anything to do."""
@@ -98,6 +117,7 @@ class Shared:
             or self.gate.target is not None
             or self.captures.step_data
             or self.captures.wanted
+            or self.holds_weights
             or self.end == "stopped"
         )
 
@@ -124,6 +144,16 @@ class Shared:
                 log.exception("a listener raised and is off; training goes on")
                 with self.lock:
                     self.listeners = tuple(held for held in self.listeners if held is not listener)
+
+    def begin_step(self) -> None:
+        """Tell who installs something for a step that one begins. The training thread's."""
+        for listener in self.step_listeners:
+            try:
+                listener()
+            except Exception:
+                # Whoever measures must not end the training: it is asked no more.
+                log.exception("a step listener raised and is off; training goes on")
+                self.step_listeners = tuple(h for h in self.step_listeners if h is not listener)
 
     # -- sinks: called without the lock -----------------------------------------------------------
 

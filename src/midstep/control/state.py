@@ -8,7 +8,7 @@ from midstep.control.capture import as_float
 from midstep.control.pace import Pace
 from midstep.control.shared import Shared
 
-__all__ = ["describe_state", "is_moving", "name_of_state"]
+__all__ = ["describe_rewind", "describe_state", "is_moving", "name_of_state"]
 
 _MOVING = frozenset({"running", "stepping", "pausing"})
 
@@ -37,6 +37,7 @@ def describe_state(shared: Shared, pace_seen: Pace) -> dict[str, Any]:
             "batch_step": None if batch is None else batch.step,
             "step_data_keys": list(shown.values),
             "step_data_step": shown.step if shown.values else None,
+            "step_data_panels": {key: panel.kind for key, panel in shown.panels.items()},
             "breakpoint": shared.evidence,
             "waiting_for": _what_a_pause_waits_for(shared),
             "reason": shared.reason if shared.hold is None else shared.hold[0],
@@ -44,7 +45,27 @@ def describe_state(shared: Shared, pace_seen: Pace) -> dict[str, Any]:
             "steps_left": shared.gate.steps_left or None,
             "run_until": shared.gate.target,
             "boundary_age_s": pace.boundary_age_s,
+            "offers": sorted(shared.desk.registry),
         }
+
+
+def describe_rewind(shared: Shared) -> dict[str, Any]:
+    """Every field of `server.models_rewind.RewindOut`."""
+    nothing = {
+        "available": False,
+        "reason": "This loop keeps no snapshots; train with a Session, or attach with a loader.",
+        "first_step": None,
+        "step": shared.finished,
+        "snapshot_steps": [],
+        "bytes": 0,
+        "budget_bytes": 0,
+        "replay_cost_s": None,
+        "timeline": shared.about.get("timeline", 0),
+    }
+    told = nothing if shared.rewind is None else {**nothing, **shared.rewind()}
+    if told["available"] and shared.end is not None:
+        told |= {"available": False, "reason": f"The run is {shared.end}."}
+    return told
 
 
 def name_of_state(shared: Shared) -> str:
@@ -52,7 +73,7 @@ def name_of_state(shared: Shared) -> str:
     if shared.end is not None:
         return shared.end
     if shared.desk.running is not None:
-        return "busy"
+        return "rewinding" if shared.desk.running.command.name == "back" else "busy"
     if shared.parked:
         return "paused"
     if shared.gate.grants:

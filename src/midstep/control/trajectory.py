@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from array import array
+from bisect import bisect_right
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, TypeVar
@@ -97,6 +98,20 @@ class Trajectory:
         made.steps, made.values = self.steps[:], self.values[:]
         made.metrics = {name: column[:] for name, column in self.metrics.items()}
         return made
+
+    def cut_after(self, step: int) -> None:
+        """Forget the points behind `step`.
+
+        >>> path = Trajectory("cos")
+        >>> path.append(1, 0.5), path.append(2, 0.75)
+        (None, None)
+        >>> path.cut_after(1)
+        >>> path.points()
+        [{'step': 1, 'cos': 0.5}]
+        """
+        kept = bisect_right(self.steps, step)
+        self.steps, self.values = self.steps[:kept], self.values[:kept]
+        self.metrics = {name: column[:kept] for name, column in self.metrics.items()}
 
     def thin(self, points: int) -> bool:
         """Keep at most `points`: first, last, extremes, the rest evenly spaced. False if all."""

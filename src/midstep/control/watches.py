@@ -136,6 +136,12 @@ class WatchBoard:
             if source in (None, each.source):
                 each.watched = [held for held in each.watched if feature not in (None, held)]
 
+    def forget_after(self, step: int) -> None:
+        """Forget points behind `step`; starts stay, so a line goes on where it is cut."""
+        for followed in self.followed.values():
+            for path in (*followed.rows.values(), *followed.pairs.values()):
+                path.cut_after(step)
+
     def clear(self) -> None:
         """Forget all points; what is watched goes on from here."""
         watched = [each for each in self.followed.values() if each.watched]

@@ -8,6 +8,7 @@ MidstepError
 ├── StorageError (OSError)            the disk said no; the old file is intact
 │   └── RunHeldError                  another process writes this run directory
 ├── FormatError (ValueError)          a file is damaged or of an unknown version
+├── DatasetError (AssertionError)     a dataset or a batch is not what it should be
 ├── ClientError (RuntimeError)        the server answered with an error, or not at all
 │   └── UnclearRunError               several runs are live; its choices list them
 └── MissingExtraError (ImportError)   an optional library is not installed
@@ -21,6 +22,7 @@ __all__ = [
     "ClientError",
     "ConfigError",
     "ControlError",
+    "DatasetError",
     "ExpressionError",
     "FormatError",
     "MidstepError",
@@ -62,6 +64,25 @@ class RunHeldError(StorageError):
 
 class FormatError(MidstepError, ValueError):
     """A file is damaged, or of a version this midstep does not know."""
+
+
+class DatasetError(MidstepError, AssertionError):
+    """A dataset or a batch is not what it should be; names file or key, index and value.
+
+    Args:
+        message: what was looked at and what to do next.
+        problems: each thing that is wrong; all of them are told.
+
+    >>> print(DatasetError("config.json is wrong", ["n_neg is missing", "n_pairs is -1"]))
+    config.json is wrong:
+      n_neg is missing
+      n_pairs is -1
+    """
+
+    def __init__(self, message: str, problems: Sequence[str] = ()) -> None:
+        told = [f"{message}:", *problems] if problems else [message]
+        super().__init__("\n  ".join(told))
+        self.problems = tuple(problems)
 
 
 class ClientError(MidstepError, RuntimeError):

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from midstep.core.errors import StorageError
@@ -18,6 +18,7 @@ from midstep.core.storage import TEMPORARY_SUFFIX, storage_error, sync_folder
 __all__ = [
     "Chunks",
     "add_folder",
+    "new_folder",
     "remove_folder",
     "remove_temporary_folders",
     "replace_link",
@@ -33,13 +34,24 @@ def add_folder(path: str | os.PathLike[str], files: Mapping[str, Chunks]) -> Pat
     The files are written in their order, so the chunks of a later one may tell of the earlier.
     On any error nothing is left, and what was there before is untouched.
     """
+    with new_folder(path) as temporary:
+        for name, chunks in files.items():
+            _write_durable(temporary / name, chunks)
+    return Path(path)
+
+
+@contextmanager
+def new_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
+    """A folder to fill with plain files, which has the name `path` when the block ends well.
+
+    Whoever writes a file there syncs it. On any error nothing is left.
+    """
     target = Path(path)
     temporary = _temporary(target)
     try:
         try:
             temporary.mkdir()
-            for name, chunks in files.items():
-                _write_durable(temporary / name, chunks)
+            yield temporary
             sync_folder(temporary)
             _check_free(target)
             temporary.rename(target)
@@ -51,7 +63,6 @@ def add_folder(path: str | os.PathLike[str], files: Mapping[str, Chunks]) -> Pat
     except OSError as error:
         raise storage_error(target, "write", error) from error
     sync_folder(target.parent)
-    return target
 
 
 def _check_free(target: Path) -> None:

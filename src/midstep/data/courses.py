@@ -14,7 +14,7 @@ from midstep.data.in_place import InPlace, SamplerStandIn
 from midstep.data.trained import Trained
 
 if TYPE_CHECKING:
-    import torch
+    from midstep.data.randomness import RandomState
 
 __all__ = [
     "Course",
@@ -177,11 +177,11 @@ class Course(Protocol):
         """Put back what `state` gave."""
         ...
 
-    def random_state(self) -> dict[str, torch.Tensor]:
+    def random_state(self) -> RandomState | None:
         """Random states that have to be saved: too large for `state`."""
         ...
 
-    def load_random_state(self, tensors: Mapping[str, torch.Tensor]) -> None:
+    def load_random_state(self, state: RandomState | None) -> None:
         """Put back what `random_state` gave."""
         ...
 

@@ -104,7 +104,7 @@ class SeededDraws:
     @contextmanager
     def _own_random(self) -> Iterator[None]:
         """The private generators in place of everybody's."""
-        outer = RandomState.capture(self._generators)
+        outer = RandomState.take(self._generators, cuda=False)
         if self._private is None:
             seed_global(self._key)
             seed_generators(self._generators, self._key)
@@ -112,7 +112,7 @@ class SeededDraws:
             self._private.restore(self._generators)
         try:
             yield
-            self._private = RandomState.capture(self._generators)
+            self._private = RandomState.take(self._generators, cuda=False)
         finally:
             outer.restore(self._generators)
 

@@ -89,7 +89,7 @@ class SeededFetch:
         if not isinstance(promise, _Promise):
             return self.collate(promise)  # the user calls the loader's collate_fn
         ticket = promise.ticket
-        with kept_random(), one_thread():
+        with kept_random(cuda=False), one_thread():
             samples = self._samples(promise.dataset, ticket)
             seed_global(self._batch_key("collate", ticket))
             return self.collate(samples)
@@ -128,10 +128,10 @@ class WatchedFetch:
         if not isinstance(promise, _Promise):
             return self.collate(promise)
         dataset, ticket = promise.dataset, promise.ticket
-        before = None if self.drew.value else RandomState.capture()
+        before = None if self.drew.value else RandomState.take(cuda=False)
         samples = _read(dataset, ticket.index) if ticket.batched else dataset[ticket.index]
         batch = self.collate(samples)
-        if before is not None and not before.same(RandomState.capture()):
+        if before is not None and not before.same(RandomState.take(cuda=False)):
             self.drew.value = 1  # shared memory: set before the batch arrives
         return batch
 

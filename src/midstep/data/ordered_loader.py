@@ -6,7 +6,7 @@ Exactly what is promised for which sampler, worker count and policy stands in do
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from torch.utils.data import IterableDataset, IterDataPipe, MapDataPipe
 
@@ -14,13 +14,10 @@ from midstep.core.errors import ConfigError, FormatError
 from midstep.data.courses import Course, OrderConfig, Setting, warn
 from midstep.data.in_place import InPlace
 from midstep.data.passes import BatchListener, OrderedPass, Passes
-from midstep.data.randomness import generators_of
+from midstep.data.randomness import RandomState, generators_of
 from midstep.data.recorded import RecordedCourse
 from midstep.data.seeded import SeededCourse
 from midstep.data.streamed import StreamCourse
-
-if TYPE_CHECKING:
-    import torch
 
 __all__ = ["OrderedLoader"]
 
@@ -78,6 +75,16 @@ class OrderedLoader:
     def cursor(self) -> int:
         """Samples of this epoch that were trained on."""
         return self._setting.trained.cursor
+
+    @property
+    def checksum(self) -> int | None:
+        """Of the ids behind the cursor; two passes with the same one had the same order."""
+        return self._setting.trained.checksum
+
+    @property
+    def passes(self) -> int:
+        """How many passes over the loader were begun so far."""
+        return self._passes.started
 
     @property
     def problems(self) -> list[str]:
@@ -147,13 +154,13 @@ class OrderedLoader:
         self._setting.trained.place(state["epoch"], state["cursor"], state["checksum"])
         self._passes.go_on(again=bool(state["begun"]))
 
-    def random_state(self) -> dict[str, torch.Tensor]:
-        """Byte tensors to be saved beside the state; only policy `user` has any."""
+    def random_state(self) -> RandomState | None:
+        """The generators as the epoch began, to be saved beside the state; None but for `user`."""
         return self._course.random_state()
 
-    def load_random_state(self, tensors: Mapping[str, torch.Tensor]) -> None:
+    def load_random_state(self, state: RandomState | None) -> None:
         """Put back what `random_state` gave."""
-        self._course.load_random_state(tensors)
+        self._course.load_random_state(state)
 
     def _check_state(self, state: Mapping[str, Any]) -> None:
         if state.get("format") != _FORMAT:
@@ -210,5 +217,5 @@ def _length(loader: Any) -> int | None:
         return None
     try:
         return len(dataset)
-    except TypeError:
+    except Exception:  # noqa: BLE001 - the user's own code; not every order needs a length
         return None  # a batch sampler may know what the dataset does not

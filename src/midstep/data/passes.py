@@ -39,6 +39,8 @@ class Passes:
         self._running: weakref.ref[OrderedPass] | None = None
         self._begun = self._again = self._exhausted = self._told = False
         self._first_cursor = 0
+        self.started = 0
+        """How many passes were begun so far."""
 
     @property
     def begun(self) -> bool:
@@ -47,6 +49,7 @@ class Passes:
 
     def start(self) -> OrderedPass:
         """What `iter(loader)` gives while the loader is changed."""
+        self.started += 1
         if self._begun:
             self._follow()
         again, self._again = self._again, False
@@ -77,6 +80,14 @@ class Passes:
             running.read_from(None)  # workers that do not live on end before others are made
             running.read_from(self._course.open(again=again))
 
+    def goes_on(self, running: OrderedPass) -> None:
+        """A pass asks for its next batch; one beside a later pass leaves the place unknown."""
+        if self._running is None or self._running() is not running:
+            self._setting.inexact(
+                "a pass goes on after another one has begun; end the first before the second, or "
+                "use a loader of its own for the second"
+            )
+
     def gave(self, batch: Any, ids: Sequence[Any], settle: Any) -> None:
         """The loop is given a batch."""
         self._setting.trained.hand_out(ids, settle)
@@ -94,10 +105,12 @@ class Passes:
     def _follow(self) -> None:
         """A pass follows another; one given up before anything was trained on is no epoch."""
         trained = self._setting.trained
-        if self._told or self._exhausted or trained.cursor != self._first_cursor:
-            self.begin_epoch(trained.epoch + (not self._told))
-        else:
+        is_untouched = not self._exhausted and trained.cursor == self._first_cursor
+        if is_untouched and (trained.cursor or not self._told):
             trained.place(trained.epoch, trained.cursor, trained.checksum)
+            self._again = trained.cursor > 0  # a look at the batch behind a resume moves nothing
+        else:
+            self.begin_epoch(trained.epoch + (not self._told))
 
 
 class OrderedPass:
@@ -119,6 +132,7 @@ class OrderedPass:
     def __next__(self) -> Any:
         if self._over:
             raise StopIteration
+        self._passes.goes_on(self)
         if self._passes.listener is not None:
             self._passes.listener.before_batch()  # may park, and replace what we read from
         try:

@@ -1,4 +1,4 @@
-"""The global random generators (Python, NumPy, torch): kept, put back, seeded, stored.
+"""Every random generator that a training draws from: kept, put back, seeded, stored.
 
 `kept_random` is the guard around everything that may draw but must move nothing: a validation, a
 scan, the drawing of an epoch's order.
@@ -6,18 +6,20 @@ scan, the drawing of an epoch's order.
 
 from __future__ import annotations
 
-import json
 import random
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
+
+from midstep.core.errors import ConfigError, FormatError
 
 __all__ = [
+    "Generator",
+    "Generators",
     "RandomState",
     "generators_of",
     "kept_random",
@@ -29,14 +31,18 @@ __all__ = [
 _DEPTH = 4
 """How far below a sampler its generators are looked for: batch sampler, sampler, and a bit more."""
 
-_GENERATORS = (torch.Generator, np.random.Generator, np.random.RandomState, random.Random)
+Generator = torch.Generator | np.random.Generator | np.random.RandomState | random.Random
+"""A generator that belongs to a sampler, a transform or the user."""
+
+Generators = Mapping[str, Generator] | Sequence[Generator]
+"""Generators by name, or in a fixed order."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class RandomState:
-    """Where the global generators stand, and the generators passed in.
+    """The states of all generators at one moment. Nothing in it is shared with them.
 
-    >>> before = RandomState.capture()
+    >>> before = RandomState.take()
     >>> first = random.random()
     >>> before.restore()
     >>> random.random() == first
@@ -44,78 +50,116 @@ class RandomState:
     """
 
     python: Any
+    """Of `random`."""
     numpy: Any
-    torch: Tensor
-    cuda: tuple[Tensor, ...] = ()
-    own: tuple[Any, ...] = ()
+    """Of NumPy's global generator, with the name of its algorithm."""
+    cpu: torch.Tensor
+    """Of torch on the CPU."""
+    cuda: tuple[torch.Tensor, ...] = ()
+    """Of each CUDA device; empty while CUDA was not in use, or not asked for."""
+    generators: Mapping[str, Any] = field(default_factory=dict)
+    """Of further generators, as of samplers, by name or by place."""
+    worker_base_seed: int | None = None
+    """From which the loader's workers of this epoch derive theirs."""
 
     @classmethod
-    def capture(cls, generators: Sequence[Any] = (), *, cuda: bool = False) -> RandomState:
-        """The state now, of CUDA devices too when asked and in use."""
-        used = cuda and torch.cuda.is_initialized()  # type: ignore[no-untyped-call]
-        devices = torch.cuda.get_rng_state_all() if used else ()
+    def take(
+        cls,
+        generators: Generators = (),
+        *,
+        cuda: bool = True,
+        worker_base_seed: int | None = None,
+    ) -> RandomState:
+        """The states as they are now; nothing is drawn, and CUDA is not woken up.
+
+        Args:
+            generators: further ones, by name or in a fixed order.
+            cuda: False leaves the devices out, which is faster.
+            worker_base_seed: of the loader's running iterator.
+        """
+        awake = cuda and torch.cuda.is_initialized()  # type: ignore[no-untyped-call]
+        devices = range(torch.cuda.device_count()) if awake else ()
         return cls(
-            random.getstate(),
-            np.random.get_state(legacy=False),
-            torch.default_generator.get_state(),
-            tuple(devices),
-            tuple(_state(generator) for generator in generators),
+            python=random.getstate(),
+            numpy=np.random.get_state(legacy=False),
+            cpu=torch.default_generator.get_state(),
+            cuda=tuple(torch.cuda.get_rng_state(device) for device in devices),
+            generators={name: _state_of(name, each) for name, each in _by_name(generators)},
+            worker_base_seed=worker_base_seed,
         )
 
-    def restore(self, generators: Sequence[Any] = ()) -> None:
-        """Put every generator back; `generators` are those that were captured."""
+    def restore(self, generators: Generators = ()) -> None:
+        """Put every generator back; refused before any is touched if one is missing."""
+        given = dict(_by_name(generators))
+        self.check(given)
         random.setstate(self.python)
         np.random.set_state(self.numpy)
-        torch.default_generator.set_state(self.torch)
-        if self.cuda:
-            torch.cuda.set_rng_state_all(list(self.cuda))
-        for generator, state in zip(generators, self.own, strict=True):
-            _set_state(generator, state)
+        torch.default_generator.set_state(self.cpu)
+        for device, state in enumerate(self.cuda):
+            torch.cuda.set_rng_state(state, device)
+        for name, state in self.generators.items():
+            _put_back(given[name], state)
+
+    def check(self, generators: Generators = ()) -> None:
+        """Refuse generators or devices that are not those of this state."""
+        given = dict(_by_name(generators))
+        if given.keys() != self.generators.keys():
+            raise ConfigError(
+                f"the snapshot has generators {sorted(self.generators)}, "
+                f"but {sorted(given)} were given; name the same ones"
+            )
+        for name, generator in given.items():
+            if type(_state_of(name, generator)) is not type(self.generators[name]):
+                raise ConfigError(f"generator {name!r} is of another kind than in the snapshot")
+        if self.cuda and len(self.cuda) > (present := torch.cuda.device_count()):
+            raise ConfigError(
+                f"the snapshot has random states of {len(self.cuda)} CUDA devices, here are "
+                f"{present}; resume where there are as many, or restore with random=False"
+            )
 
     def same(self, other: RandomState) -> bool:
-        """Whether the global generators of the host stand at the same place."""
+        """Whether the global generators of the host stand at the same place.
+
+        >>> RandomState.take().same(RandomState.take())
+        True
+        """
         return (
             self.python == other.python
             and _same(self.numpy, other.numpy)
-            and bool(torch.equal(self.torch, other.torch))
+            and bool(torch.equal(self.cpu, other.cpu))
         )
 
-    def tensors(self) -> dict[str, Tensor]:
-        """The state as named byte tensors, for a snapshot."""
-        found = {"python": _packed(self.python), "numpy": _packed(self.numpy), "torch": self.torch}
-        found |= {f"cuda.{index}": state for index, state in enumerate(self.cuda)}
-        found |= {f"own.{index}": _packed(state) for index, state in enumerate(self.own)}
-        return found
+    def state_tree(self) -> dict[str, Any]:
+        """As a tree that can be saved; docs/checkpoint-format.md has its fields."""
+        return {
+            "python": self.python,
+            "numpy": self.numpy,
+            "cpu": self.cpu,
+            "cuda": list(self.cuda),
+            "generators": dict(self.generators),
+            "worker_base_seed": self.worker_base_seed,
+        }
 
     @classmethod
-    def from_tensors(cls, tensors: Mapping[str, Tensor]) -> RandomState:
-        """The state that `tensors` gave.
-
-        >>> state = RandomState.capture()
-        >>> RandomState.from_tensors(state.tensors()).same(state)
-        True
-        """
-        version, words, gauss = _unpacked(tensors["python"])
-        return cls(
-            (version, tuple(words), gauss),
-            _unpacked(tensors["numpy"]),
-            tensors["torch"],
-            tuple(_numbered(tensors, "cuda.")),
-            tuple(_unpacked(each) for each in _numbered(tensors, "own.")),
-        )
+    def from_tree(cls, tree: Any) -> RandomState:
+        """From what `state_tree` gave."""
+        try:
+            return cls(**{**tree, "cuda": tuple(tree["cuda"])})
+        except (TypeError, KeyError) as error:
+            raise FormatError(f"random states are incomplete: {error}") from None
 
 
 @contextmanager
-def kept_random(generators: Sequence[Any] = (), *, cuda: bool = False) -> Iterator[None]:
+def kept_random(generators: Generators = (), *, cuda: bool = True) -> Iterator[None]:
     """Whatever is drawn or seeded inside the block, the generators stand as before it.
 
-    >>> before = RandomState.capture()
+    >>> before = RandomState.take()
     >>> with kept_random():
     ...     _ = torch.rand(3), random.random(), np.random.rand()
-    >>> RandomState.capture().same(before)
+    >>> RandomState.take().same(before)
     True
     """
-    state = RandomState.capture(generators, cuda=cuda)
+    state = RandomState.take(generators, cuda=cuda)
     try:
         yield
     finally:
@@ -125,7 +169,7 @@ def kept_random(generators: Sequence[Any] = (), *, cuda: bool = False) -> Iterat
 @contextmanager
 def seeded_random(key: int, generators: Sequence[Any] = ()) -> Iterator[None]:
     """Every generator seeded from `key` inside the block, and put back after it."""
-    with kept_random(generators):
+    with kept_random(generators, cuda=False):
         seed_global(key)
         seed_generators(generators, key)
         yield
@@ -177,7 +221,7 @@ def _collect(value: Any, depth: int, seen: set[int], found: list[Any]) -> None:
     if id(value) in seen or depth == 0:
         return
     seen.add(id(value))
-    if isinstance(value, _GENERATORS) and not isinstance(value, random.SystemRandom):
+    if isinstance(value, Generator) and not isinstance(value, random.SystemRandom):
         found.append(value)
     elif hasattr(value, "__dict__") and not isinstance(value, torch.Tensor | type):
         for name in sorted(vars(value)):
@@ -187,48 +231,39 @@ def _collect(value: Any, depth: int, seen: set[int], found: list[Any]) -> None:
 # -- one generator --------------------------------------------------------------------------------
 
 
-def _state(generator: Any) -> Any:
+def _by_name(generators: Generators) -> list[tuple[str, Any]]:
+    """Generators with their names in a fixed order; those without are named by their place."""
+    if isinstance(generators, Mapping):
+        return sorted(generators.items())
+    return [(str(place), each) for place, each in enumerate(generators)]
+
+
+def _state_of(name: str, generator: Any) -> Any:
+    if isinstance(generator, torch.Generator):
+        return generator.get_state()
     if isinstance(generator, np.random.Generator):
-        return dict(generator.bit_generator.state)
-    if isinstance(generator, random.Random):
-        return generator.getstate()
+        return generator.bit_generator.state
     if isinstance(generator, np.random.RandomState):
         return generator.get_state(legacy=False)
-    return generator.get_state()
+    if isinstance(generator, random.Random):
+        return generator.getstate()
+    raise ConfigError(
+        f"generator {name!r} is a {type(generator).__qualname__}; give a torch.Generator, "
+        "a NumPy generator or a random.Random"
+    )
 
 
-def _set_state(generator: Any, state: Any) -> None:
+def _put_back(generator: Any, state: Any) -> None:
     if isinstance(generator, np.random.Generator):
         generator.bit_generator.state = state
-    elif isinstance(generator, random.Random):
-        version, words, gauss = state
-        generator.setstate((version, tuple(words), gauss))
-    elif isinstance(generator, np.random.RandomState):
+    elif isinstance(generator, torch.Generator | np.random.RandomState):
         generator.set_state(state)
     else:
-        generator.set_state(torch.as_tensor(state, dtype=torch.uint8))
+        generator.setstate(state)
 
 
 def _same(one: Any, other: Any) -> bool:
-    """Whether two states of NumPy are equal; one from a file has lists for arrays."""
+    """Whether two states of NumPy are equal: arrays and numbers in dictionaries."""
     if isinstance(one, dict):
         return one.keys() == other.keys() and all(_same(one[key], other[key]) for key in one)
     return bool(np.array_equal(one, other))
-
-
-# -- bytes ----------------------------------------------------------------------------------------
-
-
-def _packed(state: Any) -> torch.Tensor:
-    """A state of numbers as JSON in a byte tensor: readable anywhere, and never a pickle."""
-    text = json.dumps(state, default=lambda array: array.tolist())
-    return torch.frombuffer(bytearray(text.encode()), dtype=torch.uint8)
-
-
-def _unpacked(data: torch.Tensor) -> Any:
-    return json.loads(bytes(data.numpy()).decode())
-
-
-def _numbered(tensors: Mapping[str, Tensor], prefix: str) -> list[Tensor]:
-    count = sum(name.startswith(prefix) for name in tensors)
-    return [tensors[f"{prefix}{index}"] for index in range(count)]

@@ -43,6 +43,7 @@ class RecordedCourse:
         self._start: RandomState | None = None
         self._start_epoch: int | None = None
         self._made_workers = True
+        self._workers_lived: bool | None = None  # where a loaded state had not begun its epoch
         self._silent = False
         self._replay: _Replay | None = None
         if loader._iterator is not None:
@@ -79,16 +80,24 @@ class RecordedCourse:
     def open(self, *, again: bool) -> Source:
         """A pass as the loader begins it, or the same pass once more."""
         ids = DrawnIds(self._stand_in)
-        if again:
-            inner = self._begin_again(ids)
-        else:
-            self._start = RandomState.capture(self._generators)
-            self._start_epoch = self._setting.trained.epoch
-            self._made_workers = self._setting.loader._iterator is None
-            self._replay = None
-            inner = self._setting.place.begin()
-            ids.bind()
+        inner = self._begin_again(ids) if again else self._begin_first(ids)
         return Source(inner, lambda batch: self._unpacked(batch, ids))
+
+    def _begin_first(self, ids: DrawnIds) -> Iterator[Any]:
+        """As the loader begins it; at a loaded place with workers as they were there."""
+        lived, self._workers_lived = self._workers_lived, None
+        if lived:
+            self._make_workers()
+        self._start = RandomState.take(self._generators, cuda=False)
+        self._start_epoch = self._setting.trained.epoch
+        alive = self._setting.loader._iterator is not None
+        self._made_workers = not (alive if lived is None else lived)
+        self._replay = None
+        if self._made_workers and alive:
+            self._imitate_making()
+        inner = self._setting.place.begin()
+        ids.bind()
+        return inner
 
     def _unpacked(self, batch: Any, ids: DrawnIds) -> Taken:
         if self._drew is not None and self._drew.value:
@@ -121,9 +130,13 @@ class RecordedCourse:
 
     def _match_workers(self) -> None:
         """If the pass began with living workers, make them first: that draws a base seed."""
+        if not self._made_workers:
+            self._make_workers()
+
+    def _make_workers(self) -> None:
         place = self._setting.place
-        if place.keeps_workers and not self._made_workers and place.loader._iterator is None:
-            with kept_random(self._generators):
+        if place.keeps_workers and place.loader._iterator is None:
+            with kept_random(self._generators, cuda=False):
                 self._silent = True
                 place.begin()
                 self._silent = False
@@ -162,12 +175,12 @@ class RecordedCourse:
             self._watch(before)
             ids = ids_of(index, batched=batched)
             yield ids, Ticket(epoch, index, batched) if self._tickets else index
-            before = RandomState.capture() if self._watched < _WATCHED_DRAWS else None
+            before = RandomState.take(cuda=False) if self._watched < _WATCHED_DRAWS else None
 
     def _watch(self, before: RandomState | None) -> None:
         """The first draw of a pass may move the generators; if others do, a replay cannot."""
         self._watched += 1
-        if before is not None and not before.same(RandomState.capture()):
+        if before is not None and not before.same(RandomState.take(cuda=False)):
             self._setting.inexact(
                 f"the sampler {type(self._sampler).__name__} draws from the global generators "
                 "between batches, in turn with the training; let it draw all at once, or from a "
@@ -177,22 +190,26 @@ class RecordedCourse:
     # -- saved ------------------------------------------------------------------------------------
 
     def state(self) -> dict[str, Any]:
-        """Whether the epoch began by making its workers: that draws a number."""
-        return {"made_workers": self._made_workers}
+        """Whether the epoch began by making its workers, and whether there are any: both draw."""
+        return {
+            "made_workers": self._made_workers,
+            "workers_live": getattr(self._setting.loader, "_iterator", None) is not None,
+        }
 
     def load(self, state: Mapping[str, Any]) -> None:
         """Put back what `state` gave."""
         self._made_workers = bool(state["made_workers"])
+        self._workers_lived = None if state["begun"] else state.get("workers_live")
         if self._start_epoch not in {None, state["epoch"]}:
             self._start = None  # that of another epoch
 
-    def random_state(self) -> dict[str, torch.Tensor]:
+    def random_state(self) -> RandomState | None:
         """Where every generator stood when the epoch began."""
-        return {} if self._start is None else self._start.tensors()
+        return self._start
 
-    def load_random_state(self, tensors: Mapping[str, torch.Tensor]) -> None:
+    def load_random_state(self, state: RandomState | None) -> None:
         """Put back what `random_state` gave."""
-        self._start = RandomState.from_tensors(tensors) if tensors else None
+        self._start = state
         self._start_epoch = None
 
 
@@ -209,7 +226,7 @@ class _Replay:
     def enter(self) -> None:
         """Go back to the beginning, once."""
         if self._outer is None and not self._skipped:
-            self._outer = RandomState.capture()
+            self._outer = RandomState.take(cuda=False)
             self._start.restore(self._generators)
 
     def skip(self, setting: Setting) -> None:

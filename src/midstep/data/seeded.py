@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from midstep.core.errors import ConfigError
 from midstep.core.streams import stream_key
@@ -12,11 +12,8 @@ from midstep.data.courses import DrawnIds, Setting, Source, Taken
 from midstep.data.draws import SeededDraws, draws_alike
 from midstep.data.fetching import DatasetStandIn, SeededFetch, Ticket
 from midstep.data.in_place import SamplerStandIn
-from midstep.data.randomness import generators_of, seeded_random
+from midstep.data.randomness import RandomState, generators_of, seeded_random
 from midstep.data.trained import ids_of, nothing
-
-if TYPE_CHECKING:
-    import torch
 
 __all__ = ["SeededCourse"]
 
@@ -102,9 +99,9 @@ class SeededCourse:
         """Workers that live on were seeded by us; new ones are made instead."""
         self._setting.loader._iterator = None
 
-    def random_state(self) -> dict[str, torch.Tensor]:
+    def random_state(self) -> RandomState | None:
         """Nothing: no generator's state is needed."""
-        return {}
+        return None
 
-    def load_random_state(self, tensors: Mapping[str, torch.Tensor]) -> None:
+    def load_random_state(self, state: RandomState | None) -> None:
         """Nothing to put back."""

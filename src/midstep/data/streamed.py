@@ -7,18 +7,15 @@ from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from itertools import count
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from midstep.core.errors import ConfigError, FormatError
 from midstep.core.stateful import Stateful
 from midstep.core.streams import stream_key
 from midstep.data.courses import Setting, Source, Taken
 from midstep.data.in_place import SamplerStandIn
-from midstep.data.randomness import generators_of, kept_random, seeded_random
+from midstep.data.randomness import RandomState, generators_of, kept_random, seeded_random
 from midstep.data.streaming import Cue, Place, Shipment, StreamCollate, StreamStandIn
-
-if TYPE_CHECKING:
-    import torch
 
 __all__ = ["StreamCourse"]
 
@@ -101,7 +98,7 @@ class StreamCourse:
         if self._seed is not None:
             key = stream_key(self._seed, "workers", self._setting.trained.epoch)
             return seeded_random(key, generators)
-        return kept_random(generators) if again else nullcontext()
+        return kept_random(generators, cuda=False) if again else nullcontext()
 
     def _draw(self) -> Iterator[tuple[tuple[Any, ...], Any]]:
         """First a cue for each worker; after that the loader only counts."""
@@ -156,9 +153,9 @@ class StreamCourse:
         """Workers that live on would send shipments; new ones are made instead."""
         self._setting.loader._iterator = None
 
-    def random_state(self) -> dict[str, torch.Tensor]:
+    def random_state(self) -> RandomState | None:
         """Nothing: what a dataset draws from is in its own state."""
-        return {}
+        return None
 
-    def load_random_state(self, tensors: Mapping[str, torch.Tensor]) -> None:
+    def load_random_state(self, state: RandomState | None) -> None:
         """Nothing to put back."""

@@ -180,7 +180,7 @@ class StreamStandIn(IterableDataset[Any]):
             seed_global(stream_key(self._seed, "stream", last.epoch, worker, position))
 
     def _guard(self) -> AbstractContextManager[None]:
-        return kept_random() if self._seed is not None else nullcontext()
+        return kept_random(cuda=False) if self._seed is not None else nullcontext()
 
     def _state(self) -> Any:
         return copy.deepcopy(self.inner.state_dict()) if isinstance(self.inner, Stateful) else None
@@ -206,7 +206,7 @@ class StreamCollate:
     def _collated(self, shipment: Shipment) -> Any:
         if self.seed is None:
             return self.collate(shipment.batch)
-        with kept_random(), one_thread():
+        with kept_random(cuda=False), one_thread():
             where = (shipment.epoch, shipment.worker, shipment.place.position)
             seed_global(stream_key(self.seed, "collate", *where))
             return self.collate(shipment.batch)
@@ -214,8 +214,8 @@ class StreamCollate:
 
 def _watched(seed: int | None) -> RandomState | None:
     """Where a worker's generators stand, if they are its own."""
-    return RandomState.capture() if seed is None and get_worker_info() is not None else None
+    return RandomState.take(cuda=False) if seed is None and get_worker_info() is not None else None
 
 
 def _moved(before: RandomState | None) -> bool:
-    return before is not None and not before.same(RandomState.capture())
+    return before is not None and not before.same(RandomState.take(cuda=False))

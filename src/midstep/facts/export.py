@@ -17,8 +17,9 @@ import numpy as np
 import numpy.typing as npt
 
 from midstep.core.errors import ConfigError, MissingExtraError
+from midstep.facts.reader import FactsReader
 from midstep.facts.scalars_csv import csv_cell
-from midstep.facts.series import SeriesStore
+from midstep.facts.series import Series, SeriesStore
 
 __all__ = ["Stretch", "WideTable", "write_csv", "write_parquet"]
 
@@ -44,6 +45,7 @@ class WideTable:
     Args:
         run_dir: the run directory.
         names: which series, in this order; all when left out.
+        timeline: the run as it was in that timeline; left out, per step the highest one counts.
 
     >>> import tempfile
     >>> from midstep.facts import FactsWriter
@@ -53,11 +55,21 @@ class WideTable:
     ['step', 'loss']
     """
 
-    def __init__(self, run_dir: str | Path, names: Sequence[str] | None = None) -> None:
+    def __init__(
+        self,
+        run_dir: str | Path,
+        names: Sequence[str] | None = None,
+        *,
+        timeline: int | None = None,
+    ) -> None:
+        self._path = None if timeline is None else FactsReader(run_dir).path_of(timeline)
         self._store = SeriesStore(run_dir)
         self._store.refresh()
         self.names = list(self._store.names if names is None else dict.fromkeys(names))
-        self._counts = [self._store.series(name, points=1).count for name in self.names]
+        self._counts = [self._series(name, points=1).count for name in self.names]
+
+    def _series(self, name: str, **asked: Any) -> Series:
+        return self._store.series(name, path=self._path, **asked)
 
     @property
     def columns(self) -> list[str]:
@@ -69,7 +81,7 @@ class WideTable:
         if not self.names:
             return
         for start, stop in self._windows(max(1, cells // (len(self.names) + 1))):
-            found = [self._store.series(n, start=start, stop=stop, points=_ALL) for n in self.names]
+            found = [self._series(n, start=start, stop=stop, points=_ALL) for n in self.names]
             step = np.unique(np.concatenate([each.step for each in found]))
             stretch = Stretch(step, [], [])
             for each in found:
@@ -84,7 +96,7 @@ class WideTable:
         """Steps between which the longest series has about so many points."""
         most = max(self._counts)
         longest = self.names[self._counts.index(most)]
-        firsts = self._store.series(longest, points=max(1, most // rows)).step.tolist()
+        firsts = self._series(longest, points=max(1, most // rows)).step.tolist()
         yield from pairwise([None, *firsts[1:], None])
 
 

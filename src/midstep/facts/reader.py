@@ -7,11 +7,13 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from midstep.core.errors import ConfigError
 from midstep.facts.events_index import EventsIndex
 from midstep.facts.lines import SCHEMA_VERSION, Line
 from midstep.facts.places import events_path, list_events_files
 from midstep.facts.series import Series, SeriesStore
 from midstep.facts.tail import FactsTail
+from midstep.facts.timelines import Rewind, TimelinePath, find_rewinds, path_of
 
 __all__ = ["FactsReader"]
 
@@ -65,11 +67,36 @@ class FactsReader:
     def _index(self, path: Path) -> EventsIndex:
         return self._indexes.setdefault(path, EventsIndex(path))
 
-    def series(self, names: Iterable[str] | None = None) -> dict[str, Series]:
-        """Every point of the named series, or of all."""
+    def series(
+        self, names: Iterable[str] | None = None, *, timeline: int | None = None
+    ) -> dict[str, Series]:
+        """Every point of the named series, or of all.
+
+        Args:
+            names: which ones.
+            timeline: as they were in that timeline; left out, per step the highest one counts.
+        """
         self._store.refresh()
         wanted = self._store.names if names is None else list(names)
-        return {name: self._store.series(name, points=ALL_POINTS) for name in wanted}
+        path = None if timeline is None else self.path_of(timeline)
+        return {name: self._store.series(name, points=ALL_POINTS, path=path) for name in wanted}
+
+    def rewinds(self) -> list[Rewind]:
+        """Every time the run was taken back, oldest first."""
+        return find_rewinds(self.events())
+
+    def path_of(self, timeline: int) -> TimelinePath:
+        """Which rows belong to a timeline.
+
+        Raises:
+            ConfigError: if the run has no such timeline.
+        """
+        rewinds = self.rewinds()
+        self._store.refresh()
+        last = max([self._store.timeline, *(rewind.timeline for rewind in rewinds)])
+        if not 0 <= timeline <= last:
+            raise ConfigError(f"no timeline {timeline} in this run; it has 0 to {last}")
+        return path_of(timeline, rewinds)
 
     @property
     def names(self) -> list[str]:

@@ -14,6 +14,7 @@ import numpy.typing as npt
 from midstep.core.errors import ConfigError
 from midstep.facts.columns import LONG_RUN, RowGroup, Rows
 from midstep.facts.files import FactsFiles
+from midstep.facts.timelines import TimelinePath
 
 __all__ = ["Series", "SeriesStore"]
 
@@ -151,17 +152,19 @@ class SeriesStore:
         start: int | None = None,
         stop: int | None = None,
         points: int = 2000,
+        path: TimelinePath | None = None,
     ) -> Series:
         """One series between two steps (`stop` excluded), in at most `points` points.
 
-        Per step the row of the highest timeline counts, and of these the last written.
+        Per step the row of the highest timeline counts, and of these the last written. With a
+        `path` only the rows that belong to it do: the series as it was in that timeline.
         """
         if points < 1:
             raise ConfigError(f"points must be at least 1, got {points}")
         with self._lock:
             if name not in self._by_name:
                 raise ConfigError(f"no series {name!r} in this run; it has {_some(self._by_name)}")
-            step, value = self._column(name)
+            step, value = self._column(name) if path is None else self._along(name, path)
         first = 0 if start is None else int(np.searchsorted(step, start))
         last = len(step) if stop is None else int(np.searchsorted(step, stop))
         return _thin(step[first:last], value[first:last], points)
@@ -177,17 +180,36 @@ class SeriesStore:
             cached = self._merged[name] = (size, *_merge(name, tables))
         return cached[1], cached[2]
 
+    def _along(self, name: str, path: TimelinePath) -> tuple[Integers, Floats]:
+        """The same for one timeline; asked for seldom, so it is not kept."""
+        return _merge(name, self._by_name[name], path)
 
-def _merge(name: str, tables: list[_Table]) -> tuple[Integers, Floats]:
+
+def _merge(
+    name: str, tables: list[_Table], path: TimelinePath | None = None
+) -> tuple[Integers, Floats]:
     """One value per step: highest timeline first, then highest number."""
     step = np.concatenate([table.steps() for table in tables])
     timeline = np.concatenate([table.ranks()[0] for table in tables])
     seq = np.concatenate([table.ranks()[1] for table in tables])
     values = np.concatenate([table.values(name) for table in tables])
+    if path is not None:
+        kept = _belongs(step, timeline, path)
+        step, timeline, seq, values = step[kept], timeline[kept], seq[kept], values[kept]
     order = np.lexsort((seq, timeline, step))
     sorted_step = step[order]
     is_last = np.append(sorted_step[1:] != sorted_step[:-1], True) if len(order) else order == 0
     return sorted_step[is_last], values[order][is_last]
+
+
+def _belongs(
+    step: Integers, timeline: npt.NDArray[np.uint32], path: TimelinePath
+) -> npt.NDArray[np.bool_]:
+    """Which rows lie on the path."""
+    kept = np.zeros(len(step), np.bool_)
+    for each, last in path.limits.items():
+        kept |= (timeline == each) if last is None else (timeline == each) & (step <= last)
+    return kept
 
 
 def _thin(step: Integers, value: Floats, points: int) -> Series:

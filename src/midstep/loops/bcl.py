@@ -1,33 +1,70 @@
 """The recipe `bcl`: the linear autoencoder on digits, with competing features or without.
 
-Four conditions that differ in nothing but what is attached to the encoder: control (nothing),
-neighborhood (a gate on the gradient), novelty and rescue (a gate and a pull).
+Conditions that differ in nothing but what is attached to the encoder: control (nothing),
+neighborhood (a gate on the gradient), novelty and rescue (a gate and a pull), balance (a pull on
+the length of a feature alone).
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import torch
 
+from midstep.control import Field, Level, Panel, Sort, Status
 from midstep.core.errors import ConfigError
 from midstep.core.moments import Moment
-from midstep.loops.demo import Demo, DemoConfig, DemoResult
-from midstep.loops.feature_health import FeatureHealth, HealthCheck
-from midstep.loops.inside import Inside
-from midstep.models.competitive import BCL, BCLConfig
+from midstep.data.sources.digits import SIDE
+from midstep.loops.demo import DataName, Demo, DemoConfig, DemoResult
+from midstep.loops.feature_health import FeatureHealth, HealthCheck, standing
+from midstep.loops.inside import hidden_units
+from midstep.models.competitive import BCL, BCLConfig, health
 
 if TYPE_CHECKING:
     from midstep.data.sources.digits import Digits
     from midstep.session import Run
+    from midstep.session.hooks import Hook
 
-__all__ = ["CONDITIONS", "BclConfig", "BclResult", "BclTraining", "Condition", "WeightChange"]
+__all__ = ["CONDITIONS", "BclConfig", "BclResult", "BclTraining", "Condition"]
 
-Condition = Literal["novelty", "control", "neighborhood", "rescue"]
+Condition = Literal["novelty", "control", "neighborhood", "rescue", "balance"]
 CONDITIONS: tuple[Condition, ...] = get_args(Condition)
 SOURCE = "encoder.weight"
+TABLE = Panel(
+    kind="table",
+    title="Metrics",
+    source=SOURCE,
+    shape=(SIDE, SIDE),
+    sort=Sort(field="win_rate", descending=True),
+    fields={"win_rate": Field(label="Win rate")},
+    status=Status(
+        field="win_rate",
+        levels=(
+            Level(below=health.DEAD_BELOW, word="dead", tone="bad"),
+            Level(above=health.WINNER_ABOVE, word="winner", tone="good"),
+        ),
+        otherwise=Level(word="contender", tone="warn"),
+    ),
+)
+"""How features are shown."""
+COMPETITION_TABLE = replace(
+    TABLE,
+    fields={
+        "win_rate": Field(label="Win rate"),
+        "grad_magnitude": Field(label="Gradient"),
+        "som_magnitude": Field(label="SOM"),
+        "feature_novelty": Field(label="Novelty"),
+        "effective_win": Field(label="Eff. win"),
+        "gradient_weight": Field(label="Grad. w"),
+        "contender_weight": Field(label="Cont. w"),
+        "attraction_weight": Field(label="Attr. w"),
+        "mean_activation": Field(label="Activation"),
+    },
+)
+"""How the metrics of competing features are shown."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,6 +97,8 @@ class BclConfig:
     """Steps between two looks for nearest neighbours."""
     rescue_k: int = 5
     """Inputs that a losing feature is pulled to (condition rescue)."""
+    data: DataName = "digits"
+    """5,000 digits, or mnist: 70,000, where they were fetched."""
     health_every: int = 500
     """Steps between two examinations of all features."""
 
@@ -95,24 +134,8 @@ class BclConfig:
             learning_rate=self.lr,
             hidden=self.hidden,
             seed=self.seed,
+            data=self.data,
         )
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class WeightChange:
-    """The encoder's weights around one step; its pull is `som_delta` of the same step's data."""
-
-    step: int
-    """Finished steps after it, as in the step data."""
-    before: torch.Tensor
-    """Before the backward pass, so before the pull as well, [D, I]."""
-    after: torch.Tensor
-    """After the optimizer's step, [D, I]."""
-
-    @property
-    def combined(self) -> torch.Tensor:
-        """All that this step did to the weights."""
-        return self.after - self.before
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,7 +143,9 @@ class BclResult(DemoResult):
     """How a training ended."""
 
     condition: Condition
-    """Which of the four it was."""
+    """Which of them it was."""
+    seed: int
+    """The one it was made with."""
     health: FeatureHealth
     """The features at the end."""
 
@@ -138,9 +163,6 @@ class BclTraining(Demo):
         self.recipe = config
         gated = config.condition != "control"
         self.bcl = BCL(self.model.encoder, config.competition) if gated else None
-        self.last_change: WeightChange | None = None
-        """Of the last step that somebody wanted to see; whole tensors of its own, never changed,
-        so any thread may read it."""
         self._check = HealthCheck(
             self.model, self.validation.images, config.competition, gated=gated
         )
@@ -151,21 +173,33 @@ class BclTraining(Demo):
         """What the run's header records."""
         return {"recipe": "bcl", **asdict(self.recipe)}
 
+    def offer(self, run: Run) -> None:
+        """Tell the run which tensor is looked at by default, and what moves it."""
+        run.controller.add_source(SOURCE, lambda: self.model.encoder.weight, default=True)
+        if self.bcl is None:
+            run.controller.declare_forces(SOURCE, metrics="features")
+        else:
+            run.controller.declare_forces(SOURCE, tensors="bcl_tensors", metrics="bcl_metrics")
+
+    def hooks(self) -> list[Hook]:
+        """None besides what the competition shows itself."""
+        return []
+
     def train(self, run: Run) -> BclResult:
         """Train to the last step, or until the run is stopped."""
-        run.controller.add_source(SOURCE, lambda: self.model.encoder.weight, default=True)
+        self.offer(run)
         result = super().train(run)
         return BclResult(
             **asdict(result),
             condition=self.recipe.condition,
-            health=self._check.examine(result.steps),
+            seed=self.recipe.seed,
+            health=self._record_end(run, result.steps),
         )
 
     def _step(self, run: Run, batch: Digits, index: int) -> float:
         """One optimizer step up to its boundary; gives its loss."""
         control = run.controller
         wanted = control.wants_data
-        before = self.model.encoder.weight.detach().clone() if wanted else None
         if self.bcl is not None:
             self.bcl.wants_tensors = wanted
         losses = self.gradients(batch)
@@ -174,35 +208,45 @@ class BclTraining(Demo):
             batch.images, loss, index, labels=batch.labels, sample_ids=batch.ids, losses=losses
         )
         run.log(grad_norm=torch.nn.utils.get_total_norm(self._gradients()))
-        inside = Inside(self.model, batch.images) if wanted and self.bcl is None else None
         self.optimizer.step()
-        if inside is not None:
-            inside.push(control)
-        self._show(run)
-        if before is not None:
-            after = self.model.encoder.weight.detach().clone()
-            self.last_change = WeightChange(step=index + 1, before=before, after=after)
+        if wanted:
+            self._show(run, batch)
+        if self.bcl is not None and self.bcl.fault is not None:
+            self._tell_fault(run, self.bcl.fault)
         if (index + 1) % self.recipe.health_every == 0:
             self._record_health(run, index + 1)
         return loss.item()
 
-    def _show(self, run: Run) -> None:
-        """Push what the competition did, while somebody wants to see it."""
-        if self.bcl is None:
+    def _show(self, run: Run, batch: Digits) -> None:
+        """What the competition did, nothing after a batch that it left alone."""
+        control, bcl = run.controller, self.bcl
+        if bcl is None:
+            control.capture_step_data("features", partial(self._alone, batch.images), panel=TABLE)
             return
-        if self.bcl.fault is not None and not self._fault_told:
+        if metrics := bcl.get_step_metrics():
+            control.capture_step_data("bcl_metrics", metrics, panel=COMPETITION_TABLE)
+        if tensors := bcl.last_tensors():
+            control.capture_step_data("bcl_tensors", tensors)
+
+    @torch.no_grad()
+    def _alone(self, images: torch.Tensor) -> dict[str, object]:
+        """Features without a competition, and how they would do in one."""
+        measured = standing(self.model, images, self.recipe.competition)
+        return {**measured, **hidden_units(self.model, self.model.encode(images))}
+
+    def _tell_fault(self, run: Run, fault: str) -> None:
+        """The competition switched itself off; once is enough to say so."""
+        if not self._fault_told:
             self._fault_told = True
-            run.event(
-                Moment.INTERVENTION, who="system", kind="hook_off", hook="bcl", why=self.bcl.fault
-            )
-        if not run.controller.wants_data:
-            return
-        for key, data in (
-            ("bcl_metrics", self.bcl.get_step_metrics()),
-            ("bcl_tensors", self.bcl.last_tensors()),
-        ):
-            if data:  # empty after a batch that was left alone
-                run.controller.capture_step_data(key, data)
+            run.event(Moment.INTERVENTION, who="system", kind="hook_off", hook="bcl", why=fault)
+
+    def _record_end(self, run: Run, step: int) -> FeatureHealth:
+        """The features at the end, on record too, unless they were examined just now."""
+        found = self._check.examine(step)
+        if step % self.recipe.health_every:
+            run.log_finished(**found.metrics)
+            run.event(Moment.STEP, **found.as_fact())
+        return found
 
     def _record_health(self, run: Run, step: int) -> None:
         found = self._check.examine(step)

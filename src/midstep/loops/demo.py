@@ -9,9 +9,10 @@ from __future__ import annotations
 import itertools
 import math
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 
@@ -19,16 +20,23 @@ from midstep.core.errors import ConfigError
 from midstep.core.moments import Moment
 from midstep.data.order import Order
 from midstep.data.sources.digits import PIXELS, Digits, load_digits
+from midstep.data.sources.mnist import load_mnist
 from midstep.loops.inside import Inside
 from midstep.models.autoencoder import LinearAutoencoder, LinearAutoencoderConfig
+from midstep.session.hooks import LayerNorms
 from midstep.session.meter import EpochMeter
 
 if TYPE_CHECKING:
     from midstep.session import Run
+    from midstep.session.hooks import Hook
 
-__all__ = ["Demo", "DemoConfig", "DemoResult"]
+__all__ = ["DataName", "Demo", "DemoConfig", "DemoResult"]
 
 MAX_STEPS = 100_000_000
+DataName = Literal["digits", "mnist"]
+LOADERS: Mapping[str, Callable[[Literal["train", "val"]], Digits]] = MappingProxyType(
+    {"digits": load_digits, "mnist": load_mnist}
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,6 +57,8 @@ class DemoConfig:
     """Features between encoder and decoder."""
     seed: int = 0
     """Of the initial weights and of the order; each has a stream of its own."""
+    data: DataName = "digits"
+    """5,000 digits, or mnist: 70,000, where they were fetched."""
 
     def __post_init__(self) -> None:
         if not 1 <= self.steps <= MAX_STEPS:
@@ -56,6 +66,8 @@ class DemoConfig:
         for name in ("batch_size", "hidden"):
             if getattr(self, name) < 1:
                 raise ConfigError(f"{name} must be at least 1, got {getattr(self, name)}")
+        if self.data not in LOADERS:
+            raise ConfigError(f"data must be one of {', '.join(LOADERS)}; got {self.data!r}")
         if not (math.isfinite(self.learning_rate) and self.learning_rate > 0):
             raise ConfigError(f"learning_rate must be above 0, got {self.learning_rate}")
 
@@ -86,7 +98,8 @@ class Demo:
 
     def __init__(self, config: DemoConfig) -> None:
         self.config = config
-        self.digits, self.validation = load_digits("train"), load_digits("val")
+        load = LOADERS[config.data]
+        self.digits, self.validation = load("train"), load("val")
         self.model = LinearAutoencoder(
             LinearAutoencoderConfig(inputs=PIXELS, hidden=config.hidden, seed=config.seed)
         )
@@ -125,9 +138,14 @@ class Demo:
         absolute = (pixels - images.flatten(1)).abs().mean()
         return {"loss": squared_error(pixels, images).mean().item(), "l1": absolute.item()}
 
+    def hooks(self) -> list[Hook]:
+        """What is looked at inside the model while somebody watches."""
+        return [LayerNorms()]
+
     def train(self, run: Run) -> DemoResult:
         """Train to the last step, or until the run is stopped."""
         began = time.monotonic()
+        run.show(*self.hooks(), model=self.model, optimizer=self.optimizer)
         run.controller.describe(lr=self.config.learning_rate, total_epochs=self.epochs, epoch=0)
         finished, loss = 0, None
         going_on, meter = run.controller.enter(), EpochMeter()

@@ -13,14 +13,15 @@ import torch
 from torch import Tensor
 
 from midstep.models.competitive import BCLConfig, health
-from midstep.models.competitive.competition import compete, find_neighbours
+from midstep.models.competitive.competition import Competition, compete, find_neighbours
 from midstep.models.competitive.forces import FORCES, step_metrics
 
 if TYPE_CHECKING:
     from midstep.models.autoencoder import LinearAutoencoder
 
-__all__ = ["FeatureHealth", "HealthCheck"]
+__all__ = ["FeatureHealth", "HealthCheck", "standing"]
 
+MATRIX_CELLS = 64
 KEPT = ("win_rate", "feature_novelty", "grad_magnitude", "som_magnitude")
 
 
@@ -36,6 +37,8 @@ class FeatureHealth:
     """l1, psnr, weight_cosine, effective_rank, dead, winners, unreachable, gini, velocity."""
     features: dict[str, Tensor]
     """Per feature: win_rate, feature_novelty, grad_magnitude, som_magnitude, velocity."""
+    cosines: Tensor
+    """Of all pairs of features, [M, M]; means over blocks when there are more than 64."""
 
     def as_fact(self) -> dict[str, Any]:
         """The fields of its record; six digits are enough for a picture."""
@@ -49,6 +52,7 @@ class FeatureHealth:
                 name: [float(f"{value:.6g}") for value in column.tolist()]
                 for name, column in self.features.items()
             },
+            "weight_cosines": _upper(self.cosines),
         }
 
 
@@ -85,14 +89,13 @@ class HealthCheck:
             samples=len(self._images),
             metrics={**self._reconstruction(), **_summary(weight, features)},
             features=features,
+            cosines=health.cosine_blocks(weight, MATRIX_CELLS),
         )
         return self._found
 
     def _forces(self, weight: Tensor) -> dict[str, Tensor]:
         inputs = self._images.flatten(1)
-        activations = torch.nn.functional.linear(inputs, weight, self._model.encoder.bias)
-        neighbours = find_neighbours(weight, self._config.neighborhood_k)
-        won = compete(activations, neighbours, self._config.temperature)
+        won = _competition(self._model, inputs, self._config)
         forces = FORCES[self._config.variant](won, inputs, weight, self._config)
         metrics = step_metrics(won, forces)
         if not self._gated:
@@ -103,6 +106,26 @@ class HealthCheck:
     def _reconstruction(self) -> dict[str, float]:
         pixels, images = self._model(self._images), self._images.flatten(1)
         return {"l1": health.l1(pixels, images), "psnr": health.psnr(pixels, images)}
+
+
+def _upper(cosines: Tensor) -> list[list[float]]:
+    """Row i holds the cosines with i, i + 1, …; three digits are enough for a picture."""
+    return [
+        [round(value, 3) for value in row[place:]] for place, row in enumerate(cosines.tolist())
+    ]
+
+
+@torch.no_grad()
+def standing(model: LinearAutoencoder, images: Tensor, config: BCLConfig) -> dict[str, Tensor]:
+    """How the features would do in a competition that does not act: win_rate, feature_novelty."""
+    won = _competition(model, images.flatten(1), config)
+    return {"win_rate": won.win_rate_D, "feature_novelty": won.feature_novelty_D}
+
+
+def _competition(model: LinearAutoencoder, inputs: Tensor, config: BCLConfig) -> Competition:
+    weight = model.encoder.weight.detach()
+    activations = torch.nn.functional.linear(inputs, weight, model.encoder.bias)
+    return compete(activations, find_neighbours(weight, config.neighborhood_k), config.temperature)
 
 
 def _summary(weight: Tensor, features: dict[str, Tensor]) -> dict[str, float]:

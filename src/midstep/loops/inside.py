@@ -1,7 +1,7 @@
 """A look inside one step of an autoencoder, taken only while somebody watches.
 
-Two entries of step data: `layers`, one row per parameter, and `features`, one row per hidden unit;
-in both every column is a vector of the same length, so that a page shows them as a table.
+One entry of step data, `features`: one row per hidden unit, columns of one length, so that a page
+shows it as a table. The model's ReLU is a function, not a module, so no hook of a module sees it.
 """
 
 from __future__ import annotations
@@ -11,9 +11,8 @@ from typing import Protocol
 import torch
 
 from midstep.models.autoencoder import LinearAutoencoder
-from midstep.session.layers import Layers
 
-__all__ = ["Inside"]
+__all__ = ["Inside", "hidden_units"]
 
 
 class StepDataStore(Protocol):
@@ -35,28 +34,27 @@ class Inside:
     @torch.no_grad()
     def __init__(self, model: LinearAutoencoder, images: torch.Tensor) -> None:
         self._model = model
-        self._layers = Layers(model.named_parameters())
         self._activations = model.encode(images)
 
     @torch.no_grad()
     def push(self, store: StepDataStore) -> None:
-        """Hand both entries to the controller."""
-        store.capture_step_data("layers", self.layers())
+        """Hand it to the controller."""
         store.capture_step_data("features", self.features())
-
-    def layers(self) -> dict[str, object]:
-        """Per parameter: norms of weights and gradient, and the update relative to the weights."""
-        return self._layers.table()
 
     def features(self) -> dict[str, object]:
         """Per hidden unit: activation over the batch, and norms of its row of encoder weights."""
-        weight = self._model.encoder.weight
-        return {
-            "mean_activation": self._activations.mean(dim=0),
-            "fraction_active": (self._activations > 0).float().mean(dim=0),
-            "grad_norm": _gradient(weight).norm(dim=1),
-            "weight_norm": weight.norm(dim=1),
-        }
+        return hidden_units(self._model, self._activations)
+
+
+def hidden_units(model: LinearAutoencoder, activations: torch.Tensor) -> dict[str, object]:
+    """Per hidden unit: activation over a batch, [B, D], and norms of its row of weights."""
+    weight = model.encoder.weight
+    return {
+        "mean_activation": activations.mean(dim=0),
+        "fraction_active": (activations > 0).float().mean(dim=0),
+        "grad_norm": _gradient(weight).norm(dim=1),
+        "weight_norm": weight.norm(dim=1),
+    }
 
 
 def _gradient(value: torch.Tensor) -> torch.Tensor:

@@ -12,7 +12,9 @@ from midstep.server import (
     openapi,
     routes_breakpoints,
     routes_commands,
+    routes_forces,
     routes_look,
+    routes_rewind,
     routes_runs,
     routes_stream,
     routes_verbs,
@@ -55,7 +57,14 @@ def create_app(runs: RunTable, *, guard: GuardConfig, static: Path = STATIC) -> 
     app.add_api_route("/api/v1/health", health, response_model=Health, tags=["health"])
     for topic in (routes_runs, routes_commands, routes_stream):
         _add(app, topic.router)
-    for topic in (routes_verbs, routes_look, routes_breakpoints, routes_watches):
+    for topic in (
+        routes_verbs,
+        routes_rewind,
+        routes_forces,
+        routes_look,
+        routes_breakpoints,
+        routes_watches,
+    ):
         _add(app, topic.router, prefix="/api/v1/runs/{run_id}/debug", tag="debug")
         _add(app, topic.router, prefix="/debug", tag="short")
     add_page(app, static)

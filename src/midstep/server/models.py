@@ -15,6 +15,8 @@ from pydantic import (
     StrictStr,
 )
 
+from midstep.control.panels import PanelKind
+
 RunState = Literal[
     "starting",
     "running",
@@ -32,6 +34,8 @@ RunState = Literal[
 ]
 CommandStatus = Literal["pending", "running", "done", "failed", "refused"]
 Who = Literal["page", "cli", "terminal", "python", "breakpoint", "system"]
+BreakpointAction = Literal["pause", "mark"]
+"""Stop the run, or only leave a mark in its facts and on its charts."""
 
 Number = float | Literal["NaN", "Infinity", "-Infinity"]
 """A scalar on the wire: strict JSON has no NaN, so the three travel as strings."""
@@ -104,6 +108,17 @@ class CommandOut(Out):
 # -- state ----------------------------------------------------------------------------------------
 
 
+class ExplanationOut(Out):
+    """A rule's finding in words."""
+
+    title: str
+    means: str
+    causes: list[str]
+    """What usually causes it, most frequent first."""
+    advice: list[str]
+    """What to try."""
+
+
 class Evidence(Out):
     """What a breakpoint saw when it stopped the run."""
 
@@ -117,6 +132,13 @@ class Evidence(Out):
     """Ids of the samples that carry it, at most 128."""
     note: str | None = None
     """For example: `6 of 128 samples carry 38 % of the loss`."""
+    layer: str | None = None
+    """Name of the parameter or module, where a rule names one."""
+    action: BreakpointAction = "pause"
+    rule: str | None = None
+    """Name of the rule, where it was one."""
+    explanation: ExplanationOut | None = None
+    """What it means, what usually causes it, what to try; of rules."""
 
 
 class StateOut(Out):
@@ -142,6 +164,8 @@ class StateOut(Out):
     """The index of the captured batch; it changes when there is a new picture to fetch."""
     step_data_keys: list[str]
     step_data_step: int | None
+    step_data_panels: dict[str, PanelKind]
+    """Which kind of panel shows an entry, for the keys that came with a hint."""
     breakpoint: Evidence | None
     """Why it stands, when a breakpoint stopped it."""
     waiting_for: str | None
@@ -155,6 +179,8 @@ class StateOut(Out):
     run_until: int | None
     boundary_age_s: float
     """Seconds since the training thread last reached a boundary."""
+    offers: list[str]
+    """Names of the verbs and commands that this run takes."""
 
 
 # -- batch and step data --------------------------------------------------------------------------
@@ -211,27 +237,20 @@ class TensorSummary(Out):
     max: Number | None
 
 
-class StepDataKeys(Out):
-    """What hooks pushed this step."""
-
-    step: int | None
-    keys: list[str]
-
-
-class StepDataOut(Out):
-    """One entry of the step data, encoded."""
-
-    key: str
-    step: int
-    data: Any
-    summarised: bool
-    """Whether any tensor inside was replaced by its summary; `?full=1` sends it whole."""
-    note: str | None = None
-    """What could not be encoded as it stands."""
-
-
 # -- breakpoints and watches ----------------------------------------------------------------------
 
+RuleName = Literal[
+    "vanishing_gradients",
+    "exploding_gradients",
+    "dead_relus",
+    "saturated_activations",
+    "loss_not_falling",
+    "unchanged_weights",
+    "all_zero_tensors",
+    "nonfinite_layer",
+    "update_ratio",
+    "overfitting",
+]
 Limit = Annotated[StrictFloat | StrictInt, Field(allow_inf_nan=False)]
 Name = Annotated[StrictStr, Field(min_length=1, max_length=128)]
 
@@ -294,6 +313,24 @@ class ExpressionCondition(In):
     expression: Annotated[StrictStr, Field(min_length=1, max_length=500)]
 
 
+class RuleCondition(In):
+    """Park when a ready-made rule finds something; what is left out is the rule's own default."""
+
+    kind: Literal["rule"]
+    rule: RuleName
+    limit: Annotated[Limit, Field(ge=0)] | None = None
+    low: Annotated[Limit, Field(ge=0)] | None = None
+    """A lower limit beside it, for `update_ratio`."""
+    window: Annotated[StrictInt, Field(ge=1, le=1_000_000)] | None = None
+    """Measurements in a row, or steps that are compared."""
+    every: Annotated[StrictInt, Field(ge=1, le=1_000_000)] | None = None
+    """Measured every so many steps."""
+    layers: Name | None = None
+    """Only layers whose name contains this."""
+    metric: Name | None = None
+    """The scalar that `overfitting` compares with the training loss."""
+
+
 ConditionIn = Annotated[
     StepCondition
     | EveryCondition
@@ -302,7 +339,8 @@ ConditionIn = Annotated[
     | GradNormCondition
     | MetricCondition
     | SampleCondition
-    | ExpressionCondition,
+    | ExpressionCondition
+    | RuleCondition,
     Field(discriminator="kind"),
 ]
 
@@ -312,12 +350,14 @@ class BreakpointIn(In):
 
     condition: ConditionIn
     enabled: StrictBool = True
+    action: BreakpointAction = "pause"
 
 
 class BreakpointPatch(In):
-    """Switch a breakpoint on or off."""
+    """Switch a breakpoint on or off, or let it stop the run or only mark it."""
 
-    enabled: StrictBool
+    enabled: StrictBool | None = None
+    action: BreakpointAction | None = None
 
 
 class BreakpointOut(Out):
@@ -328,6 +368,7 @@ class BreakpointOut(Out):
     words: str
     """The condition in words, as the list shows it."""
     enabled: bool
+    action: BreakpointAction
     hits: int
     hit_steps: list[int]
     """Steps of the last hits, at most 100."""
@@ -337,8 +378,10 @@ class BreakpointOut(Out):
     std: float | None
     costs_sync: bool
     """Whether it costs a device synchronisation each step."""
+    cost_s: float | None
+    """Seconds that its measuring costs a step on average, where a rule measures anything."""
     missing: list[str]
-    """Scalars it reads that no step has had since it was armed: perhaps misspelt."""
+    """What it reads and no step has had so far: a scalar, perhaps misspelt, or a model."""
 
 
 class WatchIn(In):

@@ -1,4 +1,4 @@
-"""Breakpoints: list, add, switch, remove."""
+"""Breakpoints: list, add, switch, remove; and the rules that come ready-made."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ from fastapi import APIRouter
 from starlette.responses import Response
 
 from midstep.control import Breakpoint
+from midstep.control.rule_book import RULES
 from midstep.server.answers import StrictAnswer
 from midstep.server.asked import RunOf
 from midstep.server.models import BreakpointIn, BreakpointOut, BreakpointPatch
+from midstep.server.models_rules import RuleOut
 from midstep.server.problems import Refusal
 from midstep.server.run_table import RunEntry
 
@@ -26,15 +28,20 @@ def add_breakpoint(run: RunOf, wanted: BreakpointIn) -> Response:
     """A new breakpoint; it is checked from the next boundary on."""
     parameters = wanted.condition.model_dump()
     kind = parameters.pop("kind")
-    made = run.controller.add_breakpoint(kind, enabled=wanted.enabled, **parameters)
+    made = run.controller.add_breakpoint(
+        kind, enabled=wanted.enabled, action=wanted.action, **parameters
+    )
     return StrictAnswer(made.describe(), status_code=201)
 
 
 @router.patch("/breakpoints/{breakpoint_id}", response_model=BreakpointOut)
 def switch_breakpoint(run: RunOf, breakpoint_id: int, patch: BreakpointPatch) -> Response:
-    """Switch a breakpoint on or off; its counts stay."""
+    """Switch a breakpoint on or off, or choose what it does; its counts stay."""
     _find(run, breakpoint_id)
-    run.controller.enable_breakpoint(breakpoint_id, patch.enabled)
+    if patch.enabled is not None:
+        run.controller.enable_breakpoint(breakpoint_id, patch.enabled)
+    if patch.action is not None:
+        run.controller.set_breakpoint_action(breakpoint_id, patch.action)
     return StrictAnswer(_find(run, breakpoint_id).describe())
 
 
@@ -44,6 +51,12 @@ def remove_breakpoint(run: RunOf, breakpoint_id: int) -> Response:
     _find(run, breakpoint_id)
     run.controller.remove_breakpoint(breakpoint_id)
     return Response(status_code=204)
+
+
+@router.get("/rules", response_model=list[RuleOut])
+def rules(run: RunOf) -> Response:  # noqa: ARG001 - the same for every run, like its neighbours
+    """The rules that can be added as breakpoints, with their limits and explanations."""
+    return StrictAnswer([spec.describe() for spec in RULES.values()])
 
 
 def _find(run: RunEntry, breakpoint_id: int) -> Breakpoint:

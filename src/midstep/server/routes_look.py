@@ -7,10 +7,13 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query
 from starlette.responses import Response
 
+from midstep.control.panel_fit import misfit
+from midstep.control.panels import Panel
 from midstep.server.answers import SafetensorsAnswer, StrictAnswer
 from midstep.server.asked import Format, RunOf
 from midstep.server.encode import can_travel, encode_step_data, tensors_within
-from midstep.server.models import BatchOut, StepDataKeys, StepDataOut
+from midstep.server.models import BatchOut
+from midstep.server.models_panels import StepDataKeys, StepDataOut
 from midstep.server.pictures import describe_batch, main_tensor
 from midstep.server.problems import Refusal
 
@@ -49,7 +52,9 @@ def _batch_tensors(captured: dict[str, Any]) -> Response:
 def step_data_keys(run: RunOf) -> Response:
     """What hooks pushed this step."""
     shown = run.controller.shown_step_data()
-    return StrictAnswer({"step": shown.step if shown.values else None, "keys": list(shown.values)})
+    panels = {key: _described(shown.panels.get(key)) for key in shown.values}
+    step = shown.step if shown.values else None
+    return StrictAnswer({"step": step, "keys": list(shown.values), "panels": panels})
 
 
 @router.get("/step_data/{key:path}", response_model=StepDataOut, responses=_BYTES)
@@ -70,7 +75,30 @@ def step_data(
     value, step = shown.values[key], shown.step
     if format == "safetensors":
         return _step_tensors(key, value, step)
-    return StrictAnswer({"key": key, "step": step, **encode_step_data(value, full=full)})
+    encoded = encode_step_data(value, full=full)
+    return StrictAnswer(
+        {"key": key, "step": step, **encoded, **_hint(shown.panels.get(key), value, encoded)}
+    )
+
+
+def _described(panel: Panel | None) -> dict[str, Any] | None:
+    return None if panel is None else panel.describe()
+
+
+def _hint(panel: Panel | None, value: Any, encoded: dict[str, Any]) -> dict[str, Any]:
+    """`panel`, `fits` and the note of an entry; a hint that does not fit is no error."""
+    if panel is None:
+        return {"panel": None, "fits": True}
+    try:
+        reason = misfit(panel, value)
+    except Exception as error:  # noqa: BLE001 - the data may be of a type of the user's
+        reason = f"the panel could not be checked: {type(error).__name__}"
+    notes = [note for note in (encoded["note"], reason) if note is not None]
+    return {
+        "panel": panel.describe(),
+        "fits": reason is None,
+        "note": "; ".join(notes) or None,
+    }
 
 
 def _step_tensors(key: str, value: Any, step: int) -> Response:

@@ -177,7 +177,7 @@ class Hub:
 
     def _new_breakpoints(self) -> list[Frame]:
         found = [each.describe() for each in self.entry.controller.list_breakpoints()]
-        lasting = [{**each, "mean": None, "std": None} for each in found]
+        lasting = [{**each, "mean": None, "std": None, "cost_s": None} for each in found]
         if not self._is_news("breakpoints", lasting):
             return []
         return [volatile_frame("breakpoints", {"type": "breakpoints", "breakpoints": found})]

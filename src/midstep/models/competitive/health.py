@@ -15,6 +15,7 @@ __all__ = [
     "DEAD_BELOW",
     "UNREACHABLE_BELOW",
     "WINNER_ABOVE",
+    "cosine_blocks",
     "dead",
     "effective_rank",
     "gini",
@@ -67,6 +68,19 @@ def mean_pairwise_cosine(weight_DI: Tensor) -> float:
     unit_DI = torch.nn.functional.normalize(weight_DI.double(), dim=1)
     lengths = unit_DI.square().sum()  # the diagonal; a zero row has cosine 0 with all
     return float((unit_DI.sum(dim=0).square().sum() - lengths) / (features * (features - 1)))
+
+
+def cosine_blocks(weight_DI: Tensor, cells: int) -> Tensor:
+    """Cosines of all pairs of rows, [D, D]; above `cells` rows means over blocks, [cells, cells].
+
+    >>> cosine_blocks(torch.eye(2), 8).tolist()
+    [[1.0, 0.0], [0.0, 1.0]]
+    """
+    unit_DI = torch.nn.functional.normalize(weight_DI.double(), dim=1)
+    cosine_DD = unit_DI @ unit_DI.T
+    if len(cosine_DD) <= cells:
+        return cosine_DD
+    return torch.nn.functional.adaptive_avg_pool2d(cosine_DD[None], cells)[0]
 
 
 def effective_rank(weight_DI: Tensor) -> float:

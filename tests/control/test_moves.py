@@ -1,0 +1,132 @@
+"""Commands that move the training themselves: only while it stands, one at a time, in order."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from midstep.control import Command, CommandSpec, DebugController
+from midstep.control.desk import Nothing, StepPayload
+from midstep.core.errors import ControlError
+from tests.control.loop import PATIENCE_S, Loop, running, until
+
+
+def offer_back(controller: DebugController, loop: Loop) -> None:
+    def go(payload: StepPayload) -> dict[str, int]:
+        loop.made -= payload.n
+        controller.move_to(loop.made)
+        return {"step": loop.made}
+
+    controller.register(
+        CommandSpec(name="back", payload=StepPayload, run=go, help="", parked_only=True, moves=True)
+    )
+
+
+def ask(controller: DebugController, name: str, **payload: int):
+    return controller.submit(Command(name=name, payload=payload))
+
+
+def test_back_moves_the_count_and_the_next_step_goes_on_from_there():
+    controller = DebugController()
+    controller.pause()
+    with running(controller) as loop:
+        offer_back(controller, loop)
+        ask(controller, "step", n=5).result(PATIENCE_S)
+        assert ask(controller, "back", n=3).result(PATIENCE_S) == {"step": 2}
+        assert controller.get_state()["step"] == 2
+        assert ask(controller, "step", n=1).result(PATIENCE_S) == {"step": 3}
+
+
+def test_back_is_refused_while_running():
+    controller = DebugController()
+    with running(controller) as loop:
+        offer_back(controller, loop)
+        with pytest.raises(ControlError, match="pause it first"):
+            ask(controller, "back").result(PATIENCE_S)
+
+
+def test_back_is_refused_while_steps_are_left_to_make():
+    controller, inside, go = DebugController(), threading.Event(), threading.Event()
+
+    def body(_step: int) -> None:
+        inside.set()
+        go.wait(PATIENCE_S)
+
+    controller.pause()
+    with running(controller, body) as loop:
+        offer_back(controller, loop)
+        steps = ask(controller, "step", n=2)
+        inside.wait(PATIENCE_S)
+        back = ask(controller, "back")
+        go.set()
+        with pytest.raises(ControlError, match="wait until it stands"):
+            back.result(PATIENCE_S)
+        assert steps.result(PATIENCE_S) == {"step": 2}
+
+
+def test_back_behind_a_pause_that_was_cancelled_is_refused():
+    controller, inside, go = DebugController(), threading.Event(), threading.Event()
+
+    def body(_step: int) -> None:
+        inside.set()
+        go.wait(PATIENCE_S)
+
+    with running(controller, body) as loop:
+        offer_back(controller, loop)
+        inside.wait(PATIENCE_S)
+        pause = Command(name="pause")
+        controller.submit(pause)
+        back = ask(controller, "back")
+        assert controller.cancel(pause.id)
+        go.set()
+        with pytest.raises(ControlError, match="pause it first"):
+            back.result(PATIENCE_S)
+
+
+def test_another_command_that_runs_is_named_and_the_state_says_rewinding():
+    controller, go = DebugController(), threading.Event()
+
+    def wait(_payload: Nothing):
+        yield 0.5
+        go.wait(PATIENCE_S)
+        yield 1.0
+
+    controller.pause()
+    with running(controller) as loop:
+        offer_back(controller, loop)
+        controller.register(CommandSpec(name="scan", payload=Nothing, run=wait, help=""))
+        scan = ask(controller, "scan")
+        until(lambda: controller.get_state()["state"] == "busy", controller)
+        with pytest.raises(ControlError, match="busy with scan"):
+            ask(controller, "back").result(PATIENCE_S)
+        go.set()
+        scan.result(PATIENCE_S)
+        seen: list[str] = []
+        controller.subscribe(lambda: seen.append(controller.get_state()["state"]))
+        ask(controller, "step", n=2).result(PATIENCE_S)
+        ask(controller, "back").result(PATIENCE_S)
+        assert "rewinding" in seen
+
+
+def test_without_anybody_who_keeps_snapshots_the_reason_is_told():
+    told = DebugController().get_rewind()
+    assert not told["available"]
+    assert "keeps no snapshots" in told["reason"]
+
+
+def test_captures_of_steps_that_were_taken_back_are_forgotten():
+    controller = DebugController()
+
+    def body(step: int) -> None:
+        controller.capture_step_data("ids", [step])
+        controller.capture_batch([1.0], 0.5, step)
+
+    controller.pause()
+    with running(controller, body) as loop:
+        offer_back(controller, loop)
+        ask(controller, "step", n=3).result(PATIENCE_S)
+        assert controller.get_state()["batch_step"] == 2
+        ask(controller, "back", n=2).result(PATIENCE_S)
+        state = controller.get_state()
+        assert (state["has_batch"], state["step_data_keys"], state["loss"]) == (False, [], None)
