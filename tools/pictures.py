@@ -20,6 +20,8 @@ from tools.demo_page import BROWSER_FLAGS, running_demo  # noqa: E402
 from midstep.client import Client  # noqa: E402
 
 STOPS_AT = 1480
+WATCHED = (3, 29, 31, 42, 58)
+SCHEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")
 
 
 def main() -> None:
@@ -33,15 +35,19 @@ def main() -> None:
         sync_playwright() as playwright,
     ):
         browser = playwright.chromium.launch(executable_path=chromium, args=BROWSER_FLAGS)
-        _run_to_a_breakpoint(url)
-        _take(browser, url, "light")
-        _take(browser, url, "dark")
+        _run_to_a_breakpoint(browser, url)
+        for scheme in SCHEMES:
+            _take(browser, url, "live", scheme, "")
+            _take(browser, url, "features", scheme, f"?tab=features&feature={WATCHED[1]}")
         browser.close()
 
 
-def _run_to_a_breakpoint(url: str) -> None:
+def _run_to_a_breakpoint(browser: Browser, url: str) -> None:
     base, _, token = url.partition("/#token=")
     client = Client(base, token=token)
+    client.watch(*WATCHED)
+    page = browser.new_page()
+    page.goto(url)  # what a page watches is captured
     client.add_breakpoint("step", step=400)
     client.add_breakpoint("loss_z", limit=4.0, window=200)
     client.add_breakpoint("grad_norm", limit=10.0)
@@ -53,15 +59,18 @@ def _run_to_a_breakpoint(url: str) -> None:
                 break
         if client.state()["step"] < STOPS_AT:
             client.resume()
+    page.close()
 
 
-def _take(browser: Browser, url: str, scheme: Literal["light", "dark"]) -> None:
+def _take(
+    browser: Browser, url: str, name: str, scheme: Literal["light", "dark"], view: str
+) -> None:
     page = browser.new_page(viewport={"width": 1280, "height": 720}, color_scheme=scheme)
-    page.goto(url.replace("/#", "/live?key=features#"))
+    page.goto(url.replace("/#", f"/live{view}#"))
     page.get_by_text("Stopped by breakpoint", exact=False).first.wait_for()
-    page.locator(f"[data-step='{STOPS_AT - 1}']").first.wait_for()
-    page.wait_for_timeout(500)
-    page.screenshot(path=ROOT / "docs" / "images" / f"live-{scheme}.png")
+    page.locator(f"[data-step='{STOPS_AT}']").first.wait_for()
+    page.wait_for_timeout(1500)
+    page.screenshot(path=ROOT / "docs" / "images" / f"{name}-{scheme}.png")
     page.close()
 
 

@@ -66,3 +66,13 @@ def test_attach_switched_off_gives_the_same_numbers(in_folder, capsys):
     runpy.run_path(str(EXAMPLES / "attach.py"), run_name="__main__")
     assert capsys.readouterr().out == attached
     assert len(list(Path("outputs/runs").iterdir())) == 1
+
+
+def test_session_runs_and_goes_on_where_it_was(in_folder, capsys):
+    for epochs, steps in (("1", 63), ("2", 126)):
+        in_folder.setenv("EPOCHS", epochs)
+        runpy.run_path(str(EXAMPLES / "session.py"), run_name="__main__")
+        assert f"{steps} steps, run" in capsys.readouterr().out
+    assert only_run().name == "rings"
+    ends = [e for e in FactsReader(only_run()).events() if e["moment"] == "on_epoch_end"]
+    assert [end["step"] for end in ends] == [63, 126]

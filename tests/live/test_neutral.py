@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from tests.checkers.neutral import CONDITIONS, assert_neutral, attached, two_calls
+from tests.checkers.neutral import CONDITIONS, assert_neutral, attached, two_calls, with_hooks
 from tests.checkers.trainings import conv_net, small_transformer
 
 WAYS = {"attach": attached, "two calls": two_calls}
@@ -19,8 +19,14 @@ def test_a_training_that_is_looked_at_stays_the_same(training, way, condition, t
     assert_neutral(training, way, tmp_path, {condition: CONDITIONS[condition]})
 
 
+@pytest.mark.parametrize("training", TRAININGS.values(), ids=TRAININGS.keys())
+@pytest.mark.parametrize("condition", ["attached", "stepped", "watched", "breakpoint", "page"])
+def test_a_training_with_every_hook_and_rule_stays_the_same(training, condition, tmp_path):
+    assert_neutral(training, with_hooks, tmp_path, {condition: CONDITIONS[condition]})
+
+
 @pytest.mark.parametrize(
-    "workers", [{"num_workers": 2}, {"num_workers": 1, "persistent_workers": True}], ids=str
+    "workers", [{"num_workers": 2}, {"num_workers": 2, "persistent_workers": True}], ids=str
 )
 def test_a_training_with_workers_stays_the_same(workers, tmp_path):
     conditions = {name: CONDITIONS[name] for name in ("attached", "stepped")}

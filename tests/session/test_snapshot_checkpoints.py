@@ -19,11 +19,11 @@ import torch
 from torch.utils.data import Subset
 
 from midstep.core.errors import ConfigError, FormatError, StorageError
+from midstep.data.randomness import RandomState
 from midstep.session import manifest
 from midstep.session.checkpoints import CheckpointError, Checkpoints, read_checkpoint
 from midstep.session.fingerprint import dataset_fingerprint, differences, fingerprints, hash_value
 from midstep.session.foreign import load_foreign
-from midstep.session.random_state import RandomState
 from midstep.session.shelf import FILES
 from midstep.session.snapshot import Snapshot
 from midstep.session.tensor_file import digest

@@ -10,8 +10,8 @@ import torch
 from torch import nn
 
 from midstep.core.errors import ConfigError
+from midstep.data.randomness import RandomState
 from midstep.session.checkpoints import Checkpoints
-from midstep.session.random_state import RandomState
 from midstep.session.snapshot import Snapshot
 from tests.session.same import assert_same
 

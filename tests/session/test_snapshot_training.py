@@ -14,8 +14,8 @@ from torch import nn
 from torch.optim import lr_scheduler as schedulers
 
 from midstep.core.errors import ConfigError
+from midstep.data.randomness import RandomState, kept_random
 from midstep.session.checkpoints import Checkpoints
-from midstep.session.random_state import RandomState, random_guard
 from midstep.session.snapshot import Snapshot
 from tests.session.same import assert_same
 
@@ -282,7 +282,7 @@ def test_taking_a_snapshot_draws_nothing() -> None:
     model = nn.Linear(2, 2)
     before = RandomState.take().state_tree()
     Snapshot.take({"model": model}, step=0)
-    with random_guard():
+    with kept_random():
         torch.rand(1), random.random(), np.random.rand()
     assert_same(RandomState.take().state_tree(), before)
 

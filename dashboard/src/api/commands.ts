@@ -5,7 +5,7 @@ import { newId } from "@/lib/ids";
 import { useLive } from "@/lib/store";
 import { showToast, type ToastAction } from "@/lib/toasts";
 import { ApiError, api, runPath } from "./client";
-import type { BreakpointOut, CommandOut, Condition, StateOut } from "./types";
+import type { BreakpointAction, BreakpointOut, CommandOut, Condition, StateOut } from "./types";
 
 export type { VerbName } from "@/lib/allowed";
 
@@ -13,6 +13,7 @@ export interface VerbPayload {
   pause: Record<string, never>;
   resume: Record<string, never>;
   step: { n: number };
+  back: { n: number } | { step: number };
   run_until: { step: number };
   stop: Record<string, never>;
 }
@@ -34,6 +35,7 @@ const TITLES: Record<VerbName, string> = {
   pause: "Pause",
   resume: "Resume",
   step: "Step",
+  back: "Back",
   run_until: "Run to",
   stop: "Stop",
 };
@@ -128,6 +130,26 @@ export async function runVerb<V extends VerbName>(verb: V, payload: VerbPayload[
   }
 }
 
+/** Gives any command of the registry and waits for its end; what it answered, or null where it did not succeed. */
+export async function runCommand(
+  name: string,
+  payload: Record<string, unknown>,
+  title: string,
+): Promise<CommandOut | null> {
+  const { runId } = useLive.getState();
+  if (runId === null) return null;
+  const id = newId();
+  try {
+    await api.post<CommandOut>(runPath(runId, "/commands"), { command: name, payload, id });
+    const outcome = await endOf(runId, id);
+    report(title, outcome);
+    return outcome.status === "done" ? await api.get<CommandOut>(runPath(runId, `/commands/${id}`)) : null;
+  } catch (error) {
+    report(title, outcomeOf(error));
+    return null;
+  }
+}
+
 function breakpointPath(id?: number): string {
   const { runId } = useLive.getState();
   return runPath(runId ?? "", `/debug/breakpoints${id === undefined ? "" : `/${id}`}`);
@@ -140,8 +162,12 @@ function putBreakpoint(breakpoint: BreakpointOut): void {
 }
 
 /** Sets a breakpoint; a condition that cannot be read is thrown as ApiError, so that the form can show it beside its field. */
-export async function addBreakpoint(condition: Condition, enabled = true): Promise<BreakpointOut> {
-  const { body } = await api.post<BreakpointOut>(breakpointPath(), { condition, enabled });
+export async function addBreakpoint(
+  condition: Condition,
+  enabled = true,
+  action: BreakpointAction = "pause",
+): Promise<BreakpointOut> {
+  const { body } = await api.post<BreakpointOut>(breakpointPath(), { condition, enabled, action });
   putBreakpoint(body);
   return body;
 }
@@ -161,7 +187,7 @@ export async function removeBreakpoint(breakpoint: BreakpointOut): Promise<void>
     await api.delete(breakpointPath(breakpoint.id));
     const { breakpoints, setBreakpoints } = useLive.getState();
     setBreakpoints(breakpoints.filter((one) => one.id !== breakpoint.id));
-    const undo = () => void addBreakpoint(breakpoint.condition, breakpoint.enabled);
+    const undo = () => void addBreakpoint(breakpoint.condition, breakpoint.enabled, breakpoint.action);
     showToast({
       kind: "done",
       title: `Removed breakpoint ${breakpoint.id}.`,

@@ -1,7 +1,7 @@
 /** How panels read the run: each hook re-renders only for what it answers. */
 import { useQuery } from "@tanstack/react-query";
 import { useEffect, useState } from "react";
-import { type VerbName, whyNoCommands, whyNot } from "@/lib/allowed";
+import { type VerbName, whyNoCommands, whyNot, whyNotCommand } from "@/lib/allowed";
 import type { Series } from "@/lib/series";
 import { type Connection, series, useLive } from "@/lib/store";
 import { type ApiError, api, runPath } from "./client";
@@ -32,6 +32,11 @@ export function useStale(): boolean {
 /** Why nothing can be commanded now; null when it can. */
 export function useNoCommandsReason(): string | null {
   return useLive(({ state, connection }) => whyNoCommands(state, connection.status));
+}
+
+/** Why a command of the registry cannot be given now; null when it can. */
+export function useCommandReason(name: string): string | null {
+  return useLive(({ state, connection }) => whyNotCommand(name, state, connection.status));
 }
 
 export interface VerbHandle<V extends VerbName> {

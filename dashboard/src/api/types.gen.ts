@@ -125,6 +125,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/runs/{run_id}/debug/back": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Back
+         * @description Return to the state before the last n steps, or to a step; the run must be parked.
+         */
+        post: operations["back"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/runs/{run_id}/debug/batch": {
         parameters: {
             query?: never;
@@ -188,9 +208,54 @@ export interface paths {
         head?: never;
         /**
          * Switch Breakpoint
-         * @description Switch a breakpoint on or off; its counts stay.
+         * @description Switch a breakpoint on or off, or choose what it does; its counts stay.
          */
         patch: operations["switch_breakpoint"];
+        trace?: never;
+    };
+    "/api/v1/runs/{run_id}/debug/cosine_matrix": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Cosine Matrix
+         * @description Cosines of all pairs of rows: of the weights, of the SOM targets, or of the gradient's part.
+         *
+         *     Above 512 rows cells are averaged over blocks unless `full` is set; the statistics are always
+         *     of all pairs. As safetensors: `matrix` and `permutation`.
+         */
+        get: operations["cosine_matrix"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/runs/{run_id}/debug/forces": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Forces
+         * @description Both forces on every row in the last shown step, and whether they agree or fight.
+         *
+         *     Where nothing but the gradient moves the tensor the second force is 0 and every row neutral.
+         */
+        get: operations["forces"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
         trace?: never;
     };
     "/api/v1/runs/{run_id}/debug/pause": {
@@ -227,6 +292,46 @@ export interface paths {
          * @description Go on.
          */
         post: operations["resume"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/runs/{run_id}/debug/rewind": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Rewind
+         * @description How far back one can go, and what that takes.
+         */
+        get: operations["rewind"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/runs/{run_id}/debug/rules": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Rules
+         * @description The rules that can be added as breakpoints, with their limits and explanations.
+         */
+        get: operations["rules"];
+        put?: never;
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -287,6 +392,26 @@ export interface paths {
          * @description Let n steps pass, then park again.
          */
         post: operations["step"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/runs/{run_id}/debug/step_data/force_detail": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Force Detail
+         * @description One row's change by the last shown step: combined = grad_delta + som_delta.
+         */
+        get: operations["force_detail"];
+        put?: never;
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -480,6 +605,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/debug/back": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Back
+         * @description Return to the state before the last n steps, or to a step; the run must be parked.
+         */
+        post: operations["short_back"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/debug/batch": {
         parameters: {
             query?: never;
@@ -543,9 +688,54 @@ export interface paths {
         head?: never;
         /**
          * Switch Breakpoint
-         * @description Switch a breakpoint on or off; its counts stay.
+         * @description Switch a breakpoint on or off, or choose what it does; its counts stay.
          */
         patch: operations["short_switch_breakpoint"];
+        trace?: never;
+    };
+    "/debug/cosine_matrix": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Cosine Matrix
+         * @description Cosines of all pairs of rows: of the weights, of the SOM targets, or of the gradient's part.
+         *
+         *     Above 512 rows cells are averaged over blocks unless `full` is set; the statistics are always
+         *     of all pairs. As safetensors: `matrix` and `permutation`.
+         */
+        get: operations["short_cosine_matrix"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/debug/forces": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Forces
+         * @description Both forces on every row in the last shown step, and whether they agree or fight.
+         *
+         *     Where nothing but the gradient moves the tensor the second force is 0 and every row neutral.
+         */
+        get: operations["short_forces"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
         trace?: never;
     };
     "/debug/pause": {
@@ -582,6 +772,46 @@ export interface paths {
          * @description Go on.
          */
         post: operations["short_resume"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/debug/rewind": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Rewind
+         * @description How far back one can go, and what that takes.
+         */
+        get: operations["short_rewind"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/debug/rules": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Rules
+         * @description The rules that can be added as breakpoints, with their limits and explanations.
+         */
+        get: operations["short_rules"];
+        put?: never;
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -642,6 +872,26 @@ export interface paths {
          * @description Let n steps pass, then park again.
          */
         post: operations["short_step"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/debug/step_data/force_detail": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Force Detail
+         * @description One row's change by the last shown step: combined = grad_delta + som_delta.
+         */
+        get: operations["short_force_detail"];
+        put?: never;
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -780,6 +1030,18 @@ export type webhooks = Record<string, never>;
 export interface components {
     schemas: {
         /**
+         * BackVerb
+         * @description How far to go back: n steps, or to a step; one step when nothing is said.
+         */
+        BackVerb: {
+            /** Id */
+            id?: string | null;
+            /** N */
+            n?: number | null;
+            /** Step */
+            step?: number | null;
+        };
+        /**
          * BatchOut
          * @description The last captured batch.
          */
@@ -818,8 +1080,14 @@ export interface components {
          * @description A new breakpoint.
          */
         BreakpointIn: {
+            /**
+             * Action
+             * @default pause
+             * @enum {string}
+             */
+            action: "pause" | "mark";
             /** Condition */
-            condition: components["schemas"]["StepCondition"] | components["schemas"]["EveryCondition"] | components["schemas"]["NonFiniteCondition"] | components["schemas"]["LossZCondition"] | components["schemas"]["GradNormCondition"] | components["schemas"]["MetricCondition"] | components["schemas"]["SampleCondition"] | components["schemas"]["ExpressionCondition"];
+            condition: components["schemas"]["StepCondition"] | components["schemas"]["EveryCondition"] | components["schemas"]["NonFiniteCondition"] | components["schemas"]["LossZCondition"] | components["schemas"]["GradNormCondition"] | components["schemas"]["MetricCondition"] | components["schemas"]["SampleCondition"] | components["schemas"]["ExpressionCondition"] | components["schemas"]["RuleCondition"];
             /**
              * Enabled
              * @default true
@@ -831,8 +1099,15 @@ export interface components {
          * @description A breakpoint with what it has done so far.
          */
         BreakpointOut: {
+            /**
+             * Action
+             * @enum {string}
+             */
+            action: "pause" | "mark";
             /** Condition */
-            condition: components["schemas"]["StepCondition"] | components["schemas"]["EveryCondition"] | components["schemas"]["NonFiniteCondition"] | components["schemas"]["LossZCondition"] | components["schemas"]["GradNormCondition"] | components["schemas"]["MetricCondition"] | components["schemas"]["SampleCondition"] | components["schemas"]["ExpressionCondition"];
+            condition: components["schemas"]["StepCondition"] | components["schemas"]["EveryCondition"] | components["schemas"]["NonFiniteCondition"] | components["schemas"]["LossZCondition"] | components["schemas"]["GradNormCondition"] | components["schemas"]["MetricCondition"] | components["schemas"]["SampleCondition"] | components["schemas"]["ExpressionCondition"] | components["schemas"]["RuleCondition"];
+            /** Cost S */
+            cost_s: number | null;
             /** Costs Sync */
             costs_sync: boolean;
             /** Enabled */
@@ -856,11 +1131,13 @@ export interface components {
         };
         /**
          * BreakpointPatch
-         * @description Switch a breakpoint on or off.
+         * @description Switch a breakpoint on or off, or let it stop the run or only mark it.
          */
         BreakpointPatch: {
+            /** Action */
+            action?: ("pause" | "mark") | null;
             /** Enabled */
-            enabled: boolean;
+            enabled?: boolean | null;
         };
         /**
          * BreakpointsMessage
@@ -940,6 +1217,41 @@ export interface components {
             who: "page" | "cli" | "terminal" | "python" | "breakpoint" | "system";
         };
         /**
+         * CosineMatrixOut
+         * @description Cosines of all pairs of rows.
+         */
+        CosineMatrixOut: {
+            /** Averaged */
+            averaged: boolean;
+            /** Labels */
+            labels: string[];
+            /** Matrix */
+            matrix: (number | ("NaN" | "Infinity" | "-Infinity"))[][];
+            /** Max Offdiag */
+            max_offdiag: number | ("NaN" | "Infinity" | "-Infinity") | null;
+            /** Mean Offdiag */
+            mean_offdiag: number | ("NaN" | "Infinity" | "-Infinity") | null;
+            /** Note */
+            note: string | null;
+            /** Order */
+            order: string;
+            /** Permutation */
+            permutation: number[];
+            /** Rows */
+            rows: number;
+            /**
+             * Source
+             * @enum {string}
+             */
+            source: "weights" | "som_targets" | "grad_delta";
+            /** Std Offdiag */
+            std_offdiag: number | ("NaN" | "Infinity" | "-Infinity") | null;
+            /** Step */
+            step: number;
+            /** Tensor */
+            tensor: string;
+        };
+        /**
          * EventMessage
          * @description A lifecycle record or an intervention. Durable.
          */
@@ -988,20 +1300,45 @@ export interface components {
          * @description What a breakpoint saw when it stopped the run.
          */
         Evidence: {
+            /**
+             * Action
+             * @default pause
+             * @enum {string}
+             */
+            action: "pause" | "mark";
             /** Breakpoint */
             breakpoint: number;
             /** Condition */
             condition: string;
+            explanation: components["schemas"]["ExplanationOut"] | null;
+            /** Layer */
+            layer: string | null;
             /** Limit */
             limit: number | ("NaN" | "Infinity" | "-Infinity") | null;
             /** Note */
             note: string | null;
+            /** Rule */
+            rule: string | null;
             /** Samples */
             samples: number[];
             /** Step */
             step: number;
             /** Value */
             value: number | ("NaN" | "Infinity" | "-Infinity") | null;
+        };
+        /**
+         * ExplanationOut
+         * @description A rule's finding in words.
+         */
+        ExplanationOut: {
+            /** Advice */
+            advice: string[];
+            /** Causes */
+            causes: string[];
+            /** Means */
+            means: string;
+            /** Title */
+            title: string;
         };
         /**
          * ExpressionCondition
@@ -1015,6 +1352,83 @@ export interface components {
              * @enum {string}
              */
             kind: "expression";
+        };
+        /**
+         * FieldOut
+         * @description How one column is written.
+         */
+        FieldOut: {
+            /** Label */
+            label: string | null;
+            /** Precision */
+            precision: number | null;
+            /** Unit */
+            unit: string | null;
+        };
+        /**
+         * ForceDetailOut
+         * @description What one step did to one row, in its two parts; each list has the row's length.
+         */
+        ForceDetailOut: {
+            /** Combined */
+            combined: (number | ("NaN" | "Infinity" | "-Infinity"))[];
+            /** Cos Grad Som */
+            cos_grad_som: number | ("NaN" | "Infinity" | "-Infinity");
+            /** Current Weight */
+            current_weight: (number | ("NaN" | "Infinity" | "-Infinity"))[];
+            /** Feature */
+            feature: number;
+            /** Grad Delta */
+            grad_delta: (number | ("NaN" | "Infinity" | "-Infinity"))[];
+            /** Row Shape */
+            row_shape: number[];
+            /** Som Delta */
+            som_delta: (number | ("NaN" | "Infinity" | "-Infinity"))[];
+            /** Step */
+            step: number;
+            /** Tensor */
+            tensor: string;
+        };
+        /**
+         * ForceThresholds
+         * @description From where on a row counts as neutral.
+         */
+        ForceThresholds: {
+            /** Cos */
+            cos: number;
+            /** Grad Magnitude */
+            grad_magnitude: number | ("NaN" | "Infinity" | "-Infinity");
+            /** Share Of Median */
+            share_of_median: number;
+            /** Som Magnitude */
+            som_magnitude: number | ("NaN" | "Infinity" | "-Infinity");
+        };
+        /**
+         * ForcesOut
+         * @description Both forces on every row of a tensor in the last shown step.
+         */
+        ForcesOut: {
+            /** Agree */
+            agree: number;
+            /** Features */
+            features: {
+                [key: string]: (number | ("NaN" | "Infinity" | "-Infinity") | ("agree" | "fight" | "neutral"))[];
+            };
+            /** Fight */
+            fight: number;
+            /** Neutral */
+            neutral: number;
+            /** Note */
+            note: string | null;
+            /** Rows */
+            rows: number;
+            /** Step */
+            step: number;
+            /** Tensor */
+            tensor: string;
+            /** Tensors */
+            tensors: string[];
+            thresholds: components["schemas"]["ForceThresholds"];
         };
         /**
          * GradNormCondition
@@ -1090,6 +1504,23 @@ export interface components {
             version: string;
         };
         /**
+         * LevelOut
+         * @description A word for the values below or above a limit.
+         */
+        LevelOut: {
+            /** Above */
+            above: number | null;
+            /** Below */
+            below: number | null;
+            /**
+             * Tone
+             * @enum {string}
+             */
+            tone: "bad" | "warn" | "good" | "neutral";
+            /** Word */
+            word: string;
+        };
+        /**
          * LossZCondition
          * @description Park when the loss lies this many standard deviations above its recent mean.
          */
@@ -1142,6 +1573,43 @@ export interface components {
             kind: "loss_nonfinite";
         };
         /**
+         * PanelOut
+         * @description How one entry of the step data wants to be shown; a hint, which may not fit.
+         */
+        PanelOut: {
+            /** Colour */
+            colour: string | null;
+            /** Fields */
+            fields: {
+                [key: string]: components["schemas"]["FieldOut"];
+            };
+            /**
+             * Kind
+             * @enum {string}
+             */
+            kind: "table" | "scatter" | "matrix" | "images" | "series" | "text";
+            /** Label */
+            label: string | null;
+            /** Log X */
+            log_x: boolean;
+            /** Log Y */
+            log_y: boolean;
+            /** Scale */
+            scale: ("signed" | "similarity" | "range") | null;
+            /** Shape */
+            shape: number[] | null;
+            sort: components["schemas"]["SortOut"] | null;
+            /** Source */
+            source: string | null;
+            status: components["schemas"]["StatusOut"] | null;
+            /** Title */
+            title: string | null;
+            /** X */
+            x: string | null;
+            /** Y */
+            y: string | null;
+        };
+        /**
          * PingMessage
          * @description Sent when nothing else was for a second, so that silence means trouble.
          */
@@ -1169,6 +1637,95 @@ export interface components {
             incident: string | null;
             /** Message */
             message: string;
+        };
+        /**
+         * RewindOut
+         * @description How far back one can go, and what that takes.
+         */
+        RewindOut: {
+            /** Available */
+            available: boolean;
+            /** Budget Bytes */
+            budget_bytes: number;
+            /** Bytes */
+            bytes: number;
+            /** First Step */
+            first_step: number | null;
+            /** Reason */
+            reason: string | null;
+            /** Replay Cost S */
+            replay_cost_s: number | null;
+            /** Snapshot Steps */
+            snapshot_steps: number[];
+            /** Step */
+            step: number;
+            /** Timeline */
+            timeline: number;
+        };
+        /**
+         * RuleCondition
+         * @description Park when a ready-made rule finds something; what is left out is the rule's own default.
+         */
+        RuleCondition: {
+            /** Every */
+            every?: number | null;
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            kind: "rule";
+            /** Layers */
+            layers?: string | null;
+            /** Limit */
+            limit?: (number) | null;
+            /** Low */
+            low?: (number) | null;
+            /** Metric */
+            metric?: string | null;
+            /**
+             * Rule
+             * @enum {string}
+             */
+            rule: "vanishing_gradients" | "exploding_gradients" | "dead_relus" | "saturated_activations" | "loss_not_falling" | "unchanged_weights" | "all_zero_tensors" | "nonfinite_layer" | "update_ratio" | "overfitting";
+            /** Window */
+            window?: number | null;
+        };
+        /**
+         * RuleDefaults
+         * @description Limits of a rule; null: the rule does not take it.
+         */
+        RuleDefaults: {
+            /** Every */
+            every: number | null;
+            /** Layers */
+            layers: string | null;
+            /** Limit */
+            limit: number | null;
+            /** Low */
+            low: number | null;
+            /** Metric */
+            metric: string | null;
+            /** Window */
+            window: number | null;
+        };
+        /**
+         * RuleOut
+         * @description One rule: what it looks for, and what a finding means.
+         */
+        RuleOut: {
+            defaults: components["schemas"]["RuleDefaults"];
+            explanation: components["schemas"]["ExplanationOut"];
+            /** Needs Model */
+            needs_model: boolean;
+            /**
+             * Rule
+             * @enum {string}
+             */
+            rule: "vanishing_gradients" | "exploding_gradients" | "dead_relus" | "saturated_activations" | "loss_not_falling" | "unchanged_weights" | "all_zero_tensors" | "nonfinite_layer" | "update_ratio" | "overfitting";
+            /** Title */
+            title: string;
+            /** Words */
+            words: string;
         };
         /**
          * RunDetail
@@ -1325,6 +1882,16 @@ export interface components {
             step: number[];
         };
         /**
+         * SortOut
+         * @description The order in which rows come at first.
+         */
+        SortOut: {
+            /** Descending */
+            descending: boolean;
+            /** Field */
+            field: string;
+        };
+        /**
          * SourceTrajectories
          * @description Points of the rows of one source, also of those no longer watched.
          */
@@ -1378,6 +1945,8 @@ export interface components {
             loss: number | ("NaN" | "Infinity" | "-Infinity") | null;
             /** Lr */
             lr: number | ("NaN" | "Infinity" | "-Infinity") | null;
+            /** Offers */
+            offers: string[];
             /** Parked */
             parked: boolean;
             /** Paused */
@@ -1395,6 +1964,10 @@ export interface components {
             step: number;
             /** Step Data Keys */
             step_data_keys: string[];
+            /** Step Data Panels */
+            step_data_panels: {
+                [key: string]: "table" | "scatter" | "matrix" | "images" | "series" | "text";
+            };
             /** Step Data Step */
             step_data_step: number | null;
             /** Steps Left */
@@ -1411,6 +1984,17 @@ export interface components {
             total_steps: number | null;
             /** Waiting For */
             waiting_for: string | null;
+        };
+        /**
+         * StatusOut
+         * @description Which column says how a row is doing; the first level that holds counts.
+         */
+        StatusOut: {
+            /** Field */
+            field: string;
+            /** Levels */
+            levels: components["schemas"]["LevelOut"][];
+            otherwise: components["schemas"]["WordOut"];
         };
         /**
          * StepCondition
@@ -1432,6 +2016,10 @@ export interface components {
         StepDataKeys: {
             /** Keys */
             keys: string[];
+            /** Panels */
+            panels: {
+                [key: string]: components["schemas"]["PanelOut"] | null;
+            };
             /** Step */
             step: number | null;
         };
@@ -1442,10 +2030,13 @@ export interface components {
         StepDataOut: {
             /** Data */
             data: unknown;
+            /** Fits */
+            fits: boolean;
             /** Key */
             key: string;
             /** Note */
             note: string | null;
+            panel: components["schemas"]["PanelOut"] | null;
             /** Step */
             step: number;
             /** Summarised */
@@ -1558,6 +2149,19 @@ export interface components {
             source: string | null;
             /** Sources */
             sources: string[];
+        };
+        /**
+         * WordOut
+         * @description A word with a colour.
+         */
+        WordOut: {
+            /**
+             * Tone
+             * @enum {string}
+             */
+            tone: "bad" | "warn" | "good" | "neutral";
+            /** Word */
+            word: string;
         };
     };
     responses: never;
@@ -1810,6 +2414,54 @@ export interface operations {
             };
         };
     };
+    back: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Who asks: page, cli or python; shown in the log. */
+                "x-midstep-who"?: string | null;
+            };
+            path: {
+                /** @description Id of the run, as GET /api/v1/runs lists it. */
+                run_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["BackVerb"] | null;
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["StateOut"];
+                };
+            };
+            /** @description Accepted; steps are still being repeated. */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CommandOut"];
+                };
+            };
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an error of ours, told by its id · 503 the disk refused */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     batch: {
         parameters: {
             query?: {
@@ -1982,6 +2634,84 @@ export interface operations {
             };
         };
     };
+    cosine_matrix: {
+        parameters: {
+            query?: {
+                source?: "weights" | "som_targets" | "grad_delta";
+                /** @description Name of the tensor; the run's default when left out. */
+                tensor?: string | null;
+                /** @description id, cluster (like beside like) or metric:NAME (largest first). */
+                order?: string;
+                /** @description All cells, also above 512 rows. */
+                full?: boolean;
+                /** @description json or safetensors */
+                format?: string;
+            };
+            header?: never;
+            path: {
+                /** @description Id of the run, as GET /api/v1/runs lists it. */
+                run_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CosineMatrixOut"];
+                    "application/octet-stream": string;
+                };
+            };
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an error of ours, told by its id · 503 the disk refused */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    forces: {
+        parameters: {
+            query?: {
+                /** @description Name of the tensor; the run's default when left out. */
+                tensor?: string | null;
+            };
+            header?: never;
+            path: {
+                /** @description Id of the run, as GET /api/v1/runs lists it. */
+                run_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ForcesOut"];
+                };
+            };
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an error of ours, told by its id · 503 the disk refused */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     pause: {
         parameters: {
             query?: never;
@@ -2065,6 +2795,70 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["CommandOut"];
+                };
+            };
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an error of ours, told by its id · 503 the disk refused */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    rewind: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the run, as GET /api/v1/runs lists it. */
+                run_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RewindOut"];
+                };
+            };
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an error of ours, told by its id · 503 the disk refused */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    rules: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the run, as GET /api/v1/runs lists it. */
+                run_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RuleOut"][];
                 };
             };
             /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an error of ours, told by its id · 503 the disk refused */
@@ -2193,6 +2987,46 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["CommandOut"];
+                };
+            };
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an error of ours, told by its id · 503 the disk refused */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    force_detail: {
+        parameters: {
+            query: {
+                /** @description Row of the tensor. */
+                feature: number;
+                /** @description Name of the tensor; the run's default when left out. */
+                tensor?: string | null;
+                /** @description json or safetensors */
+                format?: string;
+            };
+            header?: never;
+            path: {
+                /** @description Id of the run, as GET /api/v1/runs lists it. */
+                run_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ForceDetailOut"];
+                    "application/octet-stream": string;
                 };
             };
             /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an error of ours, told by its id · 503 the disk refused */
@@ -2578,6 +3412,51 @@ export interface operations {
             };
         };
     };
+    short_back: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Who asks: page, cli or python; shown in the log. */
+                "x-midstep-who"?: string | null;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["BackVerb"] | null;
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["StateOut"];
+                };
+            };
+            /** @description Accepted; steps are still being repeated. */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CommandOut"];
+                };
+            };
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an error of ours, told by its id · 503 the disk refused */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     short_batch: {
         parameters: {
             query?: {
@@ -2737,6 +3616,78 @@ export interface operations {
             };
         };
     };
+    short_cosine_matrix: {
+        parameters: {
+            query?: {
+                source?: "weights" | "som_targets" | "grad_delta";
+                /** @description Name of the tensor; the run's default when left out. */
+                tensor?: string | null;
+                /** @description id, cluster (like beside like) or metric:NAME (largest first). */
+                order?: string;
+                /** @description All cells, also above 512 rows. */
+                full?: boolean;
+                /** @description json or safetensors */
+                format?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CosineMatrixOut"];
+                    "application/octet-stream": string;
+                };
+            };
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an error of ours, told by its id · 503 the disk refused */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    short_forces: {
+        parameters: {
+            query?: {
+                /** @description Name of the tensor; the run's default when left out. */
+                tensor?: string | null;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ForcesOut"];
+                };
+            };
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an error of ours, told by its id · 503 the disk refused */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     short_pause: {
         parameters: {
             query?: never;
@@ -2814,6 +3765,64 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["CommandOut"];
+                };
+            };
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an error of ours, told by its id · 503 the disk refused */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    short_rewind: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RewindOut"];
+                };
+            };
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an error of ours, told by its id · 503 the disk refused */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    short_rules: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RuleOut"][];
                 };
             };
             /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an error of ours, told by its id · 503 the disk refused */
@@ -2933,6 +3942,43 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["CommandOut"];
+                };
+            };
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an error of ours, told by its id · 503 the disk refused */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    short_force_detail: {
+        parameters: {
+            query: {
+                /** @description Row of the tensor. */
+                feature: number;
+                /** @description Name of the tensor; the run's default when left out. */
+                tensor?: string | null;
+                /** @description json or safetensors */
+                format?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ForceDetailOut"];
+                    "application/octet-stream": string;
                 };
             };
             /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an error of ours, told by its id · 503 the disk refused */

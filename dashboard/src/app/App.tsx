@@ -18,6 +18,8 @@ import { useShellActions } from "./useShellActions";
 
 const Palette = lazy(() => import("./Palette"));
 const KeyList = lazy(() => import("./KeyList"));
+const HparamsDialog = lazy(() => import("@/features/session/HparamsDialog"));
+const CertificateDialog = lazy(() => import("@/features/session/CertificateDialog"));
 
 /** The frame around every page: rail, top bar, page, messages, dialogs. */
 export function App() {
@@ -64,6 +66,8 @@ function Dialogs() {
     <Suspense>
       {open === "palette" && <Palette onClose={closeDialog} />}
       {open === "keys" && <KeyList onClose={closeDialog} />}
+      {open === "hparams" && <HparamsDialog onClose={closeDialog} />}
+      {open === "certificate" && <CertificateDialog onClose={closeDialog} />}
       {open === "stop" && <StopDialog onClose={closeDialog} />}
     </Suspense>
   );

@@ -54,14 +54,16 @@ interface PillProps {
   title: string;
   text?: ReactNode;
   action?: { label: string; run: () => void };
+  /** In place of an action: something that opens under the pill. */
+  more?: ReactNode;
 }
 
 /** A reason and one action. */
-export function Pill({ tone, glyph, title, text, action }: PillProps) {
+export function Pill({ tone, glyph, title, text, action, more }: PillProps) {
   return (
     <div
       role="status"
-      className={`flex min-h-7 min-w-0 items-center gap-2 max-[719px]:py-1 max-[559px]:flex-wrap rounded-control pl-2.5 ${action ? "pr-1" : "pr-2.5"} ${PILL_TONES[tone]}`}
+      className={`flex min-h-7 min-w-0 items-center gap-2 max-[719px]:py-1 max-[559px]:flex-wrap rounded-control pl-2.5 ${action || more ? "pr-1" : "pr-2.5"} ${PILL_TONES[tone]}`}
     >
       {glyph}
       <span className="font-semibold whitespace-nowrap">{title}</span>
@@ -75,6 +77,7 @@ export function Pill({ tone, glyph, title, text, action }: PillProps) {
           <span>{action.label}</span>
         </button>
       )}
+      {more}
     </div>
   );
 }

@@ -1,6 +1,6 @@
 import type { ReactNode } from "react";
 import { useLocation } from "wouter";
-import { useRunDetail, useRunId, useRunState, useRuns, useStale } from "@/api/hooks";
+import { useCommandReason, useRunDetail, useRunId, useRunState, useRuns, useStale } from "@/api/hooks";
 import { fromWire, type StateOut } from "@/api/types";
 import { toggleOf } from "@/lib/allowed";
 import { openDialog } from "@/lib/dialogs";
@@ -80,7 +80,7 @@ function Facts({ state }: { state: StateOut }) {
         <Fact label="Epoch" value={formatCount(state.epoch + 1)} of={state.total_epochs} />
       )}
       <Fact label="Loss" value={formatValue(loss)} bad={loss !== null && !Number.isFinite(loss)} />
-      {state.lr !== null && <Fact label="lr" value={formatRate(fromWire(state.lr))} />}
+      {state.lr !== null && <Rate lr={fromWire(state.lr)} />}
       <Fact
         label="Speed"
         value={
@@ -90,6 +90,23 @@ function Facts({ state }: { state: StateOut }) {
         }
       />
     </>
+  );
+}
+
+/** The learning rate; where the run takes a new one, a click asks for it. */
+function Rate({ lr }: { lr: number | null }) {
+  const reason = useCommandReason("set_hparams");
+  const fact = <Fact label="lr" value={formatRate(lr)} />;
+  if (reason !== null) return fact;
+  return (
+    <button
+      type="button"
+      title="Set hyperparameters"
+      onClick={() => openDialog("hparams")}
+      className="-mx-1 rounded-chip px-1 hover:bg-s2"
+    >
+      {fact}
+    </button>
   );
 }
 

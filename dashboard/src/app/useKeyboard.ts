@@ -1,5 +1,6 @@
 import { useEffect } from "react";
 import { type Action, useActions } from "@/lib/actions";
+import { useDialog } from "@/lib/dialogs";
 import { KeyChords, type KeyPress, nameOfKey, ownerOf, pageTakes } from "@/lib/keys";
 import { releaseFocusAfterClicks } from "@/lib/pointerFocus";
 import { useSettings } from "@/lib/settings";
@@ -20,6 +21,8 @@ export function useKeyboard(): void {
     const chords = new KeyChords();
     const onKeyDown = (event: KeyboardEvent) => {
       if (event.defaultPrevented || event.isComposing) return;
+      // A dialog that is still being fetched gets no keys yet, but the page gets none of its keys either.
+      if (useDialog.getState().open !== null) return;
       const name = nameOfKey(pressOf(event));
       if (name === null) return;
       if (!pageTakes(name, ownerOf(document.activeElement), useSettings.getState().singleKeys)) return;

@@ -1,7 +1,8 @@
 import { useEffect } from "react";
 import { useLocation } from "wouter";
 import { runVerb } from "@/api/commands";
-import { useRunState, useVerb } from "@/api/hooks";
+import { useCommandReason, useRunState, useVerb } from "@/api/hooks";
+import { goBack } from "@/api/rewind";
 import { registerActions, useAction } from "@/lib/actions";
 import { toggleOf } from "@/lib/allowed";
 import { askStop, openDialog } from "@/lib/dialogs";
@@ -23,6 +24,9 @@ function useRunActions(): void {
   const pause = useVerb("pause");
   const resume = useVerb("resume");
   const step = useVerb("step");
+  const back = useVerb("back");
+  const hparams = useCommandReason("set_hparams");
+  const certificate = useCommandReason("determinism_health");
   const runTo = useVerb("run_until");
   const stop = useVerb("stop");
   const [location] = useLocation();
@@ -51,6 +55,40 @@ function useRunActions(): void {
     keys: "Shift →",
     disabledReason: step.disabledReason,
     run: () => void runVerb("step", { n: useTransport.getState().n }),
+  });
+  useAction({
+    id: "back",
+    title: "Back one step",
+    group,
+    keys: "←",
+    words: "rewind undo step",
+    disabledReason: back.disabledReason,
+    run: () => void goBack({ n: 1 }),
+  });
+  useAction({
+    id: "back-n",
+    title: `Back ${formatCount(n)} steps`,
+    group,
+    keys: "Shift ←",
+    words: "rewind",
+    disabledReason: back.disabledReason,
+    run: () => void goBack({ n: useTransport.getState().n }),
+  });
+  useAction({
+    id: "hparams",
+    title: "Set learning rate and other hyperparameters…",
+    group,
+    words: "lr weight decay momentum",
+    disabledReason: hparams,
+    run: () => openDialog("hparams"),
+  });
+  useAction({
+    id: "certificate",
+    title: "Check that steps repeat bit for bit…",
+    group,
+    words: "determinism certificate health",
+    disabledReason: certificate,
+    run: () => openDialog("certificate"),
   });
   useAction({
     id: "run-to",

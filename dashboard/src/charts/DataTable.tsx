@@ -1,6 +1,6 @@
 /** A table of columns that holds 100,000 rows: only what is seen is drawn. Heads and summary rows stick. */
 import { useVirtualizer } from "@tanstack/react-virtual";
-import { type KeyboardEvent, useId, useMemo, useRef, useState } from "react";
+import { type KeyboardEvent, type ReactNode, useId, useMemo, useRef, useState } from "react";
 import { Icon } from "@/ui/Icon";
 import { rowClass } from "@/ui/table";
 import { cellText, columnStyle, type NumberStyle } from "./numberStyle";
@@ -13,6 +13,10 @@ export interface TableColumn {
   title?: string;
   cells: ArrayLike<Cell>;
   numeric: boolean;
+  /** Figures its numbers are written with. */
+  significant?: number;
+  /** Draws a cell itself; the cells stay what is sorted, filtered and exported. */
+  render?: (place: number) => ReactNode;
 }
 
 export interface Sort {
@@ -37,6 +41,8 @@ interface DataTableProps {
 }
 
 const ROW_HEIGHT = 24;
+/** Elements that rows share; more where a screen shows more. */
+const POOL = 64;
 const SUMMARIES = ["mean", "minimum", "maximum"] as const;
 const SUMMARY_WORDS = { mean: "mean", minimum: "min", maximum: "max" };
 
@@ -63,7 +69,10 @@ export function DataTable(props: DataTableProps) {
   const [hovered, setHovered] = useState(false);
   const count = columns[0]?.cells.length ?? 0;
   const order = useHeldOrder({ columns, places, sort, count, hold: running, hovered });
-  const styles = useMemo(() => columns.map(({ cells }) => columnStyle(cells)), [columns]);
+  const styles = useMemo(
+    () => columns.map(({ cells, significant }) => columnStyle(cells, significant)),
+    [columns],
+  );
   const virtual = useVirtualizer({
     count: order.length,
     getScrollElement: () => scroller.current,
@@ -71,7 +80,9 @@ export function DataTable(props: DataTableProps) {
     overscan: 8,
     scrollMargin: 0,
   });
-  const tracks = useMemo(() => tracksOf(columns), [columns]);
+  const items = virtual.getVirtualItems();
+  const pool = Math.max(POOL, items.length);
+  const tracks = useMemo(() => tracksOf(columns, styles), [columns, styles]);
   const row = selected === null ? -1 : order.indexOf(selected);
 
   const move = (event: KeyboardEvent) => {
@@ -128,12 +139,13 @@ export function DataTable(props: DataTableProps) {
         className="relative w-full shrink-0"
         style={{ height: virtual.getTotalSize(), minWidth: tracks.minWidth }}
       >
-        {virtual.getVirtualItems().map((item) => {
+        {items.map((item) => {
           const place = order[item.index] as number;
           return (
             // biome-ignore lint/a11y/useKeyWithClickEvents: the arrows on the grid do the same
             <div
-              key={item.index}
+              // Rows that scroll out lend their elements to those that scroll in.
+              key={item.index % pool}
               id={`${id}-${place}`}
               role="row"
               tabIndex={-1}
@@ -167,10 +179,22 @@ interface Tracks {
 }
 
 /** The first column names the row: narrow and on the left, numbers too. Below the least widths the table scrolls. */
-function tracksOf(columns: readonly TableColumn[]): Tracks {
-  const least = columns.map(({ numeric }, index) => (index === 0 && numeric ? 52 : numeric ? 56 : 80));
-  const tracks = least.map((width, index) => (index === 0 ? `${width}px` : `minmax(${width}px,1fr)`));
+function tracksOf(columns: readonly TableColumn[], styles: readonly NumberStyle[]): Tracks {
+  const least = columns.map(({ numeric, title, name }, index) => {
+    if (index === 0 && numeric) return 52;
+    return numeric ? numberWidth(styles[index] as NumberStyle, title ?? name) : 92;
+  });
+  const tracks = least.map((width, index) => {
+    if (index === 0) return columns[0]?.numeric ? `${width}px` : `minmax(${width}px,1.5fr)`;
+    return `minmax(${width}px,1fr)`;
+  });
   return { gridTemplateColumns: tracks.join(" "), minWidth: least.reduce((sum, width) => sum + width, 24) };
+}
+
+/** Wide enough that no number of this style below a hundred is cut, nor a short title. */
+function numberWidth(style: NumberStyle, title: string): number {
+  const characters = style.kind === "fixed" ? style.decimals + 3 : style.kind === "mixed" ? 7 : 9;
+  return Math.max(56, characters * 6.8 + 8, Math.min(title.length * 5.8 + 20, 80));
 }
 
 interface HeadCellProps {
@@ -217,7 +241,7 @@ function BodyCell({ column, place, style, first }: BodyCellProps) {
       tabIndex={-1}
       className={`truncate pr-2 last:pr-0 ${column.numeric && !first ? "text-right" : ""} ${first ? "font-medium" : ""} ${odd ? "font-medium text-bad" : ""}`}
     >
-      {cellText(cell, style)}
+      {column.render ? column.render(place) : cellText(cell, style)}
     </div>
   );
 }

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { heatPixels, heatScale } from "./heat";
+import { heatPixels, heatScale, presetScale } from "./heat";
 import { signed } from "./signed";
 
 describe("heat", () => {
@@ -26,5 +26,20 @@ describe("heat", () => {
     expect(signed(1, "light")).toEqual([110, 10, 30]);
     expect(signed(0, "dark")).toEqual([25, 28, 32]);
     expect(signed(Number.NaN, "dark")).toEqual(signed(0, "dark"));
+  });
+});
+
+describe("presets", () => {
+  it("signed runs from −1 to 1, similarity from blue over white to red", () => {
+    expect(presetScale("signed", [], "dark").colour(0)).toEqual(signed(0, "dark"));
+    const { low, high, colour } = presetScale("similarity", [], "light");
+    expect([low, high, colour(0), colour(0.5), colour(1)]).toEqual([
+      0,
+      1,
+      [33, 102, 172],
+      [255, 255, 255],
+      [178, 39, 47],
+    ]);
+    expect(presetScale("range", [2, 4], "light").high).toBe(4);
   });
 });

@@ -17,6 +17,17 @@ describe("decimals of a column", () => {
     expect(written([1.5e-7, 2e-7])).toEqual(["1.500e−7", "2.000e−7"]);
   });
 
+  it("writes a column over many decades plainly where it can", () => {
+    expect(written([2.5, 0.0123, 3e-7, 1e-6, 2e-9, 0])).toEqual([
+      "2.5000",
+      "0.0123",
+      "3.0e−7",
+      "1.0e−6",
+      "2.0e−9",
+      "0",
+    ]);
+  });
+
   it("keeps NaN, none and texts readable", () => {
     expect(written([Number.NaN, null, 0.5])).toEqual(["NaN", "—", "0.5000"]);
     expect(written(["dead"])).toEqual(["dead"]);

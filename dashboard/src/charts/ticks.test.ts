@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { logLabel, logSplits, sameDecimals } from "./ticks";
+import { linearSplits, logLabel, logSplits, sameDecimals } from "./ticks";
 
 describe("sameDecimals", () => {
   it("gives every tick the decimals that their distance needs", () => {
@@ -66,4 +66,12 @@ describe("logLabel", () => {
     [1e4, "1e4"],
     [null, ""],
   ])("%s → %s", (value, text) => expect(logLabel(value)).toBe(text));
+});
+
+describe("linearSplits", () => {
+  it("stand evenly at round numbers, also below 0", () => {
+    expect(linearSplits(-1, 1, 4)).toEqual([-1, -0.5, 0, 0.5, 1]);
+    expect(linearSplits(3, 3, 4)).toEqual([3]);
+    expect(linearSplits(Number.NaN, 1, 4)).toEqual([]);
+  });
 });

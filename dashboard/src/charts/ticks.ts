@@ -24,6 +24,12 @@ function decimalsOf(step: number): number {
   return 6;
 }
 
+/** Even ticks of a linear axis at 1, 2 or 5 of a decade, at most `most` of them. */
+export function linearSplits(low: number, high: number, most: number): number[] {
+  if (!(high > low) || !Number.isFinite(high - low)) return Number.isFinite(low) ? [low] : [];
+  return evenTicks(low, high, (high - low) / Math.max(1, most));
+}
+
 /** Where ticks stand within a decade, densest first, with the least distance between two of them in decades. */
 const IN_DECADE = [
   { heads: [1, 2, 5], gap: Math.log10(2) },

@@ -2,7 +2,7 @@
 import type { StateOut } from "@/api/types";
 import type { ConnectionStatus } from "./connection";
 
-export type VerbName = "pause" | "resume" | "step" | "run_until" | "stop";
+export type VerbName = "pause" | "resume" | "step" | "back" | "run_until" | "stop";
 
 const ENDED = new Set(["stopped", "finished", "failed", "killed", "lost"]);
 
@@ -27,9 +27,11 @@ export function whyNoCommands(state: StateOut | null, status: ConnectionStatus):
 export function whyNot(verb: VerbName, state: StateOut | null, status: ConnectionStatus): string | null {
   const none = whyNoCommands(state, status);
   if (none !== null || state === null) return none;
-  if (state.state === "failed" && (verb === "step" || verb === "run_until"))
+  if (state.state === "failed" && (verb === "step" || verb === "back" || verb === "run_until"))
     return "The run has failed; resume or stop lets it end";
-  if (verb === "step" && !state.parked) return "Pause first";
+  if (verb === "back" && !state.offers.includes("back"))
+    return "This loop keeps no snapshots to go back to; train with a Session, or attach with a loader";
+  if ((verb === "step" || verb === "back") && !state.parked) return "Pause first";
   if (verb === "pause" && state.paused && state.steps_left === null) return "The run is paused already";
   if (verb === "resume" && !state.paused) return "The run is running already";
   return null;
@@ -38,4 +40,11 @@ export function whyNot(verb: VerbName, state: StateOut | null, status: Connectio
 /** What Space and the one filled button do now: stop what moves, or let go what stands. */
 export function toggleOf(state: StateOut | null): "pause" | "resume" {
   return state !== null && ["running", "stepping", "pausing"].includes(state.state) ? "pause" : "resume";
+}
+
+/** Why a command of the registry cannot be given now; null when it can. */
+export function whyNotCommand(name: string, state: StateOut | null, status: ConnectionStatus): string | null {
+  const none = whyNoCommands(state, status);
+  if (none !== null || state === null) return none;
+  return state.offers.includes(name) ? null : "This run does not offer it; train with a Session";
 }

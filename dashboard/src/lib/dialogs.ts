@@ -1,7 +1,7 @@
 /** Which dialog is open; there is never more than one. */
 import { create } from "zustand";
 
-export type DialogName = "palette" | "keys" | "stop";
+export type DialogName = "palette" | "keys" | "stop" | "hparams" | "certificate";
 
 export const useDialog = create<{ open: DialogName | null }>()(() => ({ open: null }));
 

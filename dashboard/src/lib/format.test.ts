@@ -73,3 +73,15 @@ describe("formats", () => {
     expect(format.plural(2, "hit")).toBe("2 hits");
   });
 });
+
+describe("formatBytes", () => {
+  it("takes the unit that leaves one to four figures", () => {
+    expect([0, 512, 1536, 58 * 2 ** 20, 1.4 * 2 ** 30].map(format.formatBytes)).toEqual([
+      "0 B",
+      "512 B",
+      "1.5 KiB",
+      "58 MiB",
+      "1.4 GiB",
+    ]);
+  });
+});

@@ -97,6 +97,15 @@ export function formatSpeed(stepsPerS: number | null | undefined): string {
   return `${formatFixed(stepsPerS, decimals)} steps/s`;
 }
 
+const SIZES = ["B", "KiB", "MiB", "GiB", "TiB"];
+
+/** A size in memory: 512 B, 58 MiB, 1.4 GiB. */
+export function formatBytes(bytes: number): string {
+  const power = Math.min(Math.floor(Math.log2(Math.max(bytes, 1)) / 10), SIZES.length - 1);
+  const size = bytes / 1024 ** power;
+  return `${formatFixed(size, power > 0 && size < 10 ? 1 : 0)} ${SIZES[power]}`;
+}
+
 /** A time that something took: 3 ms, 8.2 s, 12 min, 3 h 20 min. */
 export function formatDuration(seconds: number | null | undefined): string {
   if (seconds === null || seconds === undefined) return NONE;

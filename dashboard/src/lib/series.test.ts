@@ -54,6 +54,15 @@ describe("SeriesStore", () => {
     expect(stepsOf(store)).toEqual([1, 2, 3, 4]);
   });
 
+  it("loses the steps that a rewind has undone, once", () => {
+    const store = new SeriesStore();
+    store.append(frame(1, [1, 2, 3, 4]));
+    expect(store.wentBack(0, 2)).toBe(false);
+    expect(store.wentBack(1, 2)).toBe(true);
+    expect(store.wentBack(1, 2)).toBe(false);
+    expect(stepsOf(store)).toEqual([1, 2]);
+  });
+
   it("starts over from where a higher timeline begins", () => {
     const store = new SeriesStore();
     store.append(frame(1, [1, 2, 3, 4]));

@@ -172,6 +172,13 @@ export class SeriesStore {
     this.ensure(name).fill(points.step, points.low, points.high, points.exact);
   }
 
+  /** The run went back: what lies behind `step` of another timeline is undone. Answers whether anything changed. */
+  wentBack(timeline: number, step: number): boolean {
+    if (timeline <= this.timeline) return false;
+    this.changeTimeline(timeline, step + 1);
+    return true;
+  }
+
   /** A higher timeline starts over from its first step; what it has not reached is no longer true. */
   private changeTimeline(timeline: number, firstStep: number): void {
     this.timeline = timeline;

@@ -94,6 +94,11 @@ export function withCommand(commands: CommandOut[], command: CommandOut): Comman
   return others.toSpliced(place, 0, command).slice(-MOST_COMMANDS);
 }
 
+/** Charts lose the steps that a rewind has undone, before the next step draws new ones. */
+function noteTimeline({ timeline, step }: StateOut): void {
+  if (series.wentBack(timeline, step)) seriesChanged();
+}
+
 function afterHello(live: LiveData, hello: HelloMessage): Partial<LiveData> {
   if (!hello.resumed) series.seq = hello.seq;
   return {
@@ -109,6 +114,7 @@ function afterMessage(live: LiveData, message: StreamMessage): Partial<LiveData>
     case "hello":
       return afterHello(live, message);
     case "state":
+      noteTimeline(message.state);
       return { state: message.state };
     case "scalars":
       if (series.append(message)) seriesChanged();
@@ -165,7 +171,10 @@ export const useLive = create<LiveData & LiveActions>()((set) => ({
       const connection = refreshed(live.connection, now, live.state);
       return connection === live.connection ? live : { connection };
     }),
-  setState: (state) => set((live) => (isOlder(state, live.state) ? live : { state })),
+  setState: (state) => {
+    noteTimeline(state);
+    set((live) => (isOlder(state, live.state) ? live : { state }));
+  },
   setCommands: (commands) => set((live) => ({ commands: live.commands.reduce(withCommand, commands) })),
   putCommand: (command) => set((live) => ({ commands: withCommand(live.commands, command) })),
   setBreakpoints: (breakpoints) => set({ breakpoints }),

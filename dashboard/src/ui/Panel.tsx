@@ -40,7 +40,10 @@ export function Panel(props: PanelProps) {
         <h2 className="flex min-h-9 items-center font-semibold whitespace-nowrap">{title}</h2>
         {shownFact && <span className="min-w-0 truncate text-t3">{shownFact}</span>}
         {stale && <span className="whitespace-nowrap text-warn">{stale}</span>}
-        <div className="ml-auto flex min-h-9 min-w-0 items-center gap-2 @max-[550px]:flex-wrap @max-[550px]:justify-end">
+        <div
+          data-tools=""
+          className="ml-auto flex min-h-9 min-w-0 items-center gap-2 @max-[550px]:flex-wrap @max-[550px]:justify-end"
+        >
           {state.kind === "loading" && state.onCancel ? (
             <Button look="ghost" small onClick={state.onCancel}>
               Cancel

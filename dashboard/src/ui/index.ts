@@ -1,6 +1,7 @@
 export * from "./Button";
 export * from "./Chip";
 export * from "./Dialog";
+export * from "./Explanation";
 export * from "./Field";
 export * from "./Icon";
 export * from "./KeyCap";
@@ -9,6 +10,7 @@ export * from "./Menu";
 export * from "./Panel";
 export * from "./Popover";
 export * from "./Segmented";
+export * from "./StatusMark";
 export * from "./StepAction";
 export * from "./Switch";
 export * from "./Tabs";

@@ -9,17 +9,18 @@ from __future__ import annotations
 
 import sys
 from contextlib import ExitStack
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from midstep.control import DebugController
 from midstep.core.errors import ConfigError, StopTraining
+from midstep.core.moments import Moment
 from midstep.live.hooks import hook_loss, hook_optimizer
-from midstep.live.loader import LoaderPatch
 from midstep.live.loop import Loop
 from midstep.live.mode import Mode, current_mode
+from midstep.live.order import AttachedLoader
 from midstep.live.page import Page
+from midstep.live.parts import AttachedParts
 from midstep.live.signals import GracefulStop, stop_at_signals
 from midstep.session import OnError, Run
 
@@ -29,6 +30,10 @@ if TYPE_CHECKING:
 
     from torch import nn
     from torch.optim import Optimizer
+
+    from midstep.data.courses import OrderPolicy
+    from midstep.session.config import Resume, SessionConfig
+    from midstep.session.hooks import Hook
 
 __all__ = ["AttachedRun", "attach"]
 
@@ -49,6 +54,13 @@ def attach(
     start_paused: bool = False,
     on_error: OnError | None = None,
     controller: DebugController | None = None,
+    resume: Resume = "never",
+    data_order_policy: OrderPolicy = "user",
+    seed: int | None = None,
+    checkpoint_every_steps: int | None = None,
+    checkpoint_keep: int = 10,
+    rewind_steps: int = 64,
+    rewind_bytes: int | None = None,
 ) -> AttachedRun:
     """Make a plain loop stoppable, steppable and visible inside a `with` block.
 
@@ -61,17 +73,26 @@ def attach(
         model: the module in training; its parameters can be watched.
         optimizer: one, or several of which the first is the clock.
         loader: what the loop iterates over. Changed in place, put back when the block ends.
-        scheduler: declared for what snapshots will hold.
+        scheduler: declared, it is part of every snapshot; undeclared, it is not rewound.
         scaler: as `scheduler`.
         loss_fn: a module whose output is the loss; without it, log the loss.
         name: of the run; the script's name when left out.
         save_dir: where run directories are made.
-        run_name: exactly `save_dir/run_name`; one that holds a run already is refused.
+        run_name: exactly `save_dir/run_name`; one that holds a run already is refused, unless it
+            is resumed.
         serve: put it on the page, and say where on standard error.
         port: of the page; a free one when left out.
         start_paused: park before the first step.
         on_error: `park` or `raise`; see `Run`.
         controller: one of your own, for breakpoints set before the first step.
+        resume: `auto` goes on from the newest checkpoint of `run_name`, in the middle of an epoch
+            too, if the loop is `for epoch in run.epochs(n)`; `must` needs one.
+        data_order_policy: `user` leaves the order alone, the others seed it: docs/data-order.md.
+        seed: of a seeded order; nothing else is seeded here.
+        checkpoint_every_steps: also after so many steps; else at pauses, epoch ends and the end.
+        checkpoint_keep: how many checkpoints to keep.
+        rewind_steps: how many steps back one can go, inside the epoch; 0 for none.
+        rewind_bytes: host memory for that; a tenth of what is free when left out.
 
     >>> import tempfile, torch
     >>> model = torch.nn.Linear(2, 1)
@@ -85,56 +106,35 @@ def attach(
     >>> run.run.step
     4
     """
+    from midstep.session.config import SessionConfig
+
     optimizers = _as_list(optimizer)
+    config = SessionConfig(
+        run_name=run_name,
+        save_dir=save_dir,
+        seed=seed,
+        data_order_policy=data_order_policy,
+        enforce_sampler_state=False,
+        checkpoint_every_steps=checkpoint_every_steps,
+        checkpoint_keep=checkpoint_keep,
+        resume=resume,
+        rewind_steps=rewind_steps,
+        rewind_bytes=rewind_bytes,
+    )
     return AttachedRun(
         mode=current_mode(),
         model=model,
         optimizers=optimizers,
         loader=loader,
         declared={"scheduler": scheduler, "scaler": scaler, "loss_fn": loss_fn},
-        settings={
-            "name": name or _script_name(),
-            "save_dir": save_dir,
-            "run_name": run_name,
-            "on_error": on_error,
-        },
+        config=config,
+        name=name or _script_name(),
+        on_error=on_error,
         port=port,
         serve=serve,
         controller=controller,
         start_paused=start_paused,
     )
-
-
-@dataclass(frozen=True)
-class _Parts:
-    """The user's objects; let go of when the block ends."""
-
-    model: nn.Module
-    optimizers: list[Optimizer]
-    loader: Any
-    declared: dict[str, Any]
-
-    def describe(self) -> dict[str, Any]:
-        """What was attached, for the header record."""
-        return {
-            "model": type(self.model).__name__,
-            "parameters": sum(p.numel() for p in self.model.parameters()),
-            "optimizers": [type(optimizer).__name__ for optimizer in self.optimizers],
-            "batch_size": getattr(self.loader, "batch_size", None),
-            "workers": getattr(self.loader, "num_workers", None),
-            **{key: type(part).__name__ for key, part in self.declared.items() if part is not None},
-        }
-
-    def data_fingerprint(self) -> dict[str, Any] | None:
-        """Class, length and own fingerprint of the dataset; no sample is read for it."""
-        dataset = getattr(self.loader, "dataset", None)
-        if dataset is None:
-            return None
-        return {
-            "class": type(dataset).__qualname__,
-            "length": _asked(dataset, "__len__"),
-            "own": _asked(dataset, "fingerprint"),
-        }
 
 
 class AttachedRun:
@@ -151,19 +151,23 @@ class AttachedRun:
         optimizers: Sequence[Optimizer],
         loader: Iterable[Any],
         declared: dict[str, Any],
-        settings: dict[str, Any],
+        config: SessionConfig,
+        name: str,
+        on_error: OnError | None,
         serve: bool,
         port: int | None,
         controller: DebugController | None,
         start_paused: bool,
     ) -> None:
         self.mode = mode
-        self._parts = _Parts(model, list(optimizers), loader, declared)
+        self._parts = AttachedParts(model, list(optimizers), loader, declared)
         self.controller = controller if controller is not None else DebugController()
         self.url: str | None = None
         """Address of the page with its token, while served."""
-        self._settings, self._serve, self._port = settings, serve and mode == "live", port
+        self._config, self._name, self._on_error = config, name, on_error
+        self._serve, self._port = serve and mode == "live", port
         self._start_paused = start_paused
+        self._inexact: list[str] = []
         self._run: Run | None = None
         self._loop: Loop | None = None
         self._closed = False
@@ -200,14 +204,22 @@ class AttachedRun:
 
     def _install(self, undo: ExitStack) -> None:
         """Signals, run, hooks, page: undone in reverse order, also when a later one fails."""
+        from midstep.live.remembering import Recall, remember
+        from midstep.session.hooks import LayerNorms
+
         self._signals = undo.enter_context(stop_at_signals(self.controller, self._note_stop))
         page = self._reserve_page(undo)
         parts = self._parts
-        patch = LoaderPatch(parts.loader)
+        loader = AttachedLoader(parts.loader, self._config.order, self._report_inexact)
+        recall = Recall(parts, loader, self._config)
         self._run = undo.enter_context(self._open_run(parts))
         self._loop = Loop(self._run, parts.optimizers[0], parts.loader, parts.model)
         undo.callback(self._loop.detach)
-        undo.enter_context(patch.applied(self._loop))
+        self._run.show(LayerNorms(), model=parts.model, optimizer=parts.optimizers[0])
+        undo.enter_context(loader.change)
+        loader.tell(self._loop)
+        self._loop.order = loader.order
+        remember(undo, self._run, self._loop, parts, loader, self._config, recall)
         undo.enter_context(hook_optimizer(parts.optimizers[0], self._loop))
         undo.enter_context(hook_loss(parts.declared["loss_fn"], self._loop))
         if self._start_paused:
@@ -218,6 +230,19 @@ class AttachedRun:
             self.url = page.url
             _say(f"page {self.url}")
         _say(f"run {_short(self._run.dir)}")
+        for words in self._inexact:
+            self._run.event(Moment.INTERVENTION, who="system", kind="inexact", reason=words)
+        if recall.resumed is not None:
+            place = recall.resumed.snapshot
+            _say(f"goes on at step {place.step:,}, in epoch {place.epoch}")
+
+    def _report_inexact(self, words: str) -> None:
+        """Something that a resume or a step back cannot make exact: said once, and a fact."""
+        _say(words)
+        if self._run is None:
+            self._inexact.append(words)
+        else:
+            self._run.event(Moment.INTERVENTION, who="system", kind="inexact", reason=words)
 
     def _is_signalled(self, error: BaseException | None) -> bool:
         return self._signals is not None and self._signals.caused(error)
@@ -226,21 +251,25 @@ class AttachedRun:
         if self._run is not None:
             self._run.stop_reason = cause
 
-    def _open_run(self, parts: _Parts) -> Run:
+    def _open_run(self, parts: AttachedParts) -> Run:
         return Run(
             controller=self.controller,
             model=parts.model,
             config=parts.describe(),
             seed=_torch_seed(),
             data_fingerprint=parts.data_fingerprint(),
-            **self._settings,
+            name=self._name,
+            save_dir=self._config.save_dir,
+            run_name=self._config.run_name,
+            on_error=self._on_error,
+            existing="refuse" if self._config.resume == "never" else "continue",
         )
 
     def _reserve_page(self, undo: ExitStack) -> Page | None:
         """The page, before a run directory is made, so that a refusal leaves none."""
         if not self._serve:
             return None
-        page = Page(self._settings["save_dir"], self._port)
+        page = Page(self._config.save_dir, self._port)
         undo.callback(page.close)
         return page
 
@@ -257,6 +286,11 @@ class AttachedRun:
         loop = self._begun()
         if loop is not None:
             loop.log(scalars)
+
+    def show(self, *hooks: Hook) -> None:
+        """Look inside the model with these hooks (`midstep.hooks`) while somebody watches."""
+        if self._begun() is not None:
+            self.run.show(*hooks)
 
     def _begun(self) -> Loop | None:
         """The loop; None when switched off."""
@@ -301,15 +335,6 @@ def _as_list(given: Any) -> list[Optimizer]:
         what = type(wrong[0]).__name__ if wrong else "an empty list"
         raise ConfigError(f"optimizer must be a torch optimizer or a list of them, got {what}")
     return optimizers
-
-
-def _asked(dataset: Any, method: str) -> Any:
-    """What a method of the dataset says; None where it has none, or that raises."""
-    ask = getattr(dataset, method, None)
-    try:
-        return ask() if callable(ask) else None
-    except Exception:  # noqa: BLE001 - somebody's own code; a record that lacks it is still one
-        return None
 
 
 def _say(words: str) -> None:

@@ -45,6 +45,24 @@ class EpochBook:
         self._run.controller.describe(epoch=epoch, total_epochs=total, phase=None)
         self._tell_total_steps()
 
+    @property
+    def first_step(self) -> int:
+        """Steps that were finished when this epoch began."""
+        return self._first_step
+
+    def state_dict(self) -> dict[str, Any]:
+        """What an epoch has come to so far, for a snapshot."""
+        return {
+            "first_step": self._first_step,
+            "loss_sum": self._loss_sum,
+            "loss_count": self._loss_count,
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Put back what `state_dict` gave."""
+        self._first_step = int(state["first_step"])
+        self._loss_sum, self._loss_count = state["loss_sum"], int(state["loss_count"])
+
     def batch_began(self) -> None:
         """A window opens: training goes on."""
         if self._between:

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from torch.optim import Optimizer
 
@@ -30,8 +30,8 @@ class StepListener(Protocol):
         """The step was made."""
         ...
 
-    def loss_known(self, output: Any) -> None:
-        """The loss module gave `output`."""
+    def loss_known(self, arguments: Sequence[Any], output: Any) -> None:
+        """The loss module gave `output` for `arguments`."""
         ...
 
 
@@ -57,7 +57,7 @@ def hook_loss(loss_fn: Any, listener: StepListener) -> Iterator[None]:
         yield
         return
     known = once_safe(listener.loss_known, "reading the loss")
-    handle = loss_fn.register_forward_hook(lambda _module, _args, output: known(output))
+    handle = loss_fn.register_forward_hook(lambda _module, given, output: known(given, output))
     try:
         yield
     finally:
@@ -68,12 +68,12 @@ def once_safe(work: Callable[..., None], words: str) -> Callable[..., None]:
     """`work`, until it raises for the first time; from then on nothing, and a line in the log."""
     broken = False
 
-    def guarded(*arguments: Any) -> None:
+    def guarded(*arguments: Any, **named: Any) -> None:
         nonlocal broken
         if broken:
             return
         try:
-            work(*arguments)
+            work(*arguments, **named)
         except Exception:
             # A fault of ours must not end somebody's training; what it costs is said in the log.
             broken = True

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from midstep.core.errors import StopTraining
 from midstep.live.batches import Window, join, labels_of
@@ -16,10 +16,48 @@ if TYPE_CHECKING:
     from torch import nn
     from torch.optim import Optimizer
 
+    from midstep.data.ordered_loader import OrderedLoader
     from midstep.session import Run
-    from midstep.session.layers import Layers
 
-__all__ = ["Loop"]
+__all__ = ["Loop", "Memory"]
+
+
+class Memory(Protocol):
+    """Who remembers states of the loop; every call comes from the training thread."""
+
+    @property
+    def resuming(self) -> bool:
+        """Whether the loop has still to be brought to where a checkpoint was taken."""
+        ...
+
+    @property
+    def repeating(self) -> bool:
+        """Whether the step in progress only repeats one of before: nobody is told of it."""
+        ...
+
+    def first_epoch(self) -> int:
+        """The epoch to begin with; a resume goes to its place in the data here."""
+        ...
+
+    def pass_begins(self) -> None:
+        """The loop asks for the first batch of a pass."""
+        ...
+
+    def step_repeated(self) -> bool:
+        """A repeated step is over; True at the one where the loop is to stand."""
+        ...
+
+    def boundary(self, *, inside: bool) -> None:
+        """A step is over; `inside` a pass over the loader, or behind one that was left."""
+        ...
+
+    def epoch_ended(self) -> None:
+        """All that belongs to an epoch is done."""
+        ...
+
+    def ended(self, status: str) -> None:
+        """The training is over: finished or stopped."""
+        ...
 
 
 class Loop:
@@ -32,19 +70,24 @@ class Loop:
     def __init__(self, run: Run, clock: Optimizer, loader: Any, model: nn.Module) -> None:
         import torch
 
+        from midstep.session.watching import StepWatch
+
         self._grad_enabled = torch.is_grad_enabled
         self._run, self._controller, self._clock = run, run.controller, clock
-        self._book = EpochBook(run, loader)
+        self.book = EpochBook(run, loader)
+        self.order: OrderedLoader | None = None
+        """The loader's order, where it has one."""
+        self.memory: Memory | None = None
+        """Who takes snapshots, where that is possible."""
         self._window = Window()
         self._entered = self._stepped = self._stopped = self._detached = False
+        self._passes = 0
         self._learning_rate: Any = None
+        self._logged: set[str] = set()  # names that the user logs: theirs go before ours
         self._armed = self._wants_norm = False
         self._report = once_safe(self._report_window, "reporting the step")
         self._keep_batch = once_safe(self._keep_batch_of_window, "keeping the batch")
-        self._model: nn.Module | None = model
-        self._layers: Layers | None = None
-        self._read_gradients = once_safe(self._begin_layers, "reading the layers")
-        self._push_layers = once_safe(self._end_layers, "reading the layers")
+        self._watch = StepWatch(model, clock, self._controller)
         self._unsubscribe = self._controller.subscribe(self._look_at_breakpoints)
         self._look_at_breakpoints()
 
@@ -52,8 +95,10 @@ class Loop:
         """Listen no more; an iterator that outlives the block goes on without us."""
         self._detached = True
         self._unsubscribe()
+        self._watch.close()
         self._window = Window()
-        self._model = self._layers = None
+        self.order = self.memory = None
+        del self._watch
 
     def _look_at_breakpoints(self) -> None:
         """Called when anything changed: note what the armed breakpoints need of this loop."""
@@ -67,80 +112,100 @@ class Loop:
         """A boundary, if an optimizer step was made since the last one, or before the first."""
         if self._detached:
             return
+        if self.memory is not None and self._is_first_of_pass() and self._grad_enabled():
+            self.memory.pass_begins()
         if self._stepped:
-            self._end_step()
+            self._end_step(inside=True)
         elif not self._entered:
             self._entered = True
             self._tell_learning_rate()
             self._go_on(self._controller.enter())
         elif self._stopped:
             self._go_on(going=False)
+        if self._window.count == 0 and self._grad_enabled() and not self._repeating:
+            self._watch.step_begins()
 
-    def after_batch(self, batch: Any, ids: Sequence[int] | None) -> None:
+    def _is_first_of_pass(self) -> bool:
+        """Whether another pass has begun since this was asked."""
+        before, self._passes = self._passes, self.order.passes if self.order is not None else 0
+        return self._passes != before
+
+    @property
+    def _repeating(self) -> bool:
+        return self.memory is not None and self.memory.repeating
+
+    def after_batch(self, batch: Any, ids: Sequence[Any] | None) -> None:
         """A micro-batch of the step in progress; one drawn without gradients is none of it."""
         if self._detached or not self._grad_enabled():
             return
         if self._window.count == 0:
-            self._book.batch_began()
-        self._window.add(batch, ids)
+            self.book.batch_began()
+        self._window.add(batch, _numbers(ids))
 
     def pass_ended(self) -> None:
         """The loader is exhausted."""
         if not self._detached:
-            self._book.pass_ended(self._run.step)
+            self.book.pass_ended(self._run.step)
 
     # -- optimizer and loss -----------------------------------------------------------------------
 
     def before_step(self) -> None:
         """Take norms while the gradients are there, if a breakpoint or a look asks for them."""
-        self._layers = None
         if self._wants_norm:
             self._window.scalars.setdefault("grad_norm", gradient_norm(self._clock))
-        if self._controller.wants_data:
-            self._read_gradients()
+        self._watch.before_step()
 
     def after_step(self) -> None:
         """The clock ticked."""
         self._stepped = True
-        if self._layers is not None:
-            self._push_layers()
+        self._watch.after_step()
 
-    def _begin_layers(self) -> None:
-        from midstep.session.layers import Layers
-
-        if self._model is not None:
-            self._layers = Layers(self._model.named_parameters())
-
-    def _end_layers(self) -> None:
-        """The table of this step's parameters, unless the user pushes one of that name."""
-        layers, self._layers = self._layers, None
-        if layers is not None and "layers" not in self._controller.list_step_data_keys():
-            self._controller.capture_step_data("layers", layers.table())
-
-    def loss_known(self, output: Any) -> None:
+    def loss_known(self, arguments: Sequence[Any], output: Any) -> None:
         """The loss module ran; it counts in training, before the step."""
         if self._window.count and not self._stepped and self._grad_enabled():
             self._window.note_loss(output)
+            if len(arguments) == 2:
+                self._watch.outputs(*arguments)
 
     # -- what the user calls ----------------------------------------------------------------------
 
     def log(self, scalars: Mapping[str, Any]) -> None:
         """Scalars of the step in progress, or, between steps, of what is finished."""
+        if self._repeating:
+            return
         owned = as_scalars(scalars)
         if self._window.count:
             self._window.scalars.update(owned)
+            self._logged.update(owned)
         else:
             self._run.log_finished(**owned)
-            self._book.note(owned)
+            self.book.note(owned)
 
     def epochs(self, n: int) -> Iterator[int]:
-        """Epochs 0 to n - 1; each is closed, with a record, when the next is asked for."""
-        for epoch in range(n):
-            self._book.begin(epoch, n, self._run.step)
+        """Epochs up to n - 1; each is closed, with a record, when the next is asked for."""
+        resuming = self.memory is not None and self.memory.resuming
+        first = 0 if self.memory is None else self.memory.first_epoch()
+        for epoch in range(first, n):
+            self._tell_epoch(epoch)
+            resumed, resuming = resuming, False
+            self.book.begin(epoch, n, self.book.first_step if resumed else self._run.step)
             yield epoch
-            if self._stepped:  # the loop broke off before the loader's next batch
-                self._end_step()
-            self._book.end(self._run.step)
+            self._end_epoch(epoch)
+
+    def _end_epoch(self, epoch: int) -> None:
+        """The loop asks for the next epoch: whatever belongs to this one has been done."""
+        if self.order is not None:
+            self.order.commit()
+            self.order.set_epoch(epoch + 1)
+        if self._stepped:  # the loop broke off before the loader's next batch
+            self._end_step(inside=False)
+        self.book.end(self._run.step)
+        if self.memory is not None:
+            self.memory.epoch_ended()
+
+    def _tell_epoch(self, epoch: int) -> None:
+        if self.order is not None:
+            self.order.set_epoch(epoch)
 
     def end(self, error: BaseException | None) -> None:
         """The block is left: the last step is closed, and the end goes on record."""
@@ -152,10 +217,12 @@ class Loop:
             return
         try:
             if self._stepped:
-                self._end_step()
+                self._end_step(inside=False)
         except StopTraining:
             self._run.finish("stopped")
         else:
+            if self.memory is not None:
+                self.memory.ended("finished")
             self._run.finish()
 
     def _keep_open_window(self) -> None:
@@ -177,22 +244,48 @@ class Loop:
 
     # -- the boundary -----------------------------------------------------------------------------
 
-    def _end_step(self) -> None:
+    def _end_step(self, *, inside: bool) -> None:
         """Hand the closed window to the controller, and stand there if so asked."""
         window, self._window, self._stepped = self._window, Window(), False
         self._entered = True
+        if self.order is not None:
+            self.order.commit()
+        if self._repeating:
+            self._end_repeated(window)
+            return
         self._report(window)
+        if self.memory is not None:
+            self.memory.boundary(inside=inside)
         self._go_on(self._controller.wait_if_paused())
+
+    def _end_repeated(self, window: Window) -> None:
+        """A step that was made before: only the last of them meets the controller, and stands."""
+        self.book.step_ended(window.loss(), micro_batches=window.count, samples=0)
+        if self.memory is not None and self.memory.step_repeated():
+            self._keep_batch(window)
+            self._go_on(self._controller.wait_if_paused())
 
     def _report_window(self, window: Window) -> None:
         """Everything the boundary shows or weighs: rate, scalars, loss, batch."""
         self._tell_learning_rate()
         loss = window.loss()
         samples = len(window.ids) if window.ids is not None else 0
-        self._book.step_ended(loss, micro_batches=window.count, samples=samples)
-        self._controller.log(window.scalars)
+        self.book.step_ended(loss, micro_batches=window.count, samples=samples)
+        self._controller.log({**self._measured(samples), **window.scalars})
         if window.batches:
             self._capture(window, loss)
+
+    def _measured(self, samples: int) -> dict[str, Any]:
+        """Runtime metrics of this step; what arrives late goes to the facts under its own."""
+        step = self._run.step + 1
+        found = self._watch.step_ended(step, samples)
+        for at, scalars in self._watch.arrived():
+            ours = {name: value for name, value in scalars.items() if name not in self._logged}
+            if at == step:
+                found.update(ours)
+            else:
+                self._run.facts.log_values(at, ours)
+        return found
 
     def _capture(self, window: Window, loss: Any) -> None:
         """Hand over the batch; only if somebody might look is it joined and its labels found."""
@@ -207,15 +300,21 @@ class Loop:
 
     def _go_on(self, going: bool) -> None:
         if not going:
+            if self.memory is not None and not self._stopped:
+                self.memory.ended("stopped")
             self._stopped = True
             raise StopTraining(f"stopped after {self._run.step} steps")
 
     def _tell_learning_rate(self) -> None:
         """Describe the first group's rate when it changed; a tensor on a device is left alone."""
-        rate: Any = self._clock.param_groups[0].get("lr")
-        if hasattr(rate, "device") and rate.device.type != "cpu":
-            return
-        rate = None if rate is None else float(rate)
-        if rate != self._learning_rate:
+        rate = self._watch.rate()
+        if rate is not None and rate != self._learning_rate:
             self._learning_rate = rate
             self._controller.describe(lr=rate)
+
+
+def _numbers(ids: Sequence[Any] | None) -> Sequence[int] | None:
+    """Ids that are integers, else None: names and pairs cannot be broken at or looked up."""
+    if ids is None or isinstance(ids, range) or set(map(type, ids)) <= {int}:
+        return ids
+    return None

@@ -158,7 +158,10 @@ def _run_of(target: Any) -> Run | None:
     """The run behind a session or an attached loop; None for a bare controller."""
     if isinstance(target, DebugController):
         return None
-    run = target if isinstance(target, Run) else getattr(target, "run", None)
+    # A session's `run` carries out commands; its run stands under another name.
+    run = target if isinstance(target, Run) else getattr(target, "run_record", None)
+    if run is None:
+        run = getattr(target, "run", None)
     if isinstance(run, Run):
         return run
     raise ConfigError(f"serve takes something with a run, got {type(target).__name__}")

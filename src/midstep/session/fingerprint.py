@@ -13,7 +13,7 @@ import numpy as np
 import torch
 
 from midstep.core.streams import stream_key
-from midstep.session.random_state import random_guard
+from midstep.data.randomness import kept_random
 from midstep.session.tensor_file import raw_bytes
 
 __all__ = ["dataset_fingerprint", "differences", "fingerprints", "hash_value"]
@@ -105,7 +105,7 @@ def dataset_fingerprint(
     if not hasattr(dataset, "__len__") or not hasattr(dataset, "__getitem__"):
         return {"class": type(dataset).__qualname__}  # a stream: reading it would use it up
     length = len(dataset)
-    with random_guard():
+    with kept_random():
         items = [_item(read or dataset.__getitem__, index) for index in _spread(length)]
     return {"length": length, "items": hash_value(items)}
 

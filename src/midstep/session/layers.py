@@ -21,6 +21,7 @@ class Layers:
 
     Args:
         named: parameters by name, as `model.named_parameters()` gives them. They are only read.
+        updates: whether the change by the step is wanted; that needs a clone of the weights.
 
     >>> model = torch.nn.Linear(2, 1)
     >>> model(torch.ones(1, 2)).sum().backward()
@@ -31,20 +32,22 @@ class Layers:
     """
 
     @torch.no_grad()
-    def __init__(self, named: Iterable[tuple[str, torch.nn.Parameter]]) -> None:
+    def __init__(
+        self, named: Iterable[tuple[str, torch.nn.Parameter]], *, updates: bool = True
+    ) -> None:
         self._named = [(name, value) for name, value in named if value.is_floating_point()]
         kept_bytes = 0
         self._before: dict[str, torch.Tensor] = {}
         for name, value in self._named:
             kept_bytes += value.nbytes
-            if kept_bytes <= BYTES_KEPT:
+            if updates and kept_bytes <= BYTES_KEPT:
                 self._before[name] = value.detach().clone()
         # An optimizer may change the gradients, so their norms cannot wait for the table.
         self._gradients = _norms([_gradient(value) for _, value in self._named])
 
     @torch.no_grad()
     def table(self) -> dict[str, object]:
-        """Columns: name, weight_norm, grad_norm, update_ratio; the last is NaN where unknown."""
+        """Columns: name, weight_norm, grad_norm, update_norm, update_ratio; NaN where unknown."""
         weights = _norms([value for _, value in self._named])
         changes = [
             value - self._before[name] if name in self._before else None
@@ -56,6 +59,7 @@ class Layers:
             "name": [name for name, _ in self._named],
             "weight_norm": weight,
             "grad_norm": gradient,
+            "update_norm": update,
             "update_ratio": update / weight.clamp_min(LEAST_NORM),
         }
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from midstep.core.moments import Moment
 from midstep.facts import FactsReader
+from midstep.session.canonical_names import fold_names
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -36,10 +37,11 @@ class Recorder:
 def as_scalars(values: Mapping[str, Any]) -> dict[str, Any]:
     """Values that hold on to no graph and that later in-place changes cannot reach.
 
-    On the CPU a tensor of one element becomes a number; on a device it is cloned there, without
-    waiting for it. Anything else is passed on, and noted in the facts as no scalar.
+    Names are folded to canonical ones. On the CPU a tensor of one element becomes a number; on a
+    device it is cloned there, without waiting for it. Anything else is passed on, and
+    noted in the facts as no scalar.
     """
-    return {name: _own(value) for name, value in values.items()}
+    return {name: _own(value) for name, value in fold_names(values).items()}
 
 
 def _own(value: Any) -> Any:

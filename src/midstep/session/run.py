@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from midstep.control import DebugController
-from midstep.core.errors import StopTraining, StorageError
+from midstep.core.errors import ConfigError, StopTraining, StorageError
 from midstep.core.moments import Moment
 from midstep.core.storage import make_folder, replace_json
 from midstep.facts import FactsWriter, Lease, Progress
@@ -30,6 +30,9 @@ from midstep.session.undisturbed import undisturbed_by_children
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from types import TracebackType
+
+    from midstep.session.hooks import Hook
+    from midstep.session.hooks.board import HookBoard
 
 __all__ = ["Run"]
 
@@ -100,6 +103,7 @@ class Run:
         """How it ended, once that is on record: finished, stopped or failed."""
         self.stop_reason: str | None = None
         """Why it was stopped, where that is known: a signal, Ctrl-C. For the end record."""
+        self._board: HookBoard | None = None
         with ExitStack() as undo:
             self._open(undo)
             self._write_header(
@@ -126,6 +130,7 @@ class Run:
         self.controller.clear_trajectories()  # those of an earlier run are in its own directory
         undo.callback(self._keep_trajectories)
         self.lease.follow(self._progress)
+        undo.callback(self._clear_board)
 
     def _progress(self) -> Progress:
         """What the heartbeat tells of the loop."""
@@ -183,6 +188,54 @@ class Run:
         values = as_scalars(scalars)
         self._recorder.log(self.step, values)
         self.controller.log_between(values)
+
+    # -- hooks ------------------------------------------------------------------------------------
+
+    def show(self, *hooks: Hook, model: Any = None, optimizer: Any = None) -> None:
+        """Look inside the model with these hooks while somebody watches, and measure for rules.
+
+        Args:
+            *hooks: each with a key of its own; one of the same key is replaced.
+            model: the module in training. Needed once; `attach` and `Session` know theirs.
+            optimizer: its steps are the moments at which gradients and updates are read.
+        """
+        if self._board is None or model is not None:
+            if model is None or optimizer is None:
+                raise ConfigError(
+                    "this run does not know its model yet: run.show(…, model=…, optimizer=…)"
+                )
+            self._put_board(model, optimizer)
+        if self._board is not None:
+            for hook in hooks:
+                self._board.add(hook)
+
+    def hide(self, key: str) -> None:
+        """Show the hook of that key no more; the model is left as it was."""
+        if self._board is not None:
+            self._board.remove(key)
+
+    def _put_board(self, model: Any, optimizer: Any) -> None:
+        """One board a run: hooks that are shown already go on, on this model."""
+        from midstep.session.hooks.board import HookBoard
+
+        if self._board is not None and self._board.model is model:
+            return
+        shown = [] if self._board is None else self._board.hooks
+        self._clear_board()
+        self._board = HookBoard(self.controller, model, optimizer, self._hook_off)
+        for hook in shown:
+            self._board.add(hook)
+
+    def _clear_board(self) -> None:
+        board, self._board = self._board, None
+        if board is not None:
+            board.close()
+
+    def _hook_off(self, key: str, why: str) -> None:
+        """A hook raised and was switched off: that is a fact of this run."""
+        self.event(
+            Moment.INTERVENTION, who="system", kind="hook_off", hook=key, why=why, step=self.step
+        )
 
     def event(self, moment: Moment, **fields: Any) -> int:
         """Write a record that is worth keeping; gives back its sequence number."""

@@ -10,11 +10,11 @@ import torch
 
 from midstep.core.errors import ConfigError, FormatError
 from midstep.core.stateful import Stateful
+from midstep.data.randomness import Generator, RandomState
 from midstep.session.packing import clone_tree
-from midstep.session.random_state import Generator, RandomState
 from midstep.session.state_tree import walk
 
-__all__ = ["Parts", "Snapshot"]
+__all__ = ["Parts", "Snapshot", "tree_bytes"]
 
 Parts = Mapping[str, Stateful | None]
 """What is trained, by name: model, optimizer, scheduler, scaler, and whatever else has a state.
@@ -83,7 +83,7 @@ class Snapshot:
             to_host: clone tensors of other devices into host memory at once, which takes longer;
                 `to_host()` does it later, in any thread.
         """
-        random = RandomState.take(generators=generators, worker_base_seed=worker_base_seed)
+        random = RandomState.take(generators or {}, worker_base_seed=worker_base_seed)
         live = {name: part.state_dict() for name, part in parts.items() if part is not None}
         return cls(
             step=step,
@@ -120,7 +120,7 @@ class Snapshot:
         for name, part in present.items():
             part.load_state_dict(clone_tree(self.states[name]))
         if random:
-            self.random.restore(generators=generators)
+            self.random.restore(generators or {})
 
     def to_host(self) -> Snapshot:
         """The same snapshot in host memory; itself where it lies there already."""
@@ -142,13 +142,7 @@ class Snapshot:
     @property
     def bytes(self) -> int:
         """Memory that its tensors take, shared memory counted once."""
-        storages = {
-            (leaf.device, storage.data_ptr()): storage.nbytes()
-            for _, leaf in walk(self.states)
-            if isinstance(leaf, torch.Tensor)
-            for storage in [leaf.untyped_storage()]
-        }
-        return sum(storages.values())
+        return tree_bytes(self.states)
 
     def state_tree(self) -> dict[str, Any]:
         """What goes to `state.json` and to the tensors; the rest stands in the manifest."""
@@ -172,3 +166,19 @@ class Snapshot:
             epoch_random=None if begun is None else RandomState.from_tree(begun),
             **progress,
         )
+
+
+def tree_bytes(tree: Any) -> int:
+    """Memory behind the tensors of a state, shared memory counted once.
+
+    >>> weight = torch.zeros(4)
+    >>> tree_bytes({"tied": [weight, weight]})
+    16
+    """
+    storages = {
+        (leaf.device, storage.data_ptr()): storage.nbytes()
+        for _, leaf in walk(tree)
+        if isinstance(leaf, torch.Tensor)
+        for storage in [leaf.untyped_storage()]
+    }
+    return sum(storages.values())

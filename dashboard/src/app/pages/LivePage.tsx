@@ -1,4 +1,4 @@
-import { useCallback, useRef, useState } from "react";
+import { lazy, type ReactNode, Suspense, useCallback, useRef, useState } from "react";
 import { ApiError } from "@/api/client";
 import { addBreakpoint } from "@/api/commands";
 import { useRunId, useRunState, useRuns, useStale } from "@/api/hooks";
@@ -7,7 +7,6 @@ import { BreakpointsPanel } from "@/features/breakpoints/BreakpointsPanel";
 import type { Draft } from "@/features/breakpoints/conditions";
 import { CommandsPanel } from "@/features/commands/CommandsPanel";
 import { LossPanel } from "@/features/loss/LossPanel";
-import { StepDataPanel } from "@/features/stepdata/StepDataPanel";
 import { Transport } from "@/features/transport/Transport";
 import { useLive } from "@/lib/store";
 import { showToast } from "@/lib/toasts";
@@ -17,7 +16,13 @@ import { PanelArea, Strip, TabRow } from "../Frame";
 import { PanelBoundary } from "../PanelBoundary";
 import { LivePill } from "./LivePill";
 
-const TABS = ["step", "panels"] as const;
+const FeaturesTab = lazy(() => import("./FeaturesTab"));
+const StepDataPanel = lazy(async () => ({
+  default: (await import("@/features/stepdata/StepDataPanel")).StepDataPanel,
+}));
+const PanelsGrid = lazy(() => import("@/features/stepdata/PanelsGrid"));
+
+const TABS = ["step", "features", "panels"] as const;
 const NONE: ReadonlySet<number> = new Set();
 
 /** The run as it goes: control, batch, loss, breakpoints, commands, step data. */
@@ -44,6 +49,7 @@ function LiveRun() {
         value={tab}
         tabs={[
           { value: "step", label: "Step" },
+          { value: "features", label: "Features" },
           { value: "panels", label: "Panels", count: keys },
         ]}
         onChange={(next) => {
@@ -59,18 +65,24 @@ function LiveRun() {
           />
         }
       />
-      {tab === "step" ? (
-        <StepTab pointedOut={pointedOut} stale={stale} />
-      ) : (
+      {tab === "step" && <StepTab pointedOut={pointedOut} stale={stale} />}
+      {tab === "features" && (
+        <Suspense fallback={<PanelArea tab="features">{null}</PanelArea>}>
+          <FeaturesTab stale={stale} />
+        </Suspense>
+      )}
+      {tab === "panels" && (
         <PanelArea tab="panels">
-          <PanelBoundary title="Step data">
-            <StepDataPanel browser stale={stale} />
-          </PanelBoundary>
+          <Suspense fallback={null}>
+            <PanelsGrid stale={stale} guard={guarded} />
+          </Suspense>
         </PanelArea>
       )}
     </>
   );
 }
+
+const guarded = (title: string, panel: ReactNode) => <PanelBoundary title={title}>{panel}</PanelBoundary>;
 
 interface StepTabProps {
   pointedOut: ReadonlySet<number>;
@@ -136,7 +148,9 @@ function StepTab({ pointedOut, stale }: StepTabProps) {
         <div className={`${COLUMN} grid-rows-[226px_minmax(0,1fr)] max-[1199px]:grid-rows-[226px_342px]`}>
           {loss}
           <PanelBoundary title="Step data">
-            <StepDataPanel stale={stale} />
+            <Suspense fallback={<Panel title="Step data" className="h-full" />}>
+              <StepDataPanel stale={stale} />
+            </Suspense>
           </PanelBoundary>
         </div>
       </div>

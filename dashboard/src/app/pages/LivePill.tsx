@@ -1,7 +1,9 @@
 import { useConnection, useRunState } from "@/api/hooks";
-import { Icon } from "@/ui";
+import { Explanation, Icon, Popover } from "@/ui";
 import { Pill } from "../Frame";
 import { reasonOf } from "./reason";
+
+const EXPLAIN = "h-5 shrink-0 rounded-chip! bg-current/15 px-2 font-medium hover:bg-current/25!";
 
 /** The right side of the tab row: why the run stands, ended or does not answer. */
 export function LivePill({ onShowSamples }: { onShowSamples: (ids: readonly number[]) => void }) {
@@ -9,7 +11,7 @@ export function LivePill({ onShowSamples }: { onShowSamples: (ids: readonly numb
   const connection = useConnection();
   const reason = reasonOf(state, connection);
   if (reason === null) return null;
-  const { tone, icon, title, text, samples } = reason;
+  const { tone, icon, title, text, samples, explanation } = reason;
   const show = { label: "Show samples", run: () => onShowSamples(samples) };
   return (
     <Pill
@@ -17,7 +19,14 @@ export function LivePill({ onShowSamples }: { onShowSamples: (ids: readonly numb
       glyph={<Icon name={icon} size={icon === "diamond" ? 11 : 14} filled={icon === "diamond"} />}
       title={title}
       text={text}
-      action={samples.length > 0 ? show : undefined}
+      action={samples.length > 0 && !explanation ? show : undefined}
+      more={
+        explanation && (
+          <Popover label="Explanation" button="Explain" className={EXPLAIN}>
+            <Explanation {...explanation} finding={text} />
+          </Popover>
+        )
+      }
     />
   );
 }

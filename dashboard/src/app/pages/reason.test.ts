@@ -10,6 +10,10 @@ const evidence: Evidence = {
   step: 12_480,
   samples: [7, 8],
   note: "6 of 128 samples carry 38 % of the loss",
+  layer: null,
+  action: "pause",
+  rule: null,
+  explanation: null,
 };
 const state = {
   state: "paused",

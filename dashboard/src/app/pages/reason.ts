@@ -1,5 +1,5 @@
 /** Why a run stands or ended, in the words of the pill. */
-import { type Evidence, fromWire, type StateOut } from "@/api/types";
+import { type Evidence, type ExplanationOut, fromWire, type StateOut } from "@/api/types";
 import { formatCount, formatValue } from "@/lib/format";
 import type { Connection } from "@/lib/store";
 import type { IconName } from "@/ui";
@@ -11,6 +11,8 @@ export interface Reason {
   text: string;
   /** Samples that carry it; the pill offers to show them. */
   samples: readonly number[];
+  /** What a rule's finding means; null for other reasons. */
+  explanation?: ExplanationOut | null;
 }
 
 const COMPARED = /^(.+?) (<=|>=|<|>|==|!=) (\S+)$/;
@@ -53,9 +55,11 @@ export function reasonOf(state: StateOut | null, connection: Freshness): Reason 
 
 function whyParked({ breakpoint, reason }: StateOut): Reason | null {
   if (breakpoint) {
-    const { breakpoint: id, samples } = breakpoint;
-    const text = evidenceText(breakpoint);
-    return { tone: "warn", icon: "diamond", title: `Stopped by breakpoint ${id}`, text, samples };
+    const { breakpoint: id, samples, explanation, layer } = breakpoint;
+    const told = evidenceText(breakpoint);
+    const text = layer === null || told.includes(layer) ? told : `${layer}: ${told}`;
+    const title = explanation ? `${explanation.title}, breakpoint ${id}` : `Stopped by breakpoint ${id}`;
+    return { tone: "warn", icon: "diamond", title, text, samples, explanation };
   }
   return reason ? { tone: "warn", icon: "warning", title: "Held.", text: reason, samples: [] } : null;
 }

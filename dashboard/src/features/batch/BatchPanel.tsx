@@ -10,7 +10,7 @@ import { useTheme } from "@/lib/theme";
 import { useUrlChoice, useUrlState } from "@/lib/urlState";
 import { useLatest } from "@/lib/useLatest";
 import { Panel, StepAction } from "@/ui";
-import { DebugPanel } from "./DebugPanel";
+import { BatchView } from "./BatchView";
 import { type Order, samplesOf, shownOrder } from "./samples";
 import { usePicture } from "./usePicture";
 
@@ -60,7 +60,7 @@ export function BatchPanel({ pointedOut, onFocusSample, onBreak, stale }: BatchP
 
   if (batch === null) return <NoBatch error={error} />;
   return (
-    <DebugPanel
+    <BatchView
       {...{ batch, picture, order, cursor, pointedOut, onBreak, breakReason, stale, running, theme }}
       onOrder={reorder}
       onCursor={setCursor}

@@ -1,32 +1,36 @@
 /** The form of a new breakpoint. What the server refuses stands beside the field it is about. */
-import { type ReactNode, useState } from "react";
-import type { Condition } from "@/api/types";
+import { Fragment, type ReactNode, useState } from "react";
+import type { BreakpointAction, Condition, RuleOut } from "@/api/types";
 import { Button, Dialog, Field } from "@/ui";
 import {
   COMPARISONS,
   type Comparison,
   conditionWords,
   type Draft,
+  EMPTY_DRAFT,
   type FieldError,
   type Field as FieldName,
   KINDS,
   type Kind,
   parseDraft,
 } from "./conditions";
+import { ruleDraft, ruleFields, useRules } from "./rules";
 
 interface AddBreakpointProps {
   start: Draft;
   /** Names of the scalars the run logs. */
   scalars: readonly string[];
   /** Sets it; answers what the server did not like. */
-  onAdd: (condition: Condition) => Promise<FieldError | null>;
+  onAdd: (condition: Condition, action: BreakpointAction) => Promise<FieldError | null>;
   onClose: () => void;
 }
 
-export function AddBreakpoint({ start, scalars, onAdd, onClose }: AddBreakpointProps) {
+export default function AddBreakpoint({ start, scalars, onAdd, onClose }: AddBreakpointProps) {
   const [draft, setDraft] = useState(start);
   const [error, setError] = useState<FieldError | null>(null);
   const [busy, setBusy] = useState(false);
+  const rules = useRules();
+  const rule = draft.kind === "rule" ? rules.find((one) => one.rule === draft.rule) : undefined;
   const parsed = parseDraft(draft);
   const change = (changes: Partial<Draft>) => {
     setDraft({ ...draft, ...changes });
@@ -36,7 +40,7 @@ export function AddBreakpoint({ start, scalars, onAdd, onClose }: AddBreakpointP
     if (busy) return;
     if ("error" in parsed) return setError(parsed.error);
     setBusy(true);
-    const refused = await onAdd(parsed.condition);
+    const refused = await onAdd(parsed.condition, draft.action);
     setBusy(false);
     if (refused === null) onClose();
     else setError(refused);
@@ -53,15 +57,24 @@ export function AddBreakpoint({ start, scalars, onAdd, onClose }: AddBreakpointP
         <Row label="Stop on">
           <Select
             label="Kind of condition"
-            value={draft.kind}
+            value={draft.kind === "rule" ? `rule:${draft.rule}` : draft.kind}
             choices={KINDS.map(({ kind, title }) => [kind, title])}
-            onChange={(kind) => change({ kind: kind as Kind })}
+            groups={[["Rules", rules.map(({ rule: name, title }) => [`rule:${name}`, title])]]}
+            onChange={(choice) => change(chosen(choice, rules))}
           />
         </Row>
-        <KindFields {...{ draft, change, error, scalars }} />
+        <KindFields {...{ draft, change, error, scalars, rule }} />
+        <Row label="Then">
+          <Select
+            label="What it does"
+            value={draft.action}
+            choices={ACTIONS}
+            onChange={(action) => change({ action: action as BreakpointAction })}
+          />
+        </Row>
         <p className="min-h-8 text-t3">
-          {KINDS.find(({ kind }) => kind === draft.kind)?.hint}
-          {"condition" in parsed && draft.kind !== "expression" && (
+          {rule ? rule.explanation.means : KINDS.find(({ kind }) => kind === draft.kind)?.hint}
+          {"condition" in parsed && draft.kind !== "expression" && draft.kind !== "rule" && (
             <>
               {" "}
               In the list: <span className="font-medium text-t2">{conditionWords(parsed.condition)}</span>
@@ -79,7 +92,21 @@ export function AddBreakpoint({ start, scalars, onAdd, onClose }: AddBreakpointP
   );
 }
 
+const ACTIONS = [
+  ["pause", "Stop the run"],
+  ["mark", "Only mark the chart"],
+] as const;
+
+/** What a choice of the menu puts into the form. */
+function chosen(choice: string, rules: readonly RuleOut[]): Partial<Draft> {
+  const rule = rules.find(({ rule: name }) => `rule:${name}` === choice);
+  if (rule) return ruleDraft(rule);
+  const { limit, window } = EMPTY_DRAFT;
+  return { kind: choice as Kind, limit, window };
+}
+
 interface KindFieldsProps {
+  rule: RuleOut | undefined;
   draft: Draft;
   change: (changes: Partial<Draft>) => void;
   error: FieldError | null;
@@ -87,7 +114,7 @@ interface KindFieldsProps {
 }
 
 /** The fields that the chosen kind needs. */
-function KindFields({ draft, change, error, scalars }: KindFieldsProps) {
+function KindFields({ draft, change, error, scalars, rule }: KindFieldsProps) {
   const input = (field: FieldName, label: string, className = "w-28", placeholder?: string) => (
     <Row label={label}>
       <Field
@@ -142,6 +169,14 @@ function KindFields({ draft, change, error, scalars }: KindFieldsProps) {
       return input("ids", "Sample ids", "w-full", "7369, 8120");
     case "expression":
       return input("expression", "Expression", "w-full font-mono", "loss > 2 * loss_mean and step > 100");
+    case "rule":
+      return (
+        <>
+          {(rule ? ruleFields(rule) : []).map(({ field, label }) => (
+            <Fragment key={field}>{input(field, label, field === "layers" ? "w-40" : "w-28")}</Fragment>
+          ))}
+        </>
+      );
   }
 }
 
@@ -156,14 +191,17 @@ function Row({ label, children }: { label: string; children: ReactNode }) {
   );
 }
 
+type Choice = readonly [value: string, title: string];
+
 interface SelectProps {
   label: string;
   value: string;
-  choices: readonly (readonly [value: string, title: string])[];
+  choices: readonly Choice[];
+  groups?: readonly (readonly [title: string, choices: readonly Choice[]])[];
   onChange: (value: string) => void;
 }
 
-function Select({ label, value, choices, onChange }: SelectProps) {
+function Select({ label, value, choices, groups = [], onChange }: SelectProps) {
   return (
     <select
       aria-label={label}
@@ -175,6 +213,15 @@ function Select({ label, value, choices, onChange }: SelectProps) {
         <option key={choice} value={choice}>
           {title}
         </option>
+      ))}
+      {groups.map(([heading, members]) => (
+        <optgroup key={heading} label={heading}>
+          {members.map(([choice, title]) => (
+            <option key={choice} value={choice}>
+              {title}
+            </option>
+          ))}
+        </optgroup>
       ))}
     </select>
   );

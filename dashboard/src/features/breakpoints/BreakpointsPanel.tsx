@@ -1,14 +1,15 @@
 /** Joins the list and the form to the run. */
-import { useState } from "react";
+import { lazy, Suspense, useState } from "react";
 import { ApiError } from "@/api/client";
 import { addBreakpoint, removeBreakpoint, switchBreakpoint } from "@/api/commands";
 import { useBreakpoints, useNoCommandsReason, useRunState } from "@/api/hooks";
-import type { Condition } from "@/api/types";
+import type { BreakpointAction, Condition } from "@/api/types";
 import { useAction } from "@/lib/actions";
 import { series } from "@/lib/store";
-import { AddBreakpoint } from "./AddBreakpoint";
 import { BreakpointsView, exportBreakpoints } from "./BreakpointsView";
 import { type Draft, EMPTY_DRAFT, type Field, type FieldError, mainField } from "./conditions";
+
+const AddBreakpoint = lazy(() => import("./AddBreakpoint"));
 
 interface BreakpointsPanelProps {
   /** What the focused thing proposes when the form opens. */
@@ -47,15 +48,17 @@ export function BreakpointsPanel({ propose, stale }: BreakpointsPanelProps) {
         onRemove={(breakpoint) => void removeBreakpoint(breakpoint)}
       />
       {adding && (
-        <AddBreakpoint start={adding} scalars={series.names} onAdd={add} onClose={() => setAdding(null)} />
+        <Suspense fallback={null}>
+          <AddBreakpoint start={adding} scalars={series.names} onAdd={add} onClose={() => setAdding(null)} />
+        </Suspense>
       )}
     </>
   );
 }
 
-async function add(condition: Condition): Promise<FieldError | null> {
+async function add(condition: Condition, action: BreakpointAction): Promise<FieldError | null> {
   try {
-    await addBreakpoint(condition);
+    await addBreakpoint(condition, true, action);
     return null;
   } catch (problem) {
     if (!(problem instanceof ApiError)) throw problem;
@@ -66,7 +69,7 @@ async function add(condition: Condition): Promise<FieldError | null> {
 /** The form's field that the server names, as a path like `condition.expression`. */
 function fieldOf(path: string | null, condition: Condition): Field {
   const last = path?.split(".").at(-1);
-  return last !== undefined && last !== "kind" && last in condition
+  return last !== undefined && last !== "kind" && last !== "rule" && last in condition
     ? (last as Field)
     : mainField(condition.kind);
 }

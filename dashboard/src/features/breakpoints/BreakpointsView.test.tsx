@@ -8,6 +8,8 @@ const breakpoint = (id: number, words: string, changes: Partial<BreakpointOut> =
   condition: { kind: "loss_nonfinite" },
   words,
   enabled: true,
+  action: "pause",
+  cost_s: null,
   hits: 0,
   hit_steps: [],
   window: null,

@@ -1,9 +1,12 @@
 /** The list of breakpoints: switch, id, condition in words, hits; the one that stopped the run is tinted. */
+import { lazy, Suspense } from "react";
 import type { BreakpointOut } from "@/api/types";
 import { csvOf } from "@/charts/csv";
 import { downloadText } from "@/lib/download";
 import { plural } from "@/lib/format";
 import { Button, Icon, IconButton, Panel, rowClass, Switch, Tooltip } from "@/ui";
+
+const RuleHelp = lazy(() => import("./RuleHelp"));
 
 interface BreakpointsViewProps {
   breakpoints: readonly BreakpointOut[];
@@ -66,7 +69,8 @@ interface RowProps extends BreakpointsViewProps {
 }
 
 function BreakpointRow({ breakpoint, tinted, disabledReason, onSwitch, onRemove }: RowProps) {
-  const { id, words, enabled, hits, costs_sync, missing } = breakpoint;
+  const { id, words, enabled, hits, costs_sync, missing, action, condition } = breakpoint;
+  const kind = condition.kind === "rule" ? condition.rule : null;
   const quiet = tinted ? "" : enabled ? "" : "text-t3";
   return (
     <li
@@ -85,6 +89,11 @@ function BreakpointRow({ breakpoint, tinted, disabledReason, onSwitch, onRemove 
           {words}
         </span>
       </Tooltip>
+      {kind !== null && (
+        <Suspense fallback={null}>
+          <RuleHelp rule={kind} />
+        </Suspense>
+      )}
       {missing.length > 0 && hits === 0 ? (
         <Tooltip text={`No step so far has logged ${missing.join(", ")}. Check the spelling.`} side="top">
           <span className="flex max-w-[60%] shrink-0 items-center gap-1 text-warn group-focus-within:pr-5 group-hover:pr-5">
@@ -96,7 +105,7 @@ function BreakpointRow({ breakpoint, tinted, disabledReason, onSwitch, onRemove 
         <span
           className={`whitespace-nowrap group-focus-within:pr-5 group-hover:pr-5 ${tinted ? "" : "text-t3"}`}
         >
-          {plural(hits, "hit")}
+          {plural(hits, action === "mark" ? "mark" : "hit")}
         </span>
       )}
       <span className="absolute right-1 opacity-0 group-hover:opacity-100 focus-within:opacity-100">
@@ -121,6 +130,7 @@ export function exportBreakpoints(breakpoints: readonly BreakpointOut[]): void {
   const columns = [
     { name: "id", cells: breakpoints.map(({ id }) => id) },
     { name: "condition", cells: breakpoints.map(({ words }) => words) },
+    { name: "action", cells: breakpoints.map(({ action }) => action) },
     { name: "enabled", cells: breakpoints.map(({ enabled }) => enabled) },
     { name: "hits", cells: breakpoints.map(({ hits }) => hits) },
     { name: "hit_steps", cells: breakpoints.map(({ hit_steps }) => hit_steps.join(" ")) },

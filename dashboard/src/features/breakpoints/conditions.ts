@@ -1,6 +1,6 @@
 /** Conditions of breakpoints: the fields one types, the condition they make, and its words. */
 
-import type { Condition } from "@/api/types";
+import type { BreakpointAction, Condition } from "@/api/types";
 import { formatCount } from "@/lib/format";
 import { parseNumber } from "@/ui";
 
@@ -10,6 +10,10 @@ export type Comparison = Extract<Condition, { kind: "metric" }>["op"];
 /** What stands in the fields of the form, as typed. */
 export interface Draft {
   kind: Kind;
+  /** Stop the run, or only mark the chart. */
+  action: BreakpointAction;
+  /** Name of the rule, where the kind is one. */
+  rule: RuleName;
   step: string;
   n: string;
   limit: string;
@@ -19,12 +23,20 @@ export interface Draft {
   value: string;
   ids: string;
   expression: string;
+  /** Of rules: what is left empty is the rule's own choice. */
+  low: string;
+  every: string;
+  layers: string;
+  metric: string;
 }
 
-export type Field = Exclude<keyof Draft, "kind" | "op">;
+export type RuleName = Extract<Condition, { kind: "rule" }>["rule"];
+export type Field = Exclude<keyof Draft, "kind" | "op" | "action" | "rule">;
 
 export const EMPTY_DRAFT: Draft = {
   kind: "loss_z",
+  action: "pause",
+  rule: "vanishing_gradients",
   step: "",
   n: "100",
   limit: "4",
@@ -34,6 +46,10 @@ export const EMPTY_DRAFT: Draft = {
   value: "",
   ids: "",
   expression: "",
+  low: "",
+  every: "",
+  layers: "",
+  metric: "",
 };
 
 export interface KindChoice {
@@ -43,6 +59,7 @@ export interface KindChoice {
   hint: string;
 }
 
+/** Kinds with a form of their own; rules are listed by name below them. */
 export const KINDS: readonly KindChoice[] = [
   { kind: "step", title: "Step reached", hint: "Stops when this many steps are finished." },
   { kind: "every", title: "Every n steps", hint: "Stops again and again." },
@@ -108,7 +125,24 @@ function conditionOf(draft: Draft): Condition {
       return { kind: "sample", ids: sampleIds(draft) };
     case "expression":
       return { kind: "expression", expression: text(draft, "expression") };
+    case "rule":
+      return ruleCondition(draft);
   }
+}
+
+/** A rule with the limits that were typed; empty fields are left to the rule. */
+function ruleCondition(draft: Draft): Condition {
+  const given = (field: Field) => draft[field].trim() !== "";
+  return {
+    kind: "rule",
+    rule: draft.rule,
+    ...(given("limit") && { limit: number(draft, "limit") }),
+    ...(given("low") && { low: number(draft, "low") }),
+    ...(given("window") && { window: whole(draft, "window", 1, 1_000_000) }),
+    ...(given("every") && { every: whole(draft, "every", 1, 1_000_000) }),
+    ...(given("layers") && { layers: text(draft, "layers") }),
+    ...(given("metric") && { metric: text(draft, "metric") }),
+  };
 }
 
 function number(draft: Draft, field: Field): number {
@@ -175,12 +209,14 @@ export function conditionWords(condition: Condition): string {
         : `one of ${formatCount(condition.ids.length)} samples seen`;
     case "expression":
       return condition.expression;
+    case "rule":
+      return condition.rule.replaceAll("_", " ");
   }
 }
 
 /** The field of a kind that an answer of the server without a field is about. */
-export function mainField(kind: Kind): Field {
-  const fields: Record<Kind, Field> = {
+export function mainField(kind: Condition["kind"]): Field {
+  const fields: Record<Condition["kind"], Field> = {
     step: "step",
     every: "n",
     loss_nonfinite: "name",
@@ -189,6 +225,7 @@ export function mainField(kind: Kind): Field {
     metric: "value",
     sample: "ids",
     expression: "expression",
+    rule: "limit",
   };
   return fields[kind];
 }

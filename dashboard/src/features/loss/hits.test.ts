@@ -12,6 +12,8 @@ function breakpoint(
     condition,
     words: "",
     enabled: true,
+    action: "pause",
+    cost_s: null,
     hits: 0,
     hit_steps: [],
     window: null,

@@ -1,5 +1,5 @@
 /** One key of the step data as a panel: its name in the header, its value below. */
-import { useMemo } from "react";
+import { type ReactNode, useMemo } from "react";
 import type { StepDataOut } from "@/api/types";
 import { jsonOf } from "@/charts/csv";
 import type { Sort } from "@/charts/DataTable";
@@ -7,16 +7,18 @@ import { ExportMenu } from "@/charts/ExportMenu";
 import type { Theme } from "@/charts/viridis";
 import { downloadText } from "@/lib/download";
 import { formatCount } from "@/lib/format";
-import { Button, Field, Icon, IconButton, Menu, Panel } from "@/ui";
+import { Button, Panel } from "@/ui";
+import { FilterField, PROBLEM_ID } from "./FilterField";
 import { shapeOf } from "./shape";
 import { csvOfShaped, filterProblem, tableColumns } from "./tableModel";
 import { extentOf, ValueView } from "./ValueView";
 
 export interface StepDataViewProps {
   entry: StepDataOut;
-  /** Keys that can be shown instead; none where a list stands beside. */
-  keys: readonly string[];
-  onKey: (key: string) => void;
+  /** Beside the title: another key to choose. */
+  menu?: ReactNode;
+  /** Last of the tools. */
+  corner?: ReactNode;
   filter: string;
   onFilter: (filter: string) => void;
   sort: Sort | null;
@@ -29,7 +31,7 @@ export interface StepDataViewProps {
 }
 
 export function StepDataView(props: StepDataViewProps) {
-  const { entry, keys, onKey, filter, onFilter, sort, onSort, stale, running, theme } = props;
+  const { entry, menu, corner, filter, onFilter, sort, onSort, stale, running, theme } = props;
   const shaped = useMemo(() => shapeOf(entry.data), [entry.data]);
   const problem = useMemo(
     () => (shaped.kind === "table" ? filterProblem(tableColumns(shaped), filter) : null),
@@ -59,18 +61,12 @@ export function StepDataView(props: StepDataViewProps) {
           },
         ]}
       />
+      {corner}
     </>
   );
   const fact = (
     <span className="flex items-center gap-2">
-      {keys.length > 1 && (
-        <Menu
-          align="start"
-          heading="Step data"
-          trigger={<IconButton icon="chevronDown" label="Choose a key" className="-mx-1" />}
-          items={keys.map((key) => ({ label: key, checked: key === entry.key, onSelect: () => onKey(key) }))}
-        />
-      )}
+      {menu}
       <span className="truncate">
         {[extentOf(shaped), `step ${formatCount(entry.step)}`].filter(Boolean).join(" · ")}
       </span>
@@ -89,34 +85,5 @@ export function StepDataView(props: StepDataViewProps) {
         filter={problem ? "" : filter}
       />
     </Panel>
-  );
-}
-
-const PROBLEM_ID = "step-data-filter-problem";
-
-interface FilterFieldProps {
-  value: string;
-  onChange: (value: string) => void;
-  problem: string | null;
-}
-
-function FilterField({ value, onChange, problem }: FilterFieldProps) {
-  return (
-    <span className="relative">
-      <Icon name="filter" size={14} className="pointer-events-none absolute top-[5px] left-1.5 text-t3" />
-      <Field
-        small
-        data-filter=""
-        label="Filter rows, for example win_rate > 0.05"
-        placeholder="Filter rows"
-        error={problem}
-        errorPlace="elsewhere"
-        aria-describedby={problem ? PROBLEM_ID : undefined}
-        value={value}
-        onChange={onChange}
-        onRestore={() => onChange("")}
-        className="w-48 pl-6.5 font-normal"
-      />
-    </span>
   );
 }

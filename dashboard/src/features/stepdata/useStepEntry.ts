@@ -1,5 +1,6 @@
 /** Fetches step data: when the run stands at once, while it goes on at most twice a second. */
 import { useMemo, useState } from "react";
+import { getEntry } from "@/api/bulk";
 import { api, runPath } from "@/api/client";
 import { useRunId, useRunState } from "@/api/hooks";
 import type { StateOut, StepDataOut } from "@/api/types";
@@ -26,32 +27,40 @@ export function pushesNothing(
   return step - watchedFrom >= (parked ? 1 : STEPS_UNSEEN);
 }
 
-/** One entry; `full` asks for large tensors whole. */
+/** One entry; `full` asks for large tensors whole. What a hint shows comes whole by itself, as far as it can be shown. */
 export function useStepEntry(key: string | null, full: boolean): Latest<StepDataOut> {
   const runId = useRunId();
   const generation = useLive((live) => live.generation);
   const step = useRunState((state) => state.step_data_step) ?? null;
   const parked = useRunState((state) => state.parked) ?? false;
+  const hinted = useRunState((state) => key !== null && key in state.step_data_panels) ?? false;
   const wanted =
     runId === null || key === null || step === null
       ? null
       : JSON.stringify([runId, generation, step, key, full]);
   const load = (_: string, signal: AbortSignal) => {
-    const rest = `/debug/step_data/${encodeURIComponent(key ?? "")}${full ? "?full=1" : ""}`;
-    return api.get<StepDataOut>(runPath(runId ?? "", rest), signal);
+    const path = runPath(runId ?? "", `/debug/step_data/${encodeURIComponent(key ?? "")}`);
+    if (hinted && !full) return getEntry(path, signal);
+    return api.get<StepDataOut>(`${path}${full ? "?full=1" : ""}`, signal);
   };
   return useLatest(wanted, load, { leastMs: parked ? 0 : RUNNING_MS });
 }
 
-/** The key to show when none is chosen: the first that makes a table, else the first of all. */
+/** The key to show when none is chosen: one hinted as a table, else the first that makes a table, else the first of all. */
 export function useChosenKey(
   keys: readonly string[],
   chosen: string,
   entry: StepDataOut | null,
 ): string | null {
   const [known] = useState(() => new Map<string, boolean>());
+  const table = useRunState((state) => firstTable(keys, state.step_data_panels)) ?? null;
   if (entry !== null) known.set(entry.key, looksLikeTable(entry.data));
   if (keys.includes(chosen)) return chosen;
   // Each key is looked at once, in turn, until one makes a table.
-  return keys.find((key) => known.get(key) ?? true) ?? keys[0] ?? null;
+  return table ?? keys.find((key) => known.get(key) ?? true) ?? keys[0] ?? null;
+}
+
+/** The first key that a hook pushed as a table. */
+function firstTable(keys: readonly string[], panels: StateOut["step_data_panels"]): string | null {
+  return keys.find((key) => panels[key] === "table") ?? null;
 }

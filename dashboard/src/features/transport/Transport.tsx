@@ -1,12 +1,15 @@
 /** Joins the strip to the run's verbs. */
-import { useEffect, useState } from "react";
-import { useRunState, useStale, useVerb } from "@/api/hooks";
+import { lazy, Suspense, useEffect, useState } from "react";
+import { useBreakpoints, useRunState, useStale, useVerb } from "@/api/hooks";
+import { goBack, useRewind } from "@/api/rewind";
 import type { StateOut } from "@/api/types";
 import { hasEnded } from "@/lib/allowed";
 import { askStop } from "@/lib/dialogs";
 import { useTransport } from "@/lib/transport";
 import { proposedTarget, targetError } from "./progress";
 import { EndedStrip, TransportView } from "./TransportView";
+
+const RewindTrack = lazy(() => import("./RewindTrack"));
 
 /** A pause that takes longer says what it waits for. */
 const PATIENCE_MS = 2_000;
@@ -27,6 +30,10 @@ function LiveTransport({ state, stale }: { state: StateOut; stale: boolean }) {
   const pause = useVerb("pause");
   const resume = useVerb("resume");
   const step = useVerb("step");
+  const back = useVerb("back");
+  const rewind = useRewind();
+  const breakpoints = useBreakpoints();
+  const backReason = back.disabledReason ?? (rewind?.available === false ? rewind.reason : null);
   const runUntil = useVerb("run_until");
   const stop = useVerb("stop");
   const { n } = useTransport();
@@ -53,6 +60,18 @@ function LiveTransport({ state, stale }: { state: StateOut; stale: boolean }) {
               busy: resume.busy ? "Resuming…" : null,
               disabledReason: resume.disabledReason,
             }
+      }
+      onBack={{
+        onClick: () => void goBack({ n: 1 }),
+        busy: back.busy ? "Back…" : null,
+        disabledReason: backReason,
+      }}
+      track={
+        rewind?.available ? (
+          <Suspense fallback={null}>
+            <RewindTrack {...{ rewind, breakpoints, stale }} disabledReason={backReason} />
+          </Suspense>
+        ) : undefined
       }
       onStep={{ onClick: () => void step.run({ n: 1 }), busy: null, disabledReason: step.disabledReason }}
       onSteps={{

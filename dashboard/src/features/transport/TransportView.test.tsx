@@ -17,6 +17,7 @@ function drawn(changes: Partial<TransportViewProps>): string {
     state,
     toggle: "resume",
     onToggle: free,
+    onBack: free,
     onStep: free,
     onSteps: free,
     onRunTo: free,

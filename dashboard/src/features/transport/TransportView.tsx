@@ -1,5 +1,5 @@
 /** The strip above the tabs: verbs left, the way so far right. */
-import { useState } from "react";
+import { type ReactNode, useState } from "react";
 import type { StateOut } from "@/api/types";
 import { useSize } from "@/charts/useSize";
 import { formatCount } from "@/lib/format";
@@ -19,6 +19,7 @@ export interface TransportViewProps {
   /** Which way the toggle goes now. */
   toggle: "pause" | "resume";
   onToggle: Control;
+  onBack: Control;
   onStep: Control;
   onSteps: Control;
   onRunTo: Control;
@@ -31,14 +32,18 @@ export interface TransportViewProps {
   /** What a pause waits for, once it has taken too long. */
   waitingFor: string | null;
   stale: boolean;
+  /** In place of the way so far, where the run can be taken back. */
+  track?: ReactNode;
 }
 
 export function TransportView(props: TransportViewProps) {
-  const { state, toggle, onToggle, onStep, onStop, waitingFor, stale } = props;
+  const { state, toggle, onToggle, onBack, onStep, onStop, waitingFor, stale } = props;
   const pausing = toggle === "pause";
   return (
     <div className={ROW}>
-      {/* Step back will stand here, before the toggle. */}
+      <Button icon="back" keys="←" {...onBack}>
+        Back
+      </Button>
       <Button
         look="filled"
         icon={pausing ? "pause" : "play"}
@@ -59,7 +64,7 @@ export function TransportView(props: TransportViewProps) {
       </Button>
       {waitingFor && <span className="min-w-0 truncate text-t3">Waiting: {waitingFor}</span>}
       <Divider />
-      <ProgressTrack state={state} stale={stale} />
+      {props.track ?? <ProgressTrack state={state} stale={stale} />}
     </div>
   );
 }

@@ -15,7 +15,7 @@ import { type Order, samplesOf, shownOrder } from "./samples";
 import { sampleColumns } from "./sampleTable";
 import { TileGrid } from "./TileGrid";
 
-export interface DebugPanelProps {
+export interface BatchViewProps {
   batch: BatchOut;
   /** The decoded picture; none for samples that are no images. */
   picture: ImageBitmap | null;
@@ -40,7 +40,7 @@ const ORDERS = [
   { value: "loss", label: "By loss" },
 ] as const;
 
-export function DebugPanel(props: DebugPanelProps) {
+export function BatchView(props: BatchViewProps) {
   const {
     batch,
     picture,

@@ -1,0 +1,40 @@
+/** How far back the run can be taken, asked for again when it stands somewhere else. */
+import { formatCount } from "@/lib/format";
+import { useLive } from "@/lib/store";
+import { showToast } from "@/lib/toasts";
+import { useLatest } from "@/lib/useLatest";
+import { api, runPath } from "./client";
+import { runVerb } from "./commands";
+import { useRunId, useRunState } from "./hooks";
+import type { RewindOut } from "./types";
+
+const RUNNING_MS = 1_000;
+
+/** Null while nothing is known, and for a run that cannot be taken back at all. */
+export function useRewind(): RewindOut | null {
+  const runId = useRunId();
+  const generation = useLive((live) => live.generation);
+  const parked = useRunState((state) => state.parked) ?? false;
+  const place =
+    useRunState((state) => (state.offers.includes("back") ? `${state.timeline} ${state.step}` : null)) ??
+    null;
+  const key = runId === null || place === null ? null : [runId, generation, place, parked].join(" ");
+  const load = (_: string, signal: AbortSignal) =>
+    api.get<RewindOut>(runPath(runId ?? "", "/debug/rewind"), signal);
+  return useLatest<RewindOut>(key, load, { leastMs: parked ? 0 : RUNNING_MS }).data;
+}
+
+/** Goes back and offers to go forward again, which repeats the same bits. */
+export async function goBack(to: { n: number } | { step: number }): Promise<void> {
+  const from = useLive.getState().state?.step ?? 0;
+  const outcome = await runVerb("back", to);
+  const now = useLive.getState().state?.step ?? 0;
+  if (outcome?.status !== "done" || now >= from) return;
+  const steps = from - now;
+  showToast({
+    kind: "done",
+    title: `Went back ${formatCount(steps)} ${steps === 1 ? "step" : "steps"} to ${formatCount(now)}.`,
+    text: "A change from here starts a new timeline of this run.",
+    action: { label: "Undo", keys: "Ctrl Z", run: () => void runVerb("step", { n: steps }) },
+  });
+}

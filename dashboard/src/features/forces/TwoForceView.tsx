@@ -1,0 +1,198 @@
+/** Two forces on the rows of any tensor: all of them as points, one of them in its parts. */
+import { type ReactNode, useMemo, useState } from "react";
+import type { ForceDetail, Forces } from "@/api/forces";
+import { Scatter } from "@/charts/Scatter";
+import { useSize } from "@/charts/useSize";
+import type { Theme } from "@/charts/viridis";
+import { formatFixed, formatValue } from "@/lib/format";
+import { capitalised, type StatusRule, statusOf } from "@/lib/status";
+import { Button, Segmented, StatusWord } from "@/ui";
+import { pictureOf, squareOf } from "./picture";
+import { RowTile } from "./RowTile";
+
+/** What the two forces are called. */
+export interface ForceWords {
+  first: string;
+  second: string;
+}
+
+export interface TwoForceProps {
+  forces: Forces;
+  words: ForceWords;
+  detail: ForceDetail | null;
+  detailError: string | null;
+  selected: number | null;
+  onSelect: (feature: number) => void;
+  watched: readonly number[];
+  onWatch: ((feature: number) => void) | null;
+  /** How a row is judged by a metric, where a hint says so. */
+  rule: StatusRule | null;
+  /** Height and width of the image of a row, where a hint says so. */
+  shape: readonly number[] | null;
+  onHover: (feature: number | null) => void;
+  theme: Theme;
+}
+
+export function TwoForceView(props: TwoForceProps) {
+  const { forces, words, selected, onSelect, watched, onHover, theme } = props;
+  const [place, size] = useSize<HTMLDivElement>();
+  const column = (name: string) => forces.columns.get(name) ?? EMPTY;
+  const rate = forces.columns.get("win_rate") ?? null;
+  const [x, y] = [column("grad_magnitude"), column("som_magnitude")];
+  const spread = useMemo(() => spansDecades(x), [x]);
+  const { detail, shape } = props;
+  const choice =
+    detail !== null && pictureOf(detail.rowShape, shape) === null && squareOf(detail.weight.length) !== null;
+  // Two images in a row and two rows of them, a choice below where there is one; what stays is the scatter's.
+  const tile = Math.max(
+    56,
+    Math.min(Math.floor((size.height - (choice ? 122 : 92)) / 2), Math.floor(size.width * 0.2)),
+  );
+  const detailWidth = 2 * tile + 12;
+  const narrow = size.width < 460;
+  return (
+    <div ref={place} className={`flex min-h-0 flex-1 gap-4 px-3 pb-1 ${narrow ? "flex-col" : ""}`}>
+      <Scatter
+        label={`${words.second} against ${words.first} magnitude of ${x.length} features.`}
+        x={x}
+        y={y}
+        xLabel={`${words.first} magnitude`}
+        yLabel={`${words.second} magnitude`}
+        logX={spread}
+        logY={false}
+        colour={rate}
+        nameOf={String}
+        named={watched}
+        selected={selected !== null && selected < x.length ? selected : null}
+        onSelect={onSelect}
+        onHover={onHover}
+        theme={theme}
+      />
+      {size.height > 0 && (
+        <div className="flex shrink-0 flex-col" style={{ width: detailWidth }}>
+          <Detail {...props} tile={tile} />
+        </div>
+      )}
+    </div>
+  );
+}
+
+const EMPTY = new Float64Array();
+
+/** A log axis where positive values lie far apart, and where there is any. */
+export function spansDecades(values: ArrayLike<number>): boolean {
+  let [low, high] = [Number.POSITIVE_INFINITY, 0];
+  for (let index = 0; index < values.length; index += 1) {
+    const value = values[index] as number;
+    if (value > 0 && Number.isFinite(value)) {
+      low = Math.min(low, value);
+      high = Math.max(high, value);
+    }
+  }
+  return high / low > 30;
+}
+
+function Detail(props: TwoForceProps & { tile: number }) {
+  const { forces, words, detail, detailError, selected, watched, onWatch, rule, shape, tile, theme } = props;
+  const [asBars, setAsBars] = useState<boolean | null>(null);
+  if (selected === null)
+    return (
+      <Hint>Click a point to see what this step did to its weights. Arrows walk from point to point.</Hint>
+    );
+  const judged = rule === null ? null : (forces.columns.get(rule.field)?.[selected] ?? null);
+  const status = rule === null ? null : statusOf(rule, judged);
+  const head = (
+    <div className="flex h-6 items-center gap-2">
+      <span className="font-semibold whitespace-nowrap">Feature {selected}</span>
+      {status && <StatusWord tone={status.tone} word={capitalised(status.word)} />}
+      {onWatch && (
+        <Button
+          small
+          look="ghost"
+          icon="eye"
+          className="-mr-2 ml-auto text-t2!"
+          disabledReason={watched.includes(selected) ? "It is watched already" : null}
+          tooltip="Follow this feature over the steps"
+          onClick={() => onWatch(selected)}
+        >
+          Watch
+        </Button>
+      )}
+    </div>
+  );
+  if (detail === null || detail.feature !== selected)
+    return (
+      <>
+        {head}
+        {detailError && <Hint>{detailError}</Hint>}
+      </>
+    );
+  const told = pictureOf(detail.rowShape, shape);
+  const square = told ?? squareOf(detail.weight.length);
+  // Where nobody said that rows are images they are bars, until one asks.
+  const picture = (asBars ?? told === null) ? null : square;
+  const tiles = { picture, room: tile, theme };
+  return (
+    <>
+      {head}
+      <div className="grid grid-cols-2 gap-x-3" data-feature={detail.feature} data-step={detail.step}>
+        <RowTile title="Weight" values={detail.weight} {...tiles} />
+        <RowTile title={words.first} values={detail.gradDelta} {...tiles} />
+        <RowTile title={words.second} values={detail.somDelta} {...tiles} />
+        <RowTile title="Combined" values={detail.combined} {...tiles} />
+      </div>
+      <Cosine detail={detail} words={words} verdict={forces.verdicts[selected] ?? null} />
+      {square && told === null && (
+        <div className="mt-1">
+          <Segmented
+            label="How a row is drawn"
+            value={picture === null ? "bars" : "image"}
+            choices={[
+              { value: "bars", label: "Bars" },
+              { value: "image", label: "Image" },
+            ]}
+            onChange={(choice) => setAsBars(choice === "bars")}
+          />
+        </div>
+      )}
+    </>
+  );
+}
+
+function Hint({ children }: { children: ReactNode }) {
+  return <p className="py-2 text-t3">{children}</p>;
+}
+
+/** Minus one to one with the middle marked, and the word beside the number. */
+function Cosine({
+  detail,
+  words,
+  verdict,
+}: {
+  detail: ForceDetail;
+  words: ForceWords;
+  verdict: string | null;
+}) {
+  const { cosine } = detail;
+  const half = Number.isFinite(cosine) ? Math.abs(cosine) * 50 : 0;
+  const tone = verdict === "fight" ? "bg-series-1" : verdict === "agree" ? "bg-series-2" : "bg-line3";
+  return (
+    <div className="mt-1">
+      <p className="flex h-5 items-center justify-between gap-2 whitespace-nowrap">
+        <span className="truncate text-t2">
+          cos({words.first.toLowerCase()}, {words.second})
+        </span>
+        <span data-cosine={Number.isFinite(cosine) ? cosine : "NaN"} title={formatValue(cosine, 6)}>
+          <span className="font-semibold">{formatFixed(cosine, 2)}</span> {verdict}
+        </span>
+      </p>
+      <div className="relative h-1 rounded-full bg-s3">
+        <div
+          className={`absolute inset-y-0 ${tone}`}
+          style={{ left: cosine < 0 ? `${50 - half}%` : "50%", width: `${half}%` }}
+        />
+        <div className="absolute -inset-y-0.5 left-1/2 w-px bg-t3" />
+      </div>
+    </div>
+  );
+}

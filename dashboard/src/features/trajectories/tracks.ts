@@ -1,0 +1,109 @@
+/** Which lines the trajectories panel draws: rows by one metric, or pairs of rows by their cosine. */
+import type { SourceTracks, Track } from "@/api/trajectories";
+import type { Line } from "@/charts/lines";
+
+/** What is drawn: a metric of the rows, or how alike pairs of them are. */
+export const PAIRS = "pairs";
+export const START = "weight_cos_to_init";
+
+const KNOWN: Record<string, string> = {
+  win_rate: "Win rate",
+  weight_cos_to_init: "Cos to start",
+  grad_magnitude: "Gradient",
+  som_magnitude: "SOM",
+  feature_novelty: "Novelty",
+};
+
+/** The metric in words. */
+export function metricWords(name: string): string {
+  if (name === PAIRS) return "Pairs";
+  const spaced = name.replaceAll("_", " ");
+  return KNOWN[name] ?? spaced.charAt(0).toUpperCase() + spaced.slice(1);
+}
+
+/** Metrics of these tracks, the known ones first in their usual order. */
+export function metricsOf({ rows }: SourceTracks): string[] {
+  const found = new Set<string>();
+  for (const track of rows.values()) for (const name of track.columns.keys()) found.add(name);
+  const known = Object.keys(KNOWN).filter((name) => found.has(name));
+  return [...known, ...[...found].filter((name) => !(name in KNOWN)).sort()];
+}
+
+interface Colours {
+  of: (id: number) => string;
+  removed: string;
+  faint: string;
+}
+
+const NONE = new Float64Array();
+
+/** A line for every row that has points; one that is no longer watched stays, dashed. */
+export function rowLines(tracks: SourceTracks, metric: string, colours: Colours): Line[] {
+  const watched = new Set(tracks.watched);
+  return [...tracks.rows].map(([id, { step, columns }]) => {
+    const followed = watched.has(id);
+    return {
+      id: String(id),
+      label: followed ? String(id) : `${id}, no longer watched`,
+      step,
+      value: columns.get(metric) ?? NONE,
+      colour: followed ? colours.of(id) : colours.removed,
+      dashed: !followed,
+    };
+  });
+}
+
+/** A line for every pair; the chosen one in front, all of them when none is. */
+export function pairLines(tracks: SourceTracks, chosen: string | null, colours: Colours): Line[] {
+  const watched = new Set(tracks.watched);
+  return [...tracks.pairs].map(([pair, { step, columns }]) => {
+    const ids = pair.split(",").map(Number);
+    const followed = ids.every((id) => watched.has(id));
+    const faint = chosen !== null && chosen !== pair;
+    return {
+      id: pair,
+      label: pair.replace(",", "·"),
+      step,
+      value: columns.get("cos") ?? NONE,
+      colour: faint || !followed ? colours.faint : colours.of(ids[0] as number),
+      faint,
+      dashed: !followed,
+    };
+  });
+}
+
+/** `a,b` with the smaller first, as the server names a pair. */
+export function pairName(a: number, b: number): string {
+  return a < b ? `${a},${b}` : `${b},${a}`;
+}
+
+/** The last cosine of a pair at or before a step; null when there is none. */
+export function cosineNow({ pairs }: SourceTracks, a: number, b: number): number | null {
+  const cosines = pairs.get(pairName(a, b))?.columns.get("cos");
+  return cosines?.length ? (cosines[cosines.length - 1] as number) : null;
+}
+
+/** Rows as a file has them: one line a point. */
+export function tableOf(tracks: SourceTracks): { name: string; cells: (number | string | null)[] }[] {
+  const metrics = metricsOf(tracks);
+  const rows: (number | string | null)[][] = [];
+  const add = (id: string, { step, columns }: Track, names: readonly string[]) => {
+    for (let index = 0; index < step.length; index += 1) {
+      const values = names.map((name) => columns.get(name)?.[index] ?? null);
+      rows.push([id, step[index] as number, ...values.map((value) => (Number.isNaN(value) ? null : value))]);
+    }
+  };
+  for (const [id, track] of tracks.rows) add(String(id), track, [...metrics, "cos"]);
+  for (const [pair, track] of tracks.pairs) add(pair.replace(",", " × "), track, [...metrics, "cos"]);
+  return ["feature", "step", ...metrics, "cos"].map((name, column) => ({
+    name,
+    cells: rows.map((row) => row[column] ?? null),
+  }));
+}
+
+/** Reads ids that a person types: `3, 15 31`; null where one is no whole number. */
+export function readIds(text: string): number[] | null {
+  const parts = text.split(/[\s,;]+/).filter(Boolean);
+  const ids = parts.map(Number);
+  return ids.length && ids.every((id) => Number.isInteger(id) && id >= 0) ? ids : null;
+}

@@ -1,0 +1,121 @@
+"""The commands that an attached loop offers: checkpoints, hyperparameters, going back."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from midstep.control.commands import CommandSpec, StepsToPass
+from midstep.control.desk import Nothing
+from midstep.core.errors import ControlError
+from midstep.core.moments import Moment
+from midstep.session.hparams import HparamsPayload, set_hparams
+from midstep.session.replay import BackPayload
+from midstep.session.session_commands import LoadPayload
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from torch.optim import Optimizer
+
+    from midstep.live.memory import LoopMemory
+    from midstep.session import Run
+
+__all__ = ["register_commands"]
+
+
+def register_commands(
+    run: Run,
+    memory: LoopMemory | None,
+    *,
+    optimizer: Optimizer,
+    scheduler: Any,
+    why_not: str | None,
+) -> Callable[[], None]:
+    """Offer them on the run's controller, each also under its camel-case name; gives the undo.
+
+    Args:
+        run: whose controller.
+        memory: takes snapshots; None where that is not possible.
+        optimizer: the clock.
+        scheduler: declared or not.
+        why_not: the reason why there is no memory.
+    """
+    commands = _Commands(run, memory, optimizer, scheduler, why_not)
+    offered: list[tuple[str, type, Callable[..., Any], str, bool]] = [
+        ("save_checkpoint", Nothing, commands.save, "Write a checkpoint now.", False),
+        ("load_checkpoint", LoadPayload, commands.load, "Go to a checkpoint of this epoch.", True),
+        ("set_hparams", HparamsPayload, commands.set, "Set learning rate and kin.", False),
+        ("back", BackPayload, commands.back, "Go back inside this epoch.", True),
+    ]
+    specs = [
+        CommandSpec(
+            name=each,
+            payload=payload,
+            run=work,
+            help=words if each == name else f"Another name of {name}.",
+            parked_only=moves,
+            moves=moves,
+        )
+        for name, payload, work, words, moves in offered
+        for each in dict.fromkeys((name, _camel(name)))
+    ]
+    for spec in specs:
+        run.controller.register(spec)
+    run.controller.offer_rewind(None if memory is None else memory.describe)
+
+    def undo() -> None:
+        run.controller.unregister(spec.name for spec in specs)
+        run.controller.offer_rewind(None)
+
+    return undo
+
+
+def _camel(name: str) -> str:
+    first, *rest = name.split("_")
+    return first + "".join(word.capitalize() for word in rest)
+
+
+class _Commands:
+    """What they do; all on the training thread, at a boundary."""
+
+    def __init__(
+        self,
+        run: Run,
+        memory: LoopMemory | None,
+        optimizer: Optimizer,
+        scheduler: Any,
+        why_not: str | None,
+    ) -> None:
+        self._run, self._found, self._why_not = run, memory, why_not
+        self._optimizer, self._scheduler = optimizer, scheduler
+
+    @property
+    def _memory(self) -> LoopMemory:
+        if self._found is None:
+            raise ControlError(f"this loop has no snapshots: {self._why_not}")
+        return self._found
+
+    def save(self, _payload: Nothing) -> dict[str, Any]:
+        return self._memory.save()
+
+    def load(self, payload: LoadPayload) -> dict[str, Any]:
+        return self._memory.load(payload.step, payload.timeline)
+
+    def back(self, payload: BackPayload) -> Any:
+        step = payload.target(self._run.step)
+        repeat = self._memory.back(step)
+        return StepsToPass(1) if repeat else {"step": step}
+
+    def set(self, payload: HparamsPayload) -> dict[str, Any]:
+        old = set_hparams(self._optimizer, self._scheduler, payload)
+        groups = self._optimizer.param_groups
+        new = {name: [group[name] for group in groups] for name in old}
+        who = self._run.controller.asked_by or "python"
+        self._run.event(
+            Moment.INTERVENTION, who=who, kind="hparams", old=old, new=new, step=self._run.step
+        )
+        if new.get("lr"):
+            self._run.controller.describe(lr=float(new["lr"][0]))
+        if self._found is not None:
+            self._found.changed(old, new)
+        return {"old": old}

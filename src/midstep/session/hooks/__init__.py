@@ -1,0 +1,54 @@
+"""Hooks for any model: each looks inside a step while somebody watches, and pushes a panel.
+
+    with midstep.attach(model, optimizer, loader, serve=True) as run:
+        run.show(midstep.hooks.ActivationStatistics(), midstep.hooks.DeadUnits())
+
+The names below are loaded when they are first used: they need torch.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from midstep.session.hooks.base import Hook
+
+if TYPE_CHECKING:
+    from midstep.session.hooks.activations import ActivationStatistics, DeadUnits
+    from midstep.session.hooks.attention import AttentionEntropy
+    from midstep.session.hooks.norms import LayerNorms, LayerNormSeries
+    from midstep.session.hooks.rows import Units, WeightCosine
+
+__all__ = [
+    "ActivationStatistics",
+    "AttentionEntropy",
+    "DeadUnits",
+    "Hook",
+    "LayerNormSeries",
+    "LayerNorms",
+    "Units",
+    "WeightCosine",
+]
+
+_HOME = {
+    "ActivationStatistics": "activations",
+    "AttentionEntropy": "attention",
+    "DeadUnits": "activations",
+    "LayerNormSeries": "norms",
+    "LayerNorms": "norms",
+    "Units": "rows",
+    "WeightCosine": "rows",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Load a hook when it is first asked for (PEP 562)."""
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(importlib.import_module(f"{__name__}.{_HOME[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,193 @@
+"""What modules give in the forward pass: statistics of their outputs, and units that are dead."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from midstep.control.panels import Field, Level, Panel, Sort, Status
+from midstep.session.activation_zeros import watched_modules
+from midstep.session.hooks.base import Hook
+from midstep.session.hooks.choice import can_be_hooked, leaf_modules
+from midstep.session.hooks.measures import alive_units, first_tensor, moments, saturated_share
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from torch import nn
+
+__all__ = ["ActivationStatistics", "DeadUnits"]
+
+
+class ActivationStatistics(Hook):
+    """A table: per module the mean, spread and range of its output, and how much of it is zero.
+
+    Modules that have none inside are looked at. `saturated` is known for sigmoid, tanh and their
+    kin. Over several passes of a step (gradient accumulation) all count alike.
+
+    Args:
+        layers: only modules whose name contains this.
+
+    >>> ActivationStatistics().panel.kind
+    'table'
+    """
+
+    key = "activations"
+    panel = Panel(
+        kind="table",
+        title="Activations",
+        label="name",
+        fields={
+            "mean": Field(label="Mean", precision=4),
+            "std": Field(label="Std", precision=4),
+            "zero": Field(label="Zero", precision=3),
+            "saturated": Field(label="Saturated", precision=3),
+            "low": Field(label="Min", precision=4),
+            "high": Field(label="Max", precision=4),
+        },
+        status=Status(
+            field="std",
+            levels=(
+                Level(below=1e-6, word="constant", tone="bad"),
+                Level(above=1e3, word="large", tone="warn"),
+            ),
+            otherwise=Level(word="varies", tone="good"),
+        ),
+    )
+
+    def __init__(self, layers: str = "") -> None:
+        self._only = layers
+        self._kinds: dict[str, str] = {}
+        self._seen: dict[str, list[torch.Tensor]] = {}
+
+    def modules(self, model: nn.Module) -> Iterable[tuple[str, nn.Module]]:
+        """Every module that has none inside."""
+        return leaf_modules(model, self._only)
+
+    def begin_step(self, model: nn.Module) -> None:  # noqa: ARG002 - hook
+        """Forget the last step."""
+        self._seen = {}
+
+    def forward(
+        self,
+        name: str,
+        module: nn.Module,
+        args: tuple[Any, ...],  # noqa: ARG002 - hook
+        kwargs: Mapping[str, Any],  # noqa: ARG002 - hook
+        output: Any,
+    ) -> None:
+        """Take the numbers of one output, without waiting for the device."""
+        tensor = first_tensor(output)
+        if tensor is None:
+            return
+        share = saturated_share(module, tensor)
+        flat = tensor.new_full((), torch.nan) if share is None else share
+        self._kinds[name] = type(module).__name__
+        numbers = torch.cat([moments(tensor), flat.float().reshape(1)])
+        self._seen.setdefault(name, []).append(numbers)
+
+    def after_step(self, model: nn.Module) -> dict[str, Any] | None:  # noqa: ARG002 - hook
+        """The table, in one copy to the host."""
+        seen, self._seen = self._seen, {}
+        if not seen:
+            return None
+        device = next(iter(seen.values()))[0].device
+        rows = torch.stack([_joined(torch.stack(each)).to(device) for each in seen.values()])
+        mean, square, zero, low, high, saturated = rows.cpu().unbind(dim=1)
+        return {
+            "name": list(seen),
+            "kind": [self._kinds[name] for name in seen],
+            "mean": mean,
+            "std": (square - mean.square()).clamp_min(0).sqrt(),
+            "zero": zero,
+            "saturated": saturated,
+            "low": low,
+            "high": high,
+        }
+
+
+def _joined(calls: torch.Tensor) -> torch.Tensor:
+    """The numbers of several passes, [C, 6], as those of one."""
+    joined = calls.mean(dim=0)
+    joined[3], joined[4] = calls[:, 3].min(), calls[:, 4].max()
+    return joined
+
+
+class DeadUnits(Hook):
+    """A table: per activation function how many units were zero for every sample of late.
+
+    Units are channels of pictures [B, U, …], else the last dimension. What is called as a
+    function (`torch.relu`) cannot be seen.
+
+    Args:
+        steps: looked-at steps in a row in which a unit was zero before it counts as dead.
+
+    >>> DeadUnits(steps=4).key
+    'dead units'
+    """
+
+    key = "dead units"
+    panel = Panel(
+        kind="table",
+        title="Dead units",
+        label="name",
+        fields={"dead_fraction": Field(label="Dead", precision=3)},
+        status=Status(
+            field="dead_fraction",
+            levels=(
+                Level(above=0.5, word="dying", tone="bad"),
+                Level(above=0.1, word="thinning", tone="warn"),
+            ),
+            otherwise=Level(word="alive", tone="good"),
+        ),
+        sort=Sort(field="dead_fraction"),
+    )
+
+    def __init__(self, steps: int = 8) -> None:
+        self._steps = steps
+        self._now: dict[str, torch.Tensor] = {}
+        self._quiet: dict[str, torch.Tensor] = {}
+        """Per unit: looked-at steps since it was last alive, [U]."""
+
+    def modules(self, model: nn.Module) -> Iterable[tuple[str, nn.Module]]:
+        """The activation functions."""
+        return watched_modules(model).items() if can_be_hooked(model) else ()
+
+    def begin_step(self, model: nn.Module) -> None:  # noqa: ARG002 - hook
+        """Forget the last step's masks; how long units were quiet is kept."""
+        self._now = {}
+
+    def forward(
+        self,
+        name: str,
+        module: nn.Module,  # noqa: ARG002 - hook
+        args: tuple[Any, ...],  # noqa: ARG002 - hook
+        kwargs: Mapping[str, Any],  # noqa: ARG002 - hook
+        output: Any,
+    ) -> None:
+        """Which units were alive in this pass or an earlier one of the step."""
+        tensor = first_tensor(output)
+        if tensor is None:
+            return
+        alive, before = alive_units(tensor), self._now.get(name)
+        same = before is not None and before.shape == alive.shape
+        self._now[name] = alive | before if same and before is not None else alive
+
+    def after_step(self, model: nn.Module) -> dict[str, Any] | None:  # noqa: ARG002 - hook
+        """The table."""
+        if not self._now:
+            return None
+        for name, alive in self._now.items():
+            quiet = self._quiet.get(name)
+            if quiet is None or quiet.shape != alive.shape:
+                quiet = torch.zeros_like(alive, dtype=torch.int32)
+            self._quiet[name] = torch.where(alive, 0, quiet + 1)
+        dead = [int((self._quiet[name] >= self._steps).sum()) for name in self._now]
+        units = [alive.numel() for alive in self._now.values()]
+        return {
+            "name": list(self._now),
+            "units": units,
+            "dead": dead,
+            "dead_fraction": [few / all_ for few, all_ in zip(dead, units, strict=True)],
+        }

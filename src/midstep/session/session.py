@@ -1,0 +1,443 @@
+"""A session: a training with our own loop, that can be stopped, resumed and taken back."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import weakref
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from midstep.control import Command, DebugController
+from midstep.core.errors import ConfigError, ControlError, StopTraining
+from midstep.core.moments import Moment
+from midstep.session.certificate import Certificate, certify
+from midstep.session.checkpoints import Checkpoints
+from midstep.session.config import SessionConfig
+from midstep.session.fitting import Fit, StepRecord
+from midstep.session.hooks import LayerNorms
+from midstep.session.keeper import Keeper
+from midstep.session.lineage import Lineage
+from midstep.session.opening import beginning, open_run, seed_all
+from midstep.session.outcomes import TrainingParts
+from midstep.session.own_parts import OwnParts
+from midstep.session.resuming import fingerprints_of, look_for, put_back
+from midstep.session.run import Run
+from midstep.session.session_commands import register_commands
+from midstep.session.session_rewind import make_rewinder, register_rewind
+from midstep.session.signals import GracefulStop, stop_at_signals
+from midstep.session.training import Training
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    import torch
+    from torch import nn
+
+    from midstep.session.snapshot import Snapshot
+
+__all__ = ["Session"]
+
+log = logging.getLogger("midstep.session")
+Hook = TypeVar("Hook", bound=Callable[..., Any])
+
+
+class Session:
+    """Trains a model with a loop of its own, bit for bit as a plain loop would.
+
+    Nothing is opened before `fit`, a command, or `run_record` is asked for. `close`, or the end of
+    its block, gives the run directory back.
+
+    Args:
+        model: what is trained.
+        optimizer: one of torch's, but for LBFGS.
+        loss_fn: of the model's output and the target; not needed with a step of your own.
+        train_loader: a `DataLoader`; changed in place while the session lasts, then put back.
+        val_loader: for the validation after epochs.
+        test_loader: for `test_now`, and for the end with `do_test_after`.
+        scheduler: stepped per epoch, or as `scheduler_interval` says; ReduceLROnPlateau gets the
+            validation loss.
+        scaler: a gradient scaler; with fp16 one is made.
+        model_factory: makes another model of this kind, for what works on a copy.
+        controller: one of your own, for breakpoints set before the first step.
+        config: see `SessionConfig`.
+        also: more that moves with the training, by name, as an average of the weights: anything
+            with `state_dict` and `load_state_dict`. It is in every snapshot.
+
+    >>> import tempfile, torch
+    >>> model = torch.nn.Linear(2, 1)
+    >>> optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    >>> data = torch.utils.data.TensorDataset(torch.ones(8, 2), torch.ones(8, 1))
+    >>> loader = torch.utils.data.DataLoader(data, batch_size=4)
+    >>> config = SessionConfig(save_dir=tempfile.mkdtemp())
+    >>> with Session(model, optimizer, torch.nn.MSELoss(), loader, config=config) as session:
+    ...     session.fit(epochs=3)
+    ...     session.training.step
+    6
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        optimizer: torch.optim.Optimizer,
+        loss_fn: Callable[..., Any] | None,
+        train_loader: Any,
+        val_loader: Any = None,
+        test_loader: Any = None,
+        scheduler: Any = None,
+        scaler: Any = None,
+        model_factory: Callable[[], nn.Module] | None = None,
+        controller: DebugController | None = None,
+        config: SessionConfig | None = None,
+        also: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.config = config if config is not None else SessionConfig()
+        self.controller = controller if controller is not None else DebugController()
+        self.model_factory = model_factory
+        self.embedding: Callable[..., Any] | None = None
+        """What `@session.embedding_hook` was put on."""
+        self.training = Training(
+            TrainingParts(
+                model=model,
+                optimizer=optimizer,
+                loss_fn=loss_fn,
+                train_loader=train_loader,
+                val_loader=val_loader,
+                test_loader=test_loader,
+                scheduler=scheduler,
+                scaler=scaler,
+                also=OwnParts(also),
+            ),
+            self.config,
+            report=self._report_inexact,
+        )
+        self.on_boundary: list[Callable[[], object]] = []
+        """Called by the training thread at each boundary, before the queue is obeyed."""
+        self._on_step: list[Callable[[StepRecord], object]] = []
+        self._inexact: list[str] = []
+        self._run: Run | None = None
+        self._keeper: Keeper | None = None
+        self._fit: Fit | None = None
+        self._first: Snapshot | None = None
+        self._thread: int | None = None
+        self._signals: GracefulStop | None = None
+        self._undo = ExitStack()
+        self.rewinder = make_rewinder(self)
+        """Keeps the snapshots that one can go back to."""
+        self.on_boundary.append(self.rewinder.boundary)
+        self.lineage: Lineage | None = None
+
+    # -- decorators -------------------------------------------------------------------------------
+
+    def training_step(self, step: Hook) -> Hook:
+        """Use `step(model, batch)` for the loss: a tensor, or a mapping with `loss` and scalars."""
+        self.training.parts.training_step = step
+        return step
+
+    def validation_step(self, step: Hook) -> Hook:
+        """Use `step(model, batch)` in validation and test; else the training's own step is used."""
+        self.training.parts.validation_step = step
+        return step
+
+    def embedding_hook(self, hook: Hook) -> Hook:
+        """Use `hook(model, batch)` where an embedding of samples is asked for."""
+        self.embedding = hook
+        return hook
+
+    def after_step(self, hook: Hook) -> Hook:
+        """Call `hook(model)` after each step that changed the weights, as a part of the training.
+
+        It is called for repeated steps too; what it changes belongs into `also`.
+        """
+        self.training.parts.after_step.append(hook)
+        return hook
+
+    def on_step(self, hook: Hook) -> Hook:
+        """Call `hook(record)` with a `StepRecord` after each optimizer step."""
+        self._on_step.append(hook)
+        return hook
+
+    def show(self, *hooks: Any) -> None:
+        """Look inside the model with these hooks (`midstep.hooks`) while somebody watches."""
+        self.run_record.show(*hooks)
+
+    # -- open and closed --------------------------------------------------------------------------
+
+    @property
+    def run_record(self) -> Run:
+        """The run: directory, facts, lease. Opened when first asked for."""
+        return self._opened()[0]
+
+    @property
+    def keeper(self) -> Keeper:
+        """Who writes the checkpoints."""
+        return self._opened()[1]
+
+    @property
+    def dir(self) -> Any:
+        """The run directory."""
+        return self.run_record.dir
+
+    def _opened(self) -> tuple[Run, Keeper]:
+        if self._run is None or self._keeper is None:
+            try:
+                with ExitStack() as undo:
+                    self._open(undo)
+                    self._undo = undo.pop_all()
+            except BaseException:
+                self._run = self._keeper = None
+                raise
+        if self._run is None or self._keeper is None:
+            raise ControlError("the session is closed; make another one")
+        return self._run, self._keeper
+
+    def _open(self, undo: ExitStack) -> None:
+        """Resume or begin: everything that may be refused comes before the directory is touched."""
+        training = self.training
+        training.fingerprints = fingerprints_of(training.parts, self.config)
+        resumed = look_for(self.config, training.fingerprints)
+        undo.enter_context(training)
+        if self.config.seed is not None:
+            seed_all(self.config.seed)  # also before a resume, for the state before step 0
+        self._first = training.take(to_host=True)
+        if resumed is not None:
+            put_back(training, resumed)
+        run = self._run = open_run(self.config, training, self.controller)
+        undo.callback(run.close)
+        weakref.finalize(self, run.close)
+        checkpoints = Checkpoints(run.dir, keep=self.config.checkpoint_keep)
+        self._keeper = Keeper(checkpoints, tell=self._tell, hold=self.controller.hold)
+        checkpoints.remove_leftovers()
+        undo.callback(self._keeper.wait)
+        training.timeline = run.facts.timeline = max(training.timeline, run.facts.timeline)
+        self.controller.move_to(training.step)
+        run.show(LayerNorms(), model=training.parts.model, optimizer=training.parts.optimizer)
+        self.lineage = Lineage(run.dir)
+        undo.callback(register_commands(self))
+        undo.callback(register_rewind(self))
+        for fact in beginning(self._inexact, resumed):
+            self._tell(**fact)
+
+    def _tell(self, **fields: Any) -> None:
+        """A fact about the session itself."""
+        if self._run is not None:
+            self._run.event(Moment.INTERVENTION, who="system", **fields)
+
+    def _report_inexact(self, text: str) -> None:
+        log.warning("%s", text)
+        self._inexact.append(text)
+        self._tell(kind="inexact", reason=text)
+
+    def close(self) -> None:
+        """Write what waits, give loader and run directory back; closing twice is fine."""
+        self._undo.close()
+        # Workers of a loader end when the last reference to it goes, and a session is in cycles.
+        parts = self.training.parts
+        parts.train_loader = parts.val_loader = parts.test_loader = None
+        parts.training_step = parts.validation_step = self.embedding = None
+        parts.after_step.clear()
+        self._on_step.clear()
+        self.on_boundary.clear()
+
+    def __enter__(self) -> Session:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        try:
+            if self._run is not None and error is not None:
+                self._run.fail(error)
+        finally:
+            self.close()
+
+    # -- training ---------------------------------------------------------------------------------
+
+    def fit(self, *, epochs: int | None = None, steps: int | None = None) -> None:
+        """Train until so many epochs or steps are reached in all, those before a resume counted.
+
+        In the main thread SIGTERM and SIGHUP stop it at the next boundary with a checkpoint, and
+        end the process with 0, unless you handle them yourself.
+
+        Args:
+            epochs: in all.
+            steps: optimizer steps in all.
+        """
+        if (epochs is None) == (steps is None):
+            raise ConfigError("fit needs one of epochs=… and steps=…; both are totals")
+        if (total := epochs if steps is None else steps) is None or total < 0:
+            raise ConfigError(f"a total counts from 0, got {total}")
+        run, keeper = self._opened()
+        if run.ended:
+            raise ControlError(
+                f"this session is {run.status or 'closed'}; go on with a new one and resume='auto'"
+            )
+        self.training.total_epochs, self.training.total_steps = epochs, steps
+        with stop_at_signals(self.controller, self._note_stop) as self._signals:
+            self._train(run, keeper)
+        if self._signals.asked:
+            raise SystemExit(0)
+
+    def _train(self, run: Run, keeper: Keeper) -> None:
+        self._thread = threading.get_ident()
+        self._fit = fit = Fit(
+            self.training,
+            run,
+            keeper,
+            on_step=self._on_step,
+            on_boundary=self.on_boundary,
+        )
+        try:
+            self.rewinder.boundary()
+            finished = fit.go()
+            if finished and self.config.do_test_after:
+                self.test()
+            run.finish("finished" if finished else "stopped")
+        except BaseException as error:
+            self._failed(run, keeper, fit, error)
+            if not self._is_signalled(error):
+                raise
+        finally:
+            self._thread = self._fit = None
+
+    def _failed(self, run: Run, keeper: Keeper, fit: Fit, error: BaseException) -> None:
+        """Name the last good checkpoint in the error, then stand with it if somebody looks."""
+        if isinstance(error, Exception) and keeper.last is not None:
+            error.add_note(f"midstep: the last checkpoint is {keeper.last}")
+        if isinstance(error, Exception):
+            fit.keep_batch()
+        run.fail(StopTraining("stopped by a signal") if self._is_signalled(error) else error)
+
+    def _is_signalled(self, error: BaseException) -> bool:
+        """Whether a signal to the whole group took a loader's worker first, which then raised."""
+        return self._signals is not None and self._signals.caused(error)
+
+    def _note_stop(self, cause: str) -> None:
+        if self._run is not None:
+            self._run.stop_reason = cause
+
+    def test(self) -> dict[str, float]:
+        """Means over the test loader, as a fact; the training does not notice."""
+        if self.training.parts.test_loader is None:
+            raise ConfigError("the session has no test_loader")
+        self.controller.describe(phase="in a test")
+        try:
+            found = self.training.evaluate(self.training.parts.test_loader)
+        finally:
+            self.controller.describe(phase=None)
+        others = {name: value for name, value in found.items() if name != "loss"}
+        self.run_record.event(
+            Moment.TEST_END,
+            epoch=self.training.epoch,
+            step=self.training.step,
+            split="test",
+            test_loss=found["loss"],
+            metrics=others,
+        )
+        return found
+
+    def log(self, **scalars: Any) -> None:
+        """Scalars of the step in progress; nothing while steps are repeated."""
+        if not self.training.replaying:
+            self.run_record.log(**scalars)
+
+    # -- commands ---------------------------------------------------------------------------------
+
+    def run(self, command: str, **payload: Any) -> Any:
+        """Carry out a command and give back its result; from any thread but a step's own.
+
+        While `fit` runs it is carried out at the next boundary, in the order of the queue. Before
+        and after it, at once.
+        """
+        self._opened()
+        if self._thread is not None:
+            if self._thread == threading.get_ident():
+                raise ControlError(
+                    f"{command} was asked for from inside a step, which would wait for itself; use "
+                    "session.controller.submit and do not wait"
+                )
+            return self.controller.submit(Command(name=command, payload=payload)).result()
+        future = self.controller.carry_out(Command(name=command, payload=payload))
+        return future.result(timeout=0) if future.done() else None
+
+    def back(self, n: int | None = None, *, step: int | None = None) -> dict[str, Any]:
+        """Return to the state before the last `n` steps, or to `step`; the run must be parked.
+
+        Args:
+            n: how many steps; one when nothing is said.
+            step: finished steps to stand at instead.
+        """
+        asked = {"n": n} if step is None else {"n": n, "step": step}
+        return dict(self.run("back", **asked))
+
+    def certify(self, steps: int = 2) -> Certificate:
+        """Make `steps` steps twice from here, compare every bit, and stand here again.
+
+        While `fit` runs it must be parked, and another thread asks; without it, at once.
+        """
+        self._opened()
+        if self._thread is None:
+            return certify(self.training, steps)
+        return Certificate.from_description(self.run("determinism_health", steps=steps)["data"])
+
+    def state_changed(self) -> None:
+        """The training was changed at a boundary: what was kept of this step is out of date."""
+        if self._fit is not None:
+            self._fit.changed()
+
+    def hparams_changed(self, old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
+        """Hyperparameters were changed by hand: a fact, and a checkpoint that has them."""
+        step, changed = self.training.step, {"old": dict(old), "new": dict(new)}
+        self._tell(kind="hparams", **changed, step=step)
+        self.state_changed()
+        self.rewinder.changed()
+        if self.lineage is not None:
+            self.lineage.changed(
+                timeline=self.training.timeline, step=step, kind="hparams", **changed
+            )
+        rate = new.get("lr")
+        if rate:
+            self.controller.describe(lr=float(rate[0]))
+        self.keeper.offer(self.training.take(), "hparams")
+
+    def checkpoint(self, reason: str = "asked") -> Any:
+        """Write a checkpoint of this boundary; its path, once it is on the disk."""
+        return self.keeper.save(self.training.take(), reason)
+
+    def go_to(self, snapshot: Snapshot, *, cause: str) -> None:
+        """At a boundary: stand where a snapshot was taken, in a new timeline, as a fact."""
+        left = self.training.step
+        self.training.put(snapshot)
+        self.arrived(left, cause=cause)
+        self.rewinder.moved()
+
+    def arrived(self, left: int, *, cause: str) -> None:
+        """The training was put to another step, from step `left`: a new timeline, as a fact."""
+        training, run = self.training, self.run_record
+        parent = run.facts.timeline
+        training.timeline = run.facts.timeline = max(training.timeline, parent) + 1
+        self.controller.move_to(training.step)
+        self.controller.describe(epoch=training.epoch, timeline=training.timeline)
+        self.state_changed()
+        run.event(
+            Moment.INTERVENTION,
+            who=self.controller.asked_by or "python",
+            kind="rewind",
+            cause=cause,
+            from_step=left,
+            step=training.step,
+            epoch=training.epoch,
+            parent=parent,
+        )
+
+    @property
+    def first(self) -> Snapshot:
+        """The state before step 0."""
+        self._opened()
+        if self._first is None:
+            raise ControlError("the first state is not known")
+        return self._first

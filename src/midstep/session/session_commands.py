@@ -1,0 +1,126 @@
+"""The commands that a session offers: checkpoints, reset, hyperparameters, test."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from midstep.control.commands import CommandSpec
+from midstep.control.desk import Nothing
+from midstep.core.errors import ConfigError
+from midstep.session.hparams import HparamsPayload, set_hparams
+
+if TYPE_CHECKING:
+    from midstep.session.session import Session
+
+__all__ = ["LoadPayload", "camel", "register_commands"]
+
+ALIASES = {"test_now": "testRun"}
+"""Other names that are not just the camel-case form."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LoadPayload:
+    """Which checkpoint to load."""
+
+    step: int | None = None
+    """Finished optimizer steps; the newest whole one when left out."""
+    timeline: int | None = None
+    """Where the step was saved in several; the newest when left out."""
+
+    def __post_init__(self) -> None:
+        for name, value in vars(self).items():
+            if value is not None and (
+                isinstance(value, bool) or not isinstance(value, int) or value < 0
+            ):
+                raise ConfigError(f"{name} must be a whole number of at least 0, got {value!r}")
+
+
+def register_commands(session: Session) -> Callable[[], None]:
+    """Offer a session's commands on its controller, each also under its camel-case name.
+
+    Gives back how to withdraw them.
+    """
+    commands = _Commands(session)
+    offered: list[tuple[str, type, Callable[..., Any], str, bool]] = [
+        ("save_checkpoint", Nothing, commands.save, "Write a checkpoint now.", False),
+        ("load_checkpoint", LoadPayload, commands.load, "Go to a checkpoint.", True),
+        ("reset_session", Nothing, commands.reset, "Go back to before step 0.", True),
+        ("set_hparams", HparamsPayload, commands.set, "Set learning rate and kin.", False),
+        ("test_now", Nothing, commands.test, "Run the test loader now.", False),
+    ]
+    specs = [
+        CommandSpec(
+            name=each,
+            payload=payload,
+            run=work,
+            help=words if each == name else f"Another name of {name}.",
+            parked_only=moves,
+            moves=moves,
+        )
+        for name, payload, work, words, moves in offered
+        for each in (name, ALIASES.get(name) or camel(name))
+    ]
+    for spec in specs:
+        session.controller.register(spec)
+    return lambda: session.controller.unregister(spec.name for spec in specs)
+
+
+def camel(name: str) -> str:
+    """The other form of a command's name.
+
+    >>> camel("save_checkpoint")
+    'saveCheckpoint'
+    """
+    first, *rest = name.split("_")
+    return first + "".join(word.capitalize() for word in rest)
+
+
+class _Commands:
+    """What they do; all on the training thread, at a boundary."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    def save(self, _payload: Nothing) -> dict[str, Any]:
+        path = self._session.checkpoint("asked")
+        return {"step": self._session.training.step, "checkpoint": f"checkpoints/{path.name}"}
+
+    def load(self, payload: LoadPayload) -> dict[str, Any]:
+        session = self._session
+        session.keeper.wait()
+        checkpoints = session.keeper.checkpoints
+        if payload.step is None and payload.timeline is None:
+            found = checkpoints.newest_valid()
+            if found is None:
+                raise ConfigError("there is no checkpoint yet; save_checkpoint makes one")
+            snapshot = found.snapshot
+        else:
+            snapshot = checkpoints.load(payload.step, timeline=payload.timeline)
+        session.go_to(snapshot, cause="load_checkpoint")
+        return self._where()
+
+    def reset(self, _payload: Nothing) -> dict[str, Any]:
+        self._session.go_to(self._session.first, cause="reset_session")
+        return self._where()
+
+    def set(self, payload: HparamsPayload) -> dict[str, Any]:
+        session = self._session
+        parts = session.training.parts
+        old = set_hparams(parts.optimizer, parts.scheduler, payload)
+        new = {name: [group[name] for group in parts.optimizer.param_groups] for name in old}
+        session.hparams_changed(old, new)
+        return {"old": old}
+
+    def test(self, _payload: Nothing) -> dict[str, Any]:
+        return dict(self._session.test())
+
+    def _where(self) -> dict[str, Any]:
+        training = self._session.training
+        return {
+            "step": training.step,
+            "epoch": training.epoch,
+            "cursor": training.cursor,
+            "timeline": training.timeline,
+        }

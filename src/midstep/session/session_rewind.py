@@ -1,0 +1,100 @@
+"""Rewind and certificate as a session offers them: two commands, and what the page is told."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from typing import TYPE_CHECKING, Any
+
+from midstep.control.commands import CommandSpec
+from midstep.session.certificate import CertifyPayload, certify_in_slices
+from midstep.session.replay import BackPayload, Rewinder
+from midstep.session.rewind import RewindRing
+
+if TYPE_CHECKING:
+    from midstep.session.session import Session
+
+__all__ = ["make_rewinder", "register_rewind"]
+
+
+def make_rewinder(session: Session) -> Rewinder:
+    """The rewinder of a session, with the memory that its settings allow."""
+    config, control = session.config, session.controller
+    return Rewinder(
+        session.training,
+        RewindRing(config.rewind_bytes, config.rewind_steps),
+        arrived=lambda left: session.arrived(left, cause="back"),
+        tell=lambda phase: control.describe(phase=phase),
+    )
+
+
+def register_rewind(session: Session) -> Callable[[], None]:
+    """Offer `back` and `determinism_health` on the session's controller; gives back the undo."""
+    control, commands = session.controller, _Commands(session)
+    specs = [
+        CommandSpec(
+            name="back",
+            payload=BackPayload,
+            run=commands.back,
+            help="Go back n steps, or to a step.",
+            parked_only=True,
+            moves=True,
+        ),
+        *(
+            CommandSpec(
+                name=name,
+                payload=CertifyPayload,
+                run=commands.certify,
+                help=line,
+                parked_only=True,
+            )
+            for name, line in (
+                ("determinism_health", "Make some steps twice and compare every bit."),
+                ("reportDeterminism", "Another name of determinism_health."),
+            )
+        ),
+    ]
+    for spec in specs:
+        control.register(spec)
+    control.offer_rewind(commands.describe)
+
+    def undo() -> None:
+        control.unregister(spec.name for spec in specs)
+        control.offer_rewind(None)
+
+    return undo
+
+
+class _Commands:
+    """What they do, on the training thread; `describe` from any."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    def back(self, payload: BackPayload) -> Generator[float, None, dict[str, Any]]:
+        """Where the training stands then, and whether the replay came to the same bits."""
+        session = self._session
+        told = yield from session.rewinder.back(payload)
+        training = session.training
+        where = {"step": training.step, "timeline": training.timeline, "epoch": training.epoch}
+        return {**where, **told}
+
+    def certify(self, payload: CertifyPayload) -> Generator[float, None, dict[str, Any]]:
+        """The certificate, as every report on health is given."""
+        session, training = self._session, self._session.training
+        session.controller.describe(phase="certifying")
+        try:
+            found = yield from certify_in_slices(training, payload.steps)
+        finally:
+            session.controller.describe(phase=None)
+        last = session.keeper.last
+        header = {
+            "run": session.run_record.run_id,
+            "step": training.step,
+            "epoch": training.epoch,
+            "checkpoint": None if last is None else f"checkpoints/{last.name}",
+        }
+        return {"header": header, "text": found.words, "data": found.describe()}
+
+    def describe(self) -> dict[str, Any]:
+        """Every field of `GET /debug/rewind`."""
+        return {**self._session.rewinder.describe(), "timeline": self._session.training.timeline}

@@ -1,0 +1,94 @@
+"""Going back from the page by button, key and slider; new hyperparameters and the old again."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+import torch
+from playwright.sync_api import Page, expect
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+from midstep.live import serve
+from midstep.session import Session, SessionConfig
+
+pytestmark = pytest.mark.browser
+
+
+@contextmanager
+def session_page(folder: Path) -> Iterator[tuple[torch.optim.Optimizer, str]]:
+    """A session of this process that stands before its first step."""
+    inputs = torch.randn(256, 16, generator=torch.Generator().manual_seed(0))
+    loader = DataLoader(TensorDataset(inputs, (inputs.sum(1) > 0).long()), batch_size=16)
+    model = nn.Sequential(nn.Linear(16, 8), nn.ReLU(), nn.Linear(8, 2))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+    config = SessionConfig(save_dir=folder)
+    session = Session(model, optimizer, nn.CrossEntropyLoss(), loader, config=config)
+    session.controller.pause()
+    thread = threading.Thread(target=session.fit, kwargs={"steps": 100_000}, name="training")
+    with session, serve(session, port=0) as page:
+        thread.start()
+        try:
+            yield optimizer, str(page.url)
+        finally:
+            session.controller.stop()
+            thread.join(60)
+
+
+def weights(optimizer: torch.optim.Optimizer) -> list[torch.Tensor]:
+    return list(optimizer.param_groups[0]["params"])
+
+
+def expect_step(page: Page, step: int) -> None:
+    expect(page.get_by_role("banner")).to_contain_text(re.compile(rf"Step\s*{step:,}\s*/"))
+
+
+def test_back_by_button_key_and_slider_and_forward_again(tmp_path: Path, page: Page) -> None:
+    with session_page(tmp_path / "runs") as (optimizer, url):
+        page.goto(url)
+        expect_step(page, 0)
+        field = page.get_by_role("textbox", name="How many steps")
+        field.fill("12")
+        field.press("Enter")
+        expect_step(page, 12)
+        there = [weight.clone() for weight in weights(optimizer)]
+
+        page.get_by_role("button", name="Back", exact=True).click()
+        expect_step(page, 11)
+        page.keyboard.press("ArrowLeft")
+        expect_step(page, 10)
+        slider = page.get_by_role("slider", name=re.compile("Rewind"))
+        slider.focus()
+        for _ in range(4):
+            slider.press("ArrowLeft")
+        expect(slider).to_have_attribute("aria-valuetext", re.compile("^6, (replays|at)"))
+        slider.press("Enter")
+        expect_step(page, 6)
+        expect(
+            page.get_by_role("img", name=re.compile(r"^loss over steps: 6 points"))
+        ).to_be_visible()
+
+        field.fill("6")
+        field.press("Enter")
+        expect_step(page, 12)
+        for before, now in zip(there, weights(optimizer), strict=True):
+            assert torch.equal(before, now)
+
+
+def test_hyperparameters_are_set_and_undone(tmp_path: Path, page: Page) -> None:
+    with session_page(tmp_path / "runs") as (optimizer, url):
+        page.goto(url)
+        expect_step(page, 0)
+        page.get_by_title("Set hyperparameters").click()
+        dialog = page.get_by_role("dialog", name="Set hyperparameters")
+        dialog.get_by_label("Learning rate").fill("0.05")
+        dialog.get_by_role("button", name="Set", exact=True).click()
+        expect(page.get_by_role("banner")).to_contain_text("lr0.05")
+        assert optimizer.param_groups[0]["lr"] == 0.05
+        page.get_by_role("button", name=re.compile("Undo")).click()
+        expect(page.get_by_role("banner")).to_contain_text("lr0.1")

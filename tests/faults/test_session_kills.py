@@ -1,0 +1,191 @@
+"""A session killed at random instants, and asked to end in every state it can be in."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from midstep.facts import FactsReader, end_state
+from midstep.session.checkpoints import Checkpoints
+from tests.checkers.checkpoints import assert_newest_loads
+from tests.checkers.kill import ForkedChild, assert_facts_survive, assert_nothing_left
+from tests.data.ordered import Case
+from tests.session.sessions import Recipe
+
+ROOT = Path(__file__).parents[2]
+
+
+def kills(folder: Path, count: int, seed: int) -> None:
+    """A warm parent forks sessions, kills them at random instants, and compares with one life."""
+    script = Path(__file__).with_name("session_kills.py")
+    done = subprocess.run(
+        [sys.executable, str(script), str(folder), str(count), str(seed)],
+        capture_output=True,
+        text=True,
+        timeout=1800,
+        env={**os.environ, "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}"},
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_thirty_random_kills_change_nothing(tmp_path):
+    seed = random.SystemRandom().randrange(1 << 32)
+    print(f"seed {seed}")  # shown when it fails
+    kills(tmp_path, 30, seed)
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(3600)
+def test_five_hundred_random_kills_change_nothing(tmp_path):
+    kills(tmp_path, 500, 500)
+
+
+# -- SIGTERM --------------------------------------------------------------------------------------
+
+
+def ended_by(
+    run_dir: Path,
+    prepare: Callable[[Any, Callable[[Any], None]], object],
+    **settings: Any,
+) -> ForkedChild:
+    """Start a session, wait for its word, send SIGTERM, and give it a bounded time to end."""
+
+    def work(acknowledge: Callable[[Any], None]) -> None:
+        torch.set_num_threads(1)
+        recipe = Recipe(validate=True)
+        with recipe({"save_dir": run_dir.parent, "run_name": run_dir.name, **settings}) as session:
+            prepare(session, acknowledge)
+            try:
+                session.fit(steps=10**6)
+            except SystemExit as end:
+                acknowledge(f"ends with {end.code}")
+
+    child = ForkedChild(work)
+    assert child.read_until(1) == 1
+    os.kill(child.pid, signal.SIGTERM)
+    return child
+
+
+def tell_at_step_three(session: Any, acknowledge: Callable[[Any], None]) -> None:
+    @session.on_step
+    def note(record: Any) -> None:
+        if record.step == 3:
+            acknowledge("running")
+
+
+def tell_when_paused(session: Any, acknowledge: Callable[[Any], None]) -> None:
+    session.controller.run_until(2)
+    told: list[str] = []
+
+    def look() -> None:
+        if session.controller.is_parked and not told:
+            told.append("paused")
+            acknowledge("paused")
+
+    session.controller.subscribe(look)
+
+
+def tell_in_a_checkpoint(session: Any, acknowledge: Callable[[Any], None]) -> None:
+    keeper = session.keeper
+    save = keeper.checkpoints.save
+
+    def slow(snapshot: Any, **options: Any) -> Path:
+        acknowledge("writing")
+        return save(snapshot, **options)
+
+    keeper.checkpoints.save = slow
+
+
+def tell_in_a_validation(session: Any, acknowledge: Callable[[Any], None]) -> None:
+    """A validation without end: only giving it up can end the process."""
+    told: list[str] = []
+
+    class Endless:
+        def __iter__(self) -> Any:
+            if not told:
+                told.append("validating")
+                acknowledge("validating")
+            while True:
+                yield [[0.0] * 5, [1.0] * 5]
+
+    session.training.parts.val_loader = Endless()
+
+
+STATES = {
+    "running": tell_at_step_three,
+    "paused": tell_when_paused,
+    "in a checkpoint": tell_in_a_checkpoint,
+    "in a validation": tell_in_a_validation,
+}
+
+
+@pytest.mark.parametrize("state", STATES)
+def test_sigterm_leaves_a_checkpoint_and_exits_with_0(state, tmp_path):
+    run_dir = tmp_path / "run"
+    child = ended_by(run_dir, STATES[state], checkpoint_every_steps=1)
+    assert child.wait(timeout_s=20.0)[-1] == "ends with 0"
+    assert child.status == 0
+    ended = end_state(run_dir)
+    assert ended.state == "stopped"
+    last = FactsReader(run_dir).events()[-1]
+    assert (last["moment"], last["reason"]) == ("on_train_end", "SIGTERM")
+    assert assert_newest_loads(run_dir, []) == last["step"]
+    assert_facts_survive(run_dir)
+    assert_nothing_left(run_dir)
+
+
+def test_sigterm_to_the_whole_group_with_its_workers_ends_with_0_too(tmp_path):
+    """A batch system signals workers as well; they may die before the boundary is reached."""
+    run_dir = tmp_path / "run"
+
+    def work(acknowledge: Callable[[Any], None]) -> None:
+        os.setpgid(0, 0)
+        torch.set_num_threads(1)
+        recipe = Recipe(case=Case(workers=2))
+        given = {"save_dir": tmp_path, "run_name": "run", "checkpoint_every_steps": 1}
+        with recipe(given) as session:
+            session.on_step(lambda record: acknowledge(record.step))
+            try:
+                session.fit(steps=10**6)
+            except SystemExit as end:
+                acknowledge(f"ends with {end.code}")
+
+    child = ForkedChild(work)
+    child.read_until(3)
+    os.killpg(child.pid, signal.SIGTERM)
+    told = child.wait(timeout_s=30.0)
+    assert (told[-1], child.status) == ("ends with 0", 0), told[-3:]
+    assert end_state(run_dir).state == "stopped"
+    assert assert_newest_loads(run_dir, []) >= 2
+
+
+def test_a_second_sigterm_exits_at_once_and_the_checkpoint_before_loads(tmp_path):
+    run_dir = tmp_path / "run"
+
+    def hang_in_the_step(session: Any, acknowledge: Callable[[Any], None]) -> None:
+        @session.on_step
+        def note(record: Any) -> None:
+            if record.step == 5:
+                session.keeper.wait()
+                acknowledge("hanging")
+                while True:
+                    signal.pause()
+                    acknowledge("heard")  # two that come at once would be one
+
+    child = ended_by(run_dir, hang_in_the_step, checkpoint_every_steps=1)
+    assert child.read_until(2) == 2
+    os.kill(child.pid, signal.SIGTERM)
+    child.wait(timeout_s=20.0)
+    assert child.status == 128 + signal.SIGTERM
+    assert assert_newest_loads(run_dir, []) == 4
+    assert Checkpoints(run_dir).remove_leftovers() == []

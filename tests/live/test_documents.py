@@ -1,0 +1,80 @@
+"""Examples in the documents run as they stand, and the tables in them are those of the code."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+import midstep
+from midstep.control.rule_book import RULES
+from midstep.facts import FactsReader, end_state
+
+DOCS = Path(__file__).parents[2] / "docs"
+
+
+def example(document: str) -> str:
+    """The first Python block of a document."""
+    found = re.search(r"```python\n(.*?)```", (DOCS / document).read_text(), flags=re.DOTALL)
+    assert found, f"{document} has no example"
+    return found[1]
+
+
+@pytest.fixture
+def watched(tmp_path, monkeypatch):
+    """Every attached run is watched, each step shown, and kept for the test to look into."""
+    monkeypatch.chdir(tmp_path)
+    kept: list[midstep.DebugController] = []
+    whole = midstep.attach
+
+    def attach(*args, **kwargs):
+        control = midstep.DebugController(clock=iter(range(10**6)).__next__)
+        control.viewer()
+        kept.append(control)
+        return whole(*args, controller=control, **kwargs)
+
+    monkeypatch.setattr(midstep, "attach", attach)
+    return kept
+
+
+def run_example(document: str) -> None:
+    exec(compile(example(document), document, "exec"), {"__name__": "__main__"})
+
+
+def test_the_panel_in_ten_lines_is_shown(watched) -> None:
+    run_example("panels.md")
+    (control,) = watched
+    shown = control.shown_step_data()
+    assert set(shown.values) == {"layers", "row norms", "activations", "dead units"}
+    assert shown.panels["row norms"].kind == "scatter"
+    assert shown.values["row norms"]["weight"].shape == (16,)
+
+
+def test_the_own_panel_takes_ten_lines() -> None:
+    start, end = "class RowNorms", "\n\n\n"
+    lines = example("panels.md").split(start)[1].split(end)[0].splitlines()
+    assert len([line for line in lines if line.strip()]) <= 10
+
+
+def test_the_rules_are_armed_and_trip_on_nothing(watched) -> None:
+    run_example("rules.md")
+    (control,) = watched
+    armed = {each.condition.rule: (each.action, each.hits) for each in control.list_breakpoints()}
+    assert armed == {"nonfinite_layer": ("pause", 0), "dead_relus": ("mark", 0)}
+    (directory,) = Path("outputs/runs").iterdir()
+    assert end_state(directory).state == "finished"
+    assert not [e for e in FactsReader(directory).events() if e.get("kind") == "hook_off"]
+
+
+def test_the_document_has_every_rule_with_its_limits_and_words() -> None:
+    text = (DOCS / "rules.md").read_text()
+    for name, spec in RULES.items():
+        assert f"| `{name}` | {spec.words(spec.defaults)} |" in text, name
+        assert spec.explanation.means in text, name
+
+
+def test_the_document_has_every_hook() -> None:
+    text = (DOCS / "panels.md").read_text()
+    for name in set(midstep.hooks.__all__) - {"Hook"}:
+        assert f"`{name}(" in text, name
