@@ -70,7 +70,7 @@ def overhead(width: int, batch: int, device: str = "cpu", *, bar: float | None =
     metrics = RuntimeMetrics(training.model, training.optimizer)
     step_s = training.block(20, None) / 20
     training.block(min(WARM_UP_STEPS, int(4 * BLOCK_S / step_s)), metrics)
-    steps = max(int(BLOCK_S / step_s), 2 * metrics.every)
+    steps = max(int(BLOCK_S / step_s), metrics.every)
     ratio = alternating_ratio(
         lambda: training.block(steps, None), lambda: training.block(steps, metrics)
     )
@@ -89,13 +89,12 @@ def overhead(width: int, batch: int, device: str = "cpu", *, bar: float | None =
 
 
 def figures() -> list[Figure]:
-    """Steps of some milliseconds, and one so short that few are measured.
+    """A step of some milliseconds, and one so short that few are measured.
 
     For that one there is no bar: what is left is a dozen calls a step, measured or not.
     """
     found = [
-        overhead(width=1024, batch=128),
-        overhead(width=256, batch=128),
+        overhead(width=512, batch=64),
         overhead(width=64, batch=32, bar=None),
     ]
     if torch.cuda.is_available():

@@ -14,6 +14,7 @@ from midstep.core.errors import ConfigError, ControlError, StorageError
 from midstep.core.moments import Moment
 from midstep.live.hooks import once_safe
 from midstep.session.lineage import Lineage
+from midstep.session.undisturbed import undisturbed_by_children
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -152,13 +153,15 @@ class LoopMemory:
         order = self._state.order
         place = (self._state.timeline, step, order.epoch, order.cursor)
         try:
-            if place == self._kept:
-                if wait:
-                    self.keeper.wait()
-            elif wait:
-                self.keeper.save(self._state.take(step), reason)
-            else:
-                self.keeper.offer(self._state.take(step), reason)
+            # A worker that dies now would raise in here; the loader notices it at its next batch.
+            with undisturbed_by_children():
+                if place == self._kept:
+                    if wait:
+                        self.keeper.wait()
+                elif wait:
+                    self.keeper.save(self._state.take(step), reason)
+                else:
+                    self.keeper.offer(self._state.take(step), reason)
             self._kept = place
         except StorageError as error:
             log.warning("%s", error)  # the run ends all the same, and this is all it can say

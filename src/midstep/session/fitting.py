@@ -12,6 +12,7 @@ from midstep.core.moments import Moment
 from midstep.session.batches import join, labels_of
 from midstep.session.evaluating import EvaluationStopped
 from midstep.session.meter import EpochMeter
+from midstep.session.undisturbed import undisturbed_by_children
 from midstep.session.watching import StepWatch
 
 if TYPE_CHECKING:
@@ -115,7 +116,9 @@ class Fit:
         if going and self._training.is_known_to_be_over:
             going = self._end_epoch(last=True)
         try:
-            self.keep("end" if going else "stop", wait=True)
+            # A signal to the whole group ends the loader's workers too; that is no failure here.
+            with undisturbed_by_children():
+                self.keep("end" if going else "stop", wait=True)
         except StorageError:
             if going:  # stands until the disk takes it, or somebody stops the run
                 going = self._controller.enter()

@@ -89,6 +89,16 @@ class Keeper:
         if thread is not None:
             thread.join()
 
+    def settle(self) -> None:
+        """The same; refused if the last one is not on the disk.
+
+        Raises:
+            StorageError: the disk has refused it so far.
+        """
+        self.wait()
+        if (job := self._failed) is not None:
+            raise StorageError(f"the checkpoint of step {job.snapshot.step} failed: {job.error}")
+
     # -- one waits, one is written ----------------------------------------------------------------
 
     def _put(self, job: _Job) -> None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from midstep.core.errors import ConfigError
 from midstep.core.stateful import Stateful
 
-__all__ = ["OwnParts"]
+__all__ = ["OwnParts", "also_differs"]
 
 
 class OwnParts:
@@ -49,7 +49,34 @@ class OwnParts:
         return {name: part.state_dict() for name, part in self._parts.items()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Put back the state of each that is known by its name; the others stay as they are."""
+        """Put back the state of each; refused unless the names are the same."""
+        if told := also_differs(sorted(state), self.names):
+            raise ConfigError(told)
+        self.load_known(state)
+
+    def load_known(self, state: Mapping[str, Any]) -> None:
+        """Put back the state of each that is there by its name; the others stay as they are."""
         for name, part in self._parts.items():
             if name in state:
                 part.load_state_dict(state[name])
+
+
+def also_differs(kept: Sequence[str], given: Sequence[str]) -> str | None:
+    """What a checkpoint has under `also` and the session has not, or the reverse; with the remedy.
+
+    >>> also_differs(["ema"], [])
+    "also was given without 'ema', which the checkpoint has: give Session(also={'ema': …})"
+    """
+    lacking, extra = sorted({*kept} - {*given}), sorted({*given} - {*kept})
+    told = []
+    if lacking:
+        names = ", ".join(map(repr, lacking))
+        remedy = ", ".join(f"{name!r}: …" for name in lacking)
+        told.append(
+            f"also was given without {names}, which the checkpoint has: "
+            f"give Session(also={{{remedy}}})"
+        )
+    if extra:
+        names = ", ".join(map(repr, extra))
+        told.append(f"also was given {names}, which the checkpoint has not: leave it out")
+    return "; ".join(told) or None

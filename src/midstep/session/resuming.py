@@ -13,6 +13,7 @@ from midstep.data.randomness import generators_of, kept_random
 from midstep.session.checkpoints import Checkpoints
 from midstep.session.config import SessionConfig
 from midstep.session.fingerprint import differences, fingerprints
+from midstep.session.own_parts import also_differs
 from midstep.session.snapshot import Snapshot
 from midstep.session.training import Training, TrainingParts
 
@@ -78,8 +79,7 @@ def look_for(config: SessionConfig, now: Mapping[str, Any]) -> Resumed | None:
                 'begin with resume="auto"'
             )
         return None
-    nothing_else = {"also": []}
-    changed = _changed({**nothing_else, **found.snapshot.fingerprints}, {**nothing_else, **now})
+    changed = _changed(found.snapshot.fingerprints, now)
     refused = [told for name, told in changed.items() if name not in config.allow_changed]
     if refused:
         raise ConfigError(
@@ -93,7 +93,10 @@ def look_for(config: SessionConfig, now: Mapping[str, Any]) -> Resumed | None:
 def _changed(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, str]:
     """What differs, by field, in words."""
     told = {name: differences({name: old[name]}, {name: new.get(name)}) for name in old}
-    return {name: lines[0] for name, lines in told.items() if lines}
+    changed = {name: lines[0] for name, lines in told.items() if lines}
+    if words := also_differs(old.get("also", []), new.get("also", [])):
+        changed["also"] = f"{words}; if that is meant, resume with allow_changed=('also',)"
+    return changed
 
 
 def put_back(training: Training, resumed: Resumed) -> None:
@@ -120,7 +123,7 @@ def _put_changed(training: Training, resumed: Resumed) -> None:
             parts.scheduler.load_state_dict(states["scheduler"])
     if training.scaler is not None and "scaler" in states:
         training.scaler.load_state_dict(states["scaler"])
-    parts.also.load_state_dict(states.get("also", {}))
+    parts.also.load_known(states.get("also", {}))
     training.progress.load_state_dict(states["progress"])
     if changed & ORDERING:
         training.begin_epoch_anew(snapshot.epoch)

@@ -124,9 +124,13 @@ class HookBoard:
             slot.begin(self.model)
 
     def _before(self, *_: Any) -> None:
+        if not self._controller.is_busy:
+            return  # nobody wants anything; what was put on goes as the next step begins
         for slot in self._slots:
             slot.before(self.model)
 
     def _after(self, *_: Any) -> None:
+        if not self._controller.is_busy:
+            return
         for slot in self._slots:
             slot.after(self.model)

@@ -1,0 +1,249 @@
+"""Per-sequence gradients of one parameter, held as the factors they are made of.
+
+Shapes: B sequences of a micro-batch, T tokens, A and C the two sides of a weight [A, C], R rows of
+a tile, V vocabulary.
+"""
+
+# ruff: noqa: N803, N806, N815 - names end in their shape
+from __future__ import annotations
+
+from bisect import bisect_left
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Protocol
+
+import torch
+
+from midstep.influence.fused import fused
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from midstep.influence.tiles import Tile
+
+__all__ = [
+    "EmbeddingFactor",
+    "Factor",
+    "HeadFactor",
+    "OuterFactor",
+    "StoredFactor",
+    "product",
+    "sum_type",
+]
+
+
+class Factor(Protocol):
+    """One use of a parameter by one micro-batch."""
+
+    by_rows: bool
+    """Whether tiles must be cut along the first axis."""
+
+    def add_rows(self, out_BRC: Tensor, tile: Tile, *, first: bool) -> None:
+        """Write (`first`) or add this use's per-sequence gradients of a tile."""
+
+    def dot(self, direction: Tensor) -> Tensor:
+        """[B] inner products of the gradients with a tensor of the parameter's shape."""
+
+    @property
+    def bytes(self) -> int:
+        """Memory this holds."""
+
+
+def _put(out: Tensor, values: Tensor, *, first: bool) -> None:
+    if first:
+        out.copy_(values)
+    else:
+        out.add_(values)
+
+
+@dataclass
+class OuterFactor:
+    """Of a linear map: the gradient of a weight [A, C] is Σ_t left_t ⊗ right_t."""
+
+    left_BTA: Tensor
+    right_BTC: Tensor
+    by_rows: bool = False
+
+    def add_rows(self, out_BRC: Tensor, tile: Tile, *, first: bool) -> None:
+        """One product a sequence, of the rows asked for."""
+        left, right = (
+            (self.right_BTC, self.left_BTA) if tile.axis else (self.left_BTA, self.right_BTC)
+        )
+        rows_BRT = left[:, :, tile.start : tile.stop].mT
+        if first and out_BRC.dtype == left.dtype:
+            torch.bmm(rows_BRT, right, out=out_BRC)
+        else:
+            _put(out_BRC, torch.bmm(rows_BRT, right), first=first)
+
+    def dot(self, direction: Tensor) -> Tensor:
+        """Σ_t left_t · direction · right_t, the longer side turned into the shorter."""
+        direction = direction.to(self.left_BTA.dtype)
+        if direction.shape[0] < direction.shape[1]:
+            return dots(self.right_BTC @ direction.mT, self.left_BTA)
+        return dots(self.left_BTA @ direction, self.right_BTC)
+
+    @property
+    def bytes(self) -> int:
+        """Both sides."""
+        return self.left_BTA.nbytes + self.right_BTC.nbytes
+
+
+@dataclass
+class EmbeddingFactor:
+    """Of a table: each token's output gradient goes to the row of its id."""
+
+    ids_BT: Tensor
+    grads_BTC: Tensor
+    padding_idx: int | None = None
+    by_rows: bool = True
+
+    def add_rows(self, out_BRC: Tensor, tile: Tile, *, first: bool) -> None:
+        """Scatter the tokens whose id is in the tile."""
+        if first:
+            out_BRC.zero_()
+        ordered, places = self._by_id
+        part = slice(bisect_left(ordered, tile.start), bisect_left(ordered, tile.stop))
+        if part.start < part.stop:
+            flat = places[part]
+            ids = self.ids_BT.flatten()[flat] - tile.start
+            rows = flat // self.ids_BT.shape[1] * tile.rows + ids
+            grads = self.grads_BTC.flatten(0, 1)[flat].to(out_BRC.dtype)
+            out_BRC.view(-1, tile.columns).index_add_(0, rows, grads)
+
+    @cached_property
+    def _by_id(self) -> tuple[list[int], Tensor]:
+        """Counted tokens in the order of their ids: the ids here, their places on the device."""
+        places = self._counted().flatten().nonzero().flatten()
+        ids = self.ids_BT.flatten()[places]
+        order = ids.argsort()
+        return ids[order].tolist(), places[order]
+
+    def dot(self, direction: Tensor) -> Tensor:
+        """Σ_t grad_t · direction[id_t]."""
+        picked = direction[self.ids_BT].to(self.grads_BTC.dtype) * self._counted()[..., None]
+        return dots(picked, self.grads_BTC)
+
+    def _counted(self) -> Tensor:
+        if self.padding_idx is None:
+            return torch.ones_like(self.ids_BT, dtype=torch.bool)
+        return self.ids_BT != self.padding_idx
+
+    @property
+    def bytes(self) -> int:
+        """The output gradients."""
+        return self.grads_BTC.nbytes
+
+
+@dataclass
+class HeadFactor:
+    """Of the head: softmax gradients made again from the saved logsumexp, a tile at a time."""
+
+    hidden_BTC: Tensor
+    targets_BT: Tensor
+    seeds_BT: Tensor
+    """Weight of each token's log-probability; 0 at padding."""
+    logsumexp_BT: Tensor
+    weight_VC: Tensor
+    bias_V: Tensor | None = None
+    by_rows: bool = True
+
+    def _tile(self, start: int, stop: int) -> Tensor:
+        """Seed · (onehot − softmax) of some words, [B, T, R]."""
+        logits_KR = product(self.hidden_BTC.flatten(0, 1), self.weight_VC[start:stop].mT)
+        bias = None if self.bias_V is None else self.bias_V[start:stop]
+        return softmax_rows(
+            logits_KR.view(*self.targets_BT.shape, -1),
+            bias,
+            self.targets_BT - start,
+            self.seeds_BT,
+            self.logsumexp_BT,
+            self.hidden_BTC.dtype,
+        )
+
+    def add_rows(self, out_BRC: Tensor, tile: Tile, *, first: bool) -> None:
+        """Dlogits of the tile's words, times the hidden states."""
+        rows_BRT = self._tile(tile.start, tile.stop).mT
+        if first and out_BRC.dtype == self.hidden_BTC.dtype:
+            torch.bmm(rows_BRT, self.hidden_BTC, out=out_BRC)
+        else:
+            _put(out_BRC, torch.bmm(rows_BRT, self.hidden_BTC), first=first)
+
+    def dot(self, direction: Tensor, *, rows: int = 4096) -> Tensor:
+        """Σ_t Σ_v dlogits_tv (hidden_t · direction_v), in tiles of the vocabulary."""
+        total = torch.zeros(
+            len(self.hidden_BTC), dtype=sum_type(self.hidden_BTC), device=self.hidden_BTC.device
+        )
+        for start in range(0, len(direction), rows):
+            part = direction[start : start + rows].to(self.hidden_BTC.dtype)
+            total += dots(self._tile(start, start + len(part)) @ part, self.hidden_BTC)
+        return total
+
+    @property
+    def bytes(self) -> int:
+        """Hidden states and three numbers a token."""
+        return self.hidden_BTC.nbytes + 3 * self.logsumexp_BT.nbytes
+
+
+@fused
+def softmax_rows(
+    logits_BTR: Tensor,
+    bias_R: Tensor | None,
+    targets_BT: Tensor,
+    seeds_BT: Tensor,
+    logsumexp_BT: Tensor,
+    dtype: torch.dtype,
+) -> Tensor:
+    """Seed · (onehot − softmax) for a tile of words; targets count from the tile's first."""
+    if bias_R is not None:
+        logits_BTR = logits_BTR + bias_R
+    words_R = torch.arange(logits_BTR.shape[-1], device=logits_BTR.device)
+    chance_BTR = (logits_BTR - logsumexp_BT[..., None]).exp()
+    grads_BTR = (words_R == targets_BT[..., None]).to(chance_BTR.dtype) - chance_BTR
+    return (grads_BTR * seeds_BT[..., None]).to(dtype)
+
+
+@fused
+def dots(left_BTC: Tensor, right_BTC: Tensor) -> Tensor:
+    """[B] sums of products over everything but the first axis."""
+    return (left_BTC * right_BTC).flatten(1).sum(1, dtype=sum_type(left_BTC))
+
+
+def product(left: Tensor, right: Tensor) -> Tensor:
+    """A matrix product, summed and given in float32 for the half types."""
+    wide = sum_type(left)
+    if left.is_cuda and left.dtype != wide:
+        return torch.mm(left, right, out_dtype=wide)
+    return (left @ right).to(wide)
+
+
+@dataclass
+class StoredFactor:
+    """Whole per-sequence gradients, for what is small (biases, norms) or of no known form."""
+
+    grads_B: Tensor
+    """[B, *shape of the parameter]."""
+    by_rows: bool = False
+
+    def add_rows(self, out_BRC: Tensor, tile: Tile, *, first: bool) -> None:
+        """Copy the rows out."""
+        if self.grads_B.dim() == 3:
+            part = self.grads_B.narrow(1 + tile.axis, tile.start, tile.rows)
+            part = part.mT if tile.axis else part
+        else:
+            part = self.grads_B.flatten(1)[:, tile.start : tile.stop, None]
+        _put(out_BRC, part.to(out_BRC.dtype), first=first)
+
+    def dot(self, direction: Tensor) -> Tensor:
+        """Plain inner products."""
+        flat = self.grads_B.flatten(1)
+        return (flat * direction.reshape(-1).to(flat.dtype)).sum(1, dtype=sum_type(flat))
+
+    @property
+    def bytes(self) -> int:
+        """The gradients."""
+        return self.grads_B.nbytes
+
+
+def sum_type(values: Tensor) -> torch.dtype:
+    """What sums over many values are kept in: float32 for the half types."""
+    return values.dtype if values.dtype == torch.float64 else torch.float32

@@ -1,0 +1,192 @@
+"""What stands between two gradients: D of one optimizer step, tile by tile.
+
+For a step t with the state (m, v) and the clipped gradient cG:
+
+    adam_post    v' = β₂ v + (1−β₂)(cG)²,  D = 1 / (sqrt(v'/(1−β₂ᵗ)) + ε)
+    adam_state   D = 1 / (sqrt(v/(1−β₂ᵗ⁻¹)) + ε), from the stored state alone
+    sgd          D = 1
+
+Where groups differ in learning rate or β₁, D carries the ratio to the reference (the largest rate),
+so that Δ log π = η (rate · K w + momentum + decay) holds over all groups.
+"""
+
+# ruff: noqa: N803 - names end in their shape
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, Protocol
+
+from midstep.core.errors import ConfigError
+from midstep.influence.optimizer_state import AdamState, ParameterState
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from midstep.influence.tiles import Tile
+
+__all__ = [
+    "AdamPreconditioner",
+    "Preconditioner",
+    "PreconditionerName",
+    "SgdPreconditioner",
+    "preconditioner_of",
+]
+
+PreconditionerName = Literal["adam_post", "adam_state", "sgd"]
+
+
+class Preconditioner(Protocol):
+    """D of a step and the parts of the step that are not the batch's."""
+
+    lr: float
+    """Reference learning rate η."""
+    rate: float
+    """(1−β₁)/(1−β₁ᵗ) of the reference: what stands before c Σ_j K_ij w_j."""
+    clip_factor: float
+
+    @property
+    def name(self) -> str:
+        """adam_post, adam_state or sgd."""
+
+    def diagonal(self, tile: Tile, gradient_RC: Tensor | None) -> Tensor:
+        """D of a tile, given the tile of G."""
+
+    def drift(self, tile: Tile, weights_RC: Tensor, diagonal_RC: Tensor) -> tuple[Tensor, Tensor]:
+        """The directions of momentum and of decay, both per unit of η."""
+
+
+@dataclass
+class SgdPreconditioner:
+    """The identity: plain gradient descent, with its weight decay if there is one."""
+
+    lr: float
+    decay: Mapping[str, float]
+    """Weight decay by parameter name; none where missing."""
+    clip_factor: float = 1.0
+    rate: float = 1.0
+
+    @property
+    def name(self) -> str:
+        """Always sgd."""
+        return "sgd"
+
+    def diagonal(self, tile: Tile, gradient_RC: Tensor | None) -> Tensor:  # noqa: ARG002 - of the interface
+        """One everywhere."""
+        import torch
+
+        return torch.ones((), dtype=tile.dtype, device=tile.device).expand(tile.shape)
+
+    def drift(self, tile: Tile, weights_RC: Tensor, diagonal_RC: Tensor) -> tuple[Tensor, Tensor]:
+        """No momentum; −λθ."""
+        decay = self.decay.get(tile.name, 0.0)
+        return weights_RC.new_zeros(()).expand_as(diagonal_RC), -decay * weights_RC
+
+
+@dataclass
+class AdamPreconditioner:
+    """D of AdamW, from the state after the step's gradient (`after`) or the stored one."""
+
+    state: AdamState
+    lr: float
+    rate: float
+    ratio: float
+    """`lr` over the rate of the optimizer's fastest group; every group is scaled by it."""
+    after: bool = True
+    clip_factor: float = 1.0
+
+    @property
+    def name(self) -> str:
+        """adam_post or adam_state."""
+        return "adam_post" if self.after else "adam_state"
+
+    def share(self, kept: ParameterState) -> float:
+        """What this parameter's group steps, against the reference."""
+        return kept.lr * self.ratio / self.lr
+
+    def diagonal(self, tile: Tile, gradient_RC: Tensor | None) -> Tensor:
+        """D of a tile."""
+        kept = self.state.parameters[tile.name]
+        second = tile.of(kept.exp_avg_sq)
+        scale = self.share(kept) * first_rate(kept) / self.rate
+        if not self.after:
+            corrected = 1 - kept.beta2 ** max(kept.step, 1)
+            return scale / ((second / corrected).sqrt() + kept.eps)
+        if gradient_RC is None:
+            raise ConfigError("adam_post needs the batch's gradient to know v'")
+        corrected = 1 - kept.beta2 ** (kept.step + 1)
+        return adam_diagonal(
+            second, gradient_RC, kept.beta2, self.clip_factor, corrected, kept.eps, scale
+        )
+
+    def drift(self, tile: Tile, weights_RC: Tensor, diagonal_RC: Tensor) -> tuple[Tensor, Tensor]:
+        """−β₁/(1−β₁ᵗ) D m and −λθ, each times the group's share."""
+        kept = self.state.parameters[tile.name]
+        # `diagonal` carries (1−β₁)/(1−β₁ᵗ) of its own group over the reference's: undone here.
+        factor = kept.beta1 * self.rate / (1 - kept.beta1) if kept.beta1 < 1 else 0.0
+        momentum = -factor * diagonal_RC * tile.of(kept.exp_avg)
+        return momentum, -self.share(kept) * kept.weight_decay * weights_RC
+
+
+def adam_diagonal(
+    second_RC: Tensor,
+    gradient_RC: Tensor,
+    beta2: float,
+    clip_factor: float,
+    corrected: float,
+    eps: float,
+    scale: float,
+) -> Tensor:
+    """D after the step: scale / (sqrt(v'/(1−β₂ᵗ)) + ε)."""
+    clipped = gradient_RC * clip_factor
+    after = clipped.mul_(clipped).mul_(1 - beta2).add_(second_RC, alpha=beta2)
+    return after.div_(corrected).sqrt_().add_(eps).reciprocal_().mul_(scale)
+
+
+def first_rate(kept: ParameterState) -> float:
+    """(1−β₁)/(1−β₁ᵗ) of the coming step."""
+    return (1 - kept.beta1) / (1 - kept.beta1 ** (kept.step + 1))
+
+
+def preconditioner_of(
+    name: PreconditionerName,
+    state: AdamState | None,
+    names: list[str],
+    *,
+    lr: float | None = None,
+    decay: Mapping[str, float] | None = None,
+    clip_factor: float = 1.0,
+) -> AdamPreconditioner | SgdPreconditioner:
+    """The preconditioner of that name over these parameters.
+
+    Args:
+        name: adam_post, adam_state or sgd.
+        state: Adam's state, needed by the first two.
+        names: the parameters that count.
+        lr: reference rate; None takes the optimizer's own, 1 without one.
+        decay: weight decay by name, for sgd.
+        clip_factor: c.
+    """
+    if name == "sgd":
+        return SgdPreconditioner(
+            lr=1.0 if lr is None else lr, decay=decay or {}, clip_factor=clip_factor
+        )
+    if name not in {"adam_post", "adam_state"}:
+        raise ConfigError(f"preconditioner {name!r} is none of adam_post, adam_state, sgd")
+    if state is None:
+        raise ConfigError(
+            f"preconditioner {name!r} needs the state of an AdamW optimizer: pass optimizer=, "
+            "or preconditioner='sgd' for the plain inner product"
+        )
+    state.require(names)
+    fastest = max((state.parameters[each] for each in names), key=lambda kept: kept.lr)
+    if fastest.lr <= 0:
+        raise ConfigError("every group of the optimizer has learning rate 0: nothing would move")
+    return AdamPreconditioner(
+        state=state,
+        lr=fastest.lr if lr is None else lr,
+        rate=first_rate(fastest),
+        ratio=1.0 if lr is None else lr / fastest.lr,
+        after=name == "adam_post",
+        clip_factor=clip_factor,
+    )

@@ -1,0 +1,42 @@
+"""Sampling: prompts, responses, rewards and advantages, with names that stay."""
+
+from midstep.influence.sampling.advantages import AdvantageConfig, advantages_of, weights_of
+from midstep.influence.sampling.arithmetic import Arithmetic, ArithmeticConfig
+from midstep.influence.sampling.batch import BatchFingerprint, GeneratedBatch
+from midstep.influence.sampling.batch_files import load_batch, save_batch
+from midstep.influence.sampling.checkpoints import load_checkpoint, save_checkpoint
+from midstep.influence.sampling.decoding import DecodingConfig
+from midstep.influence.sampling.generator import SampleGenerator
+from midstep.influence.sampling.gsm8k import GSM8K, GSM8KConfig
+from midstep.influence.sampling.processor import SequenceProcessor
+from midstep.influence.sampling.prompts import Prompt, PromptSet, prompt_set
+from midstep.influence.sampling.records import Provenance, SequenceRecord
+from midstep.influence.sampling.rewards import RewardConfig
+from midstep.influence.sampling.tokenizers import CharacterTokenizer, HuggingFaceTokenizer
+
+__all__ = [
+    "GSM8K",
+    "AdvantageConfig",
+    "Arithmetic",
+    "ArithmeticConfig",
+    "BatchFingerprint",
+    "CharacterTokenizer",
+    "DecodingConfig",
+    "GSM8KConfig",
+    "GeneratedBatch",
+    "HuggingFaceTokenizer",
+    "Prompt",
+    "PromptSet",
+    "Provenance",
+    "RewardConfig",
+    "SampleGenerator",
+    "SequenceProcessor",
+    "SequenceRecord",
+    "advantages_of",
+    "load_batch",
+    "load_checkpoint",
+    "prompt_set",
+    "save_batch",
+    "save_checkpoint",
+    "weights_of",
+]

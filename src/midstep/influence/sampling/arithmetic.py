@@ -1,0 +1,100 @@
+"""Sums and differences as a prompt set: generated, with exact answers, no file needed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from midstep.core.errors import ConfigError
+from midstep.core.streams import RandomStream
+from midstep.influence.sampling.prompts import Judgement, Prompt
+
+__all__ = ["Arithmetic", "ArithmeticConfig"]
+
+_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ArithmeticConfig:
+    """Which problems there are."""
+
+    largest: int = 19
+    """Operands go from 0 to this."""
+    operations: str = "+-"
+    """Signs in use, out of + - *."""
+    test_share: float = 0.1
+    """Share of the problems that stand in the split `test`."""
+    seed: int = 0
+    """Order of the problems; part of what an id means."""
+
+    def __post_init__(self) -> None:
+        if self.largest < 1:
+            raise ConfigError(f"largest must be at least 1, got {self.largest}")
+        if not self.operations or set(self.operations) - set("+-*"):
+            raise ConfigError(f"operations are made of + - *, got {self.operations!r}")
+        if not 0 < self.test_share < 1:
+            raise ConfigError(f"test_share must lie between 0 and 1, got {self.test_share}")
+
+
+class Arithmetic:
+    """Every problem of two operands, each in exactly one split.
+
+    >>> problem = Arithmetic(ArithmeticConfig()).prompt("train", 0)
+    >>> problem.global_prompt_id, problem.text, problem.answer
+    ('arithmetic-train-00000-5+3', '5+3=', '8')
+    """
+
+    name = "arithmetic"
+
+    def __init__(self, config: ArithmeticConfig | None = None) -> None:
+        self.config = config or ArithmeticConfig()
+
+    @cached_property
+    def _problems(self) -> dict[str, list[str]]:
+        operands = range(self.config.largest + 1)
+        signs = dict.fromkeys(self.config.operations)
+        every = [f"{a}{sign}{b}" for sign in signs for a in operands for b in operands]
+        stream = RandomStream(self.config.seed, "arithmetic.order")
+        order = sorted(range(len(every)), key=stream.bits)
+        held = max(1, round(self.config.test_share * len(every)))
+        return {
+            "train": [every[at] for at in order[held:]],
+            "test": [every[at] for at in order[:held]],
+        }
+
+    def splits(self) -> Mapping[str, int]:
+        """Problems of `train` and `test`."""
+        return {split: len(problems) for split, problems in self._problems.items()}
+
+    def prompt(self, split: str, index: int) -> Prompt:
+        """The problem at a place."""
+        problem = self._problems[split][index]
+        answer = str(_solve(problem))
+        return Prompt(
+            global_prompt_id=f"arithmetic-{split}-{index:05d}-{problem}",
+            split=split,
+            text=self.apply_template(problem),
+            answer=answer,
+            reference=answer,
+            metadata={"question": problem},
+        )
+
+    def apply_template(self, question: str) -> str:
+        """A problem with its equals sign."""
+        bare = question.strip()
+        return bare if bare.endswith("=") else f"{bare}="
+
+    def judge(self, prompt: Prompt, response: str) -> Judgement:
+        """Form: nothing but a number. Answer: that number."""
+        formed = _NUMBER.fullmatch(response) is not None
+        return Judgement(format=float(formed), answer=float(formed and response == prompt.answer))
+
+
+def _solve(problem: str) -> int:
+    found = re.fullmatch(r"(\d+)([-+*])(\d+)", problem)
+    if found is None:
+        raise ConfigError(f"{problem!r} is no problem of two operands")
+    first, second = int(found[1]), int(found[3])
+    return {"+": first + second, "-": first - second, "*": first * second}[found[2]]

@@ -1,0 +1,165 @@
+"""Sequences before they are scored: drawn from the model, or written down."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from midstep.core.errors import ConfigError
+from midstep.core.streams import stream_key
+from midstep.influence.sampling.decoding import (
+    DecodedSequence,
+    DecodingConfig,
+    DrawAddress,
+    decode,
+)
+from midstep.influence.sampling.language_models import LanguageModel
+from midstep.influence.sampling.prompts import Prompt
+from midstep.influence.sampling.records import Provenance, SequenceRecord
+from midstep.influence.sampling.tokenizers import Tokenizer
+
+__all__ = ["Draft", "Responses", "custom_prompt", "drawn_drafts", "given_draft", "written_drafts"]
+
+Responses = Literal["generated", "reference"] | Sequence[str]
+"""Drawn from the model, taken from the prompt set, or given as texts, one a prompt."""
+
+
+@dataclass(frozen=True)
+class Draft:
+    """A sequence before it is scored."""
+
+    prompt: Prompt
+    prompt_index: int
+    completion_index: int
+    prompt_tokens: list[int]
+    response: DecodedSequence
+    source: str
+
+    def record(self, prefix: str, **scored: Any) -> SequenceRecord:
+        """The record of this sequence, with what scoring and judging gave."""
+        return SequenceRecord(
+            sequence_id=f"{prefix}-{self.prompt_index:03d}-{self.completion_index:02d}",
+            prompt_text=self.prompt.text,
+            prompt_tokens=tuple(self.prompt_tokens),
+            response_tokens=tuple(self.response.tokens),
+            sampler_logprobs=tuple(self.response.sampler_logprobs) or None,
+            finished=self.response.finished,
+            metadata=dict(self.prompt.metadata),
+            provenance=Provenance(
+                global_prompt_id=self.prompt.global_prompt_id,
+                split=self.prompt.split,
+                prompt_index=self.prompt_index,
+                completion_index=self.completion_index,
+                source=self.source,
+            ),
+            **scored,
+        )
+
+
+def custom_prompt(text: str, metadata: Mapping[str, Any]) -> Prompt:
+    """A prompt of one's own; its id is a hash of its text."""
+    return Prompt(
+        global_prompt_id=f"custom-{stream_key(0, text):016x}",
+        split="custom",
+        text=text,
+        metadata=metadata,
+    )
+
+
+def drawn_drafts(
+    model: LanguageModel,
+    tokenizer: Tokenizer,
+    prompts: Sequence[Prompt],
+    completions: int,
+    seed: int,
+    config: DecodingConfig,
+) -> list[Draft]:
+    """Responses drawn from the model, `completions` a prompt.
+
+    A prompt that stands in the batch twice goes on in its random stream: no response comes again.
+    """
+    seen: Counter[str] = Counter()
+    wanted, addresses = [], []
+    for at, prompt in enumerate(prompts):
+        for completion in range(completions):
+            addresses.append(
+                DrawAddress(seed, prompt.global_prompt_id, seen[prompt.global_prompt_id])
+            )
+            seen[prompt.global_prompt_id] += 1
+            wanted.append((prompt, at, completion, _prompt_tokens(tokenizer, prompt)))
+    decoded = decode(
+        model,
+        [tokens for *_, tokens in wanted],
+        addresses,
+        end_id=tokenizer.end_id,
+        pad_id=tokenizer.pad_id,
+        config=config,
+    )
+    return [
+        Draft(*one, response, "generated") for one, response in zip(wanted, decoded, strict=True)
+    ]
+
+
+def written_drafts(
+    tokenizer: Tokenizer, prompts: Sequence[Prompt], responses: Responses
+) -> list[Draft]:
+    """Reference responses with their end token, or texts as they were given."""
+    if responses == "reference":
+        return [
+            given_draft(
+                tokenizer, prompt, _reference(prompt), at=at, closed=True, source="reference"
+            )
+            for at, prompt in enumerate(prompts)
+        ]
+    if isinstance(responses, str) or len(responses) != len(prompts):
+        raise ConfigError(
+            f"responses must be 'generated', 'reference' or one text for each of the "
+            f"{len(prompts)} prompts, got {responses!r:.80}"
+        )
+    return [
+        given_draft(tokenizer, prompt, text, at=at)
+        for at, (prompt, text) in enumerate(zip(prompts, responses, strict=True))
+    ]
+
+
+def given_draft(
+    tokenizer: Tokenizer,
+    prompt: Prompt,
+    text: str,
+    *,
+    at: int = 0,
+    closed: bool = False,
+    source: str = "given",
+) -> Draft:
+    """A response that was written, not drawn; `closed` adds the end token."""
+    tokens = tokenizer.encode(text, prompt=False)
+    if not tokens:
+        raise ConfigError(
+            f"the response to {prompt.text[-40:]!r} is empty, so there is no log-probability "
+            "to explain; write at least one token"
+        )
+    if closed:
+        tokens = [*tokens, tokenizer.end_id]
+    response = DecodedSequence(tokens=tokens, finished=closed)
+    return Draft(prompt, at, 0, _prompt_tokens(tokenizer, prompt), response, source)
+
+
+def _prompt_tokens(tokenizer: Tokenizer, prompt: Prompt) -> list[int]:
+    tokens = tokenizer.encode(prompt.text, prompt=True)
+    if not tokens:
+        raise ConfigError(
+            f"prompt {prompt.global_prompt_id} is empty, and the tokenizer puts nothing in "
+            "front of it; give it at least one character"
+        )
+    return tokens
+
+
+def _reference(prompt: Prompt) -> str:
+    if prompt.reference is None:
+        raise ConfigError(
+            f"prompt {prompt.global_prompt_id} has no reference response; use generated ones, or "
+            "give the texts"
+        )
+    return prompt.reference

@@ -1,0 +1,130 @@
+"""GSM8K word problems (Cobbe et al. 2021) from local JSONL files, asked with reasoning tags.
+
+Each line has `question` and `answer`; the final answer stands after `####`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from decimal import Decimal, InvalidOperation
+from pathlib import Path
+
+from midstep.core import strict_json
+from midstep.core.errors import ConfigError, FormatError
+from midstep.influence.sampling.prompts import Judgement, Prompt
+
+__all__ = ["GSM8K", "GSM8KConfig"]
+
+TEMPLATE = (
+    "A user asks a question and an assistant solves it. The assistant first thinks about the "
+    "problem and then gives the answer. The thinking stands between <think> and </think>, the "
+    "answer between <answer> and </answer>: <think> thinking </think> <answer> answer </answer>.\n"
+    "User: {question}\nAssistant:"
+)
+_CALCULATION = re.compile(r"<<[^<>]*>>")
+_FORM = re.compile(r"\s*<think>(.*?)</think>\s*<answer>(.*?)</answer>\s*", re.DOTALL)
+_TAGS = ("<think>", "</think>", "<answer>", "</answer>")
+_NUMBER = re.compile(r"-?[0-9][0-9,]*(?:\.[0-9]+)?")
+
+
+@dataclass(frozen=True, kw_only=True)
+class GSM8KConfig:
+    """Where the problems are."""
+
+    path: str
+    """Folder with train.jsonl and test.jsonl, or one JSONL file, which becomes `train`."""
+
+
+class GSM8K:
+    """Word problems in the R1 form: reasoning and answer in tags."""
+
+    name = "gsm8k"
+
+    def __init__(self, config: GSM8KConfig) -> None:
+        self.config = config
+        self._problems = {split: _read(file) for split, file in _files(Path(config.path)).items()}
+
+    def splits(self) -> Mapping[str, int]:
+        """Problems of each file."""
+        return {split: len(problems) for split, problems in self._problems.items()}
+
+    def prompt(self, split: str, index: int) -> Prompt:
+        """The problem at a place; its id carries a hash of the question."""
+        question, worked = self._problems[split][index]
+        reasoning, _, final = worked.rpartition("####")
+        answer = final.strip()
+        mark = hashlib.blake2b(question.encode(), digest_size=4).hexdigest()
+        thinking = _CALCULATION.sub("", reasoning).strip()
+        return Prompt(
+            global_prompt_id=f"gsm8k-{split}-{index:05d}-{mark}",
+            split=split,
+            text=self.apply_template(question),
+            answer=answer,
+            reference=f" <think> {thinking} </think> <answer> {answer} </answer>",
+            metadata={"question": question},
+        )
+
+    def apply_template(self, question: str) -> str:
+        """The question with the instructions around it."""
+        return TEMPLATE.replace("{question}", question.strip())
+
+    def judge(self, prompt: Prompt, response: str) -> Judgement:
+        """Form: each tag once, in order, nothing outside. Answer: the number in its tags."""
+        given = _answer_part(response)
+        formed = _FORM.fullmatch(response) is not None and all(
+            response.count(tag) == 1 for tag in _TAGS
+        )
+        right = given is not None and _same_number(given, prompt.answer)
+        return Judgement(format=float(formed), answer=float(right))
+
+
+def _answer_part(response: str) -> str | None:
+    """What stands in the only answer tags; None without them or with several."""
+    parts = re.findall(r"<answer>(.*?)</answer>", response, re.DOTALL)
+    return parts[0] if len(parts) == 1 else None
+
+
+def _same_number(given: str, expected: str | None) -> bool:
+    """Whether `given` holds exactly one number, and it is the expected one."""
+    found: list[str] = _NUMBER.findall(given)
+    if len(found) != 1 or expected is None:
+        return False
+    try:
+        return bool(Decimal(found[0].replace(",", "")) == Decimal(expected.replace(",", "")))
+    except InvalidOperation:
+        return str(found[0]) == expected
+
+
+def _files(path: Path) -> dict[str, Path]:
+    if path.is_file():
+        return {"train": path}
+    found = {
+        split: path / f"{split}.jsonl"
+        for split in ("train", "test")
+        if (path / f"{split}.jsonl").is_file()
+    }
+    if not found:
+        raise ConfigError(
+            f"no GSM8K files at {path}; give a folder with train.jsonl or test.jsonl, lines with "
+            "the keys question and answer (openai/grade-school-math has them)"
+        )
+    return found
+
+
+def _read(file: Path) -> list[tuple[str, str]]:
+    problems = []
+    for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), start=1):
+        if not line.strip():
+            continue
+        told = strict_json.loads(line)
+        if not isinstance(told, dict) or not {"question", "answer"} <= told.keys():
+            raise FormatError(f"{file}, line {number}: keys question and answer are needed")
+        if "####" not in told["answer"]:
+            raise FormatError(f"{file}, line {number}: the answer has no '####' before its number")
+        problems.append((str(told["question"]), str(told["answer"])))
+    if not problems:
+        raise FormatError(f"{file} has no problems in it")
+    return problems

@@ -1,0 +1,193 @@
+"""One way to ask any causal language model: hidden states, head, and decoding with a cache.
+
+Shapes: B sequences, T tokens, W values a token, V tokens of the vocabulary.
+"""
+
+# ruff: noqa: N803 - names end in their shape
+from __future__ import annotations
+
+import inspect
+from typing import Any, Protocol, cast
+
+import torch
+from torch import Tensor, nn
+
+from midstep.core.errors import ConfigError
+from midstep.models.causal_lm import CausalLM, KeyValueCache
+
+__all__ = [
+    "BuiltInModel",
+    "Decoder",
+    "HuggingFaceModel",
+    "LanguageModel",
+    "device_of",
+    "language_model",
+]
+
+
+class Decoder(Protocol):
+    """One batch being read token by token."""
+
+    def read(self, ids_BT: Tensor, mask_BS: Tensor) -> Tensor:
+        """Logits [B, V] after the last of the new tokens; the mask covers all tokens so far."""
+        ...
+
+    def keep(self, rows: Tensor) -> None:
+        """Go on with these sequences alone."""
+        ...
+
+
+class LanguageModel(Protocol):
+    """What sampling and scoring ask of a model."""
+
+    @property
+    def module(self) -> nn.Module:
+        """The module whose parameters are trained."""
+        ...
+
+    @property
+    def context(self) -> int:
+        """Tokens that a sequence may have."""
+        ...
+
+    def hidden(self, ids_BT: Tensor, mask_BT: Tensor) -> Tensor:
+        """What the head reads, [B, T, W]."""
+        ...
+
+    def head(self, hidden_NW: Tensor) -> Tensor:
+        """Logits [N, V] of some tokens."""
+        ...
+
+    def decoder(self, capacity: int) -> Decoder:
+        """A decoder for sequences of up to `capacity` tokens."""
+        ...
+
+
+class BuiltInModel:
+    """The small language model of `midstep.models`."""
+
+    def __init__(self, module: CausalLM) -> None:
+        self.module = module
+        self.context = module.config.context
+
+    def hidden(self, ids_BT: Tensor, mask_BT: Tensor) -> Tensor:
+        """What the head reads."""
+        return self.module.hidden(ids_BT, mask_BT)
+
+    def head(self, hidden_NW: Tensor) -> Tensor:
+        """Logits of some tokens."""
+        logits: Tensor = self.module.head(hidden_NW)
+        return logits
+
+    def decoder(self, capacity: int) -> Decoder:
+        """A decoder with the model's own cache."""
+        return _BuiltInDecoder(self.module, capacity)
+
+
+class _BuiltInDecoder:
+    def __init__(self, module: CausalLM, capacity: int) -> None:
+        self._module, self._cache = module, KeyValueCache(capacity)
+
+    def read(self, ids_BT: Tensor, mask_BS: Tensor) -> Tensor:
+        hidden = self._module.hidden(ids_BT, mask_BS, self._cache)
+        logits: Tensor = self._module.head(hidden[:, -1])
+        return logits
+
+    def keep(self, rows: Tensor) -> None:
+        self._cache.keep(rows)
+
+
+class HuggingFaceModel:
+    """A causal language model of transformers, as `AutoModelForCausalLM` gives it."""
+
+    def __init__(self, module: nn.Module) -> None:
+        self.module = module
+        self._any = cast("Any", module)
+        settings = self._any.config
+        limit = getattr(settings, "max_position_embeddings", None) or getattr(
+            settings, "n_positions", None
+        )
+        self.context = int(limit) if limit else 2**31
+        self._takes_places = "position_ids" in inspect.signature(self._any.forward).parameters
+        capped = getattr(settings, "final_logit_softcapping", None)
+        scaled = getattr(settings, "logit_scale", None) or getattr(settings, "logits_scaling", None)
+        self._plain_head = not capped and scaled in (None, 1, 1.0)
+        self._head: Any = self._any.get_output_embeddings()
+        if self._head is None:
+            raise ConfigError(
+                f"{type(module).__name__} has no output head; load a causal language model"
+            )
+
+    def _inputs(self, ids_BT: Tensor, mask_BS: Tensor) -> dict[str, Tensor]:
+        made = {"input_ids": ids_BT, "attention_mask": mask_BS}
+        if self._takes_places:
+            places = (mask_BS.long().cumsum(1) - 1).clamp(min=0)
+            made["position_ids"] = places[:, -ids_BT.shape[1] :]
+        return made
+
+    def hidden(self, ids_BT: Tensor, mask_BT: Tensor) -> Tensor:
+        """What the head reads; a head that caps or scales its logits is asked as a whole."""
+        if not self._plain_head:
+            logits: Tensor = self._any(**self._inputs(ids_BT, mask_BT)).logits
+            return logits
+        inputs = self._inputs(ids_BT, mask_BT)
+        states: Tensor = self._base()(**inputs, use_cache=False)[0]
+        return states
+
+    def _base(self) -> Any:
+        """The model under the head, also inside a PEFT wrapper."""
+        inner = self._any.get_base_model() if hasattr(self._any, "get_base_model") else self._any
+        return inner.base_model
+
+    def head(self, hidden_NW: Tensor) -> Tensor:
+        """Logits of some tokens."""
+        if not self._plain_head:
+            return hidden_NW
+        logits: Tensor = self._head(hidden_NW)
+        return logits
+
+    def decoder(self, capacity: int) -> Decoder:
+        """A decoder with the model's own cache, which grows by itself."""
+        del capacity
+        return _HuggingFaceDecoder(self)
+
+
+class _HuggingFaceDecoder:
+    def __init__(self, model: HuggingFaceModel) -> None:
+        self._model, self._cache = model, None
+
+    def read(self, ids_BT: Tensor, mask_BS: Tensor) -> Tensor:
+        answer = self._model._any(
+            **self._model._inputs(ids_BT, mask_BS), past_key_values=self._cache, use_cache=True
+        )
+        self._cache = answer.past_key_values
+        logits: Tensor = answer.logits[:, -1]
+        return logits
+
+    def keep(self, rows: Tensor) -> None:
+        cache: Any = self._cache
+        cache.batch_select_indices(rows)
+
+
+def language_model(module: nn.Module | LanguageModel) -> LanguageModel:
+    """The right way to ask `module`.
+
+    >>> from midstep.models.causal_lm import CausalLMConfig
+    >>> language_model(CausalLM(CausalLMConfig(vocab_size=9, context=32))).context
+    32
+    """
+    if isinstance(module, CausalLM):
+        return BuiltInModel(module)
+    if isinstance(module, BuiltInModel | HuggingFaceModel):
+        return module
+    if isinstance(module, nn.Module) and hasattr(module, "get_output_embeddings"):
+        return HuggingFaceModel(module)
+    raise ConfigError(
+        f"cannot sample from {type(module).__name__}; give a midstep CausalLM or a causal language "
+        "model of transformers"
+    )
+
+
+def device_of(model: LanguageModel) -> torch.device:
+    """Where the model's weights are."""
+    return next(model.module.parameters()).device
