@@ -5,7 +5,7 @@
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-python test-page lint types format bench soak dev docs wheel clean check-python check-node programs
+.PHONY: help demo test test-python test-page lint types format bench study soak dev docs wheel clean check-python check-node programs
 
 PYTHON ?= python3
 VENV := .venv
@@ -55,6 +55,10 @@ format: $(STAMPS)/dev  ## Format the Python sources and mend what ruff can mend
 
 bench: $(STAMPS)/dev $(PAGE)  ## Measure what has a time in it, each with its noise
 	@$(BIN)/python -m benchmarks $(ARGS)
+
+study: $(STAMPS)/dev $(PAGE) programs  ## Repeat the study of competing features, and its tables and pictures
+	@$(BIN)/python -m studies.competitive $(ARGS)
+	@$(BIN)/python -m studies.competitive.pictures
 
 soak: $(STAMPS)/dev $(PAGE) programs  ## Run the long fault tests at full size
 	@$(BIN)/pytest -q -m soak --timeout 3600 $(ARGS)
