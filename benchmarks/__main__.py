@@ -15,6 +15,7 @@ from importlib import metadata
 
 MODULES = (
     "control",
+    "datasets",
     "debugger",
     "facts",
     "forces",

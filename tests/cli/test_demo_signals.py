@@ -20,13 +20,14 @@ LONG = ("--steps", "1000000")
 IN_A_STEP = """
 import sys, time
 from midstep.loops.bcl import BclTraining
-step = BclTraining._step
-def long_step(self, run, batch, index):
-    if index == 3:
+step, made = BclTraining.training_step, []
+def long_step(self, model, batch):
+    made.append(batch)
+    if len(made) == 4:
         print("in a long step", flush=True)
         time.sleep(600)
-    return step(self, run, batch, index)
-BclTraining._step = long_step
+    return step(self, model, batch)
+BclTraining.training_step = long_step
 from midstep.cli.main import main
 sys.exit(main(["demo", *sys.argv[1:]]))
 """

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from midstep.cli import ctl, data, demo, export, influence, runs
+from midstep.cli import ctl, data, dataset, demo, export, influence, runs
 from midstep.core.errors import MidstepError, UnclearRunError
 from midstep.core.version import __version__
 
@@ -35,6 +35,7 @@ app = typer.Typer(
 app.command("demo")(demo.demo)
 app.add_typer(ctl.app, name="ctl")
 app.add_typer(data.app, name="data")
+app.add_typer(dataset.app, name="dataset")
 app.add_typer(influence.app, name="influence")
 runs.app.command("export")(export.export)
 app.add_typer(runs.app, name="runs")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, get_args
 
@@ -134,12 +134,15 @@ class Source:
 
     def __next__(self) -> Taken:
         while True:
-            guard, self._first = self._first or nullcontext(), None
-            with guard:
-                batch = next(self.inner)
+            batch = next(self.inner) if self._first is None else self._guarded(self._first)
             taken = self._unpack(batch)
             if taken is not None:
                 return taken
+
+    def _guarded(self, guard: AbstractContextManager[Any]) -> Any:
+        self._first = None
+        with guard:
+            return next(self.inner)
 
 
 class Course(Protocol):
@@ -202,5 +205,6 @@ class DrawnIds:
 
     def next(self) -> Sequence[Any]:
         """The ids of the batch just received."""
-        self.bind()
+        if self._queue is None:
+            self.bind()
         return self._queue.popleft() if self._queue else ()

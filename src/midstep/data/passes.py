@@ -132,16 +132,18 @@ class OrderedPass:
     def __next__(self) -> Any:
         if self._over:
             raise StopIteration
-        self._passes.goes_on(self)
-        if self._passes.listener is not None:
-            self._passes.listener.before_batch()  # may park, and replace what we read from
+        passes = self._passes
+        passes.goes_on(self)
+        listener = passes.listener
+        if listener is not None:
+            listener.before_batch()  # may park, and replace what we read from
         try:
-            batch, ids, settle = next(self._source)
+            batch, ids, settle = self._source.__next__()
         except StopIteration:
             self._over = True
-            self._passes.ended()
+            passes.ended()
             raise
-        self._passes.gave(batch, ids, settle)
+        passes.gave(batch, ids, settle)
         return batch
 
     def read_from(self, source: Source | None) -> None:

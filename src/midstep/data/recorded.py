@@ -172,10 +172,12 @@ class RecordedCourse:
         epoch = setting.trained.epoch
         before: RandomState | None = None
         for index in source:
-            self._watch(before)
+            if self._watched < _WATCHED_DRAWS:
+                self._watch(before)
             ids = ids_of(index, batched=batched)
             yield ids, Ticket(epoch, index, batched) if self._tickets else index
-            before = RandomState.take(cuda=False) if self._watched < _WATCHED_DRAWS else None
+            if self._watched < _WATCHED_DRAWS:
+                before = RandomState.take(cuda=False)
 
     def _watch(self, before: RandomState | None) -> None:
         """The first draw of a pass may move the generators; if others do, a replay cannot."""

@@ -12,23 +12,21 @@ import zlib
 from array import array
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from midstep.core.errors import ConfigError, FormatError
 
-__all__ = ["Trained", "ids_of", "nothing"]
+__all__ = ["Numbers", "Trained", "ids_of", "nothing"]
 
 
 def nothing() -> None:
     """A batch that leaves nothing to settle."""
 
 
-@dataclass(frozen=True)
-class _Handed:
-    count: int
-    checksum: int
-    settle: Callable[[], object]
+class Numbers(tuple[int, ...]):
+    """Ids that are known to be integers, all of them, so that nobody has to look again."""
+
+    __slots__ = ()
 
 
 class Trained:
@@ -45,12 +43,10 @@ class Trained:
     def __init__(self) -> None:
         self.epoch = self.cursor = 0
         self.checksum: int | None = 0
-        self._handed: deque[_Handed] = deque()
-
-    @property
-    def pending(self) -> int:
+        self.pending = 0
         """Samples handed out since the last commit."""
-        return sum(each.count for each in self._handed)
+        self._handed: deque[tuple[int, int, Callable[[], object]]] = deque()
+        self._last: int | None = 0  # checksum up to the last batch that was handed out
 
     def place(self, epoch: int, cursor: int = 0, checksum: int | None = None) -> None:
         """Stand at `cursor` of `epoch`; the ids before it must have this checksum, if given."""
@@ -58,22 +54,25 @@ class Trained:
             raise ConfigError(f"epoch and cursor count from 0, got epoch {epoch}, cursor {cursor}")
         self.epoch, self.cursor, self.checksum = epoch, cursor, checksum if cursor else 0
         self._handed.clear()
+        self.pending, self._last = 0, self.checksum
 
     def hand_out(self, ids: Sequence[Any], settle: Callable[[], object] = nothing) -> None:
         """Note a batch that the loop was given; `settle` is called when it is trained on."""
-        before = self._handed[-1].checksum if self._handed else self.checksum
-        self._handed.append(_Handed(len(ids), _checksum(ids, before or 0), settle))
+        count, self._last = len(ids), _checksum(ids, self._last or 0)
+        self.pending += count
+        self._handed.append((count, self._last, settle))
 
     def commit(self, count: int | None = None) -> None:
         """The step is done: `count` further samples are trained on, or all that were handed out."""
         left = self.pending if count is None else count
         if not 0 <= left <= self.pending:
             raise ConfigError(f"cannot commit {left} samples; {self.pending} were handed out")
-        while self._handed and left >= self._handed[0].count:
-            done = self._handed.popleft()
-            self.cursor, self.checksum = self.cursor + done.count, done.checksum
-            left -= done.count
-            done.settle()
+        while self._handed and left >= self._handed[0][0]:
+            count_of_batch, self.checksum, settle = self._handed.popleft()
+            self.cursor += count_of_batch
+            self.pending -= count_of_batch
+            left -= count_of_batch
+            settle()
         if left:
             raise ConfigError(f"a step ends with a batch; {left} samples of the next are left over")
 
@@ -95,7 +94,7 @@ class Trained:
             raise self._other_order("that lies inside a batch")
         if self.checksum is not None and checksum != self.checksum:
             raise self._other_order("the samples before it are others than those trained on")
-        self.checksum = checksum
+        self.checksum = self._last = checksum
 
     def _other_order(self, reason: str) -> FormatError:
         return FormatError(
@@ -117,7 +116,7 @@ def ids_of(index: Any, *, batched: bool) -> tuple[Any, ...]:
     if not isinstance(found, list) and (isinstance(found, str) or not batched):
         return (_integer(found),)
     try:
-        return tuple(array("q", found))  # as fast as it gets, for every batch passes here
+        return Numbers(array("q", found))  # as fast as it gets, for every batch passes here
     except (TypeError, ValueError, OverflowError):
         return tuple(map(_integer, found))
 
