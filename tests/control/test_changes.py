@@ -190,7 +190,7 @@ def test_large_tensor_is_not_cloned_at_full_speed_but_when_stepped(
     monkeypatch.setattr(module, "SHOWN_BYTES", 10)
     with Loop(weight=plain()) as loop:
         loop.ask("resume")
-        with pytest.raises(ControlError, match="Pause and step"):
+        with pytest.raises(ControlError, match="a step made by hand may copy more"):
             loop.controller.look_at_change(patience_s=0.5)
         loop.ask("pause")
         loop.ask("step")

@@ -46,6 +46,16 @@ def test_back_is_refused_while_running():
             ask(controller, "back").result(PATIENCE_S)
 
 
+def test_without_a_loop_its_thread_carries_out_what_else_needs_a_parked_run():
+    controller, loop = DebugController(), Loop(DebugController())
+    loop.made = 5
+    offer_back(controller, loop)
+    controller.move_to(5)
+    assert controller.carry_out(Command(name="back", payload={"n": 2})).result(0) == {"step": 3}
+    with pytest.raises(ControlError, match="pause it first"):  # from elsewhere, for a loop to come
+        ask(controller, "back").result(0)
+
+
 def test_back_is_refused_while_steps_are_left_to_make():
     controller, inside, go = DebugController(), threading.Event(), threading.Event()
 

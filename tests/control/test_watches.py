@@ -7,7 +7,7 @@ import numpy
 import pytest
 import torch
 
-from midstep.control import Command, DebugController
+from midstep.control import Command, DebugController, Panel
 from midstep.control.trajectory import EXACT_POINTS, Trajectory
 from midstep.control.watches import Followed
 from midstep.core.errors import ConfigError
@@ -260,6 +260,30 @@ def test_metrics_that_are_no_numbers_or_have_another_length_are_left_out() -> No
     controller.wait_if_paused()
     (point,) = controller.get_trajectories()[1]
     assert point == {"step": 1, "weight_cos_to_init": 1.0, "limit": math.inf}
+
+
+def test_metrics_that_a_hint_tells_of_other_rows_are_left_out() -> None:
+    controller = DebugController()
+    controller.add_source("head", lambda: torch.eye(4))
+    of_head = Panel(kind="table", source="head")
+    of_others = Panel(kind="table", source="embedding")
+    of_layers = Panel(kind="table", label="name")
+
+    def body(step: int) -> None:
+        controller.capture_step_data("own", {"rate": torch.arange(4.0)}, panel=of_head)
+        controller.capture_step_data("others", {"norm": torch.ones(4)}, panel=of_others)
+        names = ["a", "b", "c", "d"]
+        layers = {"name": names, "ratio": torch.ones(4)}
+        controller.capture_step_data("layers", layers, panel=of_layers)
+        controller.capture_step_data("plain", {"share": torch.ones(4)})
+
+    controller.pause()
+    with running(controller, body):
+        until(lambda: controller.is_parked, controller)
+        controller.set_watches([2])
+        controller.submit(Command(name="step", payload={"n": 1})).result(PATIENCE_S)
+        [point] = controller.get_trajectories()[2]
+        assert point == {"step": 1, "weight_cos_to_init": 1.0, "rate": 2.0, "share": 1.0}
 
 
 def test_beyond_ten_thousand_points_first_last_and_extremes_are_kept() -> None:

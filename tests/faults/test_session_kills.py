@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 import torch
 
+from midstep.control import Command
 from midstep.facts import FactsReader, end_state
 from midstep.session.checkpoints import Checkpoints
 from tests.checkers.checkpoints import assert_newest_loads
@@ -106,19 +107,31 @@ def tell_in_a_checkpoint(session: Any, acknowledge: Callable[[Any], None]) -> No
     keeper.checkpoints.save = slow
 
 
+class Endless:
+    """A loader without end: only giving the pass up can end the process."""
+
+    def __init__(self, acknowledge: Callable[[Any], None]) -> None:
+        self._acknowledge, self._told = acknowledge, False
+
+    def __iter__(self) -> Any:
+        if not self._told:
+            self._told = True
+            self._acknowledge("reading")
+        while True:
+            yield [[0.0] * 5, [1.0] * 5]
+
+
 def tell_in_a_validation(session: Any, acknowledge: Callable[[Any], None]) -> None:
-    """A validation without end: only giving it up can end the process."""
-    told: list[str] = []
+    session.training.parts.val_loader = Endless(acknowledge)
 
-    class Endless:
-        def __iter__(self) -> Any:
-            if not told:
-                told.append("validating")
-                acknowledge("validating")
-            while True:
-                yield [[0.0] * 5, [1.0] * 5]
 
-    session.training.parts.val_loader = Endless()
+def tell_in_a_test(session: Any, acknowledge: Callable[[Any], None]) -> None:
+    session.training.parts.test_loader = Endless(acknowledge)
+
+    @session.on_step
+    def ask(record: Any) -> None:
+        if record.step == 2:
+            session.controller.submit(Command(name="test_now"))
 
 
 STATES = {
@@ -126,6 +139,7 @@ STATES = {
     "paused": tell_when_paused,
     "in a checkpoint": tell_in_a_checkpoint,
     "in a validation": tell_in_a_validation,
+    "in a test": tell_in_a_test,
 }
 
 

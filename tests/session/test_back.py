@@ -236,6 +236,21 @@ def test_a_replay_that_comes_out_otherwise_is_told(tmp_path):
         assert told["first_difference"]["what"] == "loss"
 
 
+def test_a_hook_that_changes_the_training_makes_a_replay_that_is_told(tmp_path):
+    with driven(RECIPE, tmp_path) as run:
+        optimizer = run.session.training.parts.optimizer
+
+        def faster(record: Any) -> None:
+            if record.step == 2:
+                optimizer.param_groups[0]["lr"] = 1.0
+
+        run.session.on_step(faster)
+        run.ask("step", n=5)
+        _only_first(run)
+        told = run.session.back(1)
+        assert (told["exact"], told["first_difference"]["step"]) == (False, 4)
+
+
 def test_loading_a_checkpoint_and_a_reset_leave_no_way_back_to_what_was_left(tmp_path):
     with driven(RECIPE, tmp_path) as run:
         run.ask("step", n=3)

@@ -15,7 +15,7 @@ from midstep.session.device_stats import DeviceStats
 from midstep.session.metric_pace import MetricPace
 from midstep.session.recorder import as_scalars
 from midstep.session.runtime_metrics import RuntimeMetrics
-from midstep.session.step_norms import changes, copies, correct, gradients, total_norm
+from midstep.session.step_norms import change, copies, correct, gradients, total_norm
 
 # -- twins: slow and obvious ----------------------------------------------------------------------
 
@@ -72,9 +72,8 @@ def test_the_change_of_the_weights_is_measured_up_to_a_size():
     before = copies(weights, most_bytes=2 * 16)
     for weight in weights:
         weight.add_(0.5)
-    moved, norm = changes(before, weights)
+    moved = change(before, weights)
     assert float(moved) == pytest.approx(slow_norm([torch.full((8,), 0.5)]))
-    assert float(norm) == pytest.approx(slow_norm(weights[:2]))
 
 
 def test_rows_are_right_where_their_largest_value_is_at_the_label():
@@ -226,18 +225,14 @@ def test_what_only_looks_like_logits_gets_no_accuracy():
 
 def test_k_follows_from_what_measuring_and_a_step_take():
     pace = MetricPace(share=0.01)
-    assert pace.due()
     for _ in range(3):
         pace.measured(cost_s=0.002)
     pace.stepped(0.001)
-    assert pace.every == 400  # twice what the stopwatch saw
-    due = [pace.due() for _ in range(800)]
-    assert sum(due) == 2
+    assert pace.every in (667, 668)  # of 10 µs a step 7 are used, and 4 of these go for being asked
 
 
 def test_the_first_costs_hold_no_long_wait():
     pace = MetricPace()
-    pace.due()
     pace.measured(cost_s=10.0)  # something was loaded
     pace.stepped(0.001)
     assert pace.every <= 16
@@ -269,8 +264,8 @@ def test_time_spent_measuring_stays_within_its_share():
         clock.now += 0.1
         metrics.step_ended(step=step, samples=1)
         metrics.arrived()
-    assert metrics.every == 100
-    assert spent / clock.now <= 0.0101 / 2
+    assert metrics.every == 72
+    assert 0.006 < spent / clock.now < 0.0075
 
 
 def test_an_impossible_share_is_refused():

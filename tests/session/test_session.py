@@ -221,6 +221,12 @@ def test_a_plateau_scheduler_needs_a_validation(tmp_path):
         small(tmp_path, model=model, optimizer=optimizer, scheduler=scheduler)
 
 
+def test_an_optimizer_that_runs_the_model_several_times_is_refused(tmp_path):
+    model = nn.Linear(3, 2)
+    with pytest.raises(ConfigError, match="LBFGS"):
+        small(tmp_path, model=model, optimizer=torch.optim.LBFGS(model.parameters()))
+
+
 def test_autocast_and_a_scaler_are_used_when_asked_for(tmp_path):
     kinds = []
     scaler = torch.amp.GradScaler("cpu", init_scale=4.0)
@@ -448,6 +454,41 @@ def test_load_and_reset_go_there_in_a_new_timeline_and_the_loop_goes_on(tmp_path
     assert all(len(found) == 1 for found in by_step.values()), by_step
     rewinds = [e for e in events(tmp_path, "on_intervention") if e.get("kind") == "rewind"]
     assert [(e["from_step"], e["step"]) for e in rewinds] == [(4, 2), (4, 0)]
+
+
+@pytest.mark.parametrize("command", ["load_checkpoint", "loadCheckpoint", "reset_session"])
+def test_load_and_reset_are_refused_while_the_run_runs_or_has_steps_to_make(command, tmp_path):
+    refused = []
+    with small(tmp_path) as session:
+
+        @session.on_step
+        def ask(record):
+            if record.step in (1, 3):
+                refused.append(session.controller.submit(Command(name=command)))
+
+        def drive():
+            session.controller.submit(Command(name="step", payload={"n": 3})).result(30)
+
+        parked_at(session, 2, drive, steps=6)
+    running, stepping = (future.exception(30) for future in refused)
+    assert "is running; pause it first" in str(running)
+    assert "still makes the steps" in str(stepping)
+    assert session.training.timeline == 0
+
+
+def test_before_the_first_fit_a_checkpoint_is_loaded_at_once(tmp_path):
+    config = {"resume": "auto", "checkpoint_every_steps": 1}
+    with small(tmp_path, **config) as session:
+        session.on_boundary.append(session.keeper.wait)
+        session.fit(steps=3)
+    seen = []
+    with small(tmp_path, **config) as session:
+        assert session.run("load_checkpoint", step=1)["step"] == 1
+        session.on_step(lambda record: seen.append(record.step))
+        session.fit(steps=3)
+    assert seen == [2, 3]
+    told = [e for e in events(tmp_path, "on_intervention") if e.get("kind") == "rewind"]
+    assert [(e["from_step"], e["step"], e["who"]) for e in told] == [(3, 1, "python")]
 
 
 def test_test_now_needs_a_loader_and_answers_with_means(tmp_path):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import shutil
 import threading
 from pathlib import Path
 
@@ -12,14 +10,13 @@ import torch
 from torch import nn
 
 from midstep.control import Command
-from midstep.core.errors import ConfigError, StorageError
+from midstep.core.errors import ConfigError, ControlError, StorageError
 from midstep.facts import FactsReader
-from midstep.session import manifest
 from midstep.session.checkpoints import Checkpoints
-from midstep.session.tensor_file import digest
 from tests.checkers.checkpoints import assert_newest_loads
 from tests.checkers.neutral import wait_until
 from tests.data.ordered import Augmented, Case
+from tests.session.same import assert_same
 from tests.session.sessions import Recipe
 
 
@@ -155,6 +152,44 @@ def test_a_full_disk_at_the_end_parks_there_and_a_stop_lets_go(tmp_path, monkeyp
         session.fit(steps=2)
     driver.join()
     assert session.run_record.status == "stopped"
+
+
+def test_a_run_whose_last_checkpoint_is_refused_late_does_not_finish_without_it(
+    tmp_path, monkeypatch
+):
+    """The disk takes so long to refuse that the last step's boundary has been passed."""
+    past, refusing = threading.Event(), threading.Event()
+    refusing.set()
+    save = Checkpoints.save
+
+    def full(self, snapshot, **options):
+        past.wait()
+        if refusing.is_set():
+            raise StorageError("no space left on device")
+        return save(self, snapshot, **options)
+
+    monkeypatch.setattr(Checkpoints, "save", full)
+    session = Recipe()(settings(tmp_path, checkpoint_every_steps=2))
+    boundary = session.controller.wait_if_paused
+
+    def passed() -> bool:
+        going = boundary()
+        if session.training.step == 2:
+            past.set()
+        return going
+
+    def drive() -> None:
+        control = session.controller
+        wait_until(control, lambda state: state["parked"] or state["state"] == "finished")
+        refusing.clear()
+
+    monkeypatch.setattr(session.controller, "wait_if_paused", passed)
+    driver = threading.Thread(target=drive)
+    driver.start()
+    with session:
+        session.fit(steps=2)
+    driver.join()
+    assert steps_on_disk(tmp_path / "run") == [2]
 
 
 # -- resume ---------------------------------------------------------------------------------------
@@ -316,31 +351,23 @@ def test_an_allowed_learning_rate_keeps_the_memory_of_the_optimizer(tmp_path):
         assert all(state["step"] == 4 for state in optimizer.state.values())
 
 
-def test_a_checkpoint_of_an_older_format_is_read(tmp_path, monkeypatch):
-    """Version 0, as a future version will meet version 1: brought up by a function per version."""
+def test_load_checkpoint_passes_over_a_damaged_one_with_a_fact(tmp_path):
     run_dir = trained(tmp_path)
-    for path in (run_dir / "checkpoints").glob("*/manifest.json"):
-        body = path.read_bytes().rsplit(b',"whole"', 1)[0] + b"}"
-        document = json.loads(body)
-        document["version"] = 0
-        document["position"] = document.pop("cursor")
-        text = json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode()[:-1]
-        path.write_bytes(text + f',"whole":"{digest(text)}"}}\n'.encode())
-    copy = tmp_path / "copy"
-    shutil.copytree(run_dir, copy / "run", symlinks=True)
-    with (
-        Recipe()(settings(copy)) as session,
-        pytest.raises(ValueError, match="format version 0"),
-    ):
-        session.fit(steps=6)
+    with Recipe()(settings(tmp_path)) as session:
+        assert session.run("load_checkpoint")["step"] == 4
+        file = run_dir / "checkpoints/4/state.json"
+        file.write_bytes(file.read_bytes()[:-1])
+        assert session.run("load_checkpoint")["step"] == 3
+    (told,) = facts(run_dir, "checkpoint_refused")
+    assert str(file) in told["reason"]
 
-    def raised(document: dict) -> dict:
-        return {
-            **{name: value for name, value in document.items() if name != "position"},
-            "version": 1,
-            "cursor": document["position"],
-        }
 
-    monkeypatch.setitem(manifest.UPGRADES, 0, raised)
-    trained(tmp_path, steps=6)
-    assert facts(run_dir, "resume")[0]["step"] == 4
+def test_load_checkpoint_refuses_one_from_before_a_change_and_moves_nothing(tmp_path):
+    trained(tmp_path)
+    given = settings(tmp_path, allow_changed=("model", "dataset"))
+    with Wider(case=Longer())(given) as session:
+        assert session.run_record.attempt == 2  # opened, and resumed
+        before = session.training.take()
+        with pytest.raises(ControlError, match="before model, dataset changed"):
+            session.run("load_checkpoint", step=2)
+        assert_same(session.training.take().state_tree(), before.state_tree())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import random
 
 import pytest
 import torch
@@ -13,6 +14,8 @@ from midstep.live import serve
 from midstep.session import Session, SessionConfig
 from tests.checkers.neutral import CONDITIONS, Scene, Trace, Training, assert_neutral
 from tests.checkers.trainings import conv_net, small_transformer
+from tests.data.ordered import Case, noise
+from tests.session.sessions import Recipe
 
 TRAININGS = {"conv net": conv_net, "transformer": small_transformer}
 
@@ -59,6 +62,44 @@ def test_a_session_that_is_looked_at_is_the_plain_loop(training, condition, tmp_
 def test_a_session_with_workers_is_the_plain_loop(workers, tmp_path):
     conditions = {"attached": CONDITIONS["attached"]}
     assert_neutral(lambda: conv_net(**workers), in_session, tmp_path, conditions)
+
+
+def drawing_net() -> Training:
+    """A training whose own step draws, and reads another loader that is shuffled."""
+    random.seed(0)
+    made = conv_net()
+    loss, second = made.loss, DataLoader(range(7), batch_size=2, shuffle=True)
+
+    def draw(model, batch):
+        drawn = torch.rand(()) + sum(each.sum() for each in second) + random.random()
+        return loss(model, batch) * (1 + drawn / 100)
+
+    made.loss = draw
+    return made
+
+
+def test_a_step_that_draws_and_reads_a_second_loader_is_that_of_the_plain_loop(tmp_path):
+    conditions = {name: CONDITIONS[name] for name in ("attached", "paused")}
+    assert_neutral(drawing_net, in_session, tmp_path, conditions)
+
+
+@pytest.mark.parametrize("policy", ["epoch_reseed", "fixed_order"])
+def test_under_a_seeded_order_hooks_that_draw_move_no_sample(policy, tmp_path):
+    def samples(folder, disturb):
+        seen = []
+        with Recipe(case=Case(policy=policy))({"save_dir": tmp_path / folder}) as session:
+
+            @session.on_step
+            def note(record):
+                seen.append((list(record.sample_ids), session.training.batches[:]))
+                if disturb:
+                    noise()
+                    list(DataLoader(range(7), shuffle=True))
+
+            session.fit(steps=7)
+        return seen
+
+    assert samples("still", disturb=False) == samples("disturbed", disturb=True)
 
 
 def make(seed: int = 0):

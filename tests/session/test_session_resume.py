@@ -12,7 +12,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from midstep.core.errors import ConfigError
+from midstep.core.errors import ConfigError, FormatError
 from tests.checkers.resume import assert_session_resumes
 from tests.data.ordered import SAMPLERS, Case
 from tests.session.sessions import Recipe
@@ -173,6 +173,39 @@ def test_what_cannot_be_exact_is_refused_before_the_first_step(what, tmp_path):
     with pytest.raises(ConfigError, match=reason):
         Recipe(case=Odd())({"save_dir": tmp_path})
     assert not list(tmp_path.iterdir())
+
+
+def test_policy_user_refuses_a_loader_that_hands_batches_out_of_order(tmp_path):
+    """Its batches would get the ids of others."""
+
+    class Unordered(Case):
+        def loader(self):
+            return torch.utils.data.DataLoader([[0.0]] * 10, 4, num_workers=1, in_order=False)
+
+    for enforce in (True, False):
+        with pytest.raises(ConfigError, match="in_order"):
+            Recipe(case=Unordered(policy="user"))(
+                {"save_dir": tmp_path, "enforce_sampler_state": enforce}
+            )
+
+
+def test_policy_user_sees_hidden_state_of_a_sampler_at_the_resume(tmp_path):
+    class Hidden(Case):
+        def loader(self):
+            loader = super().loader()
+            sampler = Counting()
+            sampler.passes = next(starts)
+            return torch.utils.data.DataLoader(
+                loader.dataset, 4, sampler=sampler, collate_fn=loader.collate_fn
+            )
+
+    starts = iter([0, 5])
+    recipe = Recipe(case=Hidden(policy="user"))
+    given = {"save_dir": tmp_path, "run_name": "run", "resume": "auto"}
+    with recipe(given) as session:
+        session.fit(steps=2)
+    with recipe(given) as session, pytest.raises(FormatError, match="keeps state of its own"):
+        session.fit(steps=4)
 
 
 def test_policy_user_refuses_workers_that_draw(tmp_path):

@@ -20,13 +20,14 @@ from torch.utils.data import Subset
 
 from midstep.core.errors import ConfigError, FormatError, StorageError
 from midstep.data.randomness import RandomState
-from midstep.session import manifest
+from midstep.session import upgrades
 from midstep.session.checkpoints import CheckpointError, Checkpoints, read_checkpoint
 from midstep.session.fingerprint import dataset_fingerprint, differences, fingerprints, hash_value
 from midstep.session.foreign import load_foreign
 from midstep.session.shelf import FILES
 from midstep.session.snapshot import Snapshot
 from midstep.session.tensor_file import digest
+from midstep.session.upgrades import Upgrade
 from tests.session.same import assert_same
 
 PAGE = Path(__file__).parents[2] / "docs/checkpoint-format.md"
@@ -184,9 +185,15 @@ def test_an_older_version_is_brought_up_step_by_step(
     kept = Checkpoints(tmp_path)
     path = kept.save(snapshot(3, cursor=5))
     rewrite(path, version=-1)
-    monkeypatch.setitem(manifest.UPGRADES, -1, lambda old: {**old, "version": 0})
-    monkeypatch.setitem(manifest.UPGRADES, 0, lambda old: {**old, "version": 1, "cursor": 6})
-    assert kept.load().cursor == 6
+    first = Upgrade(manifest=lambda old: {**old, "cursor": old["cursor"] + 1})
+    second = Upgrade(
+        manifest=lambda old: {**old, "cursor": old["cursor"] * 2},
+        state=lambda tree: {**tree, "net": tree["model"]},
+    )
+    monkeypatch.setitem(upgrades.UPGRADES, -1, first)
+    monkeypatch.setitem(upgrades.UPGRADES, 0, second)
+    assert kept.load().cursor == 12
+    assert "net" in kept.load().states
 
 
 @pytest.mark.parametrize(
@@ -247,7 +254,7 @@ def test_the_reader_of_the_page_reads_what_was_written(tmp_path: Path) -> None:
 
 
 def test_every_tag_is_on_the_page() -> None:
-    source = (Path(manifest.__file__).parent / "tagged_json.py").read_text()
+    source = (Path(upgrades.__file__).parent / "tagged_json.py").read_text()
     for tag in set(re.findall(r'"(!\w+)"', source)):
         assert f"`{tag}`" in PAGE.read_text(), tag
 

@@ -48,13 +48,15 @@ class Boundary:
         self._shared = shared
         self._follower = follower
         self._changes = changes
+        self._settled = False  # whether the last step began with nobody there to look or ask
 
     def capture(self, batch: CapturedBatch) -> None:
         """Take in what this step was trained on: for sinks, breakpoints and viewers."""
         shared = self._shared
         self._follower.begin()
-        if batch.loss is not None:
-            shared.loss = batch.loss.detach() if hasattr(batch.loss, "detach") else batch.loss
+        loss = batch.loss
+        if loss is not None:
+            shared.loss = loss.detach() if hasattr(loss, "detach") else loss
             shared.scalars["loss"] = shared.loss
         if shared.gradient_norm is not None and "grad_norm" in shared.breakpoints.names:
             self._take_gradient_norm(shared.gradient_norm)
@@ -71,6 +73,8 @@ class Boundary:
     def end_step(self) -> bool:
         """A step is finished: record it, ask the breakpoints, then obey. False to stop."""
         shared = self._shared
+        if self._settled and not shared.busy:
+            return self._pass_quietly()
         with shared.lock:
             shared.started = True
             shared.complete += shared.gate.step_ended(shared.finished)
@@ -89,11 +93,26 @@ class Boundary:
             self._stop_at(*verdict.stop)
         return self.pass_through()
 
+    def _pass_quietly(self) -> bool:
+        """The boundary when only sinks attend, which is nearly always: it takes no lock."""
+        shared = self._shared
+        shared.started = True
+        if shared.scalars:
+            self.flush()
+            if shared.busy:  # the disk refused
+                return self.pass_through()
+        shared.captures.held = None
+        shared.boundaries += 1
+        return True
+
     def flush(self) -> None:
         """Send this step's scalars to the sinks."""
-        if self._shared.scalars:
-            scalars, self._shared.scalars = self._shared.scalars, {}
-            self._shared.send_scalars(scalars)
+        shared = self._shared
+        if shared.scalars:
+            scalars, shared.scalars = shared.scalars, {}
+            shared.send_scalars(scalars)
+            if type(shared.loss) is not float:
+                shared.reading.note(shared.loss)
 
     def pass_through(self) -> bool:
         """Obey the queue, stand if asked to, then let the next step begin. False to stop."""
@@ -105,6 +124,7 @@ class Boundary:
             by_hand = shared.paused or shared.gate.target == shared.finished + 1
             shared.captures.step_begins(every_step=by_hand, viewers=shared.viewers > 0)
             shared.refresh_flags()
+            self._settled = not shared.busy
         self._changes.begin(by_hand=by_hand)
         shared.begin_step()
         return going
@@ -173,6 +193,7 @@ class Boundary:
         shared = self._shared
         if not shared.parked:
             shared.captures.parking(shared.finished)
+            shared.reading.settle(shared.loss)
             self._changes.end()
             with shared.lock:
                 shared.parked = True

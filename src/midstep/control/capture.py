@@ -243,6 +243,15 @@ class CaptureStore:
             self._borrowed = set()
         self.shown = StepData(step=step, values=self.step_data, panels=self.panels)
 
+    def add(self, key: str, data: Any, panel: Panel | None, step: int) -> None:
+        """Put `data` beside what is shown of the step that the loop stands at, at once.
+
+        The entries are made anew, since readers hold the ones before.
+        """
+        self.step_data, self.panels = dict(self.step_data), dict(self.panels)
+        self.push(key, data, panel)
+        self._show(step)
+
     def step_begins(self, *, every_step: bool, viewers: bool) -> None:
         """Clear the last step's data and decide whether the next one is cloned."""
         self.held = None

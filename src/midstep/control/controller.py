@@ -78,6 +78,7 @@ class DebugController:
         with shared.lock:
             shared.index = shared.finished = step
             shared.loss = shared.evidence = None
+            shared.reading.forget()
             shared.captures.forget_after(step)
             shared.watches.forget_after(step)
             shared.wake()
@@ -171,7 +172,14 @@ class DebugController:
         if self._shared.watches.active:
             data = made(data)  # each point of a watched row has its metrics
         self._shared.captures.push(key, data, panel)
-        self._shared.attention = True
+        self._shared.attention = self._shared.busy = True
+
+    def show_step_data(self, key: str, data: Any, *, panel: Panel | None = None) -> None:
+        """Show `data` beside this step's while the loop stands: for commands, on their thread.
+
+        Arguments as in `capture_step_data`; it is cleared when the next step begins.
+        """
+        self._shared.captures.add(key, data, panel, self._shared.finished)
 
     def wait_if_paused(self) -> bool:
         """The boundary: ends a step, obeys the queue, parks if asked to. False once stopped."""
@@ -207,6 +215,14 @@ class DebugController:
         return self._shared.wants_data
 
     @property
+    def is_busy(self) -> bool:
+        """Whether anybody looks, asks or waits; if not, this step only goes to the facts.
+
+        One flag, read without the lock: for whatever is asked several times a step.
+        """
+        return self._shared.busy
+
+    @property
     def shows_step(self) -> bool:
         """Whether the step in progress is to be shown, or may stop the run: never leave it out.
 
@@ -218,6 +234,7 @@ class DebugController:
     def finish(self) -> None:
         """The training is over: what waits is refused, and so is what comes."""
         self._boundary.flush()
+        self._shared.reading.settle(self._shared.loss)
         stopped = bool(self._shared.stopping) or self._shared.end == "stopped"
         self._shared.close("stopped" if stopped else "finished")
 
@@ -389,7 +406,7 @@ class DebugController:
 
     @property
     def finished_steps(self) -> int:
-        """How many steps are finished; unlike the state, it never waits for a device."""
+        """How many steps are finished."""
         return self._shared.finished
 
     @property
@@ -545,8 +562,8 @@ class DebugController:
     def on_step_begin(self, listener: Callable[[], None]) -> Callable[[], None]:
         """Call `listener` in the training thread as a step begins; gives back how to stop that.
 
-        It is called only while anybody attends: without sinks, viewers and breakpoints it costs
-        nothing, and is not called.
+        It is called while anybody looks or asks, and once more when the last of them has gone;
+        in between it costs nothing, and is not called.
         """
         shared = self._shared
         with shared.lock:

@@ -87,9 +87,19 @@ class Follower:
             return
         rows, unit, count = read
         to_start, cosines = cosines_of(unit, [followed.starts[row] for row in rows])
-        metrics = metrics_of_rows(self._shared.captures.step_data, rows, count)
+        metrics = metrics_of_rows(self._told_of(followed.source), rows, count)
         with self._shared.lock:
             followed.add(self._shared.finished, rows, to_start, cosines, metrics)
+
+    def _told_of(self, source: str) -> dict[str, Any]:
+        """This step's data, less what its hint says to be about other rows than the source's."""
+        captures = self._shared.captures
+        hints = captures.panels
+        return {
+            key: value
+            for key, value in captures.step_data.items()
+            if (hint := hints.get(key)) is None or hint.tells_of(source)
+        }
 
     def _tensor(self, source: str) -> Any:
         read = self._board.sources.get(source)

@@ -181,6 +181,14 @@ class Panel:
         told.add(self.sort.field if self.sort else None)
         return frozenset(name for name in told if name is not None)
 
+    def tells_of(self, source: str) -> bool:
+        """Whether the rows of such data may be those of this tensor; rows with names are not.
+
+        >>> Panel(kind="table", source="head.weight").tells_of("encoder.weight")
+        False
+        """
+        return self.label is None if self.source is None else self.source == source
+
     def describe(self) -> dict[str, Any]:
         """As it travels: plain JSON, every field there."""
         return {

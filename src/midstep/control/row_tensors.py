@@ -64,5 +64,6 @@ def _why_too_large(tensor: Any, budget_bytes: int) -> str | None:
     limit = f"{budget_bytes / 2**20:.0f} MiB"
     return (
         f"has {tensor.numel():,} elements ({tensor.nbytes / 2**20:.0f} MiB), too many to be copied "
-        f"beside the others in this step (limit {limit}). Pause and step, or choose a smaller one."
+        f"beside the others in this step (limit {limit}). Choose a smaller one; a step made by "
+        "hand may copy more than one of a run that goes on."
     )

@@ -1,6 +1,6 @@
-"""What the training thread and everybody else share: one lock, two flags, and the parts.
+"""What the training thread and everybody else share: one lock, three flags, and the parts.
 
-Both flags are written under the lock and read without it, so that an unwatched loop pays
+The flags are written under the lock and read without it, so that an unwatched loop pays
 for two attribute tests a step.
 """
 
@@ -10,7 +10,6 @@ import logging
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import partial
 from typing import Any, Literal
 
 from midstep.control.breakpoints import BreakpointBoard
@@ -19,6 +18,7 @@ from midstep.control.commands import CommandRecord, Status
 from midstep.control.desk import Desk
 from midstep.control.gate import Gate
 from midstep.control.layer_report import LayerReport
+from midstep.control.loss_reading import LossReading
 from midstep.control.watches import WatchBoard
 from midstep.core.errors import ControlError
 from midstep.core.moments import Moment
@@ -46,6 +46,8 @@ class Shared:
         """Does anybody want to know what this step was trained on."""
         self.attention = False
         """Is there anything to do at the boundary."""
+        self.busy = False
+        """Is there more to do there than to tell the sinks: does anybody look, ask or wait."""
         self.index = 0
         """Index of the step in progress; written by the training thread alone."""
         self.finished = 0
@@ -68,6 +70,8 @@ class Shared:
         self.holds_weights = False
         """Whether clones of weights are held, to be dropped once nobody watches any more."""
         self.loss: Any = None
+        """As the loop gave it; the training thread's, others ask `reading`."""
+        self.reading = LossReading(clock)
         self.about: dict[str, Any] = {}
         self.gradient_norm: Callable[[], Any] | None = None
         self.sinks: tuple[Sink, ...] = ()
@@ -102,24 +106,25 @@ class Shared:
 
     def refresh_flags(self) -> None:
         """Under the lock, after each change: is there anything to capture, anything to do."""
-        self.interest = bool(
-            self.sinks
-            or self.breakpoints.armed
+        looked_at = bool(
+            self.breakpoints.armed
             or self.viewers
             or self.watches.active
             or self.paused
             or self.stopping
         )
-        self.attention = bool(
-            self.interest
+        asked = bool(
+            looked_at
             or self.desk.queue
             or self.gate.mode == "pause"
             or self.gate.target is not None
             or self.captures.step_data
             or self.captures.wanted
             or self.holds_weights
-            or self.end == "stopped"
         )
+        self.interest = looked_at or bool(self.sinks)
+        self.attention = asked or self.interest or self.end == "stopped"
+        self.busy = asked or self.watches.fresh or self.end is not None
 
     def wake(self) -> None:
         """Under the lock: something changed that the training thread should see."""
@@ -160,22 +165,25 @@ class Shared:
     def send_scalars(self, scalars: Mapping[str, Any]) -> None:
         """This step's scalars to every sink."""
         for sink in self.sinks:
-            self._tell(sink, partial(sink.log, self.finished, scalars))
+            try:
+                sink.log(self.finished, scalars)
+            except Exception:  # noqa: BLE001 - said there
+                self._switch_off(sink)
 
     def send_intervention(self, **fields: Any) -> None:
         """Something that was done to the run, to every sink."""
         for sink in self.sinks:
-            self._tell(sink, partial(sink.event, Moment.INTERVENTION, **fields))
+            try:
+                sink.event(Moment.INTERVENTION, **fields)
+            except Exception:  # noqa: BLE001 - said there
+                self._switch_off(sink)
 
-    def _tell(self, sink: Sink, call: Callable[[], None]) -> None:
-        try:
-            call()
-        except Exception:
-            # A sink of ours that breaks must not end somebody's training: it is switched off.
-            log.exception("a sink raised and is off; training goes on")
-            with self.lock:
-                self.sinks = tuple(held for held in self.sinks if held is not sink)
-                self.refresh_flags()
+    def _switch_off(self, sink: Sink) -> None:
+        """A sink of ours that breaks must not end somebody's training."""
+        log.exception("a sink raised and is off; training goes on")
+        with self.lock:
+            self.sinks = tuple(held for held in self.sinks if held is not sink)
+            self.refresh_flags()
 
     def finish_command(
         self,

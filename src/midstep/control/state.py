@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from midstep.control.capture import as_float
 from midstep.control.pace import Pace
 from midstep.control.shared import Shared
 
@@ -15,7 +14,7 @@ _MOVING = frozenset({"running", "stepping", "pausing"})
 
 def describe_state(shared: Shared, pace_seen: Pace) -> dict[str, Any]:
     """Every field of `server.models.StateOut`."""
-    loss = None if shared.loss is None else as_float(shared.loss)  # may wait for a device
+    loss = shared.reading.of(shared.loss)  # whoever asks, nobody waits for a device
     with shared.lock:
         batch, shown, about = shared.captures.batch, shared.captures.shown, shared.about
         moving = not shared.parked and shared.end is None

@@ -206,6 +206,7 @@ class AttachedRun:
         """Signals, run, hooks, page: undone in reverse order, also when a later one fails."""
         from midstep.live.remembering import Recall, remember
         from midstep.session.hooks import LayerNorms
+        from midstep.session.influence_command import InfluenceSource, offer_influence
 
         self._signals = undo.enter_context(stop_at_signals(self.controller, self._note_stop))
         page = self._reserve_page(undo)
@@ -220,6 +221,11 @@ class AttachedRun:
         loader.tell(self._loop)
         self._loop.order = loader.order
         remember(undo, self._run, self._loop, parts, loader, self._config, recall)
+        if parts.declared["loss_fn"] is not None:
+            source = InfluenceSource(
+                model=parts.model, optimizers=parts.optimizers, loss_fn=parts.declared["loss_fn"]
+            )
+            undo.callback(offer_influence(self.controller, source))
         undo.enter_context(hook_optimizer(parts.optimizers[0], self._loop))
         undo.enter_context(hook_loss(parts.declared["loss_fn"], self._loop))
         if self._start_paused:

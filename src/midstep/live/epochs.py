@@ -72,7 +72,10 @@ class EpochBook:
     def step_ended(self, loss: Any, *, micro_batches: int, samples: int) -> None:
         """A step is over: note its loss, and by the first one how many batches a step takes."""
         self._meter.add(samples)
-        if isinstance(loss, int | float) or getattr(loss, "ndim", None) == 0:
+        if type(loss) is float:  # nearly always
+            self._loss_sum += loss
+            self._loss_count += 1
+        elif isinstance(loss, int | float) or getattr(loss, "ndim", None) == 0:
             loss = loss.double() if hasattr(loss, "double") else loss
             self._loss_sum, self._loss_count = self._loss_sum + loss, self._loss_count + 1
         if not self._measured and self._steps_per_epoch is not None:

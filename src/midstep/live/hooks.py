@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from torch.optim import Optimizer
 
-__all__ = ["StepListener", "gradient_norm", "hook_loss", "hook_optimizer", "once_safe"]
+__all__ = ["StepListener", "hook_loss", "hook_optimizer", "once_safe"]
 
 log = logging.getLogger("midstep.live")
 
@@ -80,17 +80,3 @@ def once_safe(work: Callable[..., None], words: str) -> Callable[..., None]:
             log.exception("%s failed and is off; training goes on", words)
 
     return guarded
-
-
-def gradient_norm(optimizer: Optimizer) -> Any:
-    """The norm over all gradients that `optimizer` is about to use; a tensor, not waited for."""
-    import torch
-
-    gradients = [
-        parameter.grad
-        for group in optimizer.param_groups
-        for parameter in group["params"]
-        if parameter.grad is not None
-    ]
-    with torch.no_grad():
-        return torch.nn.utils.get_total_norm(gradients)

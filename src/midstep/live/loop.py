@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Protocol
 
 from midstep.core.errors import StopTraining
+from midstep.data.trained import Numbers
 from midstep.live.batches import Window, join, labels_of
 from midstep.live.epochs import EpochBook
-from midstep.live.hooks import gradient_norm, once_safe
+from midstep.live.hooks import once_safe
 from midstep.session.recorder import as_scalars
 
 if TYPE_CHECKING:
@@ -84,27 +85,17 @@ class Loop:
         self._passes = 0
         self._learning_rate: Any = None
         self._logged: set[str] = set()  # names that the user logs: theirs go before ours
-        self._armed = self._wants_norm = False
         self._report = once_safe(self._report_window, "reporting the step")
         self._keep_batch = once_safe(self._keep_batch_of_window, "keeping the batch")
         self._watch = StepWatch(model, clock, self._controller)
-        self._unsubscribe = self._controller.subscribe(self._look_at_breakpoints)
-        self._look_at_breakpoints()
 
     def detach(self) -> None:
         """Listen no more; an iterator that outlives the block goes on without us."""
         self._detached = True
-        self._unsubscribe()
         self._watch.close()
         self._window = Window()
         self.order = self.memory = None
         del self._watch
-
-    def _look_at_breakpoints(self) -> None:
-        """Called when anything changed: note what the armed breakpoints need of this loop."""
-        armed = [each for each in self._controller.list_breakpoints() if each.enabled]
-        self._armed = bool(armed)
-        self._wants_norm = any("grad_norm" in each.condition.names for each in armed)
 
     # -- the loader -------------------------------------------------------------------------------
 
@@ -122,7 +113,7 @@ class Loop:
             self._go_on(self._controller.enter())
         elif self._stopped:
             self._go_on(going=False)
-        if self._window.count == 0 and self._grad_enabled() and not self._repeating:
+        if self._window.count == 0 and self._grad_enabled() and not self._repeating():
             self._watch.step_begins()
 
     def _is_first_of_pass(self) -> bool:
@@ -130,7 +121,6 @@ class Loop:
         before, self._passes = self._passes, self.order.passes if self.order is not None else 0
         return self._passes != before
 
-    @property
     def _repeating(self) -> bool:
         return self.memory is not None and self.memory.repeating
 
@@ -138,9 +128,10 @@ class Loop:
         """A micro-batch of the step in progress; one drawn without gradients is none of it."""
         if self._detached or not self._grad_enabled():
             return
-        if self._window.count == 0:
+        window = self._window
+        if window.count == 0:
             self.book.batch_began()
-        self._window.add(batch, _numbers(ids))
+        window.add(batch, ids if type(ids) is Numbers else _numbers(ids))
 
     def pass_ended(self) -> None:
         """The loader is exhausted."""
@@ -151,27 +142,28 @@ class Loop:
 
     def before_step(self) -> None:
         """Take norms while the gradients are there, if a breakpoint or a look asks for them."""
-        if self._wants_norm:
-            self._window.scalars.setdefault("grad_norm", gradient_norm(self._clock))
-        self._watch.before_step()
+        watch = self._watch
+        if watch.measuring or watch.wants_norm:
+            watch.before_step()
 
     def after_step(self) -> None:
         """The clock ticked."""
         self._stepped = True
-        self._watch.after_step()
+        if self._watch.measuring:
+            self._watch.after_step()
 
     def loss_known(self, arguments: Sequence[Any], output: Any) -> None:
         """The loss module ran; it counts in training, before the step."""
         if self._window.count and not self._stepped and self._grad_enabled():
             self._window.note_loss(output)
-            if len(arguments) == 2:
+            if self._watch.measuring and len(arguments) == 2:
                 self._watch.outputs(*arguments)
 
     # -- what the user calls ----------------------------------------------------------------------
 
     def log(self, scalars: Mapping[str, Any]) -> None:
         """Scalars of the step in progress, or, between steps, of what is finished."""
-        if self._repeating:
+        if self._repeating():
             return
         owned = as_scalars(scalars)
         if self._window.count:
@@ -250,7 +242,7 @@ class Loop:
         self._entered = True
         if self.order is not None:
             self.order.commit()
-        if self._repeating:
+        if self._repeating():
             self._end_repeated(window)
             return
         self._report(window)
@@ -271,15 +263,17 @@ class Loop:
         loss = window.loss()
         samples = len(window.ids) if window.ids is not None else 0
         self.book.step_ended(loss, micro_batches=window.count, samples=samples)
-        self._controller.log({**self._measured(samples), **window.scalars})
+        scalars = self._measured(samples)
+        scalars.update(window.scalars)
+        self._controller.log(scalars)
         if window.batches:
             self._capture(window, loss)
 
     def _measured(self, samples: int) -> dict[str, Any]:
         """Runtime metrics of this step; what arrives late goes to the facts under its own."""
         step = self._run.step + 1
-        found = self._watch.step_ended(step, samples)
-        for at, scalars in self._watch.arrived():
+        found = self._watch.step_ended(step=step, samples=samples)
+        for at, scalars in self._watch.arrived() if self._watch.on_way else ():
             ours = {name: value for name, value in scalars.items() if name not in self._logged}
             if at == step:
                 found.update(ours)
@@ -290,7 +284,7 @@ class Loop:
     def _capture(self, window: Window, loss: Any) -> None:
         """Hand over the batch; only if somebody might look is it joined and its labels found."""
         control = self._controller
-        if not (self._armed or control.viewers or control.wants_data or control.is_paused):
+        if not control.is_busy:
             control.capture_batch(window.batches[0], loss, sample_ids=window.ids)
             return
         batch = join(window.batches)

@@ -9,6 +9,8 @@ from typing import Any
 import torch
 from torch import nn
 
+from midstep.session.step_norms import stacked
+
 __all__ = ["ActivationZeros", "count_zeros", "watched_modules"]
 
 _NO_ACTIVATION = (nn.MultiheadAttention, nn.Softmax, nn.Softmax2d, nn.LogSoftmax, nn.Softmin)
@@ -103,9 +105,7 @@ class ActivationZeros:
         counts = [each for found in self._counts.values() for each in found]
         if not counts:
             return None
-        first = counts[0].device
-        total = torch.stack([each.to(first, non_blocking=True) for each in counts]).sum()
-        return total / sum(self._elements.values())
+        return stacked(counts).sum() / sum(self._elements.values())
 
 
 def _countable(output: Any) -> bool:

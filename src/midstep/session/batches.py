@@ -18,7 +18,7 @@ MICRO_BATCHES_KEPT = 4096
 _LABEL_KEYS = ("labels", "label", "targets", "target", "y")
 
 
-@dataclass(kw_only=True)
+@dataclass(kw_only=True, slots=True)
 class Window:
     """Everything between two boundaries; micro-batches of one optimizer step share a window."""
 
@@ -38,7 +38,7 @@ class Window:
         self.count += 1
         if self.count > MICRO_BATCHES_KEPT:
             return
-        if not self.batches or self._has_room():
+        if self.count == 1 or self._has_room():
             self.batches.append(batch)
         if ids is None:
             self.ids = None

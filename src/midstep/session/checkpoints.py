@@ -15,6 +15,7 @@ from midstep.session.packing import pack, unpack
 from midstep.session.shelf import MANIFEST, STATE, TENSORS, Place, Shelf
 from midstep.session.snapshot import Snapshot
 from midstep.session.tensor_file import TensorWriter, digest, read_tensors
+from midstep.session.upgrades import upgraded_state
 
 __all__ = ["CheckpointError", "Checkpoints", "Found", "read_checkpoint"]
 
@@ -154,7 +155,8 @@ def read_checkpoint(path: str | os.PathLike[str]) -> Snapshot:
     with _Naming(folder / TENSORS, step), _open(folder / TENSORS) as file:
         tensors = read_tensors(file, files[TENSORS]["header_blake2b"], entries)
     with _Naming(folder / STATE, step):
-        return Snapshot.from_tree(unpack(state, tensors), **progress)
+        tree = upgraded_state(unpack(state, tensors), manifest["written"])
+        return Snapshot.from_tree(tree, **progress)
 
 
 class _Naming:

@@ -67,6 +67,8 @@ class SessionConfig:
     """Run the test loader once the training is finished."""
     checkpoint_every_steps: int | None = None
     """Also after every so many steps. Left out: at pauses, epoch ends, a stop and the end."""
+    checkpoint_epochs: bool = True
+    """Take one at each epoch's end, and mark the best; False where epochs take no time."""
     checkpoint_keep: int = 10
     """How many checkpoints to keep; the last and the best stay in any case."""
     resume: Resume = "never"

@@ -80,6 +80,7 @@ class Fit:
         self._watch = StepWatch(training.parts.model, training.parts.optimizer, self._controller)
         self._thread = threading.get_ident()
         self._kept: tuple[int, ...] | None = None
+        self._told: tuple[float | None, int] | None = None
 
     def go(self) -> bool:
         """Train; True when the total is reached, False when stopped."""
@@ -88,6 +89,7 @@ class Fit:
         unsubscribe = control.subscribe(self._look_whether_parked)
         self._describe()
         try:
+            self._meet_boundary()
             going = control.enter()
             while going and not training.finished:
                 going = self._once()
@@ -103,13 +105,17 @@ class Fit:
             return self._end_epoch()
         outcome = self._training.advance()
         self._report(outcome)
-        self._training.batches = []
+        if not self._controller.is_busy:  # else a command may still ask about them
+            self._training.batches = []
         every = self._config.checkpoint_every_steps
         if every is not None and outcome.step % every == 0:
             self.keep("every")
+        self._meet_boundary()
+        return self._controller.wait_if_paused()
+
+    def _meet_boundary(self) -> None:
         for call in self._on_boundary:
             call()
-        return self._controller.wait_if_paused()
 
     def _end(self, *, going: bool) -> bool:
         """The last checkpoint; at the end of an epoch what that ends with comes first."""
@@ -132,7 +138,7 @@ class Fit:
         place = (training.timeline, training.step, training.epoch, training.cursor)
         if self._kept == place and not best:
             if wait:
-                self._keeper.wait()
+                self._keeper.settle()
             return
         snapshot = training.take(to_host=_is_short_of_memory(training))
         if wait:
@@ -143,7 +149,7 @@ class Fit:
 
     def changed(self) -> None:
         """The state was changed from outside: what was kept of this step is out of date."""
-        self._kept = None
+        self._kept = self._told = None
 
     def _look_whether_parked(self) -> None:
         """Called when anything changed: the training thread that parks takes a checkpoint."""
@@ -160,7 +166,7 @@ class Fit:
         training = self._training
         self._controller.describe(
             epoch=training.epoch,
-            total_epochs=training.total_epochs,
+            total_epochs=training.expected_epochs(),
             total_steps=training.expected_steps(),
             lr=self._watch.rate(),
             timeline=training.timeline,
@@ -170,16 +176,20 @@ class Fit:
     def _report(self, outcome: StepOutcome) -> None:
         """Scalars, batch and record of a step."""
         metrics: dict[str, Any] = dict(outcome.metrics)
-        metrics.update(self._watch.step_ended(outcome.step, len(outcome.sample_ids)))
-        for step, scalars in self._watch.arrived():
+        samples = len(outcome.sample_ids)
+        metrics.update(self._watch.step_ended(step=outcome.step, samples=samples))
+        for step, scalars in self._watch.arrived() if self._watch.on_way else ():
             if step == outcome.step:
                 metrics.update({**scalars, **metrics})
             else:
                 self._run.facts.log_values(step, scalars)
         if outcome.skipped:
             metrics["skipped"] = 1
-        self._meter.add(len(outcome.sample_ids))
-        self._controller.describe(lr=self._watch.rate(), epoch=outcome.epoch)
+        self._meter.add(samples)
+        about = (self._watch.rate(), outcome.epoch)
+        if about != self._told:
+            self._told = about
+            self._controller.describe(lr=about[0], epoch=about[1])
         self._run.log(**metrics)
         self._capture(outcome)
         if self._on_step:
@@ -198,7 +208,7 @@ class Fit:
         control = self._controller
         batch = outcome.batches[0]
         labels = None
-        if control.wants_data or control.viewers or control.is_paused:
+        if control.is_busy:
             batch = join(list(outcome.batches))
             labels = labels_of(batch)
         control.capture_batch(batch, outcome.loss, labels=labels, sample_ids=outcome.sample_ids)
@@ -225,7 +235,7 @@ class Fit:
         self._record_epoch(outcome, cost)
         self._meter.begin()
         self._controller.describe(epoch=self._training.epoch, lr=self._watch.rate())
-        if not last or outcome.is_best:
+        if self._config.checkpoint_epochs and (not last or outcome.is_best):
             self.keep("epoch", best=outcome.is_best)
         return True
 

@@ -17,22 +17,11 @@ from midstep.session import tagged_json
 from midstep.session.shelf import STATE, TENSORS
 from midstep.session.snapshot import Snapshot
 from midstep.session.tensor_file import TensorWriter, digest
+from midstep.session.upgrades import VERSION, upgraded_manifest
 
-__all__ = [
-    "FORMAT",
-    "UPGRADES",
-    "VERSION",
-    "later",
-    "manifest_bytes",
-    "parse_manifest",
-    "progress_of",
-]
+__all__ = ["FORMAT", "later", "manifest_bytes", "parse_manifest", "progress_of"]
 
 FORMAT = "midstep-checkpoint"
-VERSION = 1
-UPGRADES: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {}
-"""For each older version, what makes a manifest of it one of the next version."""
-
 _END = re.compile(rb',"whole":"([0-9a-f]{64})"}\n', flags=re.ASCII)
 _END_BYTES = len(',"whole":""}\n') + 64
 _PROGRESS = ("step", "epoch", "cursor", "timeline")
@@ -66,20 +55,7 @@ def parse_manifest(data: bytes) -> dict[str, Any]:
     document = strict_json.loads(body + b"}")
     if not isinstance(document, dict) or document.get("format") != FORMAT:
         raise FormatError(f"it is not a manifest of a {FORMAT}")
-    return _upgraded(document)
-
-
-def _upgraded(document: dict[str, Any]) -> dict[str, Any]:
-    version = document.get("version")
-    if type(version) is not int or (version != VERSION and version not in UPGRADES):
-        known = ", ".join(str(known) for known in sorted({*UPGRADES, VERSION}))
-        raise FormatError(
-            f"format version {version!r}, written by midstep {document.get('midstep')}, is not "
-            f"known; midstep {__version__} reads {known}. Load it with the midstep that wrote it"
-        )
-    while document["version"] != VERSION:
-        document = UPGRADES[document["version"]](document)
-    return document
+    return upgraded_manifest(document)
 
 
 def progress_of(document: Mapping[str, Any]) -> dict[str, Any]:

@@ -11,13 +11,19 @@ from midstep.core.errors import ConfigError
 __all__ = ["MetricPace"]
 
 _REMEMBERED = 9
-_UNSEEN = 2.0
-"""Measuring costs about twice what its stopwatch sees: hooked modules are called more slowly, and
-the copies of the weights empty the caches for whatever comes next."""
+_MARGIN = 0.7
+"""Of the share that is used; the rest is for what no clock of ours can see."""
+_ASKED_S = 4e-6
+"""What it takes to be asked in a step that is not measured, about, code and data out of the caches
+as they are then; that counts, too."""
+_LEAST = 0.2
+"""Of the share that measuring gets, where being asked alone takes most of it."""
 _SURE_AFTER = 3
 """Costs that are known before a long wait is trusted: the first ones hold what happens once."""
 _WAIT_BEFORE = 16
 """Steps between two measurements until then, at most."""
+_LOOK_AGAIN = 8
+"""Times of steps after which k is chosen anew, as they may have become longer."""
 
 
 class MetricPace:
@@ -32,7 +38,7 @@ class MetricPace:
     ...     pace.measured(cost_s=0.001)
     >>> pace.stepped(0.02)
     >>> pace.every
-    10
+    8
     """
 
     def __init__(self, *, share: float = 0.01, every: int | None = None) -> None:
@@ -41,7 +47,7 @@ class MetricPace:
         self._share, self._fixed = share, every
         self._costs: deque[float] = deque(maxlen=_REMEMBERED)
         self._steps: deque[float] = deque(maxlen=_REMEMBERED)
-        self._since = 0
+        self._unlooked = 0
         self._every = every or 1
 
     @property
@@ -49,34 +55,33 @@ class MetricPace:
         """k, as it stands."""
         return self._every
 
-    def due(self) -> bool:
-        """A step begins: whether it is one to be measured. The first one is."""
-        self._since -= 1
-        if self._since > 0:
-            return False
-        self._since = self._every
-        return True
+    @property
+    def usual_s(self) -> float | None:
+        """What a step takes that is not measured; None before the first."""
+        return statistics.median(self._steps) if self._steps else None
 
     def stepped(self, seconds: float) -> None:
         """A step that was not measured took so long."""
         self._steps.append(seconds)
-        if len(self._steps) == 1:
+        self._unlooked -= 1
+        if self._unlooked < 0:
             self._choose()
 
     def measured(self, cost_s: float) -> None:
-        """Measuring one step took so long."""
+        """Measuring one step took so long, what it left behind for the next one included."""
         self._costs.append(cost_s)
         self._choose()
 
     def _choose(self) -> None:
+        self._unlooked = _LOOK_AGAIN
         if self._fixed is not None or not self._costs:
             return
-        step_s = statistics.median(self._steps) if self._steps else 0.0
+        step_s = self.usual_s or 0.0
         if step_s <= 0:
-            self._every = 2  # until a bare step was seen
+            self._every, self._unlooked = 2, 0  # until a bare step was seen
         else:
-            cost_s = _UNSEEN * statistics.median(self._costs)
-            self._every = max(1, math.ceil(cost_s / (self._share * step_s)))
+            allowed_s = self._share * step_s
+            left_s = max(_MARGIN * allowed_s - _ASKED_S, _LEAST * allowed_s)
+            self._every = max(1, math.ceil(statistics.median(self._costs) / left_s))
         if len(self._costs) < _SURE_AFTER:
             self._every = min(self._every, _WAIT_BEFORE)
-        self._since = min(self._since, self._every)

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from midstep.control import DebugController
+from midstep.core.errors import ConfigError
 from midstep.core.streams import stream_key
 from midstep.data.randomness import seed_global
 from midstep.session.config import SessionConfig
@@ -16,7 +17,7 @@ from midstep.session.resuming import Resumed
 from midstep.session.run import Run
 from midstep.session.training import Training
 
-__all__ = ["beginning", "open_run", "seed_all"]
+__all__ = ["beginning", "controller_for", "open_run", "seed_all"]
 
 
 def seed_all(seed: int) -> None:
@@ -25,6 +26,26 @@ def seed_all(seed: int) -> None:
     seed_global(key)
     if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
         torch.cuda.manual_seed_all(key)
+
+
+def controller_for(
+    run: Run | None, controller: DebugController | None, config: SessionConfig
+) -> DebugController:
+    """The controller of a session: that of the run it is given, the user's, or a new one.
+
+    Raises:
+        ConfigError: the run given does not go with the controller, or with a resume.
+    """
+    if run is None:
+        return DebugController() if controller is None else controller
+    if controller is not None and controller is not run.controller:
+        raise ConfigError("the session was given a run and another controller; leave that out")
+    if config.resume != "never":
+        raise ConfigError(
+            f"resume={config.resume!r} looks for save_dir/run_name, but the session was given a "
+            "run that is open already; leave either out"
+        )
+    return run.controller
 
 
 def open_run(config: SessionConfig, training: Training, controller: DebugController) -> Run:

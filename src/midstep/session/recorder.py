@@ -41,11 +41,14 @@ def as_scalars(values: Mapping[str, Any]) -> dict[str, Any]:
     device it is cloned there, without waiting for it. Anything else is passed on, and
     noted in the facts as no scalar.
     """
-    return {name: _own(value) for name, value in fold_names(values).items()}
+    return {
+        name: value if type(value) is float else _own(value)
+        for name, value in fold_names(values).items()
+    }
 
 
 def _own(value: Any) -> Any:
-    if isinstance(value, int | float) or not hasattr(value, "detach") or value.numel() != 1:
+    if isinstance(value, int) or not hasattr(value, "detach") or value.numel() != 1:
         return value
     return value.item() if value.device.type == "cpu" else value.detach().clone()
 

@@ -20,7 +20,7 @@ from midstep.session.training import Training, TrainingParts
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["Resumed", "fingerprints_of", "look_for", "put_back"]
+__all__ = ["Resumed", "changed_fields", "fingerprints_of", "look_for", "put_back"]
 
 log = logging.getLogger("midstep.session")
 ORDERING = frozenset({"dataset", "batch_size", "seed", "order_policy"})
@@ -79,7 +79,7 @@ def look_for(config: SessionConfig, now: Mapping[str, Any]) -> Resumed | None:
                 'begin with resume="auto"'
             )
         return None
-    changed = _changed(found.snapshot.fingerprints, now)
+    changed = changed_fields(found.snapshot.fingerprints, now)
     refused = [told for name, told in changed.items() if name not in config.allow_changed]
     if refused:
         raise ConfigError(
@@ -90,8 +90,8 @@ def look_for(config: SessionConfig, now: Mapping[str, Any]) -> Resumed | None:
     )
 
 
-def _changed(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, str]:
-    """What differs, by field, in words."""
+def changed_fields(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, str]:
+    """What differs between two trainings by their fingerprints, by field, in words."""
     told = {name: differences({name: old[name]}, {name: new.get(name)}) for name in old}
     changed = {name: lines[0] for name, lines in told.items() if lines}
     if words := also_differs(old.get("also", []), new.get("also", [])):

@@ -8,11 +8,9 @@ under the number of its own.
 
 from __future__ import annotations
 
-import math
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -20,9 +18,10 @@ from torch import nn
 
 from midstep.session.activation_zeros import ActivationZeros
 from midstep.session.device_stats import DeviceStats
+from midstep.session.measured_step import MeasuredStep, sent
 from midstep.session.metric_pace import MetricPace
 from midstep.session.spent import Spent
-from midstep.session.step_norms import changes, copies, correct, gradients, total_norm
+from midstep.session.step_norms import change, copies, correct, gradients, total_norm
 
 if TYPE_CHECKING:
     from torch.optim import Optimizer
@@ -32,35 +31,16 @@ __all__ = ["RuntimeMetrics"]
 BYTES_COPIED = 512 << 20
 """Weights before a measured step, kept to see their change; what lies beyond is left out."""
 LEAST_NORM = 1e-12
-
-
-@dataclass
-class _Measured:
-    """One measured step, on its way from the device."""
-
-    step: int
-    names: tuple[str, ...]
-    values: torch.Tensor
-    arrived: Any
-    """A CUDA event; None if the values are there."""
-    known: dict[str, float]
-    spent: Spent
-
-    def is_ready(self) -> bool:
-        return self.arrived is None or (self.arrived.query() and self.spent.is_ready())
-
-    def scalars(self) -> dict[str, float]:
-        """Everything that is a number; NaN stands for what could not be told."""
-        found = dict(zip(self.names, self.values.tolist(), strict=True))
-        return {
-            name: value
-            for name, value in {**found, **self.known}.items()
-            if not (math.isnan(value) and name in ("accuracy", "host_memory_mib"))
-        }
+SELDOM = 64
+"""Where k is larger, the time of a step is looked at now and then instead of each time."""
+LOOK_EVERY = 16
 
 
 class RuntimeMetrics:
-    """Measures a training from four places of its loop, all called by the training thread.
+    """Measures a training from six places of its loop, all called by the training thread.
+
+    Two of them are for each step. `outputs`, `before_step` and `after_step` do nothing unless
+    `measuring`, and `arrived` gives nothing unless `on_way`: a loop may test these instead.
 
     Args:
         model: for the zeros in its activations; hooks are there only in measured steps.
@@ -92,15 +72,23 @@ class RuntimeMetrics:
         self._optimizer, self._clock = optimizer, clock
         self._zeros = ActivationZeros(model)
         self._device = _device_of(self._parameters())
-        self._stats: DeviceStats | None = None
+        self._stats = DeviceStats(self._device)
         self._pace = MetricPace(share=share, every=every)
-        self._on_way: deque[_Measured] = deque()
+        self.on_way: deque[MeasuredStep] = deque()
+        """Measured steps whose values `arrived` has still to give."""
+        self._last: MeasuredStep | None = None  # the step after it has not ended yet
+        self._unpaid: deque[MeasuredStep] = deque()  # their cost is not known yet
+        self._left = self._look_at = 0  # steps until one is measured, and where to look next
         self._began: float | None = None
+        self._norm: Any = None
         self._forget()
 
     def _forget(self) -> None:
-        self._measuring = False
+        self.measuring = False
+        """Whether the step in progress is one that is measured."""
         self._spent = Spent(self._device, clock=self._clock)
+        self._before_s = 0.0
+        self._tensors: list[torch.Tensor] = []
         self._weights: list[torch.Tensor] = []
         self._found: dict[str, torch.Tensor] = {}
         self._hits: list[torch.Tensor] = []
@@ -111,27 +99,29 @@ class RuntimeMetrics:
         """Every how many steps are measured, as it stands."""
         return self._pace.every
 
-    @property
-    def measuring(self) -> bool:
-        """Whether the step in progress is one of them."""
-        return self._measuring
-
     # -- the loop ---------------------------------------------------------------------------------
 
     def step_begins(self) -> None:
         """A step begins: its time counts from here."""
-        if self._measuring:
-            self.close()  # the step before never ended
-        if self._pace.due():
-            self._forget()
-            self._measuring = True
-            with self._spent:
-                self._zeros.begin()
+        self._left -= 1
+        if self._left <= 0:
+            self._begin()
         self._began = self._clock()
+
+    def _begin(self) -> None:
+        """A step that is measured."""
+        if self.measuring:
+            self.close()  # the step before never ended
+        self._settle()
+        self._forget()
+        self.measuring, self._last, self._left, self._look_at = True, None, 0, 0
+        with self._spent:
+            self._zeros.begin()
+        self._before_s = self._spent.host_s
 
     def outputs(self, logits: Any, labels: Any) -> None:
         """What the loss was taken of; accuracy is told where these are logits and classes."""
-        if self._measuring and _classifies(logits, labels):
+        if self.measuring and _classifies(logits, labels):
             with self._spent:
                 self._hits.append(correct(logits.detach(), labels))
                 self._judged += len(labels)
@@ -141,53 +131,56 @@ class RuntimeMetrics:
 
         Without it the norm is that of the gradients as they stand.
         """
-        if not self._measuring:
+        self._norm = gradient_norm
+        if not self.measuring:
             return
         with self._spent:
-            parameters = self._parameters()
+            self._tensors = self._parameters()
             if gradient_norm is None:
-                gradient_norm = total_norm(gradients(parameters))
+                gradient_norm = total_norm(gradients(self._tensors))
                 scale = getattr(self._optimizer, "grad_scale", None)
                 if scale is not None:  # a fused optimizer takes the scale off by itself
                     gradient_norm = gradient_norm / scale
             self._found["grad_norm"] = torch.as_tensor(gradient_norm).detach()
-            self._weights = copies(parameters, BYTES_COPIED)
+            self._weights = copies(self._tensors, BYTES_COPIED)
 
     def after_step(self) -> None:
         """The optimizer has moved the weights."""
-        if not self._measuring:
+        if not self.measuring:
             return
         with self._spent:
-            parameters = self._parameters()
-            weight_norm = total_norm(parameters)
-            self._found["weight_norm"] = weight_norm
-            if self._weights:
-                moved, kept = changes(self._weights, parameters)
-                self._found["update_ratio"] = moved / kept.clamp_min(LEAST_NORM)
-            self._weights = []
+            weights, before = self._tensors or self._parameters(), self._weights
+            self._found["weight_norm"] = weight_norm = total_norm(weights)
+            if before:
+                seen = weight_norm
+                if len(before) < len(weights):
+                    seen = total_norm(weights[: len(before)])
+                self._found["update_ratio"] = change(before, weights) / seen.clamp_min(LEAST_NORM)
+            self._tensors, self._weights = [], []
 
-    def step_ended(self, *, step: int, samples: int) -> dict[str, float]:
+    def step_ended(self, *, step: int, samples: int) -> dict[str, Any]:
         """The boundary: what is known of each step. The rest comes from `arrived`.
 
         Args:
             step: finished optimizer steps.
             samples: that this one was trained on; 0 where that is unknown.
         """
-        took_s = None if self._began is None else self._clock() - self._began
-        known = self._times(took_s, samples)
-        if self._measuring:
-            self._close(step)
-        elif took_s is not None:
-            self._pace.stepped(took_s)
-        self._began = None
-        return known
+        took_s = None
+        if self._began is not None:
+            took_s, self._began = self._clock() - self._began, None
+            if self._left <= self._look_at:
+                took_s = self._look(step, took_s)
+        rate = self._optimizer.param_groups[0].get("lr")
+        if took_s and samples and type(rate) is float and self._norm is None:  # nearly always
+            return {"step_time_s": took_s, "throughput": samples / took_s, "lr": rate}
+        return self._known(took_s, samples, rate)
 
-    def arrived(self) -> list[tuple[int, dict[str, float]]]:
+    def arrived(self) -> Sequence[tuple[int, dict[str, float]]]:
         """Measured steps whose values are here, by step; each is given once."""
         found = []
-        while self._on_way and self._on_way[0].is_ready():
-            measured = self._on_way.popleft()
-            self._pace.measured(measured.spent.seconds())
+        while self.on_way and self.on_way[0].is_ready():
+            measured = self.on_way.popleft()
+            self._unpaid.append(measured)
             found.append((measured.step, {**measured.scalars(), "metrics_every": self.every}))
         return found
 
@@ -198,56 +191,77 @@ class RuntimeMetrics:
 
     # -- parts ------------------------------------------------------------------------------------
 
-    def _times(self, took_s: float | None, samples: int) -> dict[str, float]:
-        known: dict[str, float] = {}
+    def _known(self, took_s: float | None, samples: int, rate: Any) -> dict[str, Any]:
+        """The same where something is missing, or more is known."""
+        known: dict[str, Any] = {}
         if took_s is not None:
             known["step_time_s"] = took_s
             if samples and took_s > 0:
                 known["throughput"] = samples / took_s
-        rate = self._optimizer.param_groups[0].get("lr")
         if isinstance(rate, int | float):
             known["lr"] = float(rate)
+        if self._norm is not None:
+            known["grad_norm"], self._norm = self._norm, None
         return known
 
-    def _close(self, step: int) -> None:
-        """Send what was measured on its way to the host."""
-        with self._spent:
+    def _look(self, step: int, took_s: float) -> float:
+        """A measured step has ended, or one whose time counts; what it took without measuring."""
+        if self.measuring:
+            return self._close(step, took_s)
+        self._pace.stepped(took_s)
+        if self._last is not None:
+            self._last.next_s, self._last = took_s, None
+        self._settle()
+        self._left = min(self._left, self.every)
+        self._look_at = self._left - (LOOK_EVERY if self.every > SELDOM else 1)
+        return took_s
+
+    def _settle(self) -> None:
+        """Tell the pace what measured steps cost, where that is known."""
+        while self._unpaid and self._unpaid[0] is not self._last:
+            self._pace.measured(self._unpaid.popleft().cost_s(self._pace.usual_s))
+
+    def _close(self, step: int, took_s: float) -> float:
+        """Send what was measured on its way to the host; what the step took without all that."""
+        spent = self._spent
+        inside_s = spent.host_s - self._before_s
+        with spent:
             self._zeros.end()
-            zeros = self._zeros.fraction()
-            if zeros is not None:
-                self._found["activation_zero_fraction"] = zeros
-            if self._hits:
-                self._found["accuracy"] = torch.stack(self._hits).sum() / self._judged
-            rate = self._optimizer.param_groups[0].get("lr")
-            if isinstance(rate, torch.Tensor):
-                self._found["lr"] = rate.detach()
-            names = tuple(self._found)
-            values, arrived = _sent([self._found[name] for name in names], self._device)
-            if self._stats is None:
-                self._stats = DeviceStats(self._device)
+            names, values, arrived = self._collected()
             known = dict(self._stats.read())
-        measured = _Measured(step, names, values, arrived, known, self._spent)
-        self._on_way.append(measured)
+        usual_s, around_s = self._pace.usual_s, spent.host_s - inside_s
+        self._last = MeasuredStep(
+            step=step,
+            names=names,
+            values=values,
+            arrived=arrived,
+            known=known,
+            spent=spent,
+            longer_s=0.0 if usual_s is None else around_s + took_s - usual_s,
+        )
+        self.on_way.append(self._last)
         self._forget()
+        self._left = self.every
+        self._look_at = self._left - 1
+        return max(0.0, took_s - inside_s)
+
+    def _collected(self) -> tuple[tuple[str, ...], torch.Tensor, Any]:
+        """Names and values of all that was found, and the event of their arrival."""
+        found = self._found
+        zeros = self._zeros.fraction()
+        if zeros is not None:
+            found["activation_zero_fraction"] = zeros
+        if self._hits:
+            found["accuracy"] = torch.stack(self._hits).sum() / self._judged
+        rate = self._optimizer.param_groups[0].get("lr")
+        if isinstance(rate, torch.Tensor):
+            found["lr"] = rate.detach()
+        return tuple(found), *sent(list(found.values()), self._device)
 
     def _parameters(self) -> list[torch.Tensor]:
         groups = self._optimizer.param_groups
         every = (each for group in groups for each in group["params"])
         return [each for each in every if each.is_floating_point()]
-
-
-def _sent(values: Sequence[torch.Tensor], device: torch.device) -> tuple[torch.Tensor, Any]:
-    """The values as one tensor of the host, and the event of its arrival; None: it is there."""
-    if not values:
-        return torch.empty(0), None
-    together = torch.stack([each.to(device, torch.float32, non_blocking=True) for each in values])
-    if device.type != "cuda":
-        return together.cpu(), None
-    host = torch.empty(len(values), pin_memory=True)
-    host.copy_(together, non_blocking=True)
-    event: Any = torch.cuda.Event()  # type: ignore[no-untyped-call]
-    event.record()
-    return host, event
 
 
 def _device_of(parameters: Sequence[torch.Tensor]) -> torch.device:

@@ -10,23 +10,24 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from midstep.control import Command, DebugController
-from midstep.core.errors import ConfigError, ControlError, StopTraining
+from midstep.core.errors import ConfigError, ControlError
 from midstep.core.moments import Moment
 from midstep.session.certificate import Certificate, certify
 from midstep.session.checkpoints import Checkpoints
+from midstep.session.conducting import conduct
 from midstep.session.config import SessionConfig
 from midstep.session.fitting import Fit, StepRecord
+from midstep.session.helm import Helm
 from midstep.session.hooks import LayerNorms
+from midstep.session.influence_command import register_influence
 from midstep.session.keeper import Keeper
-from midstep.session.lineage import Lineage
-from midstep.session.opening import beginning, open_run, seed_all
+from midstep.session.opening import beginning, controller_for, open_run, seed_all
 from midstep.session.outcomes import TrainingParts
 from midstep.session.own_parts import OwnParts
 from midstep.session.resuming import fingerprints_of, look_for, put_back
 from midstep.session.run import Run
 from midstep.session.session_commands import register_commands
 from midstep.session.session_rewind import make_rewinder, register_rewind
-from midstep.session.signals import GracefulStop, stop_at_signals
 from midstep.session.training import Training
 
 if TYPE_CHECKING:
@@ -34,8 +35,6 @@ if TYPE_CHECKING:
 
     import torch
     from torch import nn
-
-    from midstep.session.snapshot import Snapshot
 
 __all__ = ["Session"]
 
@@ -64,6 +63,8 @@ class Session:
         config: see `SessionConfig`.
         also: more that moves with the training, by name, as an average of the weights: anything
             with `state_dict` and `load_state_dict`. It is in every snapshot.
+        run: one that you opened yourself, to train in it instead of in a run of the session's own.
+            Its controller is used, and its end stays yours: neither recorded nor closed here.
 
     >>> import tempfile, torch
     >>> model = torch.nn.Linear(2, 1)
@@ -91,9 +92,11 @@ class Session:
         controller: DebugController | None = None,
         config: SessionConfig | None = None,
         also: Mapping[str, Any] | None = None,
+        run: Run | None = None,
     ) -> None:
         self.config = config if config is not None else SessionConfig()
-        self.controller = controller if controller is not None else DebugController()
+        self._given = run
+        self.controller = controller_for(run, controller, self.config)
         self.model_factory = model_factory
         self.embedding: Callable[..., Any] | None = None
         """What `@session.embedding_hook` was put on."""
@@ -117,16 +120,12 @@ class Session:
         self._on_step: list[Callable[[StepRecord], object]] = []
         self._inexact: list[str] = []
         self._run: Run | None = None
-        self._keeper: Keeper | None = None
-        self._fit: Fit | None = None
-        self._first: Snapshot | None = None
+        self._helm: Helm | None = None
         self._thread: int | None = None
-        self._signals: GracefulStop | None = None
         self._undo = ExitStack()
         self.rewinder = make_rewinder(self)
         """Keeps the snapshots that one can go back to."""
         self.on_boundary.append(self.rewinder.boundary)
-        self.lineage: Lineage | None = None
 
     # -- decorators -------------------------------------------------------------------------------
 
@@ -167,32 +166,32 @@ class Session:
     @property
     def run_record(self) -> Run:
         """The run: directory, facts, lease. Opened when first asked for."""
-        return self._opened()[0]
+        return self.helm.run
 
     @property
     def keeper(self) -> Keeper:
         """Who writes the checkpoints."""
-        return self._opened()[1]
+        return self.helm.keeper
 
     @property
     def dir(self) -> Any:
         """The run directory."""
         return self.run_record.dir
 
-    def _opened(self) -> tuple[Run, Keeper]:
-        if self._run is None or self._keeper is None:
+    @property
+    def helm(self) -> Helm:
+        """What commands use to keep, move and change the open session, at a boundary."""
+        if self._helm is None:
             try:
                 with ExitStack() as undo:
-                    self._open(undo)
+                    self._helm = self._open(undo)
                     self._undo = undo.pop_all()
             except BaseException:
-                self._run = self._keeper = None
+                self._run = self._helm = None
                 raise
-        if self._run is None or self._keeper is None:
-            raise ControlError("the session is closed; make another one")
-        return self._run, self._keeper
+        return self._helm
 
-    def _open(self, undo: ExitStack) -> None:
+    def _open(self, undo: ExitStack) -> Helm:
         """Resume or begin: everything that may be refused comes before the directory is touched."""
         training = self.training
         training.fingerprints = fingerprints_of(training.parts, self.config)
@@ -200,24 +199,26 @@ class Session:
         undo.enter_context(training)
         if self.config.seed is not None:
             seed_all(self.config.seed)  # also before a resume, for the state before step 0
-        self._first = training.take(to_host=True)
+        first = training.take(to_host=True)
         if resumed is not None:
             put_back(training, resumed)
-        run = self._run = open_run(self.config, training, self.controller)
-        undo.callback(run.close)
-        weakref.finalize(self, run.close)
+        run = self._run = self._given or open_run(self.config, training, self.controller)
+        if self._given is None:
+            undo.callback(run.close)
+            weakref.finalize(self, run.close)
         checkpoints = Checkpoints(run.dir, keep=self.config.checkpoint_keep)
-        self._keeper = Keeper(checkpoints, tell=self._tell, hold=self.controller.hold)
+        keeper = Keeper(checkpoints, tell=self._tell, hold=self.controller.hold)
         checkpoints.remove_leftovers()
-        undo.callback(self._keeper.wait)
+        undo.callback(keeper.wait)
         training.timeline = run.facts.timeline = max(training.timeline, run.facts.timeline)
         self.controller.move_to(training.step)
         run.show(LayerNorms(), model=training.parts.model, optimizer=training.parts.optimizer)
-        self.lineage = Lineage(run.dir)
         undo.callback(register_commands(self))
         undo.callback(register_rewind(self))
+        undo.callback(register_influence(self))
         for fact in beginning(self._inexact, resumed):
             self._tell(**fact)
+        return Helm(training, run, keeper, self.rewinder, first)
 
     def _tell(self, **fields: Any) -> None:
         """A fact about the session itself."""
@@ -271,54 +272,30 @@ class Session:
             raise ConfigError("fit needs one of epochs=… and steps=…; both are totals")
         if (total := epochs if steps is None else steps) is None or total < 0:
             raise ConfigError(f"a total counts from 0, got {total}")
-        run, keeper = self._opened()
+        helm, run = self.helm, self.run_record
         if run.ended:
             raise ControlError(
                 f"this session is {run.status or 'closed'}; go on with a new one and resume='auto'"
             )
         self.training.total_epochs, self.training.total_steps = epochs, steps
-        with stop_at_signals(self.controller, self._note_stop) as self._signals:
-            self._train(run, keeper)
-        if self._signals.asked:
-            raise SystemExit(0)
-
-    def _train(self, run: Run, keeper: Keeper) -> None:
-        self._thread = threading.get_ident()
-        self._fit = fit = Fit(
+        fit = Fit(
             self.training,
             run,
-            keeper,
+            helm.keeper,
             on_step=self._on_step,
             on_boundary=self.on_boundary,
         )
+        self._thread = threading.get_ident()
         try:
-            self.rewinder.boundary()
-            finished = fit.go()
-            if finished and self.config.do_test_after:
-                self.test()
-            run.finish("finished" if finished else "stopped")
-        except BaseException as error:
-            self._failed(run, keeper, fit, error)
-            if not self._is_signalled(error):
-                raise
+            ended = conduct(helm, fit, finished=self._finished, ends_run=self._given is None)
         finally:
-            self._thread = self._fit = None
+            self._thread = None
+        if ended:
+            raise SystemExit(0)
 
-    def _failed(self, run: Run, keeper: Keeper, fit: Fit, error: BaseException) -> None:
-        """Name the last good checkpoint in the error, then stand with it if somebody looks."""
-        if isinstance(error, Exception) and keeper.last is not None:
-            error.add_note(f"midstep: the last checkpoint is {keeper.last}")
-        if isinstance(error, Exception):
-            fit.keep_batch()
-        run.fail(StopTraining("stopped by a signal") if self._is_signalled(error) else error)
-
-    def _is_signalled(self, error: BaseException) -> bool:
-        """Whether a signal to the whole group took a loader's worker first, which then raised."""
-        return self._signals is not None and self._signals.caused(error)
-
-    def _note_stop(self, cause: str) -> None:
-        if self._run is not None:
-            self._run.stop_reason = cause
+    def _finished(self) -> None:
+        if self.config.do_test_after:
+            self.test()
 
     def test(self) -> dict[str, float]:
         """Means over the test loader, as a fact; the training does not notice."""
@@ -353,7 +330,7 @@ class Session:
         While `fit` runs it is carried out at the next boundary, in the order of the queue. Before
         and after it, at once.
         """
-        self._opened()
+        _ = self.helm  # opened, if it is not yet
         if self._thread is not None:
             if self._thread == threading.get_ident():
                 raise ControlError(
@@ -379,65 +356,7 @@ class Session:
 
         While `fit` runs it must be parked, and another thread asks; without it, at once.
         """
-        self._opened()
+        _ = self.helm  # opened, if it is not yet
         if self._thread is None:
             return certify(self.training, steps)
         return Certificate.from_description(self.run("determinism_health", steps=steps)["data"])
-
-    def state_changed(self) -> None:
-        """The training was changed at a boundary: what was kept of this step is out of date."""
-        if self._fit is not None:
-            self._fit.changed()
-
-    def hparams_changed(self, old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
-        """Hyperparameters were changed by hand: a fact, and a checkpoint that has them."""
-        step, changed = self.training.step, {"old": dict(old), "new": dict(new)}
-        self._tell(kind="hparams", **changed, step=step)
-        self.state_changed()
-        self.rewinder.changed()
-        if self.lineage is not None:
-            self.lineage.changed(
-                timeline=self.training.timeline, step=step, kind="hparams", **changed
-            )
-        rate = new.get("lr")
-        if rate:
-            self.controller.describe(lr=float(rate[0]))
-        self.keeper.offer(self.training.take(), "hparams")
-
-    def checkpoint(self, reason: str = "asked") -> Any:
-        """Write a checkpoint of this boundary; its path, once it is on the disk."""
-        return self.keeper.save(self.training.take(), reason)
-
-    def go_to(self, snapshot: Snapshot, *, cause: str) -> None:
-        """At a boundary: stand where a snapshot was taken, in a new timeline, as a fact."""
-        left = self.training.step
-        self.training.put(snapshot)
-        self.arrived(left, cause=cause)
-        self.rewinder.moved()
-
-    def arrived(self, left: int, *, cause: str) -> None:
-        """The training was put to another step, from step `left`: a new timeline, as a fact."""
-        training, run = self.training, self.run_record
-        parent = run.facts.timeline
-        training.timeline = run.facts.timeline = max(training.timeline, parent) + 1
-        self.controller.move_to(training.step)
-        self.controller.describe(epoch=training.epoch, timeline=training.timeline)
-        self.state_changed()
-        run.event(
-            Moment.INTERVENTION,
-            who=self.controller.asked_by or "python",
-            kind="rewind",
-            cause=cause,
-            from_step=left,
-            step=training.step,
-            epoch=training.epoch,
-            parent=parent,
-        )
-
-    @property
-    def first(self) -> Snapshot:
-        """The state before step 0."""
-        self._opened()
-        if self._first is None:
-            raise ControlError("the first state is not known")
-        return self._first

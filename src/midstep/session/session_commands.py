@@ -10,9 +10,11 @@ from midstep.control.commands import CommandSpec
 from midstep.control.desk import Nothing
 from midstep.core.errors import ConfigError
 from midstep.session.hparams import HparamsPayload, set_hparams
+from midstep.session.resuming import changed_fields
 
 if TYPE_CHECKING:
     from midstep.session.session import Session
+    from midstep.session.snapshot import Snapshot
 
 __all__ = ["LoadPayload", "camel", "register_commands"]
 
@@ -84,7 +86,7 @@ class _Commands:
         self._session = session
 
     def save(self, _payload: Nothing) -> dict[str, Any]:
-        path = self._session.checkpoint("asked")
+        path = self._session.helm.checkpoint("asked")
         return {"step": self._session.training.step, "checkpoint": f"checkpoints/{path.name}"}
 
     def load(self, payload: LoadPayload) -> dict[str, Any]:
@@ -96,13 +98,25 @@ class _Commands:
             if found is None:
                 raise ConfigError("there is no checkpoint yet; save_checkpoint makes one")
             snapshot = found.snapshot
+            session.helm.tell_refused(found.problems)
         else:
             snapshot = checkpoints.load(payload.step, timeline=payload.timeline)
-        session.go_to(snapshot, cause="load_checkpoint")
+        self._check_same(snapshot)
+        session.helm.go_to(snapshot, cause="load_checkpoint")
         return self._where()
 
+    def _check_same(self, snapshot: Snapshot) -> None:
+        """Before anything is put back: half of another training would be none."""
+        changed = changed_fields(snapshot.fingerprints, self._session.training.fingerprints)
+        if changed:
+            raise ConfigError(
+                f"the checkpoint of step {snapshot.step} was taken before {', '.join(changed)} "
+                "changed; choose a later one"
+            )
+
     def reset(self, _payload: Nothing) -> dict[str, Any]:
-        self._session.go_to(self._session.first, cause="reset_session")
+        helm = self._session.helm
+        helm.go_to(helm.first, cause="reset_session")
         return self._where()
 
     def set(self, payload: HparamsPayload) -> dict[str, Any]:
@@ -110,7 +124,7 @@ class _Commands:
         parts = session.training.parts
         old = set_hparams(parts.optimizer, parts.scheduler, payload)
         new = {name: [group[name] for group in parts.optimizer.param_groups] for name in old}
-        session.hparams_changed(old, new)
+        session.helm.hparams_changed(old, new)
         return {"old": old}
 
     def test(self, _payload: Nothing) -> dict[str, Any]:

@@ -22,7 +22,7 @@ def make_rewinder(session: Session) -> Rewinder:
     return Rewinder(
         session.training,
         RewindRing(config.rewind_bytes, config.rewind_steps),
-        arrived=lambda left: session.arrived(left, cause="back"),
+        arrived=lambda left: session.helm.arrived(left, cause="back"),
         tell=lambda phase: control.describe(phase=phase),
     )
 
@@ -86,6 +86,7 @@ class _Commands:
             found = yield from certify_in_slices(training, payload.steps)
         finally:
             session.controller.describe(phase=None)
+        session.keeper.wait()  # the pause's own checkpoint may still be on its way to the disk
         last = session.keeper.last
         header = {
             "run": session.run_record.run_id,

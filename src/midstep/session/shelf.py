@@ -25,7 +25,7 @@ from midstep.core.folders import (
     remove_temporary_folders,
     replace_link,
 )
-from midstep.core.storage import make_folder, storage_error, sync_folder
+from midstep.core.storage import storage_error, sync_folder
 
 __all__ = ["FILES", "Place", "Shelf"]
 
@@ -106,8 +106,7 @@ class Shelf:
     ) -> Path:
         """Write a checkpoint, let `last` lead to it, and remove what is no longer kept."""
         if not self.folder.is_dir():
-            make_folder(self.folder)
-            sync_folder(self.run_dir)
+            self._make_folder()
         self.remove_leftovers()
         same = [p for p in self.places() if (p.timeline, p.step) == (timeline, step)]
         place = Place(timeline, step, same[0].copy + 1 if same else 1)
@@ -118,6 +117,14 @@ class Shelf:
         self._remove(same)
         self._remove(self.places()[self.keep :])
         return path
+
+    def _make_folder(self) -> None:
+        """In the run directory, which is never made here: one that was moved away is missed."""
+        try:
+            self.folder.mkdir()
+        except OSError as error:
+            raise storage_error(self.folder, "create the folder", error) from error
+        sync_folder(self.run_dir)
 
     def link(self, name: str, path: Path) -> None:
         """Let the link `name` in the run directory lead to a checkpoint."""

@@ -48,6 +48,11 @@ class Spent:
             self._pairs[-1] = (self._pairs[-1][0], _mark())
         self._host_s += self._clock() - self._began
 
+    @property
+    def host_s(self) -> float:
+        """That of the host alone, so far."""
+        return self._host_s
+
     def is_ready(self) -> bool:
         """Whether the device has done it all; nobody waits for it."""
         return all(after is not None and after.query() for _, after in self._pairs)

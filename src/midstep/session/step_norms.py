@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import torch
 
-__all__ = ["changes", "copies", "correct", "gradients", "total_norm"]
+__all__ = ["change", "copies", "correct", "gradients", "stacked", "total_norm"]
 
 
 @torch.no_grad()
@@ -24,10 +24,17 @@ def total_norm(tensors: Sequence[torch.Tensor]) -> torch.Tensor:
     # Half precision would overflow at 65,504, which a sum of squares passes soon.
     widest = torch.float64 if is_wide else torch.float32
     norms = torch._foreach_norm(list(tensors), 2, dtype=widest)
-    device = norms[0].device
-    together = torch.stack([norm.to(device, non_blocking=True) for norm in norms])
-    found: torch.Tensor = torch.linalg.vector_norm(together)
+    found: torch.Tensor = torch.linalg.vector_norm(stacked(norms))
     return found
+
+
+def stacked(scalars: Sequence[torch.Tensor]) -> torch.Tensor:
+    """Tensors of one element, [], as one, [N], on the first one's device."""
+    try:
+        return torch.stack(list(scalars))
+    except RuntimeError:  # they lie on several devices
+        device = scalars[0].device
+        return torch.stack([each.to(device, non_blocking=True) for each in scalars])
 
 
 def gradients(parameters: Sequence[torch.Tensor]) -> list[torch.Tensor]:
@@ -50,14 +57,11 @@ def copies(parameters: Sequence[torch.Tensor], most_bytes: int) -> list[torch.Te
 
 
 @torch.no_grad()
-def changes(
-    before: list[torch.Tensor], after: Sequence[torch.Tensor]
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """Norms of the difference and of `after`, each []; `before` is used up."""
-    now = [each.detach() for each in after[: len(before)]]
-    if now:
-        torch._foreach_sub_(before, now)
-    return total_norm(before), total_norm(now)
+def change(before: list[torch.Tensor], after: Sequence[torch.Tensor]) -> torch.Tensor:
+    """The norm of the difference, []; `before` is used up, and may be of the first ones alone."""
+    if before:
+        torch._foreach_sub_(before, [each.detach() for each in after[: len(before)]])
+    return total_norm(before)
 
 
 @torch.no_grad()

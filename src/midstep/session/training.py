@@ -129,9 +129,19 @@ class Training:
         """How many steps there will be in all, as far as the loader knows its length."""
         if self.total_steps is not None or self.total_epochs is None:
             return self.total_steps
-        if self._feed.batches_per_epoch is None:
-            return None
-        return self.total_epochs * -(-self._feed.batches_per_epoch // self.config.accumulate_steps)
+        per_epoch = self._steps_per_epoch()
+        return None if per_epoch is None else self.total_epochs * per_epoch
+
+    def expected_epochs(self) -> int | None:
+        """How many epochs that is, the last one perhaps not whole; None where nobody can say."""
+        if self.total_epochs is not None or self.total_steps is None:
+            return self.total_epochs
+        per_epoch = self._steps_per_epoch()
+        return -(-self.total_steps // per_epoch) if per_epoch else None
+
+    def _steps_per_epoch(self) -> int | None:
+        batches = self._feed.batches_per_epoch
+        return None if batches is None else -(-batches // self.config.accumulate_steps)
 
     # -- taken and put back -----------------------------------------------------------------------
 

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from midstep.session.hooks.away import is_looking_away
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
@@ -91,8 +93,10 @@ class Slot:
         return seen
 
     def _if_seen(self, work: Callable[[], None]) -> None:
-        """Only in training: a pass without gradients is a validation."""
-        if torch.is_grad_enabled() and not self._broken and self._wanted():
+        """Only in training: a pass without gradients is a validation, and some are our own."""
+        if not torch.is_grad_enabled() or is_looking_away():
+            return
+        if not self._broken and self._wanted():
             self._guarded(work)
 
     def take_off(self) -> None:

@@ -1,0 +1,203 @@
+"""The command `influence`: which samples of the last batch moved which sample's loss."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from midstep.control.commands import CommandSpec
+from midstep.control.panels import Field, Panel, Sort
+from midstep.core.errors import ConfigError, ControlError
+from midstep.data.randomness import kept_random
+from midstep.session.batches import join
+from midstep.session.guessing import forward, move
+from midstep.session.hooks.away import looking_away
+
+if TYPE_CHECKING:
+    import torch
+    from torch import nn
+    from torch.optim import Optimizer
+
+    from midstep.control import DebugController
+    from midstep.influence.batch_influence import BatchInfluence
+    from midstep.session.guessing import UserStep
+    from midstep.session.session import Session
+
+__all__ = ["InfluencePayload", "InfluenceSource", "offer_influence", "register_influence"]
+
+MATRIX_KEY, TABLE_KEY = "influence", "influence_samples"
+MOST_SAMPLES = 512
+_TOLD = 10
+"""Pairs in the command's answer."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class InfluencePayload:
+    """How much to look at."""
+
+    samples: int = 64
+    """The first so many samples of the batch, at most 512."""
+
+    def __post_init__(self) -> None:
+        whole = isinstance(self.samples, int) and not isinstance(self.samples, bool)
+        if not whole or not 1 <= self.samples <= MOST_SAMPLES:
+            raise ConfigError(
+                f"samples must be a whole number from 1 to {MOST_SAMPLES}, got {self.samples!r}"
+            )
+
+
+@dataclass(frozen=True, kw_only=True)
+class InfluenceSource:
+    """Where the command finds what it looks at; all of it belongs to the training thread."""
+
+    model: nn.Module
+    optimizers: Sequence[Optimizer]
+    loss_fn: Callable[..., Any] | None = None
+    """Of output and label, where there is no step of the user's."""
+    step: Callable[[], UserStep | None] = lambda: None
+    """The user's own step, of model and batch."""
+    batches: Callable[[], Sequence[Any]] = tuple
+    """The micro-batches of the last step, if they are still held; else the captured one is used."""
+    grad_clip_norm: float | None = None
+
+    def loss_of(self, model: nn.Module, batch: Any) -> torch.Tensor:
+        """The loss of a batch as the training takes it."""
+        return forward(model, self.loss_fn, batch, self.step()).loss
+
+
+def register_influence(session: Session) -> Callable[[], None]:
+    """Offer the command on a session's controller; gives back how to withdraw it."""
+    training = session.training
+    parts = training.parts
+    source = InfluenceSource(
+        model=parts.model,
+        optimizers=[parts.optimizer],
+        loss_fn=parts.loss_fn,
+        step=lambda: parts.training_step,
+        batches=lambda: training.batches,
+        grad_clip_norm=session.config.grad_clip_norm,
+    )
+    return offer_influence(session.controller, source)
+
+
+def offer_influence(controller: DebugController, source: InfluenceSource) -> Callable[[], None]:
+    """Offer the command for any loop; gives back how to withdraw it."""
+    spec = CommandSpec(
+        name="influence",
+        payload=InfluencePayload,
+        run=lambda payload: _look(controller, source, payload),
+        help="Which samples of this batch moved which sample's loss.",
+        parked_only=True,
+    )
+    controller.register(spec)
+    return lambda: controller.unregister([spec.name])
+
+
+def _look(
+    controller: DebugController, source: InfluenceSource, payload: InfluencePayload
+) -> dict[str, Any]:
+    """Compute, show on the page, and tell the largest pairs; the training does not notice."""
+    from midstep.influence.batch_influence import batch_influence
+
+    captured = controller.get_batch()
+    if captured is None or captured["step"] != controller.finished_steps - 1:
+        raise ControlError(
+            "no batch was kept of the step that the run stands at; take one step while this "
+            "page is open or the run is paused, then ask again"
+        )
+    batches = list(source.batches())
+    device = next(source.model.parameters()).device
+    batch = move(join(batches) if batches else captured["batch"], device)
+    with kept_random(), looking_away():
+        found = batch_influence(
+            source.model,
+            source.optimizers,
+            source.loss_of,
+            batch,
+            samples=payload.samples,
+            grad_clip_norm=source.grad_clip_norm,
+        )
+    names = _names(captured["sample_ids"], found)
+    _show(controller, found, names)
+    return _told(found, names, controller.finished_steps)
+
+
+def _names(sample_ids: Any, found: BatchInfluence) -> list[str]:
+    """Ids of the shown samples where they are known, else their places in the batch."""
+    ids = list(sample_ids) if sample_ids is not None else []
+    if len(ids) < found.samples:
+        ids = list(range(found.samples))
+    return [str(int(each)) for each in ids[: len(found.losses_S)]]
+
+
+def _show(controller: DebugController, found: BatchInfluence, names: list[str]) -> None:
+    controller.show_step_data(
+        MATRIX_KEY,
+        {
+            "matrix": found.contribution_SS.float().cpu(),
+            "labels": names,
+            "column_labels": [f"by {name}" for name in names],
+        },
+        panel=Panel(
+            kind="matrix",
+            title="Which sample (column) moved which sample's loss (row)",
+            scale="range",
+        ),
+    )
+    most = found.contribution_SS.abs().argmax(1).tolist()
+    controller.show_step_data(
+        TABLE_KEY,
+        {
+            "sample": names,
+            "loss": found.losses_S.float().cpu(),
+            "change": found.change_S.float().cpu(),
+            "by_itself": found.contribution_SS.diagonal().float().cpu(),
+            "by_the_batch": (found.contribution_SS.sum(1) + found.others_S).float().cpu(),
+            "by_momentum_and_decay": found.rest_S.float().cpu(),
+            "most_by": [names[at] for at in most],
+        },
+        panel=Panel(
+            kind="table",
+            title="Change of each sample's loss by the last step",
+            label="sample",
+            sort=Sort(field="change", descending=False),
+            fields={
+                "by_itself": Field(label="by itself"),
+                "by_the_batch": Field(label="by the batch"),
+                "by_momentum_and_decay": Field(label="by momentum, decay"),
+                "most_by": Field(label="most by"),
+            },
+        ),
+    )
+
+
+def _told(found: BatchInfluence, names: list[str], step: int) -> dict[str, Any]:
+    """The answer: bounded, whatever the batch."""
+    pairs = found.contribution_SS.clone()
+    pairs.fill_diagonal_(0)
+    order = pairs.abs().flatten().argsort(descending=True)[:_TOLD].tolist()
+    places = [divmod(at, len(names)) for at in order]
+    top = [
+        {"sample": names[row], "by": names[column], "change": float(pairs[row, column])}
+        for row, column in places
+        if row != column
+    ]
+    change = found.change_S
+    text = "; ".join(
+        [
+            f"the last step changed the loss of {len(names)} samples by {float(change.mean()):.3g} "
+            f"on average, {int((change < 0).sum())} of them went down",
+            *found.notes,
+        ]
+    )
+    return {
+        "step": step,
+        "samples": len(names),
+        "of": found.samples,
+        "mean_change": float(change.mean()),
+        "top": top,
+        "notes": list(found.notes),
+        "shown_as": [MATRIX_KEY, TABLE_KEY],
+        "text": text,
+    }
