@@ -18,7 +18,6 @@ import torch
 from playwright.sync_api import Locator, Page, expect
 
 from midstep.control import DebugController, Field, Panel
-from midstep.data.sources.digits import Digits
 from midstep.live import serve
 from midstep.loops.bcl import BclConfig, BclTraining, Condition
 from midstep.session import Run
@@ -44,15 +43,13 @@ COLUMNS = {
 class Training(BclTraining):
     """The recipe, with panels of a user's own beside it."""
 
-    def _step(self, run: Run, batch: Digits, index: int) -> float:
-        loss = super()._step(run, batch, index)
-        if run.controller.wants_data:
-            norms = self.model.decoder.weight.detach().norm(dim=0)
-            mine = Panel(kind="table", title="My norms", fields={"norm": Field(label="Norm")})
-            run.controller.capture_step_data("mine", {"norm": norms}, panel=mine)
-            wrong = Panel(kind="scatter", x="nowhere", y="norm")
-            run.controller.capture_step_data("wrong", {"norm": norms}, panel=wrong)
-        return loss
+    def show(self, control: DebugController, images: torch.Tensor) -> None:
+        super().show(control, images)
+        norms = self.model.decoder.weight.detach().norm(dim=0)
+        mine = Panel(kind="table", title="My norms", fields={"norm": Field(label="Norm")})
+        control.capture_step_data("mine", {"norm": norms}, panel=mine)
+        wrong = Panel(kind="scatter", x="nowhere", y="norm")
+        control.capture_step_data("wrong", {"norm": norms}, panel=wrong)
 
 
 @dataclass
@@ -337,7 +334,11 @@ def test_the_control_condition_answers_the_same_panels(tmp_path: Path, page: Pag
         page.goto(control.tab("features"))
         expect_step(page, 0)
         step(page, 1)
-        expect(page.get_by_role("region", name="Forces")).to_contain_text("64 neutral")
+        forces = page.get_by_role("region", name="Forces")
+        expect(forces).to_contain_text("64 neutral")
+        # One force alone: by feature, since against nothing it would be a flat line.
+        alone = re.compile("^Gradient magnitude of 64 features")
+        expect(forces.get_by_role("img", name=alone)).to_be_visible()
         right = page.locator("[data-matrix=right]")
         expect(right).to_contain_text("Gradient delta")
         expect(right.locator("[data-step='1']")).to_be_visible()

@@ -16,6 +16,7 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from midstep.live import serve
 from midstep.session import Session, SessionConfig
+from tests.browser.conftest import Demo
 
 pytestmark = pytest.mark.browser
 
@@ -63,6 +64,7 @@ def test_back_by_button_key_and_slider_and_forward_again(tmp_path: Path, page: P
         page.keyboard.press("ArrowLeft")
         expect_step(page, 10)
         slider = page.get_by_role("slider", name=re.compile("Rewind"))
+        expect(slider).to_have_attribute("aria-valuemax", "10")
         slider.focus()
         for _ in range(4):
             slider.press("ArrowLeft")
@@ -78,6 +80,35 @@ def test_back_by_button_key_and_slider_and_forward_again(tmp_path: Path, page: P
         expect_step(page, 12)
         for before, now in zip(there, weights(optimizer), strict=True):
             assert torch.equal(before, now)
+
+
+def test_the_demo_is_taken_back_and_goes_on_to_the_same_batch(demo: Demo, page: Page) -> None:
+    """The first thing that everybody sees; its default condition has a state of its own."""
+    page.goto(demo.url)
+    expect_step(page, 0)
+    field = page.get_by_role("textbox", name="How many steps")
+    field.fill("9")
+    field.press("Enter")
+    expect_step(page, 9)
+    loss, weights = demo.client.state()["loss"], demo.client.step_data("bcl_metrics")["data"]
+
+    page.get_by_role("button", name="Back", exact=True).click()
+    expect_step(page, 8)
+    slider = page.get_by_role("slider", name=re.compile("Rewind"))
+    expect(slider).to_have_attribute("aria-valuemax", "8")
+    slider.focus()
+    for _ in range(3):
+        slider.press("ArrowLeft")
+    slider.press("Enter")
+    expect_step(page, 5)
+
+    field.fill("4")
+    field.press("Enter")
+    expect_step(page, 9)
+    assert demo.client.state()["loss"] == loss
+    assert demo.client.step_data("bcl_metrics")["data"] == weights
+    taken = [each["step"] for each in demo.interventions() if each.get("kind") == "rewind"]
+    assert taken == [8, 5]
 
 
 def test_hyperparameters_are_set_and_undone(tmp_path: Path, page: Page) -> None:

@@ -135,7 +135,7 @@ def test_every_condition_of_the_recipe_can_be_chosen() -> None:
     ("arguments", "words"),
     [
         (["--full", "--steps", "5"], "either it or --steps"),
-        (["--condition", "all", "--run-name", "one"], "names one directory, and these are 4 runs"),
+        (["--condition", "all", "--run-name", "one"], "names one directory, and these are 5 runs"),
     ],
 )
 def test_settings_that_contradict_each_other_are_one_line(

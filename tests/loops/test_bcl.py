@@ -15,6 +15,7 @@ from midstep.core.errors import ConfigError
 from midstep.facts import FactsReader
 from midstep.loops.bcl import CONDITIONS, BclConfig, BclTraining, Condition
 from midstep.models.competitive import health
+from midstep.models.competitive.competition import compete, find_neighbours
 
 
 @pytest.fixture
@@ -158,6 +159,38 @@ def test_control_shows_the_model_without_a_competition(run: Run) -> None:
     assert list(data) == ["features"]
     assert change.tensors == {}
     assert {"win_rate", "mean_activation"} <= set(change.metrics)
+    captured = run.controller.get_batch()
+    assert captured is not None
+    with torch.no_grad():
+        features = training.model.encode(captured["batch"])
+    torch.testing.assert_close(data["features"]["mean_activation"], features.mean(dim=0))
+    torch.testing.assert_close(
+        data["features"]["fraction_active"], (features > 0).float().mean(dim=0)
+    )
+
+
+def test_health_of_the_control_tells_that_nothing_pulls_and_all_of_the_gradient_passes(
+    run: Run,
+) -> None:
+    training = BclTraining(short("control", steps=5))
+    training.train(run)
+    (fact,) = health_facts(run)
+    assert set(fact["features"]["som_magnitude"]) == {0.0}
+    assert set(fact["features"]["grad_magnitude"]) == {float(fact["samples"])}
+
+
+def test_win_rates_of_the_health_are_those_of_a_direct_competition(run: Run) -> None:
+    training = BclTraining(short(steps=5))
+    training.train(run)
+    (fact,) = health_facts(run)
+    encoder, images = training.model.encoder, training.validation.images.flatten(1)
+    config = training.recipe.competition
+    with torch.no_grad():
+        neighbours = find_neighbours(encoder.weight, config.neighborhood_k)
+        won = compete(encoder(images), neighbours, config.temperature)
+    torch.testing.assert_close(
+        torch.tensor(fact["features"]["win_rate"]), won.win_rate_D, rtol=1e-4, atol=1e-6
+    )
 
 
 def test_nothing_is_kept_when_nobody_watches(run: Run) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -11,8 +12,9 @@ import torch
 
 from midstep import Command, Run
 from midstep.core.errors import ConfigError
+from midstep.data.order import Order
 from midstep.facts import FactsReader
-from midstep.loops.demo import Demo, DemoConfig, DemoResult, squared_error
+from midstep.loops.demo import Demo, DemoConfig, DemoResult, Rows, squared_error
 
 
 @pytest.fixture
@@ -21,15 +23,23 @@ def run(tmp_path: Path) -> Iterator[Run]:
         yield made
 
 
+def rows(config: DemoConfig, count: int) -> Iterator[torch.Tensor]:
+    """Which rows of the digits each step is trained on."""
+    for epoch in itertools.count():
+        order = Order(count, config.seed, epoch)
+        yield from order.ids(0, count).split(config.batch_size)
+
+
 def bare_losses(config: DemoConfig) -> tuple[list[float], Demo]:
-    """The same recipe with no run, no controller and no capture around it."""
+    """The same recipe as a plain loop, with no session, no run and no controller around it."""
     demo, losses = Demo(config), []
-    for epoch in range(demo.epochs):
-        for batch in demo.batches(epoch):
-            if len(losses) == config.steps:
-                break
-            losses.append(demo.gradients(batch).mean().item())
-            demo.optimizer.step()
+    for chosen in itertools.islice(rows(config, len(demo.digits)), config.steps):
+        images = demo.digits.images[chosen]
+        demo.optimizer.zero_grad()
+        loss = squared_error(demo.model(images), images).mean()
+        torch.autograd.backward(loss)
+        demo.optimizer.step()
+        losses.append(loss.item())
     return losses, demo
 
 
@@ -54,22 +64,31 @@ def test_epochs_and_validations_are_recorded(run: Run) -> None:
     events = FactsReader(run.dir).events()
     ends = [event for event in events if event["moment"] == "on_epoch_end"]
     validations = [event for event in events if event["moment"] == "on_validation_end"]
-    assert demo.steps_per_epoch == 36
-    assert [(event["epoch"], event["step"]) for event in ends] == [(0, 36), (1, 70)]
+    assert [(event["epoch"], event["step"]) for event in ends] == [(0, 36)]  # 1 is not whole
     assert all(event["epoch_time_s"] > 0 and event["max_memory_mib"] > 1 for event in ends)
     assert ends[0]["throughput"] == pytest.approx(4500 / ends[0]["epoch_time_s"])
-    assert [event["epoch"] for event in validations] == [0, 1]
+    assert [(event["epoch"], event["step"]) for event in validations] == [(0, 36), (1, 70)]
     assert validations[1]["val_loss"] < validations[0]["val_loss"]
     assert validations[0]["metrics"]["l1"] > 0
     assert series(run, "val_loss") == [event["val_loss"] for event in validations]
 
 
-def test_each_epoch_trains_on_every_digit_once() -> None:
+def test_each_epoch_trains_on_every_digit_once(run: Run) -> None:
     demo = Demo(DemoConfig(steps=1, batch_size=1000))
-    ids = [batch.ids for batch in demo.batches(0)]
+    with demo.session(run) as session:
+        loader = session.training.parts.train_loader
+        ids = [batch["ids"] for batch in loader]
+        loader.sampler.set_epoch(1)
+        assert not torch.equal(ids[0], next(iter(loader))["ids"])
     assert [len(batch) for batch in ids] == [1000, 1000, 1000, 1000, 500]
     assert torch.equal(torch.cat(ids).sort().values, demo.digits.ids)
-    assert not torch.equal(ids[0], next(iter(demo.batches(1))).ids)
+
+
+def test_a_single_digit_is_read_as_in_a_batch() -> None:
+    digits = Demo(DemoConfig(steps=1)).digits
+    alone, batch = Rows(digits)[7], Rows(digits).__getitems__([3, 7])
+    assert all(torch.equal(alone[name], batch[name][1]) for name in ("images", "labels", "ids"))
+    assert alone["ids"] == digits.ids[7]
 
 
 def watched(run: Run, demo: Demo) -> DemoResult:
@@ -137,10 +156,10 @@ def test_parked_run_shows_the_batch_it_was_trained_on(run: Run) -> None:
     demo.train(run)
     operator.join()
     batch, data = seen
-    first = next(iter(Demo(DemoConfig(steps=10)).batches(0)))
-    assert torch.equal(batch["batch"], first.images)
-    assert torch.equal(batch["labels"], first.labels)
-    assert torch.equal(batch["sample_ids"], first.ids)
+    first = next(rows(demo.config, len(demo.digits)))
+    assert torch.equal(batch["batch"], demo.digits.images[first])
+    assert torch.equal(batch["labels"], demo.digits.labels[first])
+    assert torch.equal(batch["sample_ids"], demo.digits.ids[first])
     assert batch["losses"].mean().item() == pytest.approx(float(batch["loss"]))
     assert {len(column) for column in data["layers"].values()} == {4}
     assert {len(column) for column in data["features"].values()} == {64}
@@ -150,7 +169,7 @@ def test_parked_run_shows_the_batch_it_was_trained_on(run: Run) -> None:
 def test_nothing_is_computed_inside_when_nobody_watches(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("midstep.loops.demo.Inside", lambda *_: pytest.fail("nobody watches"))
+    monkeypatch.setattr("midstep.loops.demo.hidden_units", lambda *_: pytest.fail("no one looks"))
     Demo(DemoConfig(steps=5)).train(run)
 
 

@@ -13,6 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import torch
+from torch.nn import functional
 
 from midstep.control import Field, Level, Panel, Sort, Status
 from midstep.core.errors import ConfigError
@@ -22,11 +23,12 @@ from midstep.loops.demo import DataName, Demo, DemoConfig, DemoResult
 from midstep.loops.feature_health import FeatureHealth, HealthCheck, standing
 from midstep.loops.inside import hidden_units
 from midstep.models.competitive import BCL, BCLConfig, health
+from midstep.session.hooks import LayerNorms
 
 if TYPE_CHECKING:
-    from midstep.data.sources.digits import Digits
-    from midstep.session import Run
-    from midstep.session.hooks import Hook
+    from midstep.control import DebugController
+    from midstep.session import Run, Session
+    from midstep.session.fitting import StepRecord
 
 __all__ = ["CONDITIONS", "BclConfig", "BclResult", "BclTraining", "Condition"]
 
@@ -39,7 +41,14 @@ TABLE = Panel(
     source=SOURCE,
     shape=(SIDE, SIDE),
     sort=Sort(field="win_rate", descending=True),
-    fields={"win_rate": Field(label="Win rate")},
+    fields={
+        "win_rate": Field(label="Win rate"),
+        "feature_novelty": Field(label="Novelty"),
+        "mean_activation": Field(label="Activation"),
+        "fraction_active": Field(label="Active"),
+        "grad_norm": Field(label="Gradient"),
+        "weight_norm": Field(label="Weight"),
+    },
     status=Status(
         field="win_rate",
         levels=(
@@ -181,13 +190,27 @@ class BclTraining(Demo):
         else:
             run.controller.declare_forces(SOURCE, tensors="bcl_tensors", metrics="bcl_metrics")
 
-    def hooks(self) -> list[Hook]:
-        """None besides what the competition shows itself."""
-        return []
+    def also(self) -> dict[str, Any]:
+        """What moves with the training besides model and optimizer."""
+        own: dict[str, Any] = {"health": self._check}
+        return own if self.bcl is None else {**own, "bcl": self.bcl}
+
+    def session(self, run: Run) -> Session:
+        """The session that trains in `run`."""
+        session = super().session(run)
+        control, training = session.controller, session.training
+        session.after_step(lambda _model: self._examine(training.step + 1))
+        if self.bcl is not None:
+            self.bcl.wants_tensors = lambda: control.wants_data and not training.replaying
+        return session
+
+    def begin(self, session: Session) -> None:
+        """What the competition shows itself stands in place of the norms of layers."""
+        session.run_record.hide(LayerNorms.key)
+        self.offer(session.run_record)
 
     def train(self, run: Run) -> BclResult:
         """Train to the last step, or until the run is stopped."""
-        self.offer(run)
         result = super().train(run)
         return BclResult(
             **asdict(result),
@@ -196,32 +219,27 @@ class BclTraining(Demo):
             health=self._record_end(run, result.steps),
         )
 
-    def _step(self, run: Run, batch: Digits, index: int) -> float:
-        """One optimizer step up to its boundary; gives its loss."""
-        control = run.controller
-        wanted = control.wants_data
-        if self.bcl is not None:
-            self.bcl.wants_tensors = wanted
-        losses = self.gradients(batch)
-        loss = losses.mean()
-        control.capture_batch(
-            batch.images, loss, index, labels=batch.labels, sample_ids=batch.ids, losses=losses
-        )
-        run.log(grad_norm=torch.nn.utils.get_total_norm(self._gradients()))
-        self.optimizer.step()
-        if wanted:
-            self._show(run, batch)
+    def _examine(self, step: int) -> None:
+        """Also where steps are repeated: each examination is made against the one before."""
+        if step % self.recipe.health_every == 0:
+            self._check.examine(step)
+
+    def step_ended(self, session: Session, record: StepRecord) -> None:
+        """Tell of a step what the session does not know, the competition included."""
+        super().step_ended(session, record)
+        run = session.run_record
         if self.bcl is not None and self.bcl.fault is not None:
             self._tell_fault(run, self.bcl.fault)
-        if (index + 1) % self.recipe.health_every == 0:
-            self._record_health(run, index + 1)
-        return loss.item()
+        found = self._check.found
+        if found is not None and found.step == record.step:
+            run.log(**found.metrics)
+            run.event(Moment.STEP, **found.as_fact())
 
-    def _show(self, run: Run, batch: Digits) -> None:
+    def show(self, control: DebugController, images: torch.Tensor) -> None:
         """What the competition did, nothing after a batch that it left alone."""
-        control, bcl = run.controller, self.bcl
+        bcl = self.bcl
         if bcl is None:
-            control.capture_step_data("features", partial(self._alone, batch.images), panel=TABLE)
+            control.capture_step_data("features", partial(self._alone, images), panel=TABLE)
             return
         if metrics := bcl.get_step_metrics():
             control.capture_step_data("bcl_metrics", metrics, panel=COMPETITION_TABLE)
@@ -231,8 +249,10 @@ class BclTraining(Demo):
     @torch.no_grad()
     def _alone(self, images: torch.Tensor) -> dict[str, object]:
         """Features without a competition, and how they would do in one."""
-        measured = standing(self.model, images, self.recipe.competition)
-        return {**measured, **hidden_units(self.model, self.model.encode(images))}
+        encoder = self.model.encoder
+        activations = functional.linear(images.flatten(1), encoder.weight, encoder.bias)
+        measured = standing(encoder.weight, activations, self.recipe.competition)
+        return {**measured, **hidden_units(self.model, activations.relu())}
 
     def _tell_fault(self, run: Run, fault: str) -> None:
         """The competition switched itself off; once is enough to say so."""
@@ -242,13 +262,9 @@ class BclTraining(Demo):
 
     def _record_end(self, run: Run, step: int) -> FeatureHealth:
         """The features at the end, on record too, unless they were examined just now."""
+        before = self._check.found
         found = self._check.examine(step)
-        if step % self.recipe.health_every:
+        if found is not before:
             run.log_finished(**found.metrics)
             run.event(Moment.STEP, **found.as_fact())
         return found
-
-    def _record_health(self, run: Run, step: int) -> None:
-        found = self._check.examine(step)
-        run.log(**found.metrics)
-        run.event(Moment.STEP, **found.as_fact())

@@ -6,6 +6,7 @@ competition: otherwise their figures could not stand beside each other.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -73,29 +74,41 @@ class HealthCheck:
         self._model, self._images = model, images
         self._config, self._gated = config, gated
         self._before, self._at = model.encoder.weight.detach().clone(), 0
-        self._found: FeatureHealth | None = None
+        self.found: FeatureHealth | None = None
+        """The last examination."""
+
+    def state_dict(self) -> dict[str, Any]:
+        """What the next examination is made against, and the last one."""
+        found = None if self.found is None else dict(vars(self.found))
+        return {"before": self._before, "at": self._at, "found": found}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Put back what `state_dict` gave."""
+        self._before, self._at = state["before"].clone(), state["at"]
+        self.found = None if state["found"] is None else FeatureHealth(**state["found"])
 
     @torch.no_grad()
     def examine(self, step: int) -> FeatureHealth:
         """Measure the model as it stands after `step` steps; once for each step."""
-        if self._found is not None and self._found.step == step:
-            return self._found
+        if self.found is not None and self.found.step == step:
+            return self.found
         weight = self._model.encoder.weight.detach()
         features = self._forces(weight)
         features["velocity"] = health.velocity(self._before, weight, step - self._at)
         self._before, self._at = weight.clone(), step
-        self._found = FeatureHealth(
+        self.found = FeatureHealth(
             step=step,
             samples=len(self._images),
             metrics={**self._reconstruction(), **_summary(weight, features)},
             features=features,
             cosines=health.cosine_blocks(weight, MATRIX_CELLS),
         )
-        return self._found
+        return self.found
 
     def _forces(self, weight: Tensor) -> dict[str, Tensor]:
         inputs = self._images.flatten(1)
-        won = _competition(self._model, inputs, self._config)
+        activations = torch.nn.functional.linear(inputs, weight, self._model.encoder.bias)
+        won = _competition(weight, activations, self._config)
         forces = FORCES[self._config.variant](won, inputs, weight, self._config)
         metrics = step_metrics(won, forces)
         if not self._gated:
@@ -116,15 +129,19 @@ def _upper(cosines: Tensor) -> list[list[float]]:
 
 
 @torch.no_grad()
-def standing(model: LinearAutoencoder, images: Tensor, config: BCLConfig) -> dict[str, Tensor]:
-    """How the features would do in a competition that does not act: win_rate, feature_novelty."""
-    won = _competition(model, images.flatten(1), config)
+def standing(weight: Tensor, activations: Tensor, config: BCLConfig) -> dict[str, Tensor]:
+    """How features would do in a competition that does not act: win_rate, feature_novelty.
+
+    Args:
+        weight: one row per feature, [D, I].
+        activations: of a batch, before the ReLU, [B, D].
+        config: how they would compete.
+    """
+    won = _competition(weight, activations, config)
     return {"win_rate": won.win_rate_D, "feature_novelty": won.feature_novelty_D}
 
 
-def _competition(model: LinearAutoencoder, inputs: Tensor, config: BCLConfig) -> Competition:
-    weight = model.encoder.weight.detach()
-    activations = torch.nn.functional.linear(inputs, weight, model.encoder.bias)
+def _competition(weight: Tensor, activations: Tensor, config: BCLConfig) -> Competition:
     return compete(activations, find_neighbours(weight, config.neighborhood_k), config.temperature)
 
 
