@@ -75,6 +75,16 @@ def test_tile_size_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     same(kernel_of(model, optimizer, batch_of(5, 1)), true)
 
 
+def test_one_triangle_of_the_update_block_gives_the_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    model, optimizer, true = case("gpt2")
+    monkeypatch.setattr(sweep, "TRIANGLE_FROM", 2)
+    found = kernel_of(model, optimizer, batch_of(5, 1), want=("EU", "UU"))
+    assert relative(found.k_eu, true.k_eu) <= 1e-10
+    assert relative(found.k_uu, true.k_uu) <= 1e-10
+    assert sum(found.coverage.values()) == pytest.approx(1.0)
+    assert found.coverage["norm"] == pytest.approx(true.coverage["norm"], rel=1e-9)
+
+
 def test_logits_are_made_in_blocks_and_their_size_changes_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -127,7 +137,7 @@ def test_sequences_of_weight_zero_are_skipped_where_only_the_change_is_wanted() 
     )  # fmt: skip
     hook.remove()
     # The probe of two (whole and in parts), two of U that move, four of E, and five scored.
-    assert sum(seen) == 2 + 2 + 2 + 4 + 5
+    assert sum(seen) == 2 + 2 + 2 + 4 + 3
 
 
 def test_other_type_is_computed_on_a_copy() -> None:

@@ -27,11 +27,12 @@ def contract(
     side.begin()
     rows: dict[str, list[Tensor]] = {label: [] for label in directions}
     for index, record in enumerate(side.records):
-        passes.one(side, index)
+        passes.one(side, index, along=directions)
         with passes.watch("contraction"):
             for label, direction in directions.items():
                 uses = ((name, each) for name, many in record.factors.items() for each in many)
                 parts = [factor.dot(direction[name]) for name, factor in uses]
+                parts += [record.along[label]] if record.along else []
                 rows[label].append(torch.stack(parts).sum(0))
         record.drop(list(record.factors))
     back = torch.tensor(side.places).argsort()

@@ -88,6 +88,16 @@ class OuterFactor:
         return self.left_BTA.nbytes + self.right_BTC.nbytes
 
 
+@dataclass(frozen=True)
+class _ById:
+    """Tokens sorted by id: their ids here and on the device, whose they are, their gradients."""
+
+    ids: list[int]
+    rows: Tensor
+    sequences: Tensor
+    grads: Tensor
+
+
 @dataclass
 class EmbeddingFactor:
     """Of a table: each token's output gradient goes to the row of its id."""
@@ -101,22 +111,25 @@ class EmbeddingFactor:
         """Scatter the tokens whose id is in the tile."""
         if first:
             out_BRC.zero_()
-        ordered, places = self._by_id
-        part = slice(bisect_left(ordered, tile.start), bisect_left(ordered, tile.stop))
+        order = self._by_id
+        part = slice(bisect_left(order.ids, tile.start), bisect_left(order.ids, tile.stop))
         if part.start < part.stop:
-            flat = places[part]
-            ids = self.ids_BT.flatten()[flat] - tile.start
-            rows = flat // self.ids_BT.shape[1] * tile.rows + ids
-            grads = self.grads_BTC.flatten(0, 1)[flat].to(out_BRC.dtype)
+            rows = torch.add(order.rows[part], order.sequences[part], alpha=tile.rows) - tile.start
+            grads = order.grads[part].to(out_BRC.dtype)
             out_BRC.view(-1, tile.columns).index_add_(0, rows, grads)
 
     @cached_property
-    def _by_id(self) -> tuple[list[int], Tensor]:
-        """Counted tokens in the order of their ids: the ids here, their places on the device."""
+    def _by_id(self) -> _ById:
+        """Counted tokens in the order of their ids, so that a tile's stand together."""
         places = self._counted().flatten().nonzero().flatten()
-        ids = self.ids_BT.flatten()[places]
-        order = ids.argsort()
-        return ids[order].tolist(), places[order]
+        order = places[self.ids_BT.flatten()[places].argsort()]
+        ids = self.ids_BT.flatten()[order]
+        return _ById(
+            ids=ids.tolist(),
+            rows=ids,
+            sequences=order // self.ids_BT.shape[1],
+            grads=self.grads_BTC.flatten(0, 1)[order],
+        )
 
     def dot(self, direction: Tensor) -> Tensor:
         """Σ_t grad_t · direction[id_t]."""

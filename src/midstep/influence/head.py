@@ -7,12 +7,13 @@ Shapes: B sequences, T tokens, R response tokens of the longest (seed 0 beyond),
 # ruff: noqa: N803, N806, N815 - names end in their shape
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import torch
 
-from midstep.influence.factors import HeadFactor, StoredFactor, product
+from midstep.influence.factors import HeadFactor, StoredFactor, dots, product
 from midstep.influence.fused import fused
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["HeadPass", "Responses", "head_pass", "logits_pass"]
 
 BLOCK_BYTES_CPU = 64 * 2**20
-BLOCK_BYTES_GPU = 2 * 2**30
+BLOCK_BYTES_GPU = 4 * 2**30
 
 
 @dataclass(frozen=True)
@@ -66,6 +67,8 @@ class HeadPass:
     """Of Σ seeds · log-probability: to the hidden states [B, T, C] (or to the logits)."""
     factor: HeadFactor | None = None
     bias: StoredFactor | None = None
+    along: dict[str, Tensor] = field(default_factory=dict)
+    """[B] inner products of the weight's gradients with directions, by label."""
 
 
 def head_pass(
@@ -76,6 +79,7 @@ def head_pass(
     with_bias: bool,
     weight_sum_VC: Tensor | None = None,
     with_gradient: bool = True,
+    along: Mapping[str, Tensor] | None = None,
 ) -> HeadPass:
     """Score a micro-batch and give the gradient to its hidden states.
 
@@ -86,6 +90,7 @@ def head_pass(
         with_bias: whether the per-sequence gradients of the bias are wanted.
         weight_sum_VC: the summed gradient of the head's weight is added here.
         with_gradient: False scores only.
+        along: directions of the weight's shape, contracted while the softmax is at hand.
     """
     weight_VC, bias_V = head.weight.detach(), None if head.bias is None else head.bias.detach()
     index = responses.places_BR[..., None].expand(-1, -1, hidden_BTC.shape[-1])
@@ -100,6 +105,7 @@ def head_pass(
         if with_bias and bias_V is not None
         else None
     )
+    moved_K = {label: torch.empty_like(seeds) for label in along or {}}
     step = _block_tokens(weight_VC, seeds)
     for start in range(0, len(flat_KC), step):
         part = slice(start, start + step)
@@ -115,6 +121,9 @@ def head_pass(
         grads_KC[part] = slopes_KV @ weight_VC
         if weight_sum_VC is not None:
             weight_sum_VC += product(slopes_KV.mT, flat_KC[part])
+        for label, direction_VC in (along or {}).items():
+            moved_KC = slopes_KV @ direction_VC.to(slopes_KV.dtype)
+            moved_K[label][part] = dots(moved_KC, flat_KC[part])
         if bias_BV is not None:
             owners = torch.arange(start, start + len(slopes_KV), device=seeds.device) // rows
             bias_BV.index_add_(0, owners, slopes_KV.to(bias_BV.dtype))
@@ -130,6 +139,7 @@ def head_pass(
         grad_BTC,
         factor,
         None if bias_BV is None else StoredFactor(bias_BV),
+        {label: each.view(shape).sum(1) for label, each in moved_K.items()},
     )
 
 
@@ -160,11 +170,13 @@ def _softmax_gradient_apart(
     logits_KV: Tensor, targets_K: Tensor, seeds_K: Tensor, dtype: torch.dtype
 ) -> tuple[Tensor, Tensor, Tensor]:
     """The same without touching the logits: two passes over them once compiled."""
-    highest_K = logits_KV.amax(dim=1)
-    lse_K = (logits_KV - highest_K[:, None]).exp().sum(dim=1).log() + highest_K
+    highest_K1 = logits_KV.amax(dim=1, keepdim=True)
+    total_K1 = (logits_KV - highest_K1).exp().sum(dim=1, keepdim=True)
+    lse_K1 = total_K1.log() + highest_K1
+    lse_K = lse_K1[:, 0]
     logp_K = logits_KV.gather(1, targets_K[:, None])[:, 0] - lse_K
     words_V = torch.arange(logits_KV.shape[1], device=logits_KV.device)
-    chance_KV = (logits_KV - lse_K[:, None]).exp()
+    chance_KV = (logits_KV - lse_K1).exp()
     slopes_KV = (words_V == targets_K[:, None]).to(chance_KV.dtype) - chance_KV
     return logp_K, lse_K, (slopes_KV * seeds_K[:, None]).to(dtype)
 
@@ -187,4 +199,6 @@ def logits_pass(logits_BTV: Tensor, responses: Responses) -> HeadPass:
 def _block_tokens(weight_VC: Tensor, seeds: Tensor) -> int:
     room = BLOCK_BYTES_GPU if weight_VC.is_cuda else BLOCK_BYTES_CPU
     fits = int(room // (len(weight_VC) * seeds.element_size()))
+    if weight_VC.is_cuda:  # blocks of one size: a power of two divides most micro-batches
+        return max(16, 1 << max(fits, 1).bit_length() - 1)
     return max(16, fits // 128 * 128 if fits >= 128 else fits)

@@ -59,6 +59,7 @@ class KernelJob:
     preconditioner: AdamPreconditioner | SgdPreconditioner
     anatomy: Anatomy
     passes: Passes
+    _moving_log_pi: Tensor
 
     def __init__(
         self,
@@ -91,6 +92,8 @@ class KernelJob:
 
     def _side(self, batch: SequenceBatch, seeds: Tensor) -> Side:
         most = TOKENS_GPU if batch.input_ids.is_cuda else TOKENS_CPU
+        if batch.input_ids.is_cuda and self.microbatch is not None:
+            most = batch.input_ids.numel()  # the caller knows what fits
         return Side(batch.buckets(most, self.microbatch), seeds)
 
     def look_inside(self, *, check: bool = True) -> None:
@@ -105,6 +108,7 @@ class KernelJob:
             slow=self.coverage.slow,
             spill=self.spill,
             stopwatch=self.stopwatch,
+            probe_ids=probe.input_ids,
         )
 
     def plan(self, want: Collection[Want], algorithm: Algorithm, mode: Mode) -> CostPlan:
@@ -163,16 +167,32 @@ class KernelJob:
             stages = self.passes.bounded if plan.mode == "bounded" else self.passes.resident
             for ready in stages(sides):
                 sweep.consume(ready)
-        return self._block_of(sweep.sums, plan, want)
+        return self._block_of(sweep.finished(), plan, want)
 
-    def _find_clip_factor(self) -> dict[str, Tensor]:
-        """Σ_j w_j g_j by a plain backward pass; its norm sets c."""
+    def _find_clip_factor(self) -> tuple[dict[str, Tensor], float]:
+        """Σ_j w_j g_j by a plain backward pass, and its norm, which sets c."""
         with self.stopwatch("gradient of the update"):
-            ascent = summed_gradient(self.anatomy, self.trained, self.loss_side())
+            side = self.loss_side()
+            ascent = summed_gradient(self.anatomy, self.trained, side)
+            self._moving_log_pi = side.log_pi()
         norm = square_norm(ascent) ** 0.5
         if self.max_grad_norm is not None:
             self.preconditioner.clip_factor = clip_factor_of(norm, self.max_grad_norm)
-        return ascent
+        return ascent, norm
+
+    def _log_pi_u(self) -> Tensor:
+        """Of U: from its own pass, else from the gradient's, and scored where the weight is 0."""
+        if self.update.logp:
+            return self.update.log_pi()
+        found = self._moving_log_pi.new_empty(len(self.weights))
+        moves = (self.weights != 0).to(found.device)
+        found[moves] = self._moving_log_pi
+        if not bool(moves.all()):
+            still = moves.logical_not().nonzero().flatten().to(self.update.seeds_NT.device)
+            side = self._side(self.batch_u.select(still), self.update.seeds_NT[still])
+            score(self.anatomy, side)
+            found[~moves] = side.log_pi()
+        return found
 
     def loss_side(self) -> Side:
         """U with its weights in the seeds; sequences of weight zero are left out."""
@@ -262,10 +282,12 @@ class KernelJob:
     # -- Δ alone ------------------------------------------------------------------------------
 
     def _along_direction(self, plan: CostPlan, *, terms: bool) -> KernelBlock:
-        ascent = self._find_clip_factor()
-        norm = square_norm(ascent) ** 0.5
-        found = directions_of(ascent, self.parameters, self.preconditioner)
-        parts = found.parts() if terms else {"total": found.total()}
+        ascent, norm = self._find_clip_factor()
+        with self.stopwatch("directions"):
+            found = directions_of(ascent, self.parameters, self.preconditioner)
+            parts = found.parts() if terms else {"total": found.total()}
+            parts = {label: self._in_work_type(each) for label, each in parts.items()}
+        del ascent, found
         side = self.update if self.evaluation is None else self.evaluation
         tokens: Tensor | None = None
         if plan.algorithm == "jvp":
@@ -276,8 +298,6 @@ class KernelJob:
             score(self.anatomy, side)
         else:
             sums = contract(self.passes, side, parts)
-        if not self.update.logp:
-            score(self.anatomy, self.update)
         whole = self.preconditioner.lr * torch.stack(list(sums.values())).sum(0)
         split = DeltaTerms(**sums).scaled(self.preconditioner.lr) if terms else None
         own = self.evaluation is None
@@ -290,6 +310,10 @@ class KernelJob:
             token_delta=tokens,
             gradient_norm=norm,
         )
+
+    def _in_work_type(self, direction: dict[str, Tensor]) -> dict[str, Tensor]:
+        """Converted once, not for every micro-batch."""
+        return {name: each.to(self.parameters[name].dtype) for name, each in direction.items()}
 
     def _result(
         self,
@@ -323,7 +347,7 @@ class KernelJob:
             norms_e=norms_e,
             raw_norms_u=raw_norms_u,
             raw_norms_e=raw_norms_e,
-            logpi_u=self.update.log_pi(),
+            logpi_u=self._log_pi_u(),
             logpi_e=None if self.evaluation is None else self.evaluation.log_pi(),
             coverage=coverage or {},
             slow_parameters=self.coverage.slow,

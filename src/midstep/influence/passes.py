@@ -6,7 +6,7 @@ stream at the borders of the blocks and runs each block again when its turn come
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,6 +19,7 @@ from midstep.influence.batches import Microbatch
 from midstep.influence.borders import BorderStore
 from midstep.influence.factors import StoredFactor, sum_type
 from midstep.influence.head import HeadPass, Responses, head_pass, logits_pass
+from midstep.influence.hollow import hollow, hollow_parts
 from midstep.influence.recorder import Recorder
 from midstep.influence.sides import Side
 from midstep.influence.stems import Stem
@@ -54,6 +55,8 @@ class Passes:
         slow: parameters of no known form; a whole backward pass a sequence.
         spill: folder for the borders of the bounded mode; None keeps them in memory.
         stopwatch: told which phase begins and ends.
+        probe_ids: short sequences that prove what blocks need not compute when they run again;
+            None leaves nothing out.
     """
 
     def __init__(
@@ -64,8 +67,10 @@ class Passes:
         slow: Sequence[str] = (),
         spill: Path | None = None,
         stopwatch: Stopwatch = unwatched,
+        probe_ids: Tensor | None = None,
     ) -> None:
         self.anatomy, self.trained, self.spill = anatomy, trained, spill
+        self._probe_ids = probe_ids
         self.watch = stopwatch
         self.slow = list(slow)
         quick = {key: name for key, name in trained.items() if name not in set(slow)}
@@ -83,8 +88,17 @@ class Passes:
                 self.one(side, index)
         yield list(self.trained.values())
 
-    def one(self, side: Side, index: int) -> None:
-        """One micro-batch, forward and backward."""
+    def one(
+        self, side: Side, index: int, along: Mapping[str, Mapping[str, Tensor]] | None = None
+    ) -> None:
+        """One micro-batch, forward and backward.
+
+        Args:
+            side: the batch.
+            index: of the micro-batch.
+            along: directions by label; the head's weight is contracted with them on the way and
+                leaves no factor.
+        """
         microbatch, record = side.microbatches[index], side.records[index]
         with self.recorder as recorder, torch.enable_grad():
             recorder.record = record
@@ -94,24 +108,35 @@ class Passes:
                 else:
                     out = self.anatomy.logits(microbatch.input_ids)
             with self.watch("head"):
-                scored = self._score(side, index, out)
+                scored = self._score(side, index, out, along)
             with self.watch("input gradients"):
                 if out.requires_grad:
                     torch.autograd.backward(out, scored.grad)
             recorder.record = None
         self._slow_ones(side, index)
 
-    def _score(self, side: Side, index: int, out: Tensor) -> HeadPass:
+    def _score(
+        self,
+        side: Side,
+        index: int,
+        out: Tensor,
+        along: Mapping[str, Mapping[str, Tensor]] | None = None,
+    ) -> HeadPass:
         microbatch, record = side.microbatches[index], side.records[index]
         responses = Responses.of(microbatch, side.seeds_NT, sum_type(out))
         head = self.anatomy.head
         if head is None:
             scored = logits_pass(out, responses)
         else:
-            bias = self._quick.get(id(head.bias))
-            scored = head_pass(out, head, responses, with_bias=bias is not None)
-            if scored.factor is not None:
-                record.add(self._quick.get(id(head.weight)), scored.factor)
+            bias, weight = self._quick.get(id(head.bias)), self._quick.get(id(head.weight))
+            parts = {} if along is None or weight is None else along
+            scored = head_pass(
+                out, head, responses, with_bias=bias is not None,
+                along={label: each[weight] for label, each in parts.items() if weight},
+            )  # fmt: skip
+            record.along = scored.along
+            if scored.factor is not None and not scored.along:
+                record.add(weight, scored.factor)
             if scored.bias is not None:
                 record.add(bias, scored.bias)
         side.logp[index] = scored.logp_BR
@@ -150,6 +175,8 @@ class Passes:
         blocks = self.anatomy.blocks
         left = set(self.trained.values())
         owners = self._owners()
+        probe = self._probe_ids
+        spared = [] if probe is None else hollow_parts(self.anatomy, probe)
         with BorderStore(self.spill) as store:
             work = [(side, index) for side in sides for index in range(len(side.microbatches))]
             for side in sides:
@@ -160,7 +187,8 @@ class Passes:
             left.difference_update(ready)
             for depth in reversed(range(len(blocks))):
                 for number, (side, index) in enumerate(work):
-                    self._again(side, index, store, number, depth, stems[number])
+                    with hollow(spared[depth] if spared else None):
+                        self._again(side, index, store, number, depth, stems[number])
                 ready = [name for name in left if owners[name] == {depth}]
                 yield ready
                 left.difference_update(ready)

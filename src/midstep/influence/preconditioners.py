@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Literal, Protocol
 
 from midstep.core.errors import ConfigError
 from midstep.influence.optimizer_state import AdamState, ParameterState
+from midstep.influence.scaling import AdamTile
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -52,6 +53,9 @@ class Preconditioner(Protocol):
     def diagonal(self, tile: Tile, gradient_RC: Tensor | None) -> Tensor:
         """D of a tile, given the tile of G."""
 
+    def adam_tile(self, tile: Tile) -> AdamTile | None:
+        """The same as numbers for a kernel that makes D itself; None where D is of another form."""
+
     def drift(self, tile: Tile, weights_RC: Tensor, diagonal_RC: Tensor) -> tuple[Tensor, Tensor]:
         """The directions of momentum and of decay, both per unit of η."""
 
@@ -76,6 +80,10 @@ class SgdPreconditioner:
         import torch
 
         return torch.ones((), dtype=tile.dtype, device=tile.device).expand(tile.shape)
+
+    def adam_tile(self, tile: Tile) -> AdamTile | None:  # noqa: ARG002 - of the interface
+        """Of another form."""
+        return None
 
     def drift(self, tile: Tile, weights_RC: Tensor, diagonal_RC: Tensor) -> tuple[Tensor, Tensor]:
         """No momentum; −λθ."""
@@ -117,6 +125,20 @@ class AdamPreconditioner:
         corrected = 1 - kept.beta2 ** (kept.step + 1)
         return adam_diagonal(
             second, gradient_RC, kept.beta2, self.clip_factor, corrected, kept.eps, scale
+        )
+
+    def adam_tile(self, tile: Tile) -> AdamTile | None:
+        """The numbers of D after the step."""
+        if not self.after:
+            return None
+        kept = self.state.parameters[tile.name]
+        return AdamTile(
+            second_P=tile.of(kept.exp_avg_sq).reshape(-1),
+            beta2=kept.beta2,
+            clip_factor=self.clip_factor,
+            corrected=1 - kept.beta2 ** (kept.step + 1),
+            eps=kept.eps,
+            scale=self.share(kept) * first_rate(kept) / self.rate,
         )
 
     def drift(self, tile: Tile, weights_RC: Tensor, diagonal_RC: Tensor) -> tuple[Tensor, Tensor]:

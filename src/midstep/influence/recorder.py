@@ -32,6 +32,8 @@ class Record:
     def __init__(self, sequences: int, tokens: int) -> None:
         self.sequences, self.tokens = sequences, tokens
         self.factors: dict[str, list[Factor]] = defaultdict(list)
+        self.along: dict[str, Tensor] = {}
+        """[B] of the head's weight with directions, by label, where they were asked for."""
 
     def add(self, name: str | None, factor: Factor) -> None:
         """Note one use of a parameter; nameless ones are not trained."""

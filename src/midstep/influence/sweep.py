@@ -15,6 +15,7 @@ import torch
 
 from midstep.influence.factors import product, sum_type
 from midstep.influence.fused import fused
+from midstep.influence.scaling import adam_scaled, can_scale
 from midstep.influence.stopwatch import Stopwatch, unwatched
 from midstep.influence.tiles import Tile, tiles_of
 
@@ -30,6 +31,9 @@ TILE_BYTES_CPU = 6 * 2**20
 TILE_BYTES_GPU = 4 * 2**30
 MOST_ROWS_GPU = 512
 """Gradient rows more than about 1.6 MB apart make the kernel's matrix product slower on an H200."""
+
+TRIANGLE_FROM = 512
+"""From this many sequences of U on, what the symmetry of K(U,U) spares outweighs the split."""
 
 
 @dataclass
@@ -84,9 +88,11 @@ class KernelSweep:
         example = next(iter(parameters.values()))
         self.device, self.dtype = example.device, work_type(example.dtype)
         self.wide = torch.float64 if self.device.type == "cpu" else sum_type(example)
-        self.weights_U = weights_U.to(self.device, self.dtype)
+        exact = sum_type(example) if self.device.type == "cuda" else self.dtype
+        self.weights_U = weights_U.to(self.device, exact)
         self.count_u = len(update)
         self.count = self.count_u + (0 if evaluation is None else len(evaluation))
+        self.triangular = with_uu and not with_drift and self.count_u >= TRIANGLE_FROM
         self._rooms: dict[str, Tensor] = {}
         self.sums = self._empty()
 
@@ -153,23 +159,40 @@ class KernelSweep:
 
     def _right_side(self, tile: Tile, grads_UP: Tensor) -> tuple[Tensor, Tensor]:
         """U's gradients times D, under them the directions of momentum and decay; and D itself."""
-        gradient_P = -weighted_sum(grads_UP, self.weights_U)
+        rows = self.count_u + (2 if self.with_drift else 0)
+        right_XP = self._room("right", rows, grads_UP.shape[1])
+        exact = Tile(*_fields(tile), sum_type(grads_UP), tile.device)
+        gradient_P, diagonal_P = self._scaled(exact, grads_UP, right_XP[: self.count_u])
         self.sums.gradient_square += torch.dot(gradient_P, gradient_P)
-        gradient_RC = gradient_P.view(tile.shape)
-        exact = Tile(*_fields(tile), gradient_RC.dtype, tile.device)
-        diagonal_RC = self.preconditioner.diagonal(exact, gradient_RC)
-        diagonal_P = diagonal_RC.reshape(-1).to(self.dtype)
-        if not self.with_drift:
-            return scaled_rows(grads_UP, diagonal_P), diagonal_P
-        right_XP = self._room("right", self.count_u + 2, grads_UP.shape[1])
-        torch.mul(grads_UP, diagonal_P, out=right_XP[: self.count_u])
-        weights_RC = exact.of(self.parameters[tile.name].detach())
-        momentum_RC, decay_RC = self.preconditioner.drift(exact, weights_RC, diagonal_RC)
-        right_XP[self.count_u] = momentum_RC.reshape(-1)
-        right_XP[self.count_u + 1] = decay_RC.reshape(-1)
+        if self.with_drift:
+            weights_RC = exact.of(self.parameters[tile.name].detach())
+            momentum_RC, decay_RC = self.preconditioner.drift(
+                exact, weights_RC, diagonal_P.view(tile.shape)
+            )
+            right_XP[self.count_u] = momentum_RC.reshape(-1)
+            right_XP[self.count_u + 1] = decay_RC.reshape(-1)
         return right_XP, diagonal_P
 
+    def _scaled(self, exact: Tile, grads_UP: Tensor, out_UP: Tensor) -> tuple[Tensor, Tensor]:
+        """Write U's gradients times D; G up to its sign, and D, in the type that sums are in."""
+        adam = self.preconditioner.adam_tile(exact) if can_scale(grads_UP) else None
+        done = None if adam is None else adam_scaled(grads_UP, self.weights_U, adam, out_UP)
+        if done is not None:
+            return done
+        gradient_P = -weighted_sum(grads_UP, self.weights_U)
+        diagonal_RC = self.preconditioner.diagonal(exact, gradient_P.view(exact.shape))
+        diagonal_P = diagonal_RC.reshape(-1)
+        scaled_rows(grads_UP, diagonal_P.to(self.dtype), out_UP)
+        return gradient_P, diagonal_P
+
     def _add_products(self, tile: Tile, grads_NP: Tensor, right_XP: Tensor) -> None:
+        if self.triangular:
+            trace = self._add_triangle(grads_NP, right_XP)
+        else:
+            trace = self._add_rectangle(grads_NP, right_XP)
+        self.sums.traces[self.groups[tile.name]] += trace
+
+    def _add_rectangle(self, grads_NP: Tensor, right_XP: Tensor) -> Tensor:
         left = grads_NP if self.with_uu else grads_NP[self.count_u :]
         # On a CPU the thinner side first is faster; the numbers are the same.
         made = product(left, right_XP.mT) if left.is_cuda else product(right_XP, left.mT).mT
@@ -177,10 +200,25 @@ class KernelSweep:
         if self.sums.drift is not None:
             self.sums.drift += made[:, self.count_u :]
         if self.with_uu:
-            trace = made[: self.count_u, : self.count_u].diagonal().sum(dtype=self.wide)
-        else:
-            trace = (grads_NP[: self.count_u] * right_XP[: self.count_u]).sum(dtype=self.wide)
-        self.sums.traces[self.groups[tile.name]] += trace
+            return made[: self.count_u, : self.count_u].diagonal().sum(dtype=self.wide)
+        return (grads_NP[: self.count_u] * right_XP[: self.count_u]).sum(dtype=self.wide)
+
+    def _add_triangle(self, grads_NP: Tensor, right_UP: Tensor) -> Tensor:
+        """All but the first half of U against the second, which `finished` mirrors."""
+        half = self.count_u // 2
+        first = product(grads_NP, right_UP[:half].mT)
+        second = product(grads_NP[half:], right_UP[half:].mT)
+        self.sums.kernel[:, :half] += first
+        self.sums.kernel[half:, half:] += second
+        own = [each.diagonal().sum(dtype=self.wide) for each in (first, second)]
+        return own[0] + own[1]
+
+    def finished(self) -> KernelSums:
+        """The sums, once every parameter has been consumed."""
+        if self.triangular:
+            half, kernel = self.count_u // 2, self.sums.kernel
+            kernel[:half, half:] = kernel[half : self.count_u, :half].mT
+        return self.sums
 
 
 @fused
@@ -193,9 +231,9 @@ def weighted_sum(grads_NP: Tensor, weights_N: Tensor) -> Tensor:
 
 
 @fused
-def scaled_rows(grads_NP: Tensor, diagonal_P: Tensor) -> Tensor:
+def scaled_rows(grads_NP: Tensor, diagonal_P: Tensor, out_NP: Tensor) -> None:
     """Every row times D."""
-    return grads_NP * diagonal_P
+    torch.mul(grads_NP, diagonal_P, out=out_NP)
 
 
 @fused
