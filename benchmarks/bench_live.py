@@ -9,12 +9,11 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
 import torch
 
-from benchmarks.figures import Figure, alternating_ratio, spread_of
-from midstep.live import attach, serve
+from benchmarks.figures import Figure, alternating_ratio
+from midstep.live import serve
 from midstep.session import Run
 
 __all__ = ["figures"]
@@ -149,56 +148,6 @@ def fan_out(count: int = 50, seconds: float = 15.0) -> list[Figure]:
     ]
 
 
-def attach_cost(steps: int = 3000, repeats: int = 9) -> list[Figure]:
-    """What `attach` adds to a step of almost nothing, each step's loss written to disk."""
-    bare = [_plain_loop(steps) for _ in range(repeats)]
-    attached = [_attached_loop(steps) for _ in range(repeats)]
-    added = [(a - b) / steps * 1e6 for a, b in zip(attached, bare, strict=True)]
-    value, low, high = spread_of(added)
-    note = "boundary, ids, loss to the facts"
-    return [
-        Figure(
-            name="attach, no viewer, per step",
-            value=value,
-            unit="µs",
-            low=low,
-            high=high,
-            note=note,
-        )
-    ]
-
-
-def _parts(steps: int) -> tuple[torch.nn.Module, torch.optim.Optimizer, Any]:
-    torch.manual_seed(0)
-    model = torch.nn.Linear(4, 1)
-    loader: Any = torch.utils.data.DataLoader(torch.randn(steps, 4), batch_size=1)  # type: ignore[arg-type]
-    return model, torch.optim.SGD(model.parameters(), lr=0.01), loader
-
-
-def _epoch(
-    model: torch.nn.Module, optimizer: torch.optim.Optimizer, loader: Any, log: Any
-) -> float:
-    begun = time.perf_counter()
-    for batch in loader:
-        loss = model(batch).square().mean()
-        loss.backward()
-        optimizer.step()
-        optimizer.zero_grad()
-        log(loss=loss)
-    return time.perf_counter() - begun
-
-
-def _plain_loop(steps: int) -> float:
-    return _epoch(*_parts(steps), log=lambda loss: loss.item())
-
-
-def _attached_loop(steps: int) -> float:
-    parts = _parts(steps)
-    with tempfile.TemporaryDirectory() as folder, attach(*parts, save_dir=folder) as run:
-        spent_s = _epoch(*parts, log=run.log)
-    return spent_s  # noqa: RET504 - the block swallows a stop, so it must not return itself
-
-
 def figures() -> list[Figure]:
     """All figures of this module."""
-    return [*attach_cost(), _overhead(0, 2.0), _overhead(10, 5.0), *fan_out()]
+    return [_overhead(0, 2.0), _overhead(10, 5.0), *fan_out()]

@@ -1,19 +1,23 @@
-"""What runtime metrics cost a training, at the interval that they choose for themselves."""
+"""What runtime metrics cost, at the interval that they choose; what `attach` and `Session` do."""
 
 from __future__ import annotations
 
+import statistics
 import time
 
 import torch
 from torch import nn
 
-from benchmarks.figures import Figure, alternating_ratio
-from midstep.session.runtime_metrics import RuntimeMetrics
+from benchmarks.figures import Figure, spread_of
+from benchmarks.step_cost import step_costs
+from midstep.control import DebugController
+from midstep.session.watching import StepWatch
 
 __all__ = ["figures"]
 
-BLOCK_S = 0.25
-WARM_UP_STEPS = 300
+BLOCK_S = 0.02
+TURNS = 120
+WARM_UP_STEPS = 100
 
 
 class Training:
@@ -30,27 +34,28 @@ class Training:
         self.labels = torch.randint(10, (batch,), device=self.device)
         self.steps = 0
 
-    def step(self, metrics: RuntimeMetrics | None) -> None:
-        """One step, measured or not."""
-        if metrics is not None:
-            metrics.step_begins()
+    def step(self, watch: StepWatch | None) -> None:
+        """One step, watched as `attach` does it, or not."""
+        if watch is not None:
+            watch.step_begins()
         logits = self.model(self.inputs)
-        if metrics is not None:
-            metrics.outputs(logits, self.labels)
+        if watch is not None and watch.measuring:
+            watch.outputs(logits, self.labels)
         loss: torch.Tensor = nn.functional.cross_entropy(logits, self.labels)
         loss.backward()  # type: ignore[no-untyped-call]
-        if metrics is not None:
-            metrics.before_step()
+        if watch is not None and watch.measuring:
+            watch.before_step()
         self.optimizer.step()
-        if metrics is not None:
-            metrics.after_step()
+        if watch is not None and watch.measuring:
+            watch.after_step()
         self.optimizer.zero_grad()
         self.steps += 1
-        if metrics is not None:
-            metrics.step_ended(step=self.steps, samples=len(self.labels))
-            metrics.arrived()
+        if watch is not None:
+            watch.step_ended(step=self.steps, samples=len(self.labels))
+            if watch.on_way:
+                watch.arrived()
 
-    def block(self, steps: int, metrics: RuntimeMetrics | None) -> float:
+    def block(self, steps: int, watch: StepWatch | None) -> float:
         """Seconds that so many steps take; on the CPU those of this thread alone.
 
         What else runs on the machine would count otherwise, and is more than what is measured.
@@ -58,45 +63,62 @@ class Training:
         clock = time.perf_counter if self.device.type == "cuda" else time.thread_time
         begun = clock()
         for _ in range(steps):
-            self.step(metrics)
+            self.step(watch)
         if self.device.type == "cuda":
             torch.cuda.synchronize()
         return clock() - begun
 
 
-def overhead(width: int, batch: int, device: str = "cpu", *, bar: float | None = 1.0) -> Figure:
-    """The median ratio of alternating blocks, each long enough for some measured steps."""
+def overhead(width: int, batch: int, device: str = "cpu") -> Figure:
+    """What being asked adds to each step, and a measured one, with the next, to every k-th.
+
+    The two are measured apart, since blocks with one measured step among hundreds of others differ
+    by more than that step adds. Three kinds of blocks take turns, and each turn gives one figure.
+    """
     training = Training(width, batch, device)
-    metrics = RuntimeMetrics(training.model, training.optimizer)
+    watch = StepWatch(training.model, training.optimizer, DebugController())
+    training.block(WARM_UP_STEPS, watch)
     step_s = training.block(20, None) / 20
-    training.block(min(WARM_UP_STEPS, int(4 * BLOCK_S / step_s)), metrics)
-    steps = max(int(BLOCK_S / step_s), metrics.every)
-    ratio = alternating_ratio(
-        lambda: training.block(steps, None), lambda: training.block(steps, metrics)
-    )
-    metrics.close()
-    percent = [100 * (value - 1) for value in ratio]
+    turns = [_turn(training, watch, max(5, int(BLOCK_S / step_s))) for _ in range(TURNS)]
+    watch.close()
+    plain_s = statistics.median(plain for plain, _, _ in turns)
+    percent = [
+        100 * (asked - plain + (pair - 2 * plain) / watch.every) / plain
+        for plain, asked, pair in turns
+    ]
+    value, low, high = spread_of(percent)
+    asked_us = 1e6 * statistics.median(asked - plain for plain, asked, _ in turns)
+    cost_us = 1e6 * statistics.median(pair - 2 * plain for plain, _, pair in turns)
     parameters = sum(each.numel() for each in training.model.parameters())
     return Figure(
         name=f"runtime metrics, {parameters / 1e6:.2f} M parameters, {device}: overhead",
-        value=percent[0],
-        low=percent[1],
-        high=percent[2],
+        value=value,
+        low=low,
+        high=high,
         unit="%",
-        bar=bar,
-        note=f"step {1000 * step_s:.2f} ms, measured every {metrics.every} steps",
+        bar=1.0,
+        note=f"step {1000 * plain_s:.2f} ms; {asked_us:.1f} µs each, {cost_us:.0f} µs every "
+        f"{watch.every} steps",
     )
 
 
-def figures() -> list[Figure]:
-    """A step of some milliseconds, and one so short that few are measured.
+def _turn(training: Training, watch: StepWatch, steps: int) -> tuple[float, float, float]:
+    """Seconds of a plain step, of one that is not measured, and of a measured one with the next."""
+    plain_s = training.block(steps, None) / steps
+    watch._left = max(watch._left, steps + 1)  # none of these is to be measured
+    asked_s = training.block(steps, watch) / steps
+    plain_s = (plain_s + training.block(steps, None) / steps) / 2
+    watch._left = 1
+    return plain_s, asked_s, training.block(2, watch)
 
-    For that one there is no bar: what is left is a dozen calls a step, measured or not.
-    """
+
+def figures() -> list[Figure]:
+    """A step of some milliseconds, a short one, and one so short that few are measured."""
     found = [
         overhead(width=512, batch=64),
-        overhead(width=64, batch=32, bar=None),
+        overhead(width=256, batch=64),
+        overhead(width=64, batch=32),
     ]
     if torch.cuda.is_available():
         found.append(overhead(width=4096, batch=512, device="cuda"))
-    return found
+    return [*found, *step_costs()]

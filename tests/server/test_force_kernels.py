@@ -135,9 +135,9 @@ def test_without_another_force_all_of_the_change_is_the_gradients() -> None:
 @pytest.mark.parametrize(
     ("grad", "som", "cos", "expected"),
     [
-        ([1, 1, 1], [1, 1, 1], [0.06, -0.06, 0.04], ["agree", "fight", "neutral"]),
-        ([1, 1, 0.001], [1, 1, 1], [0.9, 0.9, 0.9], ["agree", "agree", "neutral"]),
-        ([1, 1, 1], [1, 0.001, 1], [-0.9, -0.9, -0.9], ["fight", "neutral", "fight"]),
+        ([1, 1, 1], [1, 1, 1], [0.051, -0.051, 0.049], ["agree", "fight", "neutral"]),
+        ([1, 1, 1, 0.0101, 0.0099], [1] * 5, [0.9] * 5, [*["agree"] * 4, "neutral"]),
+        ([1] * 5, [1, 0.0099, 0.0101, 1, 1], [-0.9] * 5, ["fight", "neutral", *["fight"] * 3]),
         ([1, 1, 1], [0, 0, 0], [0.9, -0.9, 0.0], ["neutral"] * 3),
         ([1, 1, 1], [1, 1, 1], [math.nan, 1.0, 1.0], ["neutral", "agree", "agree"]),
     ],

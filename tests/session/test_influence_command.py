@@ -91,9 +91,12 @@ def test_it_tells_how_the_last_step_changed_each_loss(tmp_path, accumulate, clip
 
 
 def test_the_answer_is_bounded_and_names_the_largest_pairs(tmp_path):
-    with parked(small_session(tmp_path)) as ask:
+    session = small_session(tmp_path)
+    with parked(session) as ask:
         ask("step", n=1)
         told = ask("influence", samples=3)
+        notes = session.controller.shown_step_data().values["influence_notes"]
+    assert notes.startswith("The first 3 of 8 samples")
     assert (told["samples"], told["of"], len(told["top"])) == (3, 8, 6)
     sizes = [abs(pair["change"]) for pair in told["top"]]
     assert sizes == sorted(sizes, reverse=True)

@@ -21,6 +21,106 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/influence": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Influence Results
+         * @description Results under `influence/` beside the runs of this server, newest first.
+         */
+        get: operations["influence_results"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/influence/{result_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Influence Result
+         * @description The update with texts and weights, coverage, predicted against actual, what was asked.
+         */
+        get: operations["influence_result"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/influence/{result_id}/{batch}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Influence Batch
+         * @description The evaluated sequences of one batch: Δ with its terms, and who moved each most.
+         */
+        get: operations["influence_batch"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/influence/{result_id}/{batch}/kernel": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Influence Kernel
+         * @description K of all pairs; as safetensors: `kernel` in 32 bits, rows evaluated, columns the update.
+         */
+        get: operations["influence_kernel"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/influence/{result_id}/{batch}/what_if": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Influence What If
+         * @description Δ under other advantages, from the stored kernel; the preconditioner is held fixed.
+         */
+        get: operations["influence_what_if"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/runs": {
         parameters: {
             query?: never;
@@ -1504,6 +1604,284 @@ export interface components {
             version: string;
         };
         /**
+         * InfluenceAfter
+         * @description The prediction beside what training itself did.
+         */
+        InfluenceAfter: {
+            /** Actual */
+            actual: (number | ("NaN" | "Infinity" | "-Infinity"))[];
+            /** Checkpoint */
+            checkpoint: string;
+            /** Correlation */
+            correlation: number | ("NaN" | "Infinity" | "-Infinity");
+            /** Predicted */
+            predicted: (number | ("NaN" | "Infinity" | "-Infinity"))[];
+            /** Relative Error */
+            relative_error: number | ("NaN" | "Infinity" | "-Infinity");
+        };
+        /**
+         * InfluenceContributor
+         * @description A sequence of the update that moved an evaluated one.
+         */
+        InfluenceContributor: {
+            /** Advantage */
+            advantage: number | ("NaN" | "Infinity" | "-Infinity") | null;
+            /** Contribution */
+            contribution: number | ("NaN" | "Infinity" | "-Infinity");
+            /** Cosine */
+            cosine: number | ("NaN" | "Infinity" | "-Infinity");
+            /** Kernel */
+            kernel: number | ("NaN" | "Infinity" | "-Infinity");
+            /** Sequence Id */
+            sequence_id: string;
+        };
+        /**
+         * InfluenceDelta
+         * @description Predicted change of a log-probability in nats, and its terms.
+         */
+        InfluenceDelta: {
+            /** Decay */
+            decay: number | ("NaN" | "Infinity" | "-Infinity") | null;
+            /** Kernel */
+            kernel: number | ("NaN" | "Infinity" | "-Infinity") | null;
+            /** Momentum */
+            momentum: number | ("NaN" | "Infinity" | "-Infinity") | null;
+            /** Total */
+            total: number | ("NaN" | "Infinity" | "-Infinity");
+        };
+        /**
+         * InfluenceEvaluatedSequence
+         * @description A sequence whose log-probability the update moved.
+         */
+        InfluenceEvaluatedSequence: {
+            /** Contributors */
+            contributors: components["schemas"]["InfluenceContributor"][];
+            delta: components["schemas"]["InfluenceDelta"];
+            /** Entropy */
+            entropy: number | ("NaN" | "Infinity" | "-Infinity") | null;
+            /** Global Prompt Id */
+            global_prompt_id: string | null;
+            /** Logprob */
+            logprob: number | ("NaN" | "Infinity" | "-Infinity");
+            /** Norm */
+            norm: number | ("NaN" | "Infinity" | "-Infinity") | null;
+            /** Prompt */
+            prompt: string;
+            /** Response */
+            response: string;
+            /** Reward */
+            reward: number | ("NaN" | "Infinity" | "-Infinity") | null;
+            /** Sequence Id */
+            sequence_id: string;
+        };
+        /**
+         * InfluenceKernelOut
+         * @description K of all pairs: rows are evaluated sequences, columns those of the update.
+         */
+        InfluenceKernelOut: {
+            /** Columns */
+            columns: string[];
+            /** Kernel */
+            kernel: (number | ("NaN" | "Infinity" | "-Infinity"))[][];
+            /** Rows */
+            rows: string[];
+        };
+        /**
+         * InfluenceListOut
+         * @description Stored results, newest first.
+         */
+        InfluenceListOut: {
+            /** Results */
+            results: components["schemas"]["InfluenceSummary"][];
+            /** Total */
+            total: number;
+        };
+        /**
+         * InfluenceOut
+         * @description One stored result: the update, and what was asked about it.
+         */
+        InfluenceOut: {
+            /** Algorithm */
+            algorithm: string;
+            /** Checkpoint */
+            checkpoint: string;
+            /** Coverage */
+            coverage: {
+                [key: string]: number | ("NaN" | "Infinity" | "-Infinity");
+            };
+            /** Id */
+            id: string;
+            /** Made At */
+            made_at: number;
+            /** Name */
+            name: string;
+            /** Optimizer Step */
+            optimizer_step: number | null;
+            /** Preconditioner */
+            preconditioner: string;
+            /** Requests */
+            requests: components["schemas"]["InfluenceRequestSummary"][];
+            /** Scheme */
+            scheme: string | null;
+            step: components["schemas"]["InfluenceStep"];
+            /** Update */
+            update: components["schemas"]["InfluenceUpdateSequence"][];
+            validation: components["schemas"]["InfluenceValidation"] | null;
+        };
+        /**
+         * InfluenceRate
+         * @description The prediction beside a true step at one learning rate; lists in the order of the ids.
+         */
+        InfluenceRate: {
+            /** Actual */
+            actual: (number | ("NaN" | "Infinity" | "-Infinity"))[];
+            /** Correlation */
+            correlation: number | ("NaN" | "Infinity" | "-Infinity");
+            /** Lr */
+            lr: number | ("NaN" | "Infinity" | "-Infinity");
+            /** Predicted */
+            predicted: (number | ("NaN" | "Infinity" | "-Infinity"))[];
+            /** Relative Error */
+            relative_error: number | ("NaN" | "Infinity" | "-Infinity");
+        };
+        /**
+         * InfluenceRequestOut
+         * @description What was found for one batch; `index` is None for the update itself.
+         */
+        InfluenceRequestOut: {
+            /** Has Kernel */
+            has_kernel: boolean;
+            /** Index */
+            index: number | null;
+            /** Kind */
+            kind: string;
+            /** Name */
+            name: string;
+            /** Result */
+            result: string;
+            /** Sequences */
+            sequences: components["schemas"]["InfluenceEvaluatedSequence"][];
+        };
+        /**
+         * InfluenceRequestSummary
+         * @description A batch that was evaluated.
+         */
+        InfluenceRequestSummary: {
+            /** Index */
+            index: number;
+            /** Kind */
+            kind: string;
+            /** Name */
+            name: string;
+            /** Sequences */
+            sequences: number;
+        };
+        /**
+         * InfluenceStep
+         * @description The numbers of the step that all sequences share: Δ = lr · rate · clip_factor · Σ K w.
+         */
+        InfluenceStep: {
+            /** Clip Factor */
+            clip_factor: number | ("NaN" | "Infinity" | "-Infinity");
+            /** Gradient Norm */
+            gradient_norm: number | ("NaN" | "Infinity" | "-Infinity");
+            /** Lr */
+            lr: number | ("NaN" | "Infinity" | "-Infinity");
+            /** Rate */
+            rate: number | ("NaN" | "Infinity" | "-Infinity");
+        };
+        /**
+         * InfluenceSummary
+         * @description One stored result in the list.
+         */
+        InfluenceSummary: {
+            /** Evaluated Sequences */
+            evaluated_sequences: number | null;
+            /** Id */
+            id: string;
+            /** Made At */
+            made_at: number;
+            /** Name */
+            name: string;
+            /** Preconditioner */
+            preconditioner: string | null;
+            /** Problem */
+            problem: string | null;
+            /** Requests */
+            requests: string[];
+            /**
+             * State
+             * @enum {string}
+             */
+            state: "finished" | "unfinished" | "damaged";
+            /** Step */
+            step: number | null;
+            /** Update Sequences */
+            update_sequences: number | null;
+        };
+        /**
+         * InfluenceUpdateSequence
+         * @description A sequence that was trained on.
+         */
+        InfluenceUpdateSequence: {
+            /** Advantage */
+            advantage: number | ("NaN" | "Infinity" | "-Infinity") | null;
+            delta: components["schemas"]["InfluenceDelta"];
+            /** Entropy */
+            entropy: number | ("NaN" | "Infinity" | "-Infinity") | null;
+            /** Global Prompt Id */
+            global_prompt_id: string | null;
+            /** Logprob */
+            logprob: number | ("NaN" | "Infinity" | "-Infinity");
+            /** Norm */
+            norm: number | ("NaN" | "Infinity" | "-Infinity") | null;
+            /** Normaliser */
+            normaliser: number | ("NaN" | "Infinity" | "-Infinity") | null;
+            /** Prompt */
+            prompt: string;
+            /** Response */
+            response: string;
+            /** Reward */
+            reward: number | ("NaN" | "Infinity" | "-Infinity") | null;
+            /** Sequence Id */
+            sequence_id: string;
+            /** Weight */
+            weight: number | ("NaN" | "Infinity" | "-Infinity");
+        };
+        /**
+         * InfluenceValidation
+         * @description How right the prediction was.
+         */
+        InfluenceValidation: {
+            after: components["schemas"]["InfluenceAfter"] | null;
+            /** Rates */
+            rates: components["schemas"]["InfluenceRate"][];
+            /** Sequence Ids */
+            sequence_ids: string[];
+            /** Slope */
+            slope: number | ("NaN" | "Infinity" | "-Infinity") | null;
+        };
+        /**
+         * InfluenceWhatIfOut
+         * @description The change under other advantages, without a model pass.
+         */
+        InfluenceWhatIfOut: {
+            /** Advantages */
+            advantages: {
+                [key: string]: number | ("NaN" | "Infinity" | "-Infinity");
+            };
+            /** Delta */
+            delta: components["schemas"]["InfluenceDelta"][];
+            /** Exact */
+            exact: boolean;
+            /** Note */
+            note: string;
+            /** Sequence Ids */
+            sequence_ids: string[];
+            /** Was */
+            was: components["schemas"]["InfluenceDelta"][];
+        };
+        /**
          * LevelOut
          * @description A word for the values below or above a limit.
          */
@@ -2188,6 +2566,176 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Health"];
+                };
+            };
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an error of ours, told by its id · 503 the disk refused */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    influence_results: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["InfluenceListOut"];
+                };
+            };
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an error of ours, told by its id · 503 the disk refused */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    influence_result: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id as GET /api/v1/influence lists it. */
+                result_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["InfluenceOut"];
+                };
+            };
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an error of ours, told by its id · 503 the disk refused */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    influence_batch: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id as GET /api/v1/influence lists it. */
+                result_id: string;
+                /** @description Number of a request, or `update` for U itself. */
+                batch: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["InfluenceRequestOut"];
+                };
+            };
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an error of ours, told by its id · 503 the disk refused */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    influence_kernel: {
+        parameters: {
+            query?: {
+                /** @description json or safetensors */
+                format?: string;
+            };
+            header?: never;
+            path: {
+                /** @description Id as GET /api/v1/influence lists it. */
+                result_id: string;
+                /** @description Number of a request, or `update` for U itself. */
+                batch: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["InfluenceKernelOut"];
+                    "application/octet-stream": string;
+                };
+            };
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an error of ours, told by its id · 503 the disk refused */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    influence_what_if: {
+        parameters: {
+            query?: {
+                /** @description U-000-01:0.5,U-003-00:0; the others stay. */
+                advantages?: string;
+            };
+            header?: never;
+            path: {
+                /** @description Id as GET /api/v1/influence lists it. */
+                result_id: string;
+                /** @description Number of a request, or `update` for U itself. */
+                batch: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["InfluenceWhatIfOut"];
                 };
             };
             /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an error of ours, told by its id · 503 the disk refused */

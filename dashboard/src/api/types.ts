@@ -27,6 +27,14 @@ export type RunOut = Schemas["RunOut"];
 export type RunDetail = Schemas["RunDetail"];
 export type RunList = Schemas["RunList"];
 export type Problem = Schemas["Problem"];
+export type InfluenceListOut = Schemas["InfluenceListOut"];
+export type InfluenceSummary = Schemas["InfluenceSummary"];
+export type InfluenceOut = Schemas["InfluenceOut"];
+export type InfluenceRequestOut = Schemas["InfluenceRequestOut"];
+export type InfluenceUpdateSequence = Schemas["InfluenceUpdateSequence"];
+export type InfluenceEvaluatedSequence = Schemas["InfluenceEvaluatedSequence"];
+export type InfluenceDelta = Schemas["InfluenceDelta"];
+export type InfluenceValidation = Schemas["InfluenceValidation"];
 
 export type HelloMessage = Schemas["HelloMessage"];
 export type ScalarsMessage = Schemas["ScalarsMessage"];

@@ -37,7 +37,7 @@ function RailEntry({ page, current }: { page: PageEntry; current: boolean }) {
       <Link
         href={addressOf(page.path, window.location.search)}
         aria-current={current ? "page" : undefined}
-        className={`relative flex h-13 w-full flex-col items-center justify-center gap-1 rounded-chip -outline-offset-2! transition-colors ${look}`}
+        className={`relative flex h-13 w-full flex-col items-center justify-center gap-1 rounded-chip text-label -outline-offset-2! transition-colors ${look}`}
       >
         {current && <span className="absolute top-3 bottom-3 left-0 w-0.5 bg-accent" />}
         <Icon name={page.icon} size={18} />

@@ -25,6 +25,13 @@ const ENTRIES: readonly PageEntry[] = [
     icon: "runs",
     load: async () => (await import("./pages/RunsPage")).RunsPage,
   },
+  {
+    name: "Influence",
+    path: "/influence",
+    keys: "G I",
+    icon: "influence",
+    load: async () => (await import("./pages/InfluencePage")).InfluencePage,
+  },
 ];
 
 /** Each page's code is fetched when the page is first opened. */

@@ -21,6 +21,7 @@ import {
   panWindow,
   showCell,
   wholeWindow,
+  wideArea,
   zoomWindow,
 } from "./heatWindow";
 import { useSize } from "./useSize";
@@ -48,6 +49,8 @@ interface HeatMapProps {
   onWindow: (window: HeatWindow | null) => void;
   /** A colour for each shown row, as a strip on the left. */
   strip?: readonly string[] | null;
+  /** Cells need not be square. */
+  wide?: boolean;
   /** One line directly below the map. */
   footer?: ReactNode;
   /** Told how high the map is drawn. */
@@ -69,7 +72,10 @@ export function HeatMap(props: HeatMapProps) {
   const left = strip ? STRIP : 0;
   const { rows, columns } = matrix;
   const below = props.footer === undefined ? 0 : FOOTER;
-  const area = heatArea(rows, columns, { width: room.width - left, height: room.height - below });
+  const area = (props.wide ? wideArea : heatArea)(rows, columns, {
+    width: room.width - left,
+    height: room.height - below,
+  });
   const { onHeight } = props;
   useEffect(() => onHeight?.(area.height), [onHeight, area.height]);
   const shown = props.window ?? wholeWindow(rows, columns);

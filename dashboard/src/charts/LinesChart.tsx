@@ -11,7 +11,16 @@ import { formatCount, formatValue } from "@/lib/format";
 import type { Axis } from "./axis";
 import { linearAxis } from "./axis";
 import { decimate, visibleWindow } from "./decimate";
-import { type Line, pointAt, type Range, spread, type Threshold, valueAxis } from "./lines";
+import {
+  endLabel,
+  type Line,
+  labelRoom,
+  pointAt,
+  type Range,
+  spread,
+  type Threshold,
+  valueAxis,
+} from "./lines";
 import { useSize } from "./useSize";
 import type { Theme } from "./viridis";
 
@@ -21,6 +30,8 @@ interface LinesChartProps {
   /** Steps shown. */
   range: Range;
   thresholds: readonly Threshold[];
+  /** A log scale of the values; those that are not positive leave a gap. */
+  logY?: boolean;
   /** Step under the cursor. */
   cursor: number | null;
   onCursor: (step: number | null) => void;
@@ -32,39 +43,46 @@ interface LinesChartProps {
 
 const FONT = "11px Inter, system-ui, sans-serif";
 const LEFT = 40;
-const RIGHT = 44;
 const TOP = 6;
 const BOTTOM = 20;
+/** Between two labels at the ends of lines. */
+const LABEL_HEIGHT = 12;
 
 export interface LinesFrame {
   width: number;
   height: number;
+  /** Room for labels at the ends of lines. */
+  right: number;
+  logY: boolean;
   xAxis: Axis;
   yAxis: Axis;
 }
 
 export function LinesChart(props: LinesChartProps) {
-  const { label, lines, range, thresholds, cursor, onCursor, onPick, theme } = props;
+  const { label, lines, range, thresholds, logY = false, cursor, onCursor, onPick, theme } = props;
   const [place, size] = useSize<HTMLDivElement>();
   const canvas = useRef<HTMLCanvasElement>(null);
   const frame = useMemo((): LinesFrame => {
     const [from, to] = range[1] > range[0] ? range : [range[0] - 0.5, range[0] + 0.5];
+    const right = Math.min(labelRoom(lines), Math.max(0, size.width / 3));
     return {
       ...size,
-      xAxis: linearAxis(from, to, Math.max(1, (size.width - LEFT - RIGHT) / 90)),
-      yAxis: valueAxis(lines, range, thresholds, Math.max(1, (size.height - TOP - BOTTOM) / 28)),
+      right,
+      logY,
+      xAxis: linearAxis(from, to, Math.max(1, (size.width - LEFT - right) / 90)),
+      yAxis: valueAxis(lines, range, thresholds, Math.max(1, (size.height - TOP - BOTTOM) / 28), logY),
     };
-  }, [lines, range, thresholds, size]);
+  }, [lines, range, thresholds, logY, size]);
   useLayoutEffect(() => {
     const element = canvas.current;
-    if (!element || size.width <= LEFT + RIGHT) return;
+    if (!element || size.width <= LEFT + frame.right) return;
     const paint = () => drawLines(element, frame, props);
     paint();
     if (document.fonts.status !== "loaded") void document.fonts.ready.then(paint);
     if (props.canvasRef) props.canvasRef.current = element;
   });
   const stepAt = (event: PointerEvent) => {
-    const share = (event.nativeEvent.offsetX - LEFT) / (size.width - LEFT - RIGHT);
+    const share = (event.nativeEvent.offsetX - LEFT) / (size.width - LEFT - frame.right);
     return share < 0 || share > 1 ? null : Math.round(frame.xAxis.value(share));
   };
   const onKeyDown = (event: KeyboardEvent) => {
@@ -117,9 +135,10 @@ function neighbour(lines: readonly Line[], step: number, by: number): number {
 }
 
 const across = (frame: LinesFrame, step: number) =>
-  LEFT + frame.xAxis.unit(step) * (frame.width - LEFT - RIGHT);
+  LEFT + frame.xAxis.unit(step) * (frame.width - LEFT - frame.right);
 const up = (frame: LinesFrame, value: number) =>
   frame.height - BOTTOM - frame.yAxis.unit(value) * (frame.height - TOP - BOTTOM);
+const hasPlace = ({ logY }: LinesFrame, value: number) => Number.isFinite(value) && !(logY && value <= 0);
 
 /** The line nearest to a height at a step, within 24 px. */
 export function nearestLine(frame: LinesFrame, lines: readonly Line[], step: number, y: number): Line | null {
@@ -152,7 +171,7 @@ function drawLines(element: HTMLCanvasElement, frame: LinesFrame, props: LinesCh
   drawThresholds(context, frame, props.thresholds);
   context.save();
   context.beginPath();
-  context.rect(LEFT, 0, frame.width - LEFT - RIGHT, frame.height - BOTTOM + 2);
+  context.rect(LEFT, 0, frame.width - LEFT - frame.right, frame.height - BOTTOM + 2);
   context.clip();
   const back = props.lines.filter(({ faint, dashed }) => faint || dashed);
   const front = props.lines.filter(({ faint, dashed }) => !faint && !dashed);
@@ -179,7 +198,7 @@ function drawGrid(
     const y = Math.round(up(frame, value)) + 0.5;
     context.beginPath();
     context.moveTo(LEFT, y);
-    context.lineTo(frame.width - RIGHT, y);
+    context.lineTo(frame.width - frame.right, y);
     context.stroke();
     if (taken.every((other) => Math.abs(other - y) > 10)) context.fillText(label, LEFT - 8, y);
   }
@@ -212,7 +231,7 @@ function drawThresholds(
     context.setLineDash([1, 3]);
     context.beginPath();
     context.moveTo(LEFT, y);
-    context.lineTo(frame.width - RIGHT, y);
+    context.lineTo(frame.width - frame.right, y);
     context.stroke();
     context.setLineDash([]);
     context.fillStyle = textColour;
@@ -225,7 +244,7 @@ function drawThresholds(
 function drawLine(context: CanvasRenderingContext2D, frame: LinesFrame, line: Line, range: Range): void {
   const { step, value, colour, dashed, faint } = line;
   const window = visibleWindow(step, step.length, range[0], range[1]);
-  const kept = decimate(step, value, window, Math.max(64, Math.floor(frame.width - LEFT - RIGHT)));
+  const kept = decimate(step, value, window, Math.max(64, Math.floor(frame.width - LEFT - frame.right)));
   context.strokeStyle = colour;
   context.lineWidth = faint || dashed ? 1 : 1.5;
   context.setLineDash(dashed ? [3, 3] : []);
@@ -234,7 +253,7 @@ function drawLine(context: CanvasRenderingContext2D, frame: LinesFrame, line: Li
   let joined = false;
   for (const index of kept) {
     const at = value[index] as number;
-    if (!Number.isFinite(at)) {
+    if (!hasPlace(frame, at)) {
       joined = false;
       continue;
     }
@@ -253,7 +272,7 @@ function drawDots(context: CanvasRenderingContext2D, frame: LinesFrame, line: Li
   context.fillStyle = line.colour;
   for (const index of kept) {
     const at = line.value[index] as number;
-    if (!Number.isFinite(at)) continue;
+    if (!hasPlace(frame, at)) continue;
     context.beginPath();
     context.arc(across(frame, line.step[index] as number), up(frame, at), 2.5, 0, 2 * Math.PI);
     context.fill();
@@ -269,22 +288,24 @@ function drawEnds(
   const ends = lines.flatMap((line) => {
     const index = pointAt(line, range[1]);
     const value = index === null ? Number.NaN : (line.value[index] as number);
-    if (index === null || line.faint || !Number.isFinite(value)) return [];
+    if (index === null || line.faint || !hasPlace(frame, value)) return [];
     return [{ line, x: across(frame, line.step[index] as number), y: up(frame, value) }];
   });
   context.font = `500 ${FONT}`;
   context.textBaseline = "middle";
-  const followed = ends.filter(({ line }) => !line.dashed);
+  // As many as stand beside each other: the first have colours of their own.
+  const fitting = Math.max(1, Math.floor((frame.height - TOP - BOTTOM) / LABEL_HEIGHT));
+  const followed = ends.filter(({ line }) => !line.dashed).slice(0, fitting);
   const places = spread(
     followed.map(({ y }) => y),
-    12,
+    LABEL_HEIGHT,
     TOP,
     frame.height - BOTTOM,
   );
   context.textAlign = "left";
   followed.forEach(({ line }, index) => {
     context.fillStyle = line.colour;
-    context.fillText(line.label, frame.width - RIGHT + 6, places[index] as number);
+    context.fillText(endLabel(line.label), frame.width - frame.right + 6, places[index] as number);
   });
   context.font = FONT;
   context.fillStyle = read("t3");
@@ -315,7 +336,7 @@ function drawCursor(
   for (const line of lines) {
     const index = pointAt(line, cursor);
     const value = index === null ? Number.NaN : (line.value[index] as number);
-    if (!Number.isFinite(value)) continue;
+    if (!hasPlace(frame, value)) continue;
     context.beginPath();
     context.arc(x, up(frame, value), 3, 0, 2 * Math.PI);
     context.fillStyle = line.colour;

@@ -31,6 +31,8 @@ export interface ScatterProps {
   /** Tells what the pointer is on. */
   onHover?: (index: number | null) => void;
   theme: Theme;
+  /** A dashed line where x and y are equal. */
+  diagonal?: boolean;
   canvasRef?: RefObject<HTMLCanvasElement | null>;
 }
 
@@ -114,6 +116,7 @@ function drawScatter(
   const style = getComputedStyle(element);
   const pen: Pen = { context, frame, read: (name) => style.getPropertyValue(`--${name}`).trim() };
   drawAxes(pen, props);
+  if (props.diagonal) drawDiagonal(pen);
   drawPoints(pen, props);
   const marked = [...new Set([...props.named, ...(hovered === null ? [] : [hovered])])];
   for (const index of marked) if (index !== props.selected) drawName(pen, props, index, false);
@@ -156,6 +159,21 @@ function drawAxes({ context, frame, read }: Pen, { xLabel, yLabel }: ScatterProp
   context.rotate(-Math.PI / 2);
   context.textBaseline = "top";
   context.fillText(yLabel, 0, 0);
+  context.restore();
+}
+
+function drawDiagonal({ context, frame, read }: Pen): void {
+  const { left, right, top, bottom, xAxis, yAxis } = frame;
+  context.save();
+  context.beginPath();
+  context.rect(left, top, right - left, bottom - top);
+  context.clip();
+  context.strokeStyle = read("line3");
+  context.setLineDash([4, 3]);
+  context.beginPath();
+  for (const value of [Math.min(xAxis.low, yAxis.low), Math.max(xAxis.high, yAxis.high)])
+    context.lineTo(left + xAxis.unit(value) * (right - left), bottom - yAxis.unit(value) * (bottom - top));
+  context.stroke();
   context.restore();
 }
 

@@ -7,10 +7,18 @@ import {
   panWindow,
   showCell,
   wholeWindow,
+  wideArea,
   zoomWindow,
 } from "./heatWindow";
 
 const SIZE = { rows: 64, columns: 64 };
+
+describe("wideArea", () => {
+  it("fills both sides by themselves with whole pixels a cell", () => {
+    expect(wideArea(2, 64, { width: 250, height: 300 })).toEqual({ width: 192, height: 80 });
+    expect(wideArea(1000, 4, { width: 250, height: 300 })).toEqual({ width: 160, height: 300 });
+  });
+});
 
 describe("heatArea", () => {
   it("gives whole pixels to cells that fit and shrinks what does not", () => {

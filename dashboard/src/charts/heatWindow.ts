@@ -34,6 +34,15 @@ export function heatArea(rows: number, columns: number, room: HeatArea): HeatAre
   return { width: Math.floor(columns * cell), height: Math.floor(rows * cell) };
 }
 
+/** The same with cells that need not be square: a few long rows fill the room too. */
+export function wideArea(rows: number, columns: number, room: HeatArea): HeatArea {
+  const side = (length: number, count: number) => {
+    const most = length / Math.max(count, 1);
+    return Math.floor(count * (most >= 1 ? Math.min(LARGEST_CELL, Math.floor(most)) : Math.max(most, 0)));
+  };
+  return { width: side(room.width, columns), height: side(room.height, rows) };
+}
+
 /** The cell under a point of the area; null outside. */
 export function cellAt(window: HeatWindow, area: HeatArea, x: number, y: number): HeatCell | null {
   if (x < 0 || y < 0 || x >= area.width || y >= area.height) return null;

@@ -1,5 +1,5 @@
 /** Several lines over steps, each with steps of its own: ranges, places, labels at their ends. */
-import { type Axis, linearAxis } from "./axis";
+import { type Axis, axisOf, linearAxis } from "./axis";
 import { lowerBound } from "./decimate";
 
 export interface Line {
@@ -37,23 +37,37 @@ export function stepExtent(lines: readonly Line[]): Range | null {
   return from <= to ? [from, to] : null;
 }
 
+/** Room for the labels at the ends of lines that are followed, in pixels; 11 px letters are about 6 wide. */
+export function labelRoom(lines: readonly Line[]): number {
+  const longest = lines.reduce(
+    (most, { label, dashed }) => (dashed ? most : Math.max(most, endLabel(label).length)),
+    0,
+  );
+  return Math.max(44, longest * 6 + 12);
+}
+
+/** A label as it stands at the end of a line: of a long one its end, where names of layers differ. */
+export function endLabel(label: string): string {
+  return label.length > LABEL_LETTERS ? `…${label.slice(1 - LABEL_LETTERS)}` : label;
+}
+
+const LABEL_LETTERS = 20;
+
 /** The value axis of what is seen, thresholds included where they lie near. */
 export function valueAxis(
   lines: readonly Line[],
   range: Range,
   thresholds: readonly Threshold[],
   most: number,
+  logarithmic = false,
 ): Axis {
+  if (logarithmic) return axisOf(seenValues(lines, range), true, most);
   let low = Number.POSITIVE_INFINITY;
   let high = Number.NEGATIVE_INFINITY;
-  for (const { step, value } of lines) {
-    const start = Math.max(0, lowerBound(step, step.length, range[0]) - 1);
-    for (let index = start; index < step.length && (step[index] as number) <= range[1]; index += 1) {
-      const at = value[index] as number;
-      if (!Number.isFinite(at)) continue;
-      low = Math.min(low, at);
-      high = Math.max(high, at);
-    }
+  for (const at of seenValues(lines, range)) {
+    if (!Number.isFinite(at)) continue;
+    low = Math.min(low, at);
+    high = Math.max(high, at);
   }
   if (low > high) return linearAxis(0, 1, most);
   const span = high - low || Math.abs(high) || 1;
@@ -70,6 +84,17 @@ export function valueAxis(
     high + room,
     most,
   );
+}
+
+/** What lies within a range of steps, and the point before it, from which a line comes in. */
+function seenValues(lines: readonly Line[], range: Range): number[] {
+  return lines.flatMap(({ step, value }) => {
+    const start = Math.max(0, lowerBound(step, step.length, range[0]) - 1);
+    const seen: number[] = [];
+    for (let index = start; index < step.length && (step[index] as number) <= range[1]; index += 1)
+      seen.push(value[index] as number);
+    return seen;
+  });
 }
 
 /** Index of the point of a line at or before a step; null before its first. */

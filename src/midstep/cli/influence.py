@@ -92,7 +92,11 @@ def show(
     if as_json:
         typer.echo(strict_json.dumps(told))
         return
-    _say_results(Screen(), told, request=request, top=top)
+    screen = Screen()
+    _say_results(screen, told, request=request, top=top)
+    if (folder / "report.html").is_file():
+        screen.say(f"\nreport: {folder / 'report.html'}")
+    screen.say("The page of any live run with outputs/runs beside it shows this under Influence.")
 
 
 @app.command("validate", epilog="Example: midstep influence validate outputs/influence/2026…_study")

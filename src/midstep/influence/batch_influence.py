@@ -246,6 +246,6 @@ def _doubts(
     found = f", by {apart:.0%}" if apart > _APART else ""
     return (
         f"the optimizer got another gradient than that of this loss{found}: a penalty, a "
-        "competition, dropout or clipping of the loop's own changes it; only the whole change of "
-        "each sample is right then, not its parts",
+        "competition, dropout or clipping of the loop's own changes it; the parts are not those of "
+        "the true step then, and the whole change of a sample is a rough one",
     )

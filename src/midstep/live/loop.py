@@ -259,11 +259,12 @@ class Loop:
 
     def _report_window(self, window: Window) -> None:
         """Everything the boundary shows or weighs: rate, scalars, loss, batch."""
-        self._tell_learning_rate()
         loss = window.loss()
         samples = len(window.ids) if window.ids is not None else 0
         self.book.step_ended(loss, micro_batches=window.count, samples=samples)
         scalars = self._measured(samples)
+        if scalars.get("lr") != self._learning_rate:
+            self._tell_learning_rate()
         scalars.update(window.scalars)
         self._controller.log(scalars)
         if window.batches:
@@ -271,9 +272,9 @@ class Loop:
 
     def _measured(self, samples: int) -> dict[str, Any]:
         """Runtime metrics of this step; what arrives late goes to the facts under its own."""
-        step = self._run.step + 1
-        found = self._watch.step_ended(step=step, samples=samples)
-        for at, scalars in self._watch.arrived() if self._watch.on_way else ():
+        watch, step = self._watch, self._controller.finished_steps + 1
+        found = watch.step_ended(step=step, samples=samples)
+        for at, scalars in watch.arrived() if watch.on_way else ():
             ours = {name: value for name, value in scalars.items() if name not in self._logged}
             if at == step:
                 found.update(ours)

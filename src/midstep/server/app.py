@@ -13,6 +13,7 @@ from midstep.server import (
     routes_breakpoints,
     routes_commands,
     routes_forces,
+    routes_influence,
     routes_look,
     routes_rewind,
     routes_runs,
@@ -27,6 +28,7 @@ from midstep.server.models import Health
 from midstep.server.problems import REFUSALS, add_handlers
 from midstep.server.run_table import RunTable
 from midstep.server.static_files import STATIC, add_page
+from midstep.server.stored_influence import InfluenceShelf
 from midstep.server.stream import HubTable
 
 __all__ = ["create_app"]
@@ -53,9 +55,10 @@ def create_app(runs: RunTable, *, guard: GuardConfig, static: Path = STATIC) -> 
     )
     app.state.runs, app.state.hubs = runs, HubTable()
     app.state.guard, app.state.static = guard, static
+    app.state.influence = InfluenceShelf(runs)
     add_handlers(app)
     app.add_api_route("/api/v1/health", health, response_model=Health, tags=["health"])
-    for topic in (routes_runs, routes_commands, routes_stream):
+    for topic in (routes_runs, routes_commands, routes_stream, routes_influence):
         _add(app, topic.router)
     for topic in (
         routes_verbs,

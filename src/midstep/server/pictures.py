@@ -172,7 +172,7 @@ def encode_png(pixels: Any) -> bytes:
     lines[:, 1:] = pixels.reshape(height, width * channels)
     colour = {1: 0, 3: 2}[channels]
     header = struct.pack(">IIBBBBB", width, height, 8, colour, 0, 0, 0)
-    body = zlib.compress(lines.tobytes(), 3)
+    body = zlib.compress(lines.tobytes(), 1)  # a third less time, 5 % more bytes
     chunks = ((b"IHDR", header), (b"IDAT", body), (b"IEND", b""))
     return b"\x89PNG\r\n\x1a\n" + b"".join(_chunk(name, data) for name, data in chunks)
 

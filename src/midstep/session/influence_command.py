@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["InfluencePayload", "InfluenceSource", "offer_influence", "register_influence"]
 
-MATRIX_KEY, TABLE_KEY = "influence", "influence_samples"
+MATRIX_KEY, TABLE_KEY, NOTES_KEY = "influence", "influence_samples", "influence_notes"
 MOST_SAMPLES = 512
 _TOLD = 10
 """Pairs in the command's answer."""
@@ -120,6 +120,7 @@ def _look(
         )
     names = _names(captured["sample_ids"], found)
     _show(controller, found, names)
+    _show_notes(controller, found)
     return _told(found, names, controller.finished_steps)
 
 
@@ -139,11 +140,7 @@ def _show(controller: DebugController, found: BatchInfluence, names: list[str]) 
             "labels": names,
             "column_labels": [f"by {name}" for name in names],
         },
-        panel=Panel(
-            kind="matrix",
-            title="Which sample (column) moved which sample's loss (row)",
-            scale="range",
-        ),
+        panel=Panel(kind="matrix", title="Loss of row moved by column", scale="range"),
     )
     most = found.contribution_SS.abs().argmax(1).tolist()
     controller.show_step_data(
@@ -170,6 +167,14 @@ def _show(controller: DebugController, found: BatchInfluence, names: list[str]) 
             },
         ),
     )
+
+
+def _show_notes(controller: DebugController, found: BatchInfluence) -> None:
+    """What to know about the numbers, beside them."""
+    if found.notes:
+        text = "\n".join(f"{note[:1].upper()}{note[1:]}." for note in found.notes)
+        panel = Panel(kind="text", title="About these influences")
+        controller.show_step_data(NOTES_KEY, text, panel=panel)
 
 
 def _told(found: BatchInfluence, names: list[str], step: int) -> dict[str, Any]:

@@ -11,12 +11,12 @@ from midstep.core.errors import ConfigError
 __all__ = ["MetricPace"]
 
 _REMEMBERED = 9
-_MARGIN = 0.7
+_MARGIN = 0.6
 """Of the share that is used; the rest is for what no clock of ours can see."""
 _ASKED_S = 4e-6
 """What it takes to be asked in a step that is not measured, about, code and data out of the caches
 as they are then; that counts, too."""
-_LEAST = 0.2
+_LEAST = 0.1
 """Of the share that measuring gets, where being asked alone takes most of it."""
 _SURE_AFTER = 3
 """Costs that are known before a long wait is trusted: the first ones hold what happens once."""
@@ -38,7 +38,7 @@ class MetricPace:
     ...     pace.measured(cost_s=0.001)
     >>> pace.stepped(0.02)
     >>> pace.every
-    8
+    9
     """
 
     def __init__(self, *, share: float = 0.01, every: int | None = None) -> None:

@@ -52,6 +52,7 @@ export default function FeaturesTab({ stale }: { stale: string | null }) {
             <DebugForceViz
               {...shared}
               error={error?.message ?? null}
+              chosen={tensor === "" ? null : tensor}
               onTensor={setTensor}
               selected={selected}
               watched={watched}

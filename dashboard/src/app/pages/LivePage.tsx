@@ -65,7 +65,7 @@ function LiveRun() {
           />
         }
       />
-      {tab === "step" && <StepTab pointedOut={pointedOut} stale={stale} />}
+      {tab === "step" && <StepTab pointedOut={pointedOut} stale={stale} onPanels={() => setTab("panels")} />}
       {tab === "features" && (
         <Suspense fallback={<PanelArea tab="features">{null}</PanelArea>}>
           <FeaturesTab stale={stale} />
@@ -87,6 +87,7 @@ const guarded = (title: string, panel: ReactNode) => <PanelBoundary title={title
 interface StepTabProps {
   pointedOut: ReadonlySet<number>;
   stale: string | null;
+  onPanels: () => void;
 }
 
 interface Focus {
@@ -98,7 +99,7 @@ interface Focus {
 
 const COLUMN = "grid min-h-0 gap-2";
 
-function StepTab({ pointedOut, stale }: StepTabProps) {
+function StepTab({ pointedOut, stale, onPanels }: StepTabProps) {
   // What has focus matters only when a breakpoint is made of it, so it redraws nothing.
   const focus = useRef<Focus>({ sample: null, point: null });
   const [large, setLarge] = useUrlChoice("large", ["none", "loss"]);
@@ -131,6 +132,7 @@ function StepTab({ pointedOut, stale }: StepTabProps) {
               pointedOut={pointedOut}
               onFocusSample={focusSample}
               onBreak={(id) => void breakOn(id)}
+              onInfluence={onPanels}
               stale={stale}
             />
           </PanelBoundary>

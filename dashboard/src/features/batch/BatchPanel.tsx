@@ -1,7 +1,8 @@
 /** Fetches the batch: at once when the run stands, at most four times a second while it goes on. */
-import { useEffect } from "react";
+import { useEffect, useState } from "react";
 import { api, runPath } from "@/api/client";
-import { useNoCommandsReason, useRunId, useRunState, useVerb } from "@/api/hooks";
+import { runCommand } from "@/api/commands";
+import { useCommandReason, useNoCommandsReason, useRunId, useRunState, useVerb } from "@/api/hooks";
 import type { BatchOut } from "@/api/types";
 import { useAction } from "@/lib/actions";
 import { hasEnded } from "@/lib/allowed";
@@ -10,7 +11,7 @@ import { useTheme } from "@/lib/theme";
 import { useUrlChoice, useUrlState } from "@/lib/urlState";
 import { useLatest } from "@/lib/useLatest";
 import { Panel, StepAction } from "@/ui";
-import { BatchView } from "./BatchView";
+import { BatchView, INFLUENCE } from "./BatchView";
 import { type Order, samplesOf, shownOrder } from "./samples";
 import { usePicture } from "./usePicture";
 
@@ -21,10 +22,13 @@ interface BatchPanelProps {
   pointedOut: ReadonlySet<number>;
   onFocusSample: (id: number | null) => void;
   onBreak: (sampleId: number) => void;
+  /** Which samples moved which is known now, among the panels of this step. */
+  onInfluence: () => void;
   stale: string | null;
 }
 
-export function BatchPanel({ pointedOut, onFocusSample, onBreak, stale }: BatchPanelProps) {
+export function BatchPanel({ pointedOut, onFocusSample, onBreak, onInfluence, stale }: BatchPanelProps) {
+  const influence = useInfluence(onInfluence);
   const { batch, picture, error, running } = useShownBatch();
   const [order, setOrder] = useUrlChoice<Order>("sort", ["loader", "loss"]);
   const [cursor, setCursor] = useCursor();
@@ -61,12 +65,48 @@ export function BatchPanel({ pointedOut, onFocusSample, onBreak, stale }: BatchP
   if (batch === null) return <NoBatch error={error} />;
   return (
     <BatchView
-      {...{ batch, picture, order, cursor, pointedOut, onBreak, breakReason, stale, running, theme }}
+      {...{
+        batch,
+        picture,
+        order,
+        cursor,
+        pointedOut,
+        onBreak,
+        breakReason,
+        influence,
+        stale,
+        running,
+        theme,
+      }}
       onOrder={reorder}
       onCursor={setCursor}
       onFocusSample={onFocusSample}
     />
   );
+}
+
+/** The command behind the button; null where the run does not offer it. */
+function useInfluence(onKnown: () => void) {
+  const [busy, setBusy] = useState(false);
+  const offered = useRunState((state) => state.offers.includes("influence")) ?? false;
+  const parked = useRunState((state) => state.parked) ?? false;
+  const reason = useCommandReason("influence");
+  const disabledReason = reason ?? (parked ? null : "Pause first");
+  const onAsk = async () => {
+    setBusy(true);
+    const done = await runCommand("influence", {}, "Influence");
+    setBusy(false);
+    if (done !== null) onKnown();
+  };
+  useAction({
+    id: "influence",
+    title: INFLUENCE,
+    group: "Panels",
+    words: "contribution loss kernel samples",
+    disabledReason: busy ? "Computing…" : disabledReason,
+    run: () => void onAsk(),
+  });
+  return offered ? { busy, disabledReason, onAsk: () => void onAsk() } : null;
 }
 
 /** Place of the focused sample, kept in the address. */

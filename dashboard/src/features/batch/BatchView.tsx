@@ -8,7 +8,7 @@ import { pngOf } from "@/charts/png";
 import type { Theme } from "@/charts/viridis";
 import { downloadBlob, downloadText } from "@/lib/download";
 import { formatCount, plural } from "@/lib/format";
-import { type MenuItem, Panel, Segmented } from "@/ui";
+import { IconButton, type MenuItem, Panel, Segmented } from "@/ui";
 import { LossLegend } from "./LossLegend";
 import { SampleLine } from "./SampleLine";
 import { type Order, samplesOf, shownOrder } from "./samples";
@@ -30,10 +30,14 @@ export interface BatchViewProps {
   pointedOut: ReadonlySet<number>;
   onBreak: (sampleId: number) => void;
   breakReason: string | null;
+  /** Asks which samples moved which; null where the run cannot tell. */
+  influence: { busy: boolean; disabledReason: string | null; onAsk: () => void } | null;
   stale: string | null;
   running: boolean;
   theme: Theme;
 }
+
+export const INFLUENCE = "Influence: which samples moved which";
 
 const ORDERS = [
   { value: "loader", label: "Loader order" },
@@ -96,6 +100,14 @@ export function BatchView(props: BatchViewProps) {
       {samples.lossRange && <LossLegend {...samples.lossRange} theme={theme} />}
       {samples.lossRange && (
         <Segmented label="Order of the samples" value={order} choices={ORDERS} onChange={onOrder} />
+      )}
+      {props.influence && (
+        <IconButton
+          icon={props.influence.busy ? "spinner" : "influence"}
+          label={INFLUENCE}
+          disabledReason={props.influence.busy ? "Computing…" : props.influence.disabledReason}
+          onClick={props.influence.onAsk}
+        />
       )}
       <ExportMenu subject="batch" items={exports} />
     </>

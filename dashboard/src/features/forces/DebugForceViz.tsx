@@ -1,5 +1,5 @@
 /** Forces: gradient against SOM magnitude of every feature, and one feature's step in four pictures. */
-import { useRef, useState } from "react";
+import { type ReactNode, useRef, useState } from "react";
 import type { Forces } from "@/api/forces";
 import { useForceDetail } from "@/api/forces";
 import { useVerb } from "@/api/hooks";
@@ -18,6 +18,8 @@ import { type ForceWords, TwoForceView } from "./TwoForceView";
 export interface DebugForceVizProps {
   forces: Forces | null;
   error: string | null;
+  /** The tensor that was chosen; null for the run's own choice. */
+  chosen: string | null;
   onTensor: (tensor: string) => void;
   selected: number | null;
   onSelect: (feature: number) => void;
@@ -38,10 +40,15 @@ export default function DebugForceViz(props: DebugForceVizProps) {
   const shown = forces !== null && selected !== null && selected < forces.rows ? selected : null;
   const detail = useForceDetail(forces?.tensor ?? null, shown);
   if (forces === null) return <NoForces error={error} />;
+  if (error !== null && props.chosen !== null && props.chosen !== forces.tensor) {
+    // Another tensor's forces in its place, however pale, would be taken for its own.
+    const menu = <TensorMenu {...forces} tensor={props.chosen} onTensor={props.onTensor} />;
+    return <NoForces error={error} fact={menu} />;
+  }
   const tools = (
     <>
       {forces.columns.has("win_rate") && (
-        <span className="flex items-center gap-2 text-label text-t3">
+        <span className="flex items-center gap-2 whitespace-nowrap text-label text-t3">
           Win rate 0
           <span className="h-2 w-16 rounded-mark" style={{ background: markGradient(theme) }} />1
         </span>
@@ -110,7 +117,7 @@ function TensorMenu({ tensor, tensors, onTensor }: Forces & { onTensor: (tensor:
   );
 }
 
-function NoForces({ error }: { error: string | null }) {
+function NoForces({ error, fact }: { error: string | null; fact?: ReactNode }) {
   const step = useVerb("step");
   const action = <StepAction verb={step} onStep={() => void step.run({ n: 1 })} />;
   const text =
@@ -118,6 +125,7 @@ function NoForces({ error }: { error: string | null }) {
   return (
     <Panel
       title="Forces"
+      fact={fact}
       className="h-full"
       state={{ kind: "empty", title: "Nothing captured for this step", text, action }}
     />

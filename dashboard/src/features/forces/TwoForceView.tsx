@@ -38,8 +38,11 @@ export function TwoForceView(props: TwoForceProps) {
   const [place, size] = useSize<HTMLDivElement>();
   const column = (name: string) => forces.columns.get(name) ?? EMPTY;
   const rate = forces.columns.get("win_rate") ?? null;
-  const [x, y] = [column("grad_magnitude"), column("som_magnitude")];
-  const spread = useMemo(() => spansDecades(x), [x]);
+  const [first, second] = [column("grad_magnitude"), column("som_magnitude")];
+  const spread = useMemo(() => spansDecades(first), [first]);
+  // Where one force alone acts, both against each other would be a flat line: it is drawn by feature.
+  const alone = useMemo(() => second.every((value) => value === 0), [second]);
+  const ids = useMemo(() => Float64Array.from({ length: first.length }, (_, index) => index), [first.length]);
   const { detail, shape } = props;
   const choice =
     detail !== null && pictureOf(detail.rowShape, shape) === null && squareOf(detail.weight.length) !== null;
@@ -53,17 +56,17 @@ export function TwoForceView(props: TwoForceProps) {
   return (
     <div ref={place} className={`flex min-h-0 flex-1 gap-4 px-3 pb-1 ${narrow ? "flex-col" : ""}`}>
       <Scatter
-        label={`${words.second} against ${words.first} magnitude of ${x.length} features.`}
-        x={x}
-        y={y}
-        xLabel={`${words.first} magnitude`}
-        yLabel={`${words.second} magnitude`}
-        logX={spread}
-        logY={false}
+        label={`${alone ? "" : `${words.second} against `}${words.first} magnitude of ${first.length} features.`}
+        x={alone ? ids : first}
+        y={alone ? first : second}
+        xLabel={alone ? "Feature" : `${words.first} magnitude`}
+        yLabel={`${alone ? words.first : words.second} magnitude`}
+        logX={!alone && spread}
+        logY={alone && spread}
         colour={rate}
         nameOf={String}
         named={watched}
-        selected={selected !== null && selected < x.length ? selected : null}
+        selected={selected !== null && selected < first.length ? selected : null}
         onSelect={onSelect}
         onHover={onHover}
         theme={theme}

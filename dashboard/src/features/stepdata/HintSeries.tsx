@@ -36,6 +36,7 @@ export function HintSeries(props: HintSeriesProps) {
           lines={lines}
           range={range}
           thresholds={NO_THRESHOLDS}
+          logY={entry.panel.log_y}
           cursor={cursor}
           onCursor={setCursor}
           theme={theme}

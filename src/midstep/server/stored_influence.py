@@ -1,0 +1,223 @@
+"""Stored influence results, found by listing; nothing a caller sends is ever joined to a path."""
+
+from __future__ import annotations
+
+import os
+import stat
+import threading
+from collections import OrderedDict
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO, NoReturn
+
+from midstep.core import strict_json
+from midstep.core.errors import FormatError
+from midstep.influence.results_reader import FORMAT
+from midstep.server.problems import Refusal, not_found
+from midstep.server.run_table import RunTable
+
+__all__ = ["InfluenceShelf", "StoredInfluence", "damaged"]
+
+MOST_RESULTS = 500
+MOST_BYTES = 64 << 20
+"""Longest results.json that is read, and most bytes of them that are kept parsed."""
+_RESULTS, _PLAN = "results.json", "plan.json"
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+# Nothing is followed out of the folder, and a pipe put in a file's place does not hold us up.
+_PLAIN = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+
+
+@dataclass(frozen=True, kw_only=True)
+class StoredInfluence:
+    """One folder under `influence/`."""
+
+    id: str
+    """What the page calls it: the folder's name."""
+    folder: Path
+    made_at: float
+    """When it was finished, or begun; seconds since 1970."""
+    finished: bool
+    stamp: tuple[int, int, int]
+    """Of its results.json: inode, time, length; another stamp is another content."""
+
+    @contextmanager
+    def open(self, *parts: str) -> Iterator[BinaryIO]:
+        """A plain file inside, by names that this server listed itself; no link is followed."""
+        descriptors = [os.open(self.folder, _FOLDER | os.O_NOFOLLOW)]
+        try:
+            for part in parts[:-1]:
+                opened = os.open(part, _FOLDER | os.O_NOFOLLOW, dir_fd=descriptors[-1])
+                descriptors.append(opened)
+            found = os.open(parts[-1], _PLAIN, dir_fd=descriptors[-1])
+            with os.fdopen(found, "rb") as file:
+                if not stat.S_ISREG(os.fstat(found).st_mode):
+                    raise FileNotFoundError(parts[-1])
+                yield file
+        finally:
+            for descriptor in descriptors:
+                os.close(descriptor)
+
+    def request_folder(self, index: int) -> str:
+        """The folder's name of a request, which begins with its number."""
+        try:
+            names = sorted(one.name for one in (self.folder / "requests").iterdir())
+        except OSError:
+            names = []
+        for name in names:
+            if name.startswith(f"{index:03d}_") and not name.endswith(".batch"):
+                return name
+        raise not_found()
+
+
+class InfluenceShelf:
+    """All results beside the runs of a server, and the last ones read.
+
+    Args:
+        runs: their folders say where results lie: `outputs/influence` beside `outputs/runs`.
+    """
+
+    def __init__(self, runs: RunTable) -> None:
+        self._runs = runs
+        self._read: OrderedDict[tuple[int, int, int], dict[str, Any]] = OrderedDict()
+        self._summaries: OrderedDict[tuple[int, int, int], dict[str, Any]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def folders(self) -> list[Path]:
+        """Where results are looked for."""
+        found = dict.fromkeys(_beside(entry.run.dir.parent) for entry in self._runs.entries())
+        return list(found)
+
+    def listing(self) -> list[StoredInfluence]:
+        """All results, newest first; the same name in a second folder gets a number."""
+        found: dict[str, StoredInfluence] = {}
+        for root in self.folders():
+            for each in _results_in(root):
+                name, number = each.id, 1
+                while name in found:
+                    number += 1
+                    name = f"{each.id}~{number}"
+                found[name] = StoredInfluence(**{**vars(each), "id": name})
+        return sorted(found.values(), key=lambda each: (-each.made_at, each.id))
+
+    def get(self, result_id: str) -> StoredInfluence:
+        """The finished result of this id; every other id gets the one 404."""
+        for each in self.listing():
+            if each.id == result_id and each.finished:
+                return each
+        raise not_found()
+
+    def read(self, stored: StoredInfluence) -> dict[str, Any]:
+        """Its results.json; 409 where it is damaged."""
+        with self._lock:
+            if stored.stamp in self._read:
+                self._read.move_to_end(stored.stamp)
+                return self._read[stored.stamp]
+        told = _parse(stored)
+        with self._lock:
+            self._read[stored.stamp] = told
+            while len(self._read) > 1 and sum(key[2] for key in self._read) > MOST_BYTES:
+                self._read.popitem(last=False)
+        return told
+
+    def summary(self, stored: StoredInfluence) -> dict[str, Any]:
+        """What a list says of it; read once for each content."""
+        with self._lock:
+            if stored.finished and stored.stamp in self._summaries:
+                return self._summaries[stored.stamp]
+        made = _summary(stored)
+        with self._lock:
+            self._summaries[stored.stamp] = made
+            while len(self._summaries) > 2 * MOST_RESULTS:
+                self._summaries.popitem(last=False)
+        return made
+
+
+def _beside(save_dir: Path) -> Path:
+    """`outputs/influence` for `outputs/runs`; any other folder of runs holds its own."""
+    return (save_dir.parent if save_dir.name == "runs" else save_dir) / "influence"
+
+
+def _results_in(root: Path) -> list[StoredInfluence]:
+    try:
+        with os.scandir(root) as entries:
+            folders = [one for one in entries if one.is_dir(follow_symlinks=False)]
+    except OSError:  # not there, or not ours to read: there are no results
+        return []
+    found = []
+    for entry in sorted(folders, key=lambda one: one.name, reverse=True):
+        made = _stored(root, entry.name)
+        if made is not None:
+            found.append(made)
+        if len(found) >= MOST_RESULTS:
+            break
+    return found
+
+
+def _stored(root: Path, name: str) -> StoredInfluence | None:
+    """The result in a folder; None where there is neither a result nor a plan."""
+    try:
+        name.encode("utf-8")
+    except UnicodeEncodeError:  # a name that could not be told to anybody
+        return None
+    for file, finished in ((_RESULTS, True), (_PLAN, False)):
+        with suppress(OSError):
+            seen = (root / name / file).lstat()
+            if stat.S_ISREG(seen.st_mode):
+                return StoredInfluence(
+                    id=name,
+                    folder=root / name,
+                    made_at=seen.st_mtime,
+                    finished=finished,
+                    stamp=(seen.st_ino, seen.st_mtime_ns, seen.st_size),
+                )
+    return None
+
+
+def damaged(stored: StoredInfluence, why: str) -> Refusal:
+    """409 for a result that cannot be shown."""
+    return Refusal(409, "damaged", f"{stored.id} cannot be read: {why}. Run its plan again.")
+
+
+def _parse(stored: StoredInfluence) -> dict[str, Any]:
+    if stored.stamp[2] > MOST_BYTES:
+        _refuse(stored, f"results.json is larger than {MOST_BYTES >> 20} MiB")
+    try:
+        with stored.open(_RESULTS) as file:
+            told = strict_json.loads(file.read(MOST_BYTES + 1))
+    except OSError:
+        _refuse(stored, "results.json is gone or no plain file")
+    except FormatError:
+        _refuse(stored, "results.json is no strict JSON")
+    if not isinstance(told, dict) or told.get("format") != FORMAT:
+        _refuse(stored, f"results.json is not of format {FORMAT}")
+    return told
+
+
+def _refuse(stored: StoredInfluence, why: str) -> NoReturn:
+    raise damaged(stored, why)
+
+
+def _summary(stored: StoredInfluence) -> dict[str, Any]:
+    blank: dict[str, Any] = {"name": stored.id, "step": None, "preconditioner": None}
+    blank |= {"update_sequences": None, "evaluated_sequences": None, "problem": None}
+    blank["requests"] = []
+    if not stored.finished:
+        return {**blank, "problem": "not finished; start the same plan again to go on with it"}
+    try:
+        told = _parse(stored)
+        requests = [str(one["name"]) for one in told["requests"]]
+        return {
+            **blank,
+            "name": str(told["name"]),
+            "step": None if told["step"] is None else int(told["step"]),
+            "preconditioner": str(told["plan"]["preconditioner"]),
+            "requests": requests,
+            "update_sequences": len(told["update"]["sequences"]),
+            "evaluated_sequences": sum(len(one["sequences"]) for one in told["requests"]),
+        }
+    except Refusal as refusal:
+        return {**blank, "problem": refusal.message}
+    except (KeyError, TypeError, ValueError):
+        return {**blank, "problem": "results.json lacks parts of the format it names"}

@@ -1,0 +1,59 @@
+"""What a command shows while the loop stands is there at once, beside the step's own data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+
+from midstep.control import Command, CommandSpec, DebugController
+from midstep.control.panels import Panel
+from tests.control.loop import PATIENCE_S, running
+
+
+@dataclass(frozen=True, kw_only=True)
+class Nothing:
+    """No settings."""
+
+
+def ask(controller: DebugController, name: str) -> None:
+    controller.submit(Command(name=name)).result(PATIENCE_S)
+
+
+def test_it_is_shown_with_its_panel_and_gone_in_the_next_step() -> None:
+    controller, live = DebugController(), torch.zeros(2)
+    panel = Panel(kind="matrix", title="found")
+
+    def look(_payload: object) -> None:
+        controller.show_step_data("found", live, panel=panel)
+
+    controller.register(CommandSpec(name="look", payload=Nothing, run=look, help="Look."))
+    controller.pause()
+    with running(controller, lambda step: controller.capture_step_data("own", step)):
+        ask(controller, "step")
+        before = controller.shown_step_data()
+        ask(controller, "look")
+        shown = controller.shown_step_data()
+        live.add_(1)
+        assert (shown.step, shown.values["own"]) == (1, 0)
+        assert torch.equal(shown.values["found"], torch.zeros(2))
+        assert shown.panels == {"found": panel}
+        assert controller.get_state()["step_data_keys"] == ["own", "found"]
+        # Who reads the step's data meanwhile sees it whole, as it was.
+        assert list(before.values) == ["own"]
+        ask(controller, "step")
+        assert list(controller.shown_step_data().values) == ["own"]
+
+
+def test_a_step_without_data_of_its_own_shows_it_too() -> None:
+    controller = DebugController()
+
+    def look(_payload: object) -> None:
+        controller.show_step_data("found", 3)
+
+    controller.register(CommandSpec(name="look", payload=Nothing, run=look, help="Look."))
+    controller.pause()
+    with running(controller):
+        ask(controller, "step")
+        ask(controller, "look")
+        assert controller.shown_step_data().values == {"found": 3}
