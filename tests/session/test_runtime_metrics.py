@@ -228,10 +228,7 @@ def test_k_follows_from_what_measuring_and_a_step_take():
     for _ in range(3):
         pace.measured(cost_s=0.002)
     pace.stepped(0.001)
-    assert pace.every in (
-        1000,
-        1001,
-    )  # of 10 µs a step 6 are used, and 4 of these go for being asked
+    assert pace.every in (1000, 1001)  # of 10 µs a step 6 are used, 4 of these for being asked
 
 
 def test_the_first_costs_hold_no_long_wait():
