@@ -51,7 +51,8 @@ class Training:
         self.optimizer.zero_grad()
         self.steps += 1
         if watch is not None:
-            watch.step_ended(step=self.steps, samples=len(self.labels))
+            if not watch.rests:
+                watch.step_ended(step=self.steps, samples=len(self.labels))
             if watch.on_way:
                 watch.arrived()
 

@@ -228,7 +228,8 @@ def test_k_follows_from_what_measuring_and_a_step_take():
     for _ in range(3):
         pace.measured(cost_s=0.002)
     pace.stepped(0.001)
-    assert pace.every in (1000, 1001)  # of 10 µs a step 6 are used, 4 of these for being asked
+    assert pace.timed_every == 2
+    assert pace.every == 667  # of 10 µs a step 6 are used, 3 of these for timing every second one
 
 
 def test_the_first_costs_hold_no_long_wait():
@@ -264,8 +265,30 @@ def test_time_spent_measuring_stays_within_its_share():
         clock.now += 0.1
         metrics.step_ended(step=step, samples=1)
         metrics.arrived()
-    assert metrics.every == 84
+    assert metrics.every == 85
     assert 0.005 < spent / clock.now < 0.0075
+
+
+def test_short_steps_are_not_each_timed_but_those_that_are_tell_the_truth():
+    clock = Clock()
+    model = net()
+    metrics = RuntimeMetrics(model, torch.optim.SGD(model.parameters(), lr=0.1), clock=clock)
+    begin, told = metrics._zeros.begin, []
+
+    def costly() -> None:
+        clock.now += 0.001
+        begin()
+
+    metrics._zeros.begin = costly
+    for step in range(1, 2001):
+        metrics.step_begins()
+        clock.now += 0.0004
+        told.append(metrics.step_ended(step=step, samples=8))
+        metrics.arrived()
+    timed = [known for known in told if known]
+    assert 2000 / 4 <= len(timed) < 2000 / 3 + 100
+    assert all(known["step_time_s"] == pytest.approx(0.0004) for known in timed)
+    assert all(known["lr"] == 0.1 for known in timed)
 
 
 def test_an_impossible_share_is_refused():

@@ -88,13 +88,13 @@ class Changes:
     def begin(self, *, by_hand: bool) -> None:
         """A step begins: clone what its end will be compared with, if anybody may look."""
         shared = self._shared
-        self._before = {}
+        spare, self._before = self._before, {}  # of a step that was not shown: nobody else has it
         if not shared.wants_data:
             self._drop()
             return
         running = SHOWN_BYTES if shared.captures.wanted else RUNNING_BYTES
         budget = STANDING_BYTES if by_hand else running
-        self._before = self._clones(self._plan(everything=by_hand), budget)
+        self._before = self._clones(self._plan(everything=by_hand), budget, spare)
         self._begun_at, shared.holds_weights = shared.finished, True
 
     def _drop(self) -> None:
@@ -158,9 +158,11 @@ class Changes:
             self._asked = {name: at for name, at in kept if at >= limit}
             return list(self._asked)
 
-    def _clones(self, names: Iterable[str], budget_bytes: int) -> dict[str, Any]:
+    def _clones(
+        self, names: Iterable[str], budget_bytes: int, spare: Mapping[str, Any] | None = None
+    ) -> dict[str, Any]:
         """A clone of each that has rows, as far as the budget goes; the others are noted."""
-        found = clone_within(self._shared.watches.sources, names, budget_bytes)
+        found = clone_within(self._shared.watches.sources, names, budget_bytes, spare)
         for name in found.clones:
             self._refused.pop(name, None)
         self._refused.update(found.refusals)

@@ -18,22 +18,43 @@ class Cloned:
 
 
 def clone_within(
-    sources: Mapping[str, Callable[[], Any]], names: Iterable[str], budget_bytes: int
+    sources: Mapping[str, Callable[[], Any]],
+    names: Iterable[str],
+    budget_bytes: int,
+    spare: Mapping[str, Any] | None = None,
 ) -> Cloned:
-    """Clone the tensors of these names, first come first served, as far as the budget goes."""
+    """Clone the tensors of these names, first come first served, as far as the budget goes.
+
+    Args:
+        sources: how each is read.
+        names: which of them.
+        budget_bytes: how much to clone at most.
+        spare: old clones, to be written over where they fit: new memory costs more than the copy.
+    """
     made = Cloned()
     for name in names:
         try:
             tensor = sources[name]()
             refusal = why_no_rows(tensor) or _why_too_large(tensor, budget_bytes)
             if refusal is None:
-                made.clones[name] = tensor.detach().clone()
+                made.clones[name] = _copy(tensor.detach(), (spare or {}).get(name))
                 budget_bytes -= int(tensor.nbytes)
         except Exception as error:  # noqa: BLE001 - somebody's callable, or no memory: go on
             refusal = f"cannot be copied: {type(error).__name__}: {str(error)[:200]}"
         if refusal is not None:
             made.refusals[name] = f"{name} {refusal}"
     return made
+
+
+def _copy(tensor: Any, over: Any) -> Any:
+    if over is not None and (over.shape, over.dtype, over.device, over.stride()) == (
+        tensor.shape,
+        tensor.dtype,
+        tensor.device,
+        tensor.stride(),
+    ):
+        return over.copy_(tensor)
+    return tensor.clone()
 
 
 def has_rows(read: Callable[[], Any]) -> bool:

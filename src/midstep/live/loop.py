@@ -273,7 +273,7 @@ class Loop:
     def _measured(self, samples: int) -> dict[str, Any]:
         """Runtime metrics of this step; what arrives late goes to the facts under its own."""
         watch, step = self._watch, self._controller.finished_steps + 1
-        found = watch.step_ended(step=step, samples=samples)
+        found = {} if watch.rests else watch.step_ended(step=step, samples=samples)
         for at, scalars in watch.arrived() if watch.on_way else ():
             ours = {name: value for name, value in scalars.items() if name not in self._logged}
             if at == step:

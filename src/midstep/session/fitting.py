@@ -177,7 +177,8 @@ class Fit:
         """Scalars, batch and record of a step."""
         metrics: dict[str, Any] = dict(outcome.metrics)
         samples = len(outcome.sample_ids)
-        metrics.update(self._watch.step_ended(step=outcome.step, samples=samples))
+        if not self._watch.rests:
+            metrics.update(self._watch.step_ended(step=outcome.step, samples=samples))
         for step, scalars in self._watch.arrived() if self._watch.on_way else ():
             if step == outcome.step:
                 metrics.update({**scalars, **metrics})

@@ -13,9 +13,11 @@ __all__ = ["MetricPace"]
 _REMEMBERED = 9
 _MARGIN = 0.6
 """Of the share that is used; the rest is for what no clock of ours can see."""
-_ASKED_S = 4e-6
-"""What it takes to be asked in a step that is not measured, about, code and data out of the caches
-as they are then; that counts, too."""
+_ASKED_S = 6e-6
+"""What it takes to time a step that is not measured, about, code and data out of the caches as they
+are then; that counts, too."""
+_TIMING = 0.5
+"""Of the share that timing may take; where steps are too short for that, not each is timed."""
 _LEAST = 0.1
 """Of the share that measuring gets, where being asked alone takes most of it."""
 _SURE_AFTER = 3
@@ -49,6 +51,8 @@ class MetricPace:
         self._steps: deque[float] = deque(maxlen=_REMEMBERED)
         self._unlooked = 0
         self._every = every or 1
+        self.timed_every = 1
+        """Every how many steps are timed."""
 
     @property
     def every(self) -> int:
@@ -81,7 +85,9 @@ class MetricPace:
             self._every, self._unlooked = 2, 0  # until a bare step was seen
         else:
             allowed_s = self._share * step_s
-            left_s = max(_MARGIN * allowed_s - _ASKED_S, _LEAST * allowed_s)
+            self.timed_every = max(1, math.ceil(_ASKED_S / (_TIMING * allowed_s)))
+            asked_s = _ASKED_S / self.timed_every
+            left_s = max(_MARGIN * allowed_s - asked_s, _LEAST * allowed_s)
             self._every = max(1, math.ceil(statistics.median(self._costs) / left_s))
         if len(self._costs) < _SURE_AFTER:
             self._every = min(self._every, _WAIT_BEFORE)

@@ -80,6 +80,8 @@ class RuntimeMetrics:
         self._unpaid: deque[MeasuredStep] = deque()  # their cost is not known yet
         self._left = self._look_at = 0  # steps until one is measured, and where to look next
         self._began: float | None = None
+        self.rests = False
+        """Whether the step in progress is not timed: then there is nothing to tell at its end."""
         self._norm: Any = None
         self._forget()
 
@@ -102,10 +104,14 @@ class RuntimeMetrics:
     # -- the loop ---------------------------------------------------------------------------------
 
     def step_begins(self) -> None:
-        """A step begins: its time counts from here."""
+        """A step begins: its time counts from here, if it is one that is timed."""
         self._left -= 1
         if self._left <= 0:
             self._begin()
+        elif self._left % self._pace.timed_every and self._last is None:
+            self.rests = True
+            return
+        self.rests = False
         self._began = self._clock()
 
     def _begin(self) -> None:
@@ -132,6 +138,8 @@ class RuntimeMetrics:
         Without it the norm is that of the gradients as they stand.
         """
         self._norm = gradient_norm
+        if gradient_norm is not None:
+            self.rests = False  # there is something to tell
         if not self.measuring:
             return
         with self._spent:
@@ -165,6 +173,8 @@ class RuntimeMetrics:
             step: finished optimizer steps.
             samples: that this one was trained on; 0 where that is unknown.
         """
+        if self.rests:
+            return {}
         took_s = None
         if self._began is not None:
             took_s, self._began = self._clock() - self._began, None

@@ -62,6 +62,8 @@ class StepWatch(RuntimeMetrics):
             weights = [weight for group in groups for weight in group["params"]]
             gradient_norm = total_norm(gradients(weights))
         self._norm = gradient_norm
+        if gradient_norm is not None:
+            self.rests = False  # there is something to tell
         if self.measuring:
             self._guarded(super().before_step, gradient_norm)
 
