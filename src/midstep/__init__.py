@@ -9,9 +9,9 @@ nor numpy.
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from midstep.core.lazy_names import lazy_names
 from midstep.core.version import __version__
 
 if TYPE_CHECKING:
@@ -76,14 +76,4 @@ _HOME = {
 }
 
 
-def __getattr__(name: str) -> Any:
-    """Load a public name from its room when it is first asked for (PEP 562)."""
-    if name not in _HOME:
-        raise AttributeError(f"module 'midstep' has no attribute {name!r}")
-    value = getattr(importlib.import_module(_HOME[name]), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__ = lazy_names(__name__, _HOME)

@@ -15,7 +15,7 @@ from midstep.control.layer_report import ActivationReading, LayerReport, Paramet
 from midstep.control.rule_book import RULES
 from midstep.control.rules import Rule
 from midstep.core.errors import ConfigError
-from midstep.server.models import RuleName
+from midstep.server.models_breakpoints import RuleName
 from midstep.server.models_rules import RuleOut
 
 EVERYTHING = frozenset({"gradients", "updates", "activations"})

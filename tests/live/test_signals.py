@@ -10,11 +10,11 @@ import sys
 
 import pytest
 
-from midstep.live.signals import GracefulStop
+from midstep.session.signals import GracefulStop
 
 ENDS_AT_ONCE = """
 import os, signal, threading
-from midstep.live.signals import GracefulStop
+from midstep.session.signals import GracefulStop
 with GracefulStop(lambda name: None, lambda: os.write(1, b"put back")):
     os.kill(os.getpid(), signal.SIGINT)
     os.kill(os.getpid(), signal.SIGTERM)

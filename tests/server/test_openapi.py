@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import get_args
 
-from midstep.server.models import StreamMessage
+from midstep.server.models_stream import StreamMessage
 from midstep.server.openapi import text
 
 CHECKED_IN = Path(__file__).parents[2] / "dashboard" / "src" / "api" / "openapi.json"

@@ -3,7 +3,8 @@ from __future__ import annotations
 import pytest
 
 from midstep.control.rule_book import RULES
-from midstep.server.models import BreakpointOut, Evidence, StateOut
+from midstep.server.models import Evidence, StateOut
+from midstep.server.models_breakpoints import BreakpointOut
 from midstep.server.models_rules import RuleOut
 
 

@@ -15,7 +15,7 @@ from midstep.core import strict_json
 from midstep.core.moments import Moment
 from midstep.server import event_stream, stream
 from midstep.server.app import create_app
-from midstep.server.models import StreamMessage
+from midstep.server.models_stream import StreamMessage
 from midstep.server.thread import ServerThread
 from tests.served import PATIENCE_S, Served, serving
 

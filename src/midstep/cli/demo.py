@@ -97,7 +97,7 @@ def demo(
     [bold]midstep demo --steps 500 --no-serve[/bold] ·
     [bold]midstep demo --condition all --seed 0 --seed 1 --full[/bold]
     """
-    from midstep.live.signals import GracefulStop
+    from midstep.session.signals import GracefulStop
 
     plan = _plan(condition or [Recipe.novelty], seed or [0])
     _check_settings(plan, steps, full=full, run_name=run_name)

@@ -5,8 +5,9 @@ The names below are loaded when first used.
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from midstep.core.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from midstep.data.embedding.config import DatasetConfig
@@ -35,30 +36,20 @@ __all__ = [
 ]
 
 _HOME = {
-    "Bands": "embedding.curriculum",
-    "DatasetConfig": "embedding.config",
-    "DistanceGated": "embedding.curriculum",
-    "JASPERSteeringDataset": "embedding.dataset",
-    "LinearZero": "embedding.curriculum",
-    "Ragged": "embedding.layout",
-    "SteeringLoader": "embedding.loader",
-    "Tables": "embedding.tables",
-    "convert": "embedding.writing",
-    "create_loader": "embedding.loader",
-    "open_tables": "embedding.tables",
-    "validate_first_batch": "embedding.validation",
-    "write_dataset": "embedding.writing",
+    "Bands": ".embedding.curriculum",
+    "DatasetConfig": ".embedding.config",
+    "DistanceGated": ".embedding.curriculum",
+    "JASPERSteeringDataset": ".embedding.dataset",
+    "LinearZero": ".embedding.curriculum",
+    "Ragged": ".embedding.layout",
+    "SteeringLoader": ".embedding.loader",
+    "Tables": ".embedding.tables",
+    "convert": ".embedding.writing",
+    "create_loader": ".embedding.loader",
+    "open_tables": ".embedding.tables",
+    "validate_first_batch": ".embedding.validation",
+    "write_dataset": ".embedding.writing",
 }
 
 
-def __getattr__(name: str) -> Any:
-    """Load a public name from its module when it is first asked for (PEP 562)."""
-    if name not in _HOME:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(importlib.import_module(f"{__name__}.{_HOME[name]}"), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__ = lazy_names(__name__, _HOME)

@@ -5,9 +5,9 @@ Writing needs the standard library alone; names that need numpy are loaded when 
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from midstep.core.lazy_names import lazy_names
 from midstep.facts.discover import discover_runs
 from midstep.facts.ends import EndState, LeaseWatch, end_state
 from midstep.facts.lease import Lease, Progress, read_lease
@@ -45,17 +45,14 @@ __all__ = [
     "write_scalars_csv",
 ]
 
-_HOMES = {
-    "EventRecord": "tail",
-    "FactsReader": "reader",
-    "FactsTail": "tail",
-    "Series": "series",
-    "SeriesStore": "series",
-    "StepRows": "tail",
+_HOME = {
+    "EventRecord": ".tail",
+    "FactsReader": ".reader",
+    "FactsTail": ".tail",
+    "Series": ".series",
+    "SeriesStore": ".series",
+    "StepRows": ".tail",
 }
 
 
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
+__getattr__, __dir__ = lazy_names(__name__, _HOME)

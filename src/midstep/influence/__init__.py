@@ -5,8 +5,9 @@ The names below are loaded when first used.
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from midstep.core.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from midstep.influence.batches import SequenceBatch
@@ -51,31 +52,28 @@ __all__ = [
 ]
 
 _HOME = {
-    "AdamState": "optimizer_state",
-    "BatchRequest": "plan",
-    "DeltaTerms": "block",
-    "FisherKernelConfig": "plan",
-    "FisherKernelPlan": "plan",
-    "FisherKernelResults": "results",
-    "FisherKernelRunner": "runner",
-    "GradientCache": "workspace",
-    "KernelBlock": "block",
-    "KernelWorkspace": "workspace",
-    "SequenceBatch": "batches",
-    "actual_change": "step_check",
-    "check_learning_rates": "step_check",
-    "decay_groups": "optimizer_state",
-    "error_slope": "step_check",
-    "fisher_kernel": "kernels",
-    "kernel_blocks": "kernels",
-    "log_probabilities": "step_check",
-    "per_sequence_gradients": "kernels",
-    "predicted_change": "step_check",
-    "validate": "validation",
+    "AdamState": ".optimizer_state",
+    "BatchRequest": ".plan",
+    "DeltaTerms": ".block",
+    "FisherKernelConfig": ".plan",
+    "FisherKernelPlan": ".plan",
+    "FisherKernelResults": ".results",
+    "FisherKernelRunner": ".runner",
+    "GradientCache": ".workspace",
+    "KernelBlock": ".block",
+    "KernelWorkspace": ".workspace",
+    "SequenceBatch": ".batches",
+    "actual_change": ".step_check",
+    "check_learning_rates": ".step_check",
+    "decay_groups": ".optimizer_state",
+    "error_slope": ".step_check",
+    "fisher_kernel": ".kernels",
+    "kernel_blocks": ".kernels",
+    "log_probabilities": ".step_check",
+    "per_sequence_gradients": ".kernels",
+    "predicted_change": ".step_check",
+    "validate": ".validation",
 }
 
 
-def __getattr__(name: str) -> Any:
-    if name not in _HOME:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f"{__name__}.{_HOME[name]}"), name)
+__getattr__, __dir__ = lazy_names(__name__, _HOME)

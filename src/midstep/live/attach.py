@@ -21,8 +21,8 @@ from midstep.live.mode import Mode, current_mode
 from midstep.live.order import AttachedLoader
 from midstep.live.page import Page
 from midstep.live.parts import AttachedParts
-from midstep.live.signals import GracefulStop, stop_at_signals
 from midstep.session import OnError, Run
+from midstep.session.signals import GracefulStop, stop_at_signals
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

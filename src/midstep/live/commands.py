@@ -9,6 +9,7 @@ from midstep.control.desk import Nothing
 from midstep.core.errors import ControlError
 from midstep.core.moments import Moment
 from midstep.session.hparams import HparamsPayload, set_hparams
+from midstep.session.offering import moving, offer
 from midstep.session.replay import BackPayload
 from midstep.session.session_commands import LoadPayload
 
@@ -31,7 +32,7 @@ def register_commands(
     scheduler: Any,
     why_not: str | None,
 ) -> Callable[[], None]:
-    """Offer them on the run's controller, each also under its camel-case name; gives the undo.
+    """Offer them on the run's controller; gives back how to withdraw them.
 
     Args:
         run: whose controller.
@@ -40,39 +41,33 @@ def register_commands(
         scheduler: declared or not.
         why_not: the reason why there is no memory.
     """
-    commands = _Commands(run, memory, optimizer, scheduler, why_not)
-    offered: list[tuple[str, type, Callable[..., Any], str, bool]] = [
-        ("save_checkpoint", Nothing, commands.save, "Write a checkpoint now.", False),
-        ("load_checkpoint", LoadPayload, commands.load, "Go to a checkpoint of this epoch.", True),
-        ("set_hparams", HparamsPayload, commands.set, "Set learning rate and kin.", False),
-        ("back", BackPayload, commands.back, "Go back inside this epoch.", True),
-    ]
-    specs = [
+    own = _Commands(run, memory, optimizer, scheduler, why_not)
+    withdraw = offer(
+        run.controller,
         CommandSpec(
-            name=each,
-            payload=payload,
-            run=work,
-            help=words if each == name else f"Another name of {name}.",
-            parked_only=moves,
-            moves=moves,
-        )
-        for name, payload, work, words, moves in offered
-        for each in dict.fromkeys((name, _camel(name)))
-    ]
-    for spec in specs:
-        run.controller.register(spec)
+            name="save_checkpoint", payload=Nothing, run=own.save, help="Write a checkpoint now."
+        ),
+        moving(
+            name="load_checkpoint",
+            payload=LoadPayload,
+            run=own.load,
+            help="Go to a checkpoint of this epoch.",
+        ),
+        CommandSpec(
+            name="set_hparams",
+            payload=HparamsPayload,
+            run=own.set,
+            help="Set learning rate and kin.",
+        ),
+        moving(name="back", payload=BackPayload, run=own.back, help="Go back inside this epoch."),
+    )
     run.controller.offer_rewind(None if memory is None else memory.describe)
 
     def undo() -> None:
-        run.controller.unregister(spec.name for spec in specs)
+        withdraw()
         run.controller.offer_rewind(None)
 
     return undo
-
-
-def _camel(name: str) -> str:
-    first, *rest = name.split("_")
-    return first + "".join(word.capitalize() for word in rest)
 
 
 class _Commands:

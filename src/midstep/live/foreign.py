@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from midstep.core.errors import ConfigError
-from midstep.live.batches import count_samples
+from midstep.session.batches import count_samples
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

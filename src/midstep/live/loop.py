@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from midstep.core.errors import StopTraining
 from midstep.data.trained import Numbers
-from midstep.live.batches import Window, join, labels_of
 from midstep.live.epochs import EpochBook
 from midstep.live.hooks import once_safe
+from midstep.session.batches import Window, join, labels_of
 from midstep.session.recorder import as_scalars
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from midstep.control import DebugController
 from midstep.core.errors import ConfigError, StopTraining
 from midstep.live.mode import current_mode
 from midstep.live.page import Page
-from midstep.live.signals import GracefulStop, stop_at_signals
 from midstep.session import Run
+from midstep.session.signals import GracefulStop, stop_at_signals
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

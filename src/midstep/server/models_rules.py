@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from midstep.server.models import ExplanationOut, Out, RuleName
+from midstep.server.models import ExplanationOut, Out
+from midstep.server.models_breakpoints import RuleName
 
 __all__ = ["RuleDefaults", "RuleOut"]
 

@@ -9,7 +9,7 @@ from midstep.control import Breakpoint
 from midstep.control.rule_book import RULES
 from midstep.server.answers import StrictAnswer
 from midstep.server.asked import RunOf
-from midstep.server.models import BreakpointIn, BreakpointOut, BreakpointPatch
+from midstep.server.models_breakpoints import BreakpointIn, BreakpointOut, BreakpointPatch
 from midstep.server.models_rules import RuleOut
 from midstep.server.problems import Refusal
 from midstep.server.run_table import RunEntry

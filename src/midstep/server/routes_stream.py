@@ -9,7 +9,7 @@ from starlette.responses import Response
 
 from midstep.server.asked import CanControl, table_of
 from midstep.server.event_stream import EventStream
-from midstep.server.models import StreamEnvelope
+from midstep.server.models_stream import StreamEnvelope
 from midstep.server.stream import HubTable
 
 router = APIRouter(prefix="/api/v1", tags=["stream"])

@@ -9,7 +9,8 @@ from starlette.responses import Response
 
 from midstep.server.answers import SafetensorsAnswer, StrictAnswer, json_bytes
 from midstep.server.asked import Format, RunOf
-from midstep.server.models import TrajectoriesOut, Verb, WatchIn, WatchOut
+from midstep.server.models import Verb
+from midstep.server.models_breakpoints import TrajectoriesOut, WatchIn, WatchOut
 from midstep.server.run_table import RunEntry
 
 router = APIRouter()

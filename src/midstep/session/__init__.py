@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from midstep.core.lazy_names import lazy_names
 from midstep.session import hooks
 from midstep.session.identity import Existing
 from midstep.session.parking import OnError
@@ -24,10 +24,4 @@ _HOME = {
 }
 
 
-def __getattr__(name: str) -> Any:
-    """Load what needs torch when it is first asked for: a run alone does without."""
-    if name not in _HOME:
-        raise AttributeError(f"module 'midstep.session' has no attribute {name!r}")
-    value = getattr(importlib.import_module(_HOME[name]), name)
-    globals()[name] = value
-    return value
+__getattr__, __dir__ = lazy_names(__name__, _HOME)

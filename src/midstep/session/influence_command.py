@@ -13,6 +13,7 @@ from midstep.data.randomness import kept_random
 from midstep.session.batches import join
 from midstep.session.guessing import forward, move
 from midstep.session.hooks.away import looking_away
+from midstep.session.offering import offer
 
 if TYPE_CHECKING:
     import torch
@@ -90,8 +91,7 @@ def offer_influence(controller: DebugController, source: InfluenceSource) -> Cal
         help="Which samples of this batch moved which sample's loss.",
         parked_only=True,
     )
-    controller.register(spec)
-    return lambda: controller.unregister([spec.name])
+    return offer(controller, spec)
 
 
 def _look(

@@ -10,16 +10,14 @@ from midstep.control.commands import CommandSpec
 from midstep.control.desk import Nothing
 from midstep.core.errors import ConfigError
 from midstep.session.hparams import HparamsPayload, set_hparams
+from midstep.session.offering import moving, offer
 from midstep.session.resuming import changed_fields
 
 if TYPE_CHECKING:
     from midstep.session.session import Session
     from midstep.session.snapshot import Snapshot
 
-__all__ = ["LoadPayload", "camel", "register_commands"]
-
-ALIASES = {"test_now": "testRun"}
-"""Other names that are not just the camel-case form."""
+__all__ = ["LoadPayload", "register_commands"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,43 +38,29 @@ class LoadPayload:
 
 
 def register_commands(session: Session) -> Callable[[], None]:
-    """Offer a session's commands on its controller, each also under its camel-case name.
-
-    Gives back how to withdraw them.
-    """
-    commands = _Commands(session)
-    offered: list[tuple[str, type, Callable[..., Any], str, bool]] = [
-        ("save_checkpoint", Nothing, commands.save, "Write a checkpoint now.", False),
-        ("load_checkpoint", LoadPayload, commands.load, "Go to a checkpoint.", True),
-        ("reset_session", Nothing, commands.reset, "Go back to before step 0.", True),
-        ("set_hparams", HparamsPayload, commands.set, "Set learning rate and kin.", False),
-        ("test_now", Nothing, commands.test, "Run the test loader now.", False),
-    ]
-    specs = [
+    """Offer a session's commands on its controller; gives back how to withdraw them."""
+    own = _Commands(session)
+    return offer(
+        session.controller,
         CommandSpec(
-            name=each,
-            payload=payload,
-            run=work,
-            help=words if each == name else f"Another name of {name}.",
-            parked_only=moves,
-            moves=moves,
-        )
-        for name, payload, work, words, moves in offered
-        for each in (name, ALIASES.get(name) or camel(name))
-    ]
-    for spec in specs:
-        session.controller.register(spec)
-    return lambda: session.controller.unregister(spec.name for spec in specs)
-
-
-def camel(name: str) -> str:
-    """The other form of a command's name.
-
-    >>> camel("save_checkpoint")
-    'saveCheckpoint'
-    """
-    first, *rest = name.split("_")
-    return first + "".join(word.capitalize() for word in rest)
+            name="save_checkpoint", payload=Nothing, run=own.save, help="Write a checkpoint now."
+        ),
+        moving(
+            name="load_checkpoint", payload=LoadPayload, run=own.load, help="Go to a checkpoint."
+        ),
+        moving(
+            name="reset_session", payload=Nothing, run=own.reset, help="Go back to before step 0."
+        ),
+        CommandSpec(
+            name="set_hparams",
+            payload=HparamsPayload,
+            run=own.set,
+            help="Set learning rate and kin.",
+        ),
+        CommandSpec(
+            name="test_now", payload=Nothing, run=own.test, help="Run the test loader now."
+        ),
+    )
 
 
 class _Commands:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from midstep.control.commands import CommandSpec
 from midstep.session.certificate import CertifyPayload, certify_in_slices
+from midstep.session.offering import moving, offer
 from midstep.session.replay import BackPayload, Rewinder
 from midstep.session.rewind import RewindRing
 
@@ -30,35 +31,26 @@ def make_rewinder(session: Session) -> Rewinder:
 def register_rewind(session: Session) -> Callable[[], None]:
     """Offer `back` and `determinism_health` on the session's controller; gives back the undo."""
     control, commands = session.controller, _Commands(session)
-    specs = [
-        CommandSpec(
+    withdraw = offer(
+        control,
+        moving(
             name="back",
             payload=BackPayload,
             run=commands.back,
             help="Go back n steps, or to a step.",
+        ),
+        CommandSpec(
+            name="determinism_health",
+            payload=CertifyPayload,
+            run=commands.certify,
+            help="Make some steps twice and compare every bit.",
             parked_only=True,
-            moves=True,
         ),
-        *(
-            CommandSpec(
-                name=name,
-                payload=CertifyPayload,
-                run=commands.certify,
-                help=line,
-                parked_only=True,
-            )
-            for name, line in (
-                ("determinism_health", "Make some steps twice and compare every bit."),
-                ("reportDeterminism", "Another name of determinism_health."),
-            )
-        ),
-    ]
-    for spec in specs:
-        control.register(spec)
+    )
     control.offer_rewind(commands.describe)
 
     def undo() -> None:
-        control.unregister(spec.name for spec in specs)
+        withdraw()
         control.offer_rewind(None)
 
     return undo

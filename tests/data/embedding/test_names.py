@@ -32,7 +32,7 @@ def test_type_checkers_see_the_same_names() -> None:
         if isinstance(node, ast.ImportFrom)
         for alias in node.names
     }
-    assert checked == {f"midstep.data.{home}.{name}" for name, home in room._HOME.items()}
+    assert checked == {f"midstep.data{home}.{name}" for name, home in room._HOME.items()}
 
 
 def test_import_loads_neither_torch_nor_numpy() -> None:

@@ -8,9 +8,9 @@ The names below are loaded when they are first used: they need torch.
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from midstep.core.lazy_names import lazy_names
 from midstep.session.hooks.base import Hook
 
 if TYPE_CHECKING:
@@ -31,24 +31,14 @@ __all__ = [
 ]
 
 _HOME = {
-    "ActivationStatistics": "activations",
-    "AttentionEntropy": "attention",
-    "DeadUnits": "activations",
-    "LayerNormSeries": "norms",
-    "LayerNorms": "norms",
-    "Units": "rows",
-    "WeightCosine": "rows",
+    "ActivationStatistics": ".activations",
+    "AttentionEntropy": ".attention",
+    "DeadUnits": ".activations",
+    "LayerNormSeries": ".norms",
+    "LayerNorms": ".norms",
+    "Units": ".rows",
+    "WeightCosine": ".rows",
 }
 
 
-def __getattr__(name: str) -> Any:
-    """Load a hook when it is first asked for (PEP 562)."""
-    if name not in _HOME:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(importlib.import_module(f"{__name__}.{_HOME[name]}"), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__ = lazy_names(__name__, _HOME)
