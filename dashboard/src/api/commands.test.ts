@@ -44,11 +44,30 @@ describe("runVerb", () => {
   });
 
   it("does nothing when it is asked again while busy", async () => {
-    const first = runVerb("step", { n: 1 });
-    expect(await runVerb("step", { n: 1 })).toBe(null);
+    const first = runVerb("pause", {});
+    expect(await runVerb("pause", {})).toBe(null);
     expect(asked).toHaveLength(1);
     asked[0]?.answer(200, paused);
     await first;
+  });
+
+  it("takes each of several steps asked for while the first is on its way, one after the other", async () => {
+    const outcomes = [1, 2, 3].map((n) => runVerb("step", { n }));
+    for (const [place, n] of [1, 2, 3].entries()) {
+      await vi.waitFor(() => expect(asked).toHaveLength(place + 1));
+      expect(asked[place]?.body).toMatchObject({ n });
+      asked[place]?.answer(200, paused);
+    }
+    expect(await Promise.all(outcomes)).toEqual(Array(3).fill({ status: "done", reason: null }));
+    expect(useBusy.getState().verbs.step).toBeUndefined();
+  });
+
+  it("leaves out what was to follow a refused step", async () => {
+    const [first, second] = [runVerb("back", { n: 1 }), runVerb("back", { n: 1 })];
+    asked[0]?.answer(409, { error: "running", message: "The run is running; pause it first." });
+    expect((await first)?.status).toBe("refused");
+    expect(await second).toBe(null);
+    expect(asked).toHaveLength(1);
   });
 
   it("shows a refusal with the way out", async () => {

@@ -103,10 +103,44 @@ function outcomeOf(error: unknown): Outcome {
   return { status: refused ? "refused" : "failed", reason: error.message };
 }
 
-/** Asks the run for a verb. A repeated call while the first is on its way does nothing and answers null. */
+/** Steps asked for one after the other are all meant; asking twice for any other verb means it once. */
+const COUNTED: ReadonlySet<VerbName> = new Set(["step", "back"]);
+
+/** The newest of each verb on its way: a counted one that is asked for again follows it. */
+const underWay = new Map<VerbName, Promise<Outcome | null>>();
+
+/** Asks the run for a verb. Null when that is left out: it is on its way already, or what it was to follow did not succeed. */
 export async function runVerb<V extends VerbName>(verb: V, payload: VerbPayload[V]): Promise<Outcome | null> {
   const { runId } = useLive.getState();
-  if (runId === null || useBusy.getState().verbs[verb] !== undefined) return null;
+  const before = underWay.get(verb);
+  if (runId === null || (before !== undefined && !COUNTED.has(verb))) return null;
+  const asked = before === undefined ? askVerb(runId, verb, payload) : follow(before, runId, verb, payload);
+  underWay.set(verb, asked);
+  try {
+    return await asked;
+  } finally {
+    if (underWay.get(verb) === asked) {
+      underWay.delete(verb);
+      setBusy(verb, null);
+    }
+  }
+}
+
+async function follow<V extends VerbName>(
+  before: Promise<Outcome | null>,
+  runId: string,
+  verb: V,
+  payload: VerbPayload[V],
+): Promise<Outcome | null> {
+  const first = await before;
+  return first?.status === "done" ? askVerb(runId, verb, payload) : null;
+}
+
+async function askVerb<V extends VerbName>(
+  runId: string,
+  verb: V,
+  payload: VerbPayload[V],
+): Promise<Outcome> {
   const id = newId();
   setBusy(verb, Date.now());
   try {
@@ -125,8 +159,6 @@ export async function runVerb<V extends VerbName>(verb: V, payload: VerbPayload[
     const outcome = outcomeOf(error);
     report(TITLES[verb], outcome, wayOut(verb));
     return outcome;
-  } finally {
-    setBusy(verb, null);
   }
 }
 
