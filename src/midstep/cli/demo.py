@@ -7,7 +7,7 @@ import shutil
 import sys
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
@@ -110,7 +110,7 @@ def demo(
             training = _prepare(FULL_STEPS if full else steps, number, chosen, data.value)
             called = name if len(plan) == 1 else f"{name}-{chosen}-seed{number}"
             with (
-                _run_of(training, called, run_name, save_dir) as run,
+                training.open_run(name=called, run_name=run_name, save_dir=save_dir) as run,
                 seat.taken(run.controller, paused=start_paused),
                 _page(run, serve, port, save_dir, open_page and place == 0) as url,
             ):
@@ -140,21 +140,17 @@ def _check_settings(
 
 def _prepare(steps: int | None, seed: int, condition: str, data: str) -> BclTraining:
     """Everything that can be wrong with settings and data is found before a run is begun."""
-    import torch
+    from midstep.loops.registry import find_recipe
 
-    from midstep.loops.bcl import BclConfig, BclTraining
-
-    # The model is too small to share: a second thread gains nothing, and where another training
-    # uses the cores the two slow each other down tenfold. It leaves a core to the page, too.
-    torch.set_num_threads(1)
-    return BclTraining(
-        BclConfig(
-            steps=QUICK_STEPS if steps is None else steps,
-            seed=seed,
-            condition=condition,  # type: ignore[arg-type]
-            data=data,  # type: ignore[arg-type]
-        )
+    made = find_recipe("bcl").prepare(
+        {
+            "steps": QUICK_STEPS if steps is None else steps,
+            "seed": seed,
+            "condition": condition,
+            "data": data,
+        }
     )
+    return cast("BclTraining", made)
 
 
 def _check_page(port: int | None, save_dir: Path) -> None:
@@ -173,29 +169,18 @@ def _check_page(port: int | None, save_dir: Path) -> None:
     Tokens.for_root(save_dir)
 
 
-def _run_of(training: BclTraining, name: str, run_name: str | None, save_dir: Path) -> Run:
-    from midstep.session import Run
-
-    return Run(
-        name=name,
-        save_dir=save_dir,
-        run_name=run_name,
-        config=training.settings,
-        seed=training.config.seed,
-        total_steps=training.config.steps,
-        model=training.model,
-    )
-
-
 @contextlib.contextmanager
 def _page(
     run: Run, wanted: bool, port: int | None, save_dir: Path, open_browser: bool
 ) -> Iterator[str | None]:
     """The address of the page while it is served; None when it is not wanted."""
-    if not wanted:
-        yield None
-        return
     from midstep.live import serve
+    from midstep.live.socket_page import reachable
+
+    if not wanted:
+        with reachable(run):
+            yield None
+        return
 
     with serve(run, port=port, save_dir=save_dir, open_browser=open_browser) as served:
         yield served.url
@@ -210,11 +195,9 @@ def _drive(training: BclTraining, run: Run, seat: Seat, url: str | None) -> BclR
     keys = seat.has_keys
     with Status(controller.get_state, controller.subscribe, screen, keys=keys) as status:
         seat.status = status
-        result = training.train(run)
+        result = training.run_to_end(run)
         seat.status = None
-    end = "stopped" if result.stopped else "finished"
-    run.finish(end, train_loss=result.loss, val_loss=result.validation_loss)
-    _summary(screen, run, result, end)
+    _summary(screen, run, result, "stopped" if result.stopped else "finished")
     return result
 
 

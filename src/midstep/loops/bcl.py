@@ -7,22 +7,21 @@ the length of a feature alone).
 
 from __future__ import annotations
 
-import math
 from dataclasses import asdict, dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, cast
 
 import torch
 from torch.nn import functional
 
 from midstep.control import Field, Level, Panel, Sort, Status
-from midstep.core.errors import ConfigError
 from midstep.core.moments import Moment
 from midstep.data.sources.digits import SIDE
-from midstep.loops.demo import DataName, Demo, DemoConfig, DemoResult
+from midstep.loops.bcl_config import CONDITIONS, BclConfig, Condition
+from midstep.loops.demo import Demo, DemoResult
 from midstep.loops.feature_health import FeatureHealth, HealthCheck, standing
 from midstep.loops.inside import hidden_units
-from midstep.models.competitive import BCL, BCLConfig, health
+from midstep.models.competitive import BCL, health
 from midstep.session.hooks import LayerNorms
 
 if TYPE_CHECKING:
@@ -32,8 +31,6 @@ if TYPE_CHECKING:
 
 __all__ = ["CONDITIONS", "BclConfig", "BclResult", "BclTraining", "Condition"]
 
-Condition = Literal["novelty", "control", "neighborhood", "rescue", "balance"]
-CONDITIONS: tuple[Condition, ...] = get_args(Condition)
 SOURCE = "encoder.weight"
 TABLE = Panel(
     kind="table",
@@ -74,77 +71,6 @@ COMPETITION_TABLE = replace(
     },
 )
 """How the metrics of competing features are shown."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class BclConfig:
-    """Settings of the recipe.
-
-    >>> BclConfig(condition="rescue").competition.variant
-    'rescue'
-    """
-
-    condition: Condition = "novelty"
-    """What is attached to the encoder; control attaches nothing."""
-    steps: int = 25_000
-    """Optimizer steps in all."""
-    batch_size: int = 128
-    """Digits per step; the last batch of an epoch may be smaller."""
-    hidden: int = 64
-    """Features between encoder and decoder."""
-    lr: float = 1e-3
-    """Learning rate of Adam."""
-    seed: int = 0
-    """Of the initial weights and of the order; each has a stream of its own."""
-    neighborhood_k: int = 8
-    """Rivals of a feature."""
-    temperature: float = 5.0
-    """How sharply a margin in strength becomes a win."""
-    som_lr: float = 0.005
-    """Share of the way to its target that a feature is pulled at each step."""
-    recompute_every: int = 50
-    """Steps between two looks for nearest neighbours."""
-    rescue_k: int = 5
-    """Inputs that a losing feature is pulled to (condition rescue)."""
-    data: DataName = "digits"
-    """5,000 digits, or mnist: 70,000, where they were fetched."""
-    health_every: int = 500
-    """Steps between two examinations of all features."""
-
-    def __post_init__(self) -> None:
-        if self.condition not in CONDITIONS:
-            raise ConfigError(
-                f"condition must be one of {', '.join(CONDITIONS)}; got {self.condition!r}"
-            )
-        if self.health_every < 1:
-            raise ConfigError(f"health_every must be at least 1, got {self.health_every}")
-        if not (math.isfinite(self.lr) and self.lr > 0):
-            raise ConfigError(f"lr must be above 0, got {self.lr}")
-        _ = self.training, self.competition  # these check the rest
-
-    @property
-    def competition(self) -> BCLConfig:
-        """How the features compete; under control only the yardstick of their health."""
-        return BCLConfig(
-            neighborhood_k=self.neighborhood_k,
-            temperature=self.temperature,
-            som_lr=self.som_lr,
-            recompute_every=self.recompute_every,
-            rescue_k=self.rescue_k,
-            variant="novelty" if self.condition == "control" else self.condition,
-        )
-
-    @property
-    def training(self) -> DemoConfig:
-        """What it shares with every training of this autoencoder."""
-        return DemoConfig(
-            steps=self.steps,
-            batch_size=self.batch_size,
-            learning_rate=self.lr,
-            hidden=self.hidden,
-            seed=self.seed,
-            data=self.data,
-        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -218,6 +144,10 @@ class BclTraining(Demo):
             seed=self.recipe.seed,
             health=self._record_end(run, result.steps),
         )
+
+    def run_to_end(self, run: Run) -> BclResult:
+        """Train in `run`, and put on record how that ended."""
+        return cast("BclResult", super().run_to_end(run))
 
     def _examine(self, step: int) -> None:
         """Also where steps are repeated: each examination is made against the one before."""

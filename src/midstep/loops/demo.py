@@ -6,7 +6,6 @@ settings, and a session that makes the steps.
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
@@ -18,66 +17,30 @@ import numpy as np
 import torch
 from torch.utils.data import DataLoader, Dataset
 
-from midstep.core.errors import ConfigError
 from midstep.core.moments import Moment
 from midstep.data.order import EpochSeededRandomSampler
 from midstep.data.sources.digits import PIXELS, Digits, load_digits
 from midstep.data.sources.mnist import load_mnist
+from midstep.loops.demo_config import DataName, DemoConfig
 from midstep.loops.inside import hidden_units
 from midstep.models.autoencoder import LinearAutoencoder, LinearAutoencoderConfig
-from midstep.session import Session, SessionConfig
+from midstep.session import Run, Session, SessionConfig
 
 if TYPE_CHECKING:
     from torch import nn
 
     from midstep.control import DebugController
-    from midstep.session import Run
     from midstep.session.fitting import StepRecord
 
 __all__ = ["DataName", "Demo", "DemoConfig", "DemoResult"]
 
-MAX_STEPS = 100_000_000
 CHECKPOINT_EVERY = 1_000
 """Steps between two checkpoints."""
 CHECKPOINTS = 4
 """How many are kept, 1.5 MB each."""
-DataName = Literal["digits", "mnist"]
 LOADERS: Mapping[str, Callable[[Literal["train", "val"]], Digits]] = MappingProxyType(
     {"digits": load_digits, "mnist": load_mnist}
 )
-
-
-@dataclass(frozen=True, kw_only=True)
-class DemoConfig:
-    """Settings of the demo.
-
-    >>> DemoConfig(steps=100).batch_size
-    128
-    """
-
-    steps: int = 10_000
-    """Optimizer steps in all; about half a minute on two cores."""
-    batch_size: int = 128
-    """Digits per step; the last batch of an epoch may be smaller."""
-    learning_rate: float = 1e-3
-    """Of Adam."""
-    hidden: int = 64
-    """Features between encoder and decoder."""
-    seed: int = 0
-    """Of the initial weights and of the order; each has a stream of its own."""
-    data: DataName = "digits"
-    """5,000 digits, or mnist: 70,000, where they were fetched."""
-
-    def __post_init__(self) -> None:
-        if not 1 <= self.steps <= MAX_STEPS:
-            raise ConfigError(f"steps must lie between 1 and {MAX_STEPS:,}, got {self.steps}")
-        for name in ("batch_size", "hidden"):
-            if getattr(self, name) < 1:
-                raise ConfigError(f"{name} must be at least 1, got {getattr(self, name)}")
-        if self.data not in LOADERS:
-            raise ConfigError(f"data must be one of {', '.join(LOADERS)}; got {self.data!r}")
-        if not (math.isfinite(self.learning_rate) and self.learning_rate > 0):
-            raise ConfigError(f"learning_rate must be above 0, got {self.learning_rate}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -224,6 +187,26 @@ class Demo:
 
     def begin(self, session: Session) -> None:
         """Before the first step."""
+
+    # -- in a run of its own ----------------------------------------------------------------------
+
+    def open_run(self, *, name: str, **where: Any) -> Run:
+        """A run with these settings in its header; `where` says which directory, as `Run` does."""
+        return Run(
+            name=name,
+            config=self.settings,
+            seed=self.config.seed,
+            total_steps=self.config.steps,
+            model=self.model,
+            **where,
+        )
+
+    def run_to_end(self, run: Run) -> DemoResult:
+        """Train in `run`, and put on record how that ended."""
+        result = self.train(run)
+        end = "stopped" if result.stopped else "finished"
+        run.finish(end, train_loss=result.loss, val_loss=result.validation_loss)
+        return result
 
     def _loss_of(self, step: int) -> float | None:
         if self._last is None or self._last[0] != step:
