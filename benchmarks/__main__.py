@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from importlib import metadata
 
 MODULES = (
+    "clusters",
     "control",
     "datasets",
     "debugger",
@@ -22,8 +23,11 @@ MODULES = (
     "influence",
     "live",
     "metrics",
+    "mining",
     "page",
     "panels",
+    "runs",
+    "runs_page",
     "session",
     "snapshot",
 )

@@ -24,27 +24,6 @@ __all__ = ["figures"]
 
 BLOCK_S = 0.5
 ROWS = 2048
-POLLING = """
-import sys, threading, time
-from midstep.client import Client
-client, looking = Client(sys.argv[1]), threading.Event()
-def listen():
-    for line in sys.stdin:
-        looking.set() if line.strip() == "on" else looking.clear()
-threading.Thread(target=listen, daemon=True).start()
-print("ready", flush=True)
-turn = 0
-while looking.wait():
-    begun = time.monotonic()
-    if turn % 4 == 0:
-        client.forces()  # waits for the first capture
-    if turn % 2 == 0:
-        client.step_data(sys.argv[2])
-    client.batch()
-    turn += 1
-    time.sleep(max(0.0, 0.25 - (time.monotonic() - begun)))
-"""
-"""Asks as the page does of a run that goes on: batch, table and forces, each at its own pace."""
 
 
 @contextmanager
@@ -82,7 +61,7 @@ def more_cpu(bare: list[tuple[float, float]], watched: list[tuple[float, float]]
 def polling(url: str, key: str) -> Iterator[subprocess.Popen[str]]:
     """A process of its own that asks, as a browser is one."""
     child = subprocess.Popen(
-        [sys.executable, "-c", POLLING, url, key],
+        [sys.executable, "-m", "benchmarks.page_asks", url, key],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
@@ -97,14 +76,16 @@ def polling(url: str, key: str) -> Iterator[subprocess.Popen[str]]:
 
 
 def tell(child: subprocess.Popen[str], word: str) -> None:
-    """Switch the asking on or off."""
+    """Switch the asking on or off, and wait until it is."""
     assert child.stdin is not None
+    assert child.stdout is not None
     child.stdin.write(f"{word}\n")
     child.stdin.flush()
+    child.stdout.readline()
 
 
 def page_open(condition: Condition, key: str) -> Figure:
-    """Steps of the demo, captured ten times a second while a page asks, against bare ones."""
+    """Steps of the demo, captured ten times a second while a page is open, against bare ones."""
     torch.set_num_threads(1)
     bare_steps: list[tuple[float, float]] = []
     watched_steps: list[tuple[float, float]] = []
@@ -121,10 +102,9 @@ def page_open(condition: Condition, key: str) -> Figure:
             return bare_steps[-1][0]
 
         def watched() -> float:
-            with run.controller.viewer():
-                tell(child, "on")
-                watched_steps.append(step_time(run))
-                tell(child, "off")
+            tell(child, "on")
+            watched_steps.append(step_time(run))
+            tell(child, "off")
             return watched_steps[-1][0]
 
         ratio = alternating_ratio(bare, watched)
@@ -137,7 +117,7 @@ def page_open(condition: Condition, key: str) -> Figure:
         high=percent[2],
         unit="%",
         bar=5.0,
-        note="captured ten times a second; table, batch and forces asked for; "
+        note="captured ten times a second; stream open, batch, table and forces asked for; "
         f"{1000 * cost:.2g} ms of CPU a second, server included",
     )
 

@@ -2,9 +2,15 @@
 
 python -m benchmarks.other_loaders
 
-They have conflicting requirements, so each is measured in an environment of its own; `make bench`
-does without. Everybody gets the same samples, in memory or in the library's own form on disk, and
-gives batches of tensors in random order. Block by block they take turns with ours.
+They have conflicting requirements, so each is measured in an environment of its own, for example
+
+    python -m venv env-grain
+    env-grain/bin/python -m pip install -c constraints.txt -e . psutil grain
+    env-grain/bin/python -m benchmarks.other_loaders
+
+and `make bench` does without. Everybody gets the same samples, in memory or in the library's own
+form on disk, and gives batches of tensors in random order. Block by block they take turns with
+ours; each row has the ceilings that memory sets in this very process.
 """
 
 from __future__ import annotations
@@ -14,6 +20,7 @@ import importlib.util
 import sys
 import tempfile
 from collections.abc import Callable
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +29,7 @@ from torch.utils.data import DataLoader
 
 from benchmarks.bench_datasets import BATCH, Endless, PerSample, small_config, tables_of
 from benchmarks.figures import Figure, alternating_ratio
+from benchmarks.memory_ceilings import one_thread, told_ceilings
 from midstep.data import JASPERSteeringDataset, create_loader, write_dataset
 
 PAIRS = 8192
@@ -100,7 +108,7 @@ OTHERS: dict[str, tuple[str, Callable[[JASPERSteeringDataset, Path], Any]]] = {
 def main() -> int:
     """Print a row for each library that is there."""
     config = small_config(n_pairs=PAIRS, n_sources=PAIRS, n_questions=PAIRS // 2)
-    with tempfile.TemporaryDirectory() as root:
+    with tempfile.TemporaryDirectory() as root, one_thread():
         folder = write_dataset(Path(root) / "dataset", tables_of(config), config)
         dataset = JASPERSteeringDataset(folder)
         ours = Endless(create_loader(dataset, "train", BATCH))
@@ -114,9 +122,10 @@ def main() -> int:
                 lambda theirs=theirs: theirs.draw(FEW),  # type: ignore[misc]
                 pairs=10,
             )
-            note = f"{FEW / theirs.draw(FEW):.0f}/s, ours {30 / ours.draw(30):.0f}/s"
+            speeds = f"{FEW / theirs.draw(FEW):.0f}/s, ours {30 / ours.draw(30):.0f}/s"
+            note = f"{speeds}; {told_ceilings()}"
             figure = Figure(
-                name=f"steering loader against {name}",
+                name=f"steering loader against {name} {metadata.version(library)}",
                 value=value,
                 unit="×",
                 low=low,

@@ -14,12 +14,14 @@ from typing import TYPE_CHECKING, Any
 
 from midstep.control import Command, DebugController
 from midstep.server.app import create_app
+from midstep.server.data_roots import DataRoots
 from midstep.server.guard import GuardConfig
 from midstep.server.run_table import RunTable
 from midstep.server.thread import ServerThread
 from midstep.server.tokens import Tokens
 
 if TYPE_CHECKING:
+    from midstep.server.root_server import RootServer
     from midstep.session import Run
 
 PATIENCE_S = 30.0
@@ -48,7 +50,7 @@ class Served:
     app: Any
     url: str
     port: int
-    thread: ServerThread
+    thread: ServerThread | RootServer
     losses: list[float] = field(default_factory=list)
 
     @property
@@ -117,7 +119,12 @@ def train(run: Run, stop_after: int = 10**9) -> None:
 
 @contextmanager
 def serving(
-    folder: Path, *, paused: bool = True, loop: Callable[[Run], None] | None = train, **guard: Any
+    folder: Path,
+    *,
+    paused: bool = True,
+    loop: Callable[[Run], None] | None = train,
+    datasets: DataRoots | None = None,
+    **guard: Any,
 ) -> Iterator[Served]:
     """A served run whose loop stands at step 0, unless told otherwise."""
     from midstep.session import Run
@@ -125,23 +132,58 @@ def serving(
     with Run(name="small", save_dir=folder, on_error="raise") as run:
         runs, tokens = RunTable(), Tokens.fresh()
         runs.add(run)
-        app = create_app(runs, guard=GuardConfig(tokens=tokens, **guard))
+        app = create_app(runs, guard=GuardConfig(tokens=tokens, **guard), datasets=datasets)
         server = ServerThread(app)
         url = server.start()
         made = Served(run, runs, tokens, app, url, int(url.rsplit(":", 1)[1]), server)
-        worker = _worker(run, loop) if loop is not None else None
         try:
-            if worker is not None:
-                parked = run.controller.submit(Command(name="pause")) if paused else None
-                worker.start()
-                if parked is not None:
-                    parked.result(PATIENCE_S)
-            yield made
+            with _training(run, loop, paused=paused):
+                yield made
         finally:
-            run.controller.stop()
-            if worker is not None:
-                worker.join(PATIENCE_S)
             server.close()
+
+
+@contextmanager
+def serving_root(
+    folder: Path,
+    *,
+    paused: bool = True,
+    loop: Callable[[Run], None] | None = train,
+    **config: Any,
+) -> Iterator[Served]:
+    """The same run, on its own socket, behind a server over the whole folder."""
+    from midstep.live.socket_page import reachable
+    from midstep.server.root_server import RootServer, RootServerConfig
+    from midstep.session import Run
+
+    with (
+        Run(name="small", save_dir=folder / "runs", on_error="raise") as run,
+        reachable(run),
+        RootServer(RootServerConfig(outputs=folder, port=0, **config)) as root,
+        _training(run, loop, paused=paused),
+    ):
+        tokens = root.tokens.now
+        port = int(root.base.rsplit(":", 1)[1])
+        made = Served(run, root.app.state.runs, tokens, root.app, root.base, port, root)
+        # The first knock starts the run's own server: it belongs to the fixture, not to a test.
+        assert made.ask("GET", f"{made.debug}/state").status == 200
+        yield made
+
+
+@contextmanager
+def _training(run: Run, loop: Callable[[Run], None] | None, *, paused: bool) -> Iterator[None]:
+    worker = _worker(run, loop) if loop is not None else None
+    try:
+        if worker is not None:
+            parked = run.controller.submit(Command(name="pause")) if paused else None
+            worker.start()
+            if parked is not None:
+                parked.result(PATIENCE_S)
+        yield
+    finally:
+        run.controller.stop()
+        if worker is not None:
+            worker.join(PATIENCE_S)
 
 
 def _worker(run: Run, loop: Callable[[Run], None]) -> threading.Thread:

@@ -1,4 +1,4 @@
-"""A demo in a process of its own, and the flags of a browser that looks at it.
+"""A demo or a server in a process of its own, and the flags of a browser that looks at it.
 
 For the tests, the benchmarks and `make dev`, which all start one the same way.
 """
@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-__all__ = ["BROWSER_FLAGS", "running_demo"]
+__all__ = ["BROWSER_FLAGS", "running_demo", "running_server"]
 
 BROWSER_FLAGS = [
     "--headless",
@@ -33,26 +33,43 @@ PATIENCE_S = 60.0
 def running_demo(save_dir: Path, *arguments: str) -> Iterator[str]:
     """The address of a demo's page, while it runs; its output is in `save_dir/demo.log`."""
     save_dir.mkdir(parents=True, exist_ok=True)
-    log = save_dir / "demo.log"
+    command = ["demo", "--save-dir", str(save_dir), *arguments]
+    with _running(command, save_dir / "demo.log") as address:
+        yield address
+
+
+@contextmanager
+def running_server(outputs: Path, log: Path, *arguments: str) -> Iterator[str]:
+    """The address of a page over all runs of `outputs`, while its server runs; it prints to `log`.
+
+    The runs that it starts outlive it: whoever starts some ends them, too.
+    """
+    outputs.mkdir(parents=True, exist_ok=True)
+    with _running(["serve", str(outputs), "--no-browser", *arguments], log) as address:
+        yield address
+
+
+@contextmanager
+def _running(command: list[str], log: Path) -> Iterator[str]:
     with log.open("wb") as output:
-        demo = subprocess.Popen(
-            [sys.executable, "-m", "midstep.cli", "demo", "--save-dir", str(save_dir), *arguments],
+        process = subprocess.Popen(
+            [sys.executable, "-m", "midstep.cli", *command],
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,
             env={**os.environ, "OMP_NUM_THREADS": "1"},
         )
     try:
-        yield _address(demo, log)
+        yield _address(process, log)
     finally:
-        demo.terminate()
-        demo.wait(PATIENCE_S)
+        process.terminate()
+        process.wait(PATIENCE_S)
 
 
-def _address(demo: subprocess.Popen[bytes], log: Path) -> str:
+def _address(process: subprocess.Popen[bytes], log: Path) -> str:
     deadline = time.monotonic() + PATIENCE_S
-    while demo.poll() is None and time.monotonic() < deadline:
+    while process.poll() is None and time.monotonic() < deadline:
         if found := re.search(r"http://\S+#token=\S+", log.read_text()):
             return found[0]
         time.sleep(0.05)
-    raise RuntimeError(f"the demo printed no address: {log.read_text()}")
+    raise RuntimeError(f"no address was printed: {log.read_text()}")

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from midstep.loops.bcl import CONDITIONS
-from studies.competitive.looks import look_into
+from studies.competitive.looks import STEPS, look_into
 from studies.competitive.tables import (
     deaths_table,
     forces_table,
@@ -18,6 +18,7 @@ from studies.competitive.trainings import train_all
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 PAGE = ROOT / "docs" / "studies" / "competitive.md"
+QUICK_STEPS = 600
 
 
 def main() -> None:
@@ -31,12 +32,20 @@ def main() -> None:
         default=ROOT / "outputs" / "studies" / "competitive",
         help="where the runs are kept",
     )
+    asked.add_argument(
+        "--quick",
+        action="store_true",
+        help=f"see that it works: one seed, {QUICK_STEPS} steps, and the page of the study stays",
+    )
     given = asked.parse_args()
+    if given.quick:
+        given.steps, given.seeds = QUICK_STEPS, given.seeds[:1]
+    at_steps = tuple(step for step in STEPS if step <= given.steps)
     cells = train_all(given.folder, given.seeds, given.steps)
     looks = [
         look
         for condition in CONDITIONS
-        for look in look_into(condition, given.folder / "looks" / condition)
+        for look in look_into(condition, given.folder / "looks" / condition, at_steps)
     ]
     tables = {
         "results": results_table(cells),
@@ -44,7 +53,8 @@ def main() -> None:
         "deaths": deaths_table(cells),
         "images": images_table(looks),
     }
-    write_tables(PAGE, tables)
+    if not given.quick:
+        write_tables(PAGE, tables)
     print("\n\n".join(tables.values()))  # noqa: T201 - what the script is for
 
 

@@ -13,7 +13,7 @@ from tools.demo_page import running_demo
 from midstep.client import Client
 from midstep.loops.bcl import Condition
 
-__all__ = ["Look", "look_into"]
+__all__ = ["STEPS", "Look", "look_into"]
 
 STEPS = (1, 10, 100, 500, 1000, 2500, 5000)
 PULLING = 8

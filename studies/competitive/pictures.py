@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import shutil
 import sys
 import tempfile
@@ -18,18 +19,22 @@ WATCHED = (3, 17, 29, 42, 58)
 
 
 def main() -> None:
-    """One picture of the Features tab for each."""
+    """One picture of the Features tab for each condition, into `--folder`."""
+    asked = argparse.ArgumentParser(prog="studies.competitive.pictures", description=main.__doc__)
+    asked.add_argument("--folder", type=Path, default=ROOT / "docs" / "images")
+    folder = asked.parse_args().folder
+    folder.mkdir(parents=True, exist_ok=True)
     chromium = shutil.which("chromium")
     if chromium is None:
         sys.exit("midstep: chromium was not found; install it with: sudo apt-get install chromium")
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium, args=BROWSER_FLAGS)
         for condition in ("novelty", "balance"):
-            _picture(browser, condition)
+            _picture(browser, condition, folder / f"study-{condition}.png")
         browser.close()
 
 
-def _picture(browser: Browser, condition: str) -> None:
+def _picture(browser: Browser, condition: str, target: Path) -> None:
     arguments = ("--condition", condition, "--port", "0", "--start-paused")
     with (
         tempfile.TemporaryDirectory() as folder,
@@ -43,7 +48,7 @@ def _picture(browser: Browser, condition: str) -> None:
         client.run_until(STEP)
         page.locator(f"[data-step='{STEP}']").first.wait_for(timeout=120_000)
         page.wait_for_timeout(1500)
-        page.screenshot(path=ROOT / "docs" / "images" / f"study-{condition}.png")
+        page.screenshot(path=target)
         page.close()
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections import Counter
 from pathlib import Path
@@ -44,8 +43,8 @@ def results_table(cells: list[Cell]) -> str:
 def _spread(found: list[dict[str, float]], name: str) -> str:
     digits = METRICS[name][1]
     values = [float(metrics[name]) for metrics in found]
-    deviation = stdev(values) if len(values) > 1 else math.nan
-    return f"{mean(values):.{digits}f} ± {deviation:.{digits}f}"
+    deviation = f" ± {stdev(values):.{digits}f}" if len(values) > 1 else ""
+    return f"{mean(values):.{digits}f}{deviation}"
 
 
 def forces_table(looks: list[Look]) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page, expect, sync_playwright
 from tools.demo_page import BROWSER_FLAGS, running_demo
 
 from midstep.client import Client
@@ -16,6 +16,9 @@ from midstep.facts import FactsReader
 
 PATIENCE_S = 60.0
 OWN = ("http://127.0.0.1:", "blob:", "data:")
+
+# What is waited for comes at once on a quiet machine; five seconds are little on a busy one.
+expect.set_options(timeout=PATIENCE_S * 1000 / 2)
 
 
 @dataclass

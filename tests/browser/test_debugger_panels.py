@@ -21,6 +21,7 @@ from midstep.control import DebugController, Field, Panel
 from midstep.live import serve
 from midstep.loops.bcl import BclConfig, BclTraining, Condition
 from midstep.session import Run
+from midstep.session.hooks import Hook
 from tests.control.loop import until
 
 pytestmark = pytest.mark.browser
@@ -327,6 +328,27 @@ def test_a_panel_of_ones_own_shows_with_no_code_of_the_page(bcl: Served, page: P
     wrong.scroll_into_view_if_needed()
     expect(wrong).to_contain_text("a scatter with a column nowhere was announced")
     expect(wrong.get_by_role("columnheader", name="norm")).to_be_visible()
+
+
+class Broken(Hook):
+    """A hook of a user's that does not get far."""
+
+    key = "ranks"
+
+    def after_step(self, model: torch.nn.Module) -> Any:
+        raise ValueError(f"no rows in {type(model).__name__}")
+
+
+def test_a_hook_that_raises_is_told_on_the_page_once(bcl: Served, page: Page) -> None:
+    bcl.run.show(Broken())
+    page.goto(bcl.tab("step"))
+    expect_step(page, 0)
+    step(page, 1)
+    messages = page.get_by_role("region", name="Messages")
+    expect(messages).to_contain_text("Hook ranks is off. It raised ValueError: no rows in")
+    messages.get_by_role("button", name="Close message").click()
+    step(page, 2)
+    expect(messages).not_to_contain_text("ranks")
 
 
 def test_the_control_condition_answers_the_same_panels(tmp_path: Path, page: Page) -> None:

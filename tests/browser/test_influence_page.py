@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
+from midstep.client import Client
 from midstep.influence.results_file import load_results
 from tests.browser.test_rewind_page import expect_step, session_page
 from tests.influence.stored import store_result
@@ -168,3 +169,8 @@ def test_a_paused_run_shows_which_samples_moved_which(page: Page, tmp_path: Path
         matrix = panel(page, "Loss of row moved by column")
         expect(matrix).to_contain_text("16 × 16")
         expect(panel(page, re.compile("^Change of each sample"))).to_contain_text("by itself")
+        # Asked again at the same step from elsewhere: the page shows the new answer.
+        client = Client(url)
+        for samples in (5, 9):
+            client.command("influence", samples=samples)
+            expect(matrix).to_contain_text(f"{samples} × {samples}")

@@ -75,6 +75,11 @@ def test_back_by_button_key_and_slider_and_forward_again(tmp_path: Path, page: P
             page.get_by_role("img", name=re.compile(r"^loss over steps: 6 points"))
         ).to_be_visible()
 
+        # Nobody watched as that step was made, yet its weights can be compared.
+        page.get_by_role("tab", name="Features").click()
+        matrix = page.get_by_role("region", name="Cosine similarity")
+        expect(matrix.locator("[data-matrix=left] [data-step='6']")).to_contain_text("mean")
+
         field.fill("6")
         field.press("Enter")
         expect_step(page, 12)

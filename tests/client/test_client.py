@@ -132,7 +132,7 @@ def test_stream_goes_on_after_a_broken_connection(client, served, monkeypatch):
             self.answer, self.status = answer, answer.status
 
         def __iter__(self):
-            yield from itertools.islice(self.answer, 7)
+            yield from itertools.islice(self.answer, 12)
             raise ConnectionResetError("cut")
 
     def cut(self, method, path, **rest):

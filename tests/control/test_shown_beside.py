@@ -57,3 +57,21 @@ def test_a_step_without_data_of_its_own_shows_it_too() -> None:
         ask(controller, "step")
         ask(controller, "look")
         assert controller.shown_step_data().values == {"found": 3}
+
+
+def test_the_state_tells_that_an_entry_was_shown_anew() -> None:
+    controller, found = DebugController(), iter(range(9))
+
+    def look(_payload: object) -> None:
+        controller.show_step_data("found", next(found))
+
+    controller.register(CommandSpec(name="look", payload=Nothing, run=look, help="Look."))
+    controller.pause()
+    with running(controller, lambda step: controller.capture_step_data("own", step)):
+        seen = []
+        for command in ("step", "look", "look", "step", "look"):
+            ask(controller, command)
+            state = controller.get_state()
+            seen.append((state["step_data_step"], state["step_data_additions"]))
+        assert seen == [(1, 0), (1, 1), (1, 2), (2, 0), (2, 1)]
+        assert controller.shown_step_data().values["found"] == 2

@@ -31,6 +31,29 @@ def test_large_models_are_swept_and_blocks_run_again_when_memory_is_short() -> N
     assert tight.bytes < roomy.bytes
 
 
+def test_maps_that_are_left_out_when_blocks_run_again_are_not_counted() -> None:
+    spared = plan(replace(WORK, parameters_spared=28_000_000), mode="bounded")
+    assert plan(mode="bounded").flops - spared.flops == 2 * 28_000_000 * 4096
+    assert plan(mode="resident").flops == plan(replace(WORK, parameters_spared=1)).flops
+
+
+def test_running_blocks_again_costs_their_parameters_but_the_last_map() -> None:
+    model, update = tiny("own_rotary"), batch_of(4, 1)
+    costs = {
+        mode: fisher_kernel(
+            model, update, preconditioner="sgd", algorithm="sweep", mode=mode
+        ).plan.flops
+        for mode in ("resident", "bounded")
+    }
+    again = sum(
+        each.numel()
+        for name, each in model.named_parameters()
+        if not name.startswith("embedding") and not name.endswith("down.weight")
+    )
+    tokens = sum(each.input_ids.numel() for each in update.buckets(2048))
+    assert costs["bounded"] - costs["resident"] == 2 * again * tokens
+
+
 def test_small_gradients_are_kept() -> None:
     small = replace(WORK, parameters=SMALL_BYTES // (16 * 4))
     assert plan(small).algorithm == "resident"

@@ -101,6 +101,13 @@ def test_reading_every_route_changes_nothing(served, paths):
     assert {**after, "boundary_age_s": 0} == {**before, "boundary_age_s": 0}
 
 
+def test_a_viewer_token_reads_every_dataset_route(served, paths):
+    found = [path for path in paths if path.startswith("/api/v1/datasets")]
+    assert len(found) == 7
+    for path in found:
+        assert served.ask("GET", path, token="viewer").status == 200, path
+
+
 def test_every_answer_has_the_security_headers(served, paths):
     for path in paths:
         if path == "/api/v1/stream":

@@ -20,10 +20,12 @@ from schemathesis.specs.openapi.checks import (
 
 from midstep.server import effects
 from midstep.server.app import create_app
+from midstep.server.data_roots import DataRoots
 from midstep.server.guard import GuardConfig
 from midstep.server.run_table import RunTable
 from midstep.server.tokens import Tokens
 from tests.served import Served, serving, train
+from tests.server.datasets import store_dataset
 
 CHECKS = [
     not_a_server_error,
@@ -67,7 +69,9 @@ def fuzzed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     waited = effects.EFFECT_WAIT_S
     effects.EFFECT_WAIT_S = 0.01
     try:
-        with serving(tmp_path_factory.mktemp("fuzz"), paused=False, loop=short_loop) as made:
+        folder = store_dataset(tmp_path_factory.mktemp("data") / "small")
+        place, roots = tmp_path_factory.mktemp("fuzz"), DataRoots(folder.parent)
+        with serving(place, paused=False, loop=short_loop, datasets=roots) as made:
             yield made
     finally:
         effects.EFFECT_WAIT_S = waited
@@ -83,7 +87,8 @@ def operations(fuzzed: Served) -> dict:
 @pytest.mark.parametrize("label", labels())
 def test_no_request_makes_a_500_or_an_undocumented_answer(fuzzed, operations, label, mode):
     operation = operations[label]
-    path = {"run_id": fuzzed.run.run_id} if "{run_id}" in label else {}
+    known = {"run_id": fuzzed.run.run_id, "dataset_id": "small"}
+    path = {name: value for name, value in known.items() if f"{{{name}}}" in label}
     headers = {"Authorization": f"Bearer {fuzzed.tokens.control}"}
 
     with requests.Session() as session:

@@ -7,7 +7,14 @@ from typing import Any
 
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE")
 OPEN = {"/", "/api/v1/health"}
-FILL = {"run_id": "000000000000", "breakpoint_id": "1", "command_id": "abc", "key": "ids"}
+FILL = {
+    "run_id": "000000000000",
+    "breakpoint_id": "1",
+    "command_id": "abc",
+    "key": "ids",
+    "dataset_id": "small",
+    "pair": "0",
+}
 
 
 def paths_of(app: Any, run_id: str) -> list[str]:

@@ -13,9 +13,10 @@ from midstep.control import CapturedBatch, StepData
 from midstep.facts import lines as lines_module
 from midstep.facts.events_index import MARK_EVERY_BYTES
 from midstep.facts.lines import EventsScanner
-from midstep.server.models import BatchOut, EventsOut, RunDetail, RunList, ScalarsOut
+from midstep.server.models import BatchOut, EventsOut, ScalarsOut
 from midstep.server.models_breakpoints import BreakpointOut, TrajectoriesOut, WatchOut
 from midstep.server.models_panels import StepDataKeys, StepDataOut
+from midstep.server.models_runs import RunDetail, RunList
 
 
 def of_run(served, rest):

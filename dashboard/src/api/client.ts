@@ -57,7 +57,7 @@ function isProblem(value: unknown): value is Problem {
   return typeof value === "object" && value !== null && "message" in value && "error" in value;
 }
 
-async function problemOf(response: Response): Promise<Problem> {
+export async function problemOf(response: Response): Promise<Problem> {
   const body: unknown = await response.json().catch(() => null);
   if (isProblem(body)) return body;
   return {
@@ -115,7 +115,7 @@ export const api = {
     (await sendJson<T>("GET", path, undefined, signal)).body,
   post: <T>(path: string, body?: unknown, signal?: AbortSignal) => sendJson<T>("POST", path, body, signal),
   patch: <T>(path: string, body?: unknown) => sendJson<T>("PATCH", path, body),
-  delete: <T>(path: string) => sendJson<T>("DELETE", path),
+  delete: <T>(path: string, body?: unknown) => sendJson<T>("DELETE", path, body),
   bytes: async (path: string, signal?: AbortSignal) =>
     (await send("GET", path, undefined, signal)).arrayBuffer(),
   blob: async (path: string, signal?: AbortSignal) => (await send("GET", path, undefined, signal)).blob(),

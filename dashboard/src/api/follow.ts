@@ -1,7 +1,8 @@
 /** Joins the stream of a run to the store, and keeps the clock that says how old the page is. */
 import { useLive } from "@/lib/store";
 import { api, runPath } from "./client";
-import { RunStream } from "./stream";
+import { tellOfEvent } from "./notices";
+import { isCrowded, RunStream } from "./stream";
 import type { CommandOut } from "./types";
 
 const TICK_MS = 500;
@@ -10,17 +11,33 @@ const TICK_MS = 500;
 export function followRun(runId: string): () => void {
   const live = useLive.getState();
   live.follow(runId);
-  const stream = new RunStream(runId, {
-    onMessage: (message) => {
-      live.take(message, Date.now());
-      if (message.type === "hello") void fetchCommands(runId);
-    },
-    onLink: (link) => live.setLink(link, Date.now()),
-  });
-  const clock = setInterval(() => live.tick(Date.now()), TICK_MS);
+  const open = () =>
+    new RunStream(runId, {
+      onMessage: (message) => {
+        live.take(message, Date.now());
+        if (message.type === "hello") void fetchCommands(runId);
+        if (message.type === "event") tellOfEvent(message.record);
+      },
+      onLink: (link, why) => live.setLink(link, Date.now(), why ?? null),
+    });
+  let stream: RunStream | null = open();
+  // A browser keeps six connections to a server: a tab nobody sees gives its own to those that are seen.
+  const onVisibility = async () => {
+    if (!document.hidden) stream ??= open();
+    else if (await isCrowded()) {
+      if (!document.hidden) return;
+      stream?.close();
+      stream = null;
+    }
+  };
+  const listener = () => void onVisibility();
+  document.addEventListener("visibilitychange", listener);
+  const clock = setInterval(() => stream && live.tick(Date.now()), TICK_MS);
   return () => {
+    document.removeEventListener("visibilitychange", listener);
     clearInterval(clock);
-    stream.close();
+    stream?.close();
+    stream = null;
     live.follow(null);
   };
 }

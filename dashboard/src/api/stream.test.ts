@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import { type Link, RunStream, waitBeforeRetry } from "./stream";
+import { isCrowded, type Link, RunStream, waitBeforeRetry } from "./stream";
 import type { StreamMessage } from "./types";
 
 const encoder = new TextEncoder();
@@ -155,5 +155,22 @@ describe("waitBeforeRetry", () => {
   it("doubles up to a limit, with some chance in it", () => {
     expect([0, 1, 2, 10].map((attempt) => waitBeforeRetry(attempt, 1))).toEqual([250, 500, 1000, 5000]);
     expect(waitBeforeRetry(0, 0)).toBe(125);
+  });
+});
+
+describe("isCrowded", () => {
+  const holding = (...names: string[]) =>
+    vi.stubGlobal("navigator", { locks: { query: async () => ({ held: names.map((name) => ({ name })) }) } });
+
+  it("counts the streams of this page only", async () => {
+    holding("midstep-runs-1", "midstep-stream-a-1", "another");
+    expect(await isCrowded()).toBe(false);
+    holding("midstep-runs-1", "midstep-stream-a-1", "midstep-stream-b-1");
+    expect(await isCrowded()).toBe(true);
+  });
+
+  it("is never so where there are no locks, and each tab reads for itself", async () => {
+    vi.stubGlobal("navigator", {});
+    expect(await isCrowded()).toBe(false);
   });
 });

@@ -1,15 +1,20 @@
-/** The stream of one run, read once per browser: the tab that holds the lock reads it, the others listen to that tab. */
+/** A stream read once per browser: the tab that holds the lock reads it, the others listen to that tab. */
 
 import { newId } from "@/lib/ids";
-import { currentToken, requestHeaders } from "./client";
+import { currentToken, problemOf, requestHeaders } from "./client";
 import { SseParser } from "./sse";
 import type { BreakpointOut, HelloMessage, StateOut, StreamMessage } from "./types";
 
 export type Link = "connecting" | "open" | "lost" | "denied";
 
-export interface StreamHandlers {
-  onMessage: (message: StreamMessage) => void;
-  onLink: (link: Link) => void;
+interface Message {
+  type: string;
+}
+
+export interface StreamHandlers<M extends Message = StreamMessage> {
+  onMessage: (message: M) => void;
+  /** `why`: what the server said when it refused. */
+  onLink: (link: Link, why?: string | null) => void;
 }
 
 const FIRST_WAIT_MS = 250;
@@ -33,14 +38,19 @@ function pause(ms: number, signal: AbortSignal): Promise<void> {
   });
 }
 
-/** Reads one connection until it ends; answers the status when it was refused. */
-async function readOnce(
-  runId: string,
+interface Ended {
+  status: number;
+  why: string | null;
+}
+
+/** Reads one connection until it ends; answers the status and the reason when it was refused. */
+async function readOnce<M>(
+  address: string,
   lastId: string | null,
   signal: AbortSignal,
-  onEvent: (id: string, message: StreamMessage) => void,
+  onEvent: (id: string, message: M) => void,
   onOpen: () => void,
-): Promise<number> {
+): Promise<Ended> {
   const silence = new AbortController();
   const both = AbortSignal.any([signal, silence.signal]);
   let timer = setTimeout(() => silence.abort(), SILENCE_MS);
@@ -50,40 +60,51 @@ async function readOnce(
       Accept: "text/event-stream",
       ...(lastId ? { "Last-Event-ID": lastId } : {}),
     };
-    const response = await fetch(`/api/v1/stream?run=${encodeURIComponent(runId)}`, {
+    const response = await fetch(address, {
       headers,
       signal: both,
       cache: "no-store",
     });
-    if (!response.ok || response.body === null) return response.status;
+    if (!response.ok || response.body === null)
+      return { status: response.status, why: (await problemOf(response)).message };
     onOpen();
     const parser = new SseParser();
     const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
     for (;;) {
       const { done, value } = await reader.read();
-      if (done) return 200;
+      if (done) return { status: 200, why: null };
       clearTimeout(timer);
       timer = setTimeout(() => silence.abort(), SILENCE_MS);
-      for (const event of parser.push(value)) onEvent(event.id, JSON.parse(event.data) as StreamMessage);
+      for (const event of parser.push(value)) onEvent(event.id, JSON.parse(event.data) as M);
     }
   } catch (error) {
     // A broken connection is the ordinary case here: the loop outside opens it again with the last id.
     if (error instanceof SyntaxError) throw error;
-    return 0;
+    return { status: 0, why: null };
   } finally {
     clearTimeout(timer);
   }
 }
 
 /** What tabs say to each other. */
-type TabMessage =
-  | { kind: "message"; id: string; message: StreamMessage }
-  | { kind: "link"; link: Link }
+type TabMessage<M> =
+  | { kind: "message"; id: string; message: M }
+  | { kind: "link"; link: Link; why: string | null }
   | { kind: "join"; from: string }
-  | { kind: "welcome"; to: string; id: string; hello: HelloMessage };
+  | { kind: "welcome"; to: string; id: string; hello: M | null };
 
-/** Last known picture of the run, so that a tab that joins later starts whole. */
-class Latest {
+/** What a tab that joins later is told, so that it starts whole. */
+interface Picture<M> {
+  take(message: M): void;
+  /** The one message to start from; null before there is one, or where a tab asks the server itself. */
+  welcome(): M | null;
+  /** Whether nothing counts before that message. */
+  readonly needed: boolean;
+}
+
+/** Last known picture of a run. */
+class RunPicture implements Picture<StreamMessage> {
+  readonly needed = true;
   private hello: HelloMessage | null = null;
   private state: StateOut | null = null;
   private breakpoints: BreakpointOut[] | null = null;
@@ -114,27 +135,40 @@ function tokenMark(): string {
   return (hash >>> 0).toString(36);
 }
 
-/** Follows a run until `close`; every handler is called in order, in this tab only. */
-export class RunStream {
+const LOCKS = "midstep-";
+/** More streams than this, and a few tabs would leave no connection for anything else. */
+const MOST_STREAMS = 3;
+
+/** Whether the tabs of this browser hold so many streams that one nobody sees had better be closed. */
+export async function isCrowded(): Promise<boolean> {
+  const { held = [] } = (await navigator.locks?.query()) ?? {};
+  return held.filter(({ name }) => name?.startsWith(LOCKS)).length >= MOST_STREAMS;
+}
+
+/** Follows a stream until `close`; every handler is called in order, in this tab only. */
+class SharedStream<M extends Message> {
   private readonly closing = new AbortController();
-  private readonly latest = new Latest();
   private readonly channel: BroadcastChannel | null;
   private readonly name: string;
   private lastId: string | null = null;
   private readonly tab = newId();
   private leads = false;
-  private welcomed = false;
+  private isOpen = false;
+  private welcomed: boolean;
 
   constructor(
-    private readonly runId: string,
-    private readonly handlers: StreamHandlers,
+    private readonly address: string,
+    name: string,
+    private readonly picture: Picture<M>,
+    private readonly handlers: StreamHandlers<M>,
   ) {
-    this.name = `midstep-stream-${runId}-${tokenMark()}`;
+    this.name = `${LOCKS}${name}-${tokenMark()}`;
+    this.welcomed = !picture.needed;
     // Web Locks exist on secure origins only; over a plain forwarded host name each tab reads for itself.
     const shared = navigator.locks !== undefined && typeof BroadcastChannel !== "undefined";
     this.channel = shared ? new BroadcastChannel(this.name) : null;
     if (this.channel !== null)
-      this.channel.onmessage = (event: MessageEvent<TabMessage>) => this.heard(event.data);
+      this.channel.onmessage = (event: MessageEvent<TabMessage<M>>) => this.heard(event.data);
     handlers.onLink("connecting");
     void this.start(shared);
   }
@@ -159,8 +193,8 @@ export class RunStream {
     this.leads = true;
     const signal = this.closing.signal;
     for (let attempt = 0; !signal.aborted; attempt += 1) {
-      const status = await readOnce(
-        this.runId,
+      const { status, why } = await readOnce<M>(
+        this.address,
         this.lastId,
         signal,
         (id, message) => {
@@ -171,48 +205,67 @@ export class RunStream {
       );
       if (signal.aborted) return;
       const denied = status === 401 || status === 403;
-      this.link(denied ? "denied" : "lost");
+      this.link(denied ? "denied" : "lost", why);
       // A wrong token does not get right by asking again; a new link loads the page anew.
       if (denied) return;
       await pause(waitBeforeRetry(attempt), signal);
     }
   }
 
-  private publish(id: string, message: StreamMessage): void {
+  private publish(id: string, message: M): void {
     this.say({ kind: "message", id, message });
     this.take(id, message);
   }
 
-  private take(id: string, message: StreamMessage): void {
+  private take(id: string, message: M): void {
     if (id !== "") this.lastId = id;
-    this.latest.take(message);
+    this.picture.take(message);
     if (message.type === "hello") this.welcomed = true;
     this.handlers.onMessage(message);
   }
 
-  private link(link: Link): void {
-    this.say({ kind: "link", link });
-    this.handlers.onLink(link);
+  private link(link: Link, why: string | null = null): void {
+    this.isOpen = link === "open";
+    this.say({ kind: "link", link, why });
+    this.handlers.onLink(link, why);
   }
 
-  private say(message: TabMessage): void {
+  private say(message: TabMessage<M>): void {
     if (!this.closing.signal.aborted) this.channel?.postMessage(message);
   }
 
-  private heard(said: TabMessage): void {
+  private heard(said: TabMessage<M>): void {
     if (said.kind === "join") {
-      const hello = this.leads ? this.latest.welcome() : null;
-      if (hello !== null) this.say({ kind: "welcome", to: said.from, id: this.lastId ?? "", hello });
+      const hello = this.picture.welcome();
+      const ready = this.leads && (hello !== null || (this.isOpen && !this.picture.needed));
+      if (ready) this.say({ kind: "welcome", to: said.from, id: this.lastId ?? "", hello });
     } else if (this.leads) {
       return;
     } else if (said.kind === "welcome") {
       if (said.to !== this.tab) return;
       this.handlers.onLink("open");
-      this.take(said.id, said.hello);
+      if (said.hello !== null) this.take(said.id, said.hello);
     } else if (said.kind === "link") {
-      this.handlers.onLink(said.link);
+      this.handlers.onLink(said.link, said.why);
     } else if (said.message.type === "hello" || this.welcomed) {
       this.take(said.id, said.message);
     }
+  }
+}
+
+/** Follows one run. */
+export class RunStream extends SharedStream<StreamMessage> {
+  constructor(runId: string, handlers: StreamHandlers) {
+    const address = `/api/v1/stream?run=${encodeURIComponent(runId)}`;
+    super(address, `stream-${runId}`, new RunPicture(), handlers);
+  }
+}
+
+const NO_PICTURE = { needed: false, take: () => undefined, welcome: () => null };
+
+/** Follows the list of all runs; who joins reads the list itself first. */
+export class ListStream<M extends Message> extends SharedStream<M> {
+  constructor(handlers: StreamHandlers<M>) {
+    super("/api/v1/stream", "runs", NO_PICTURE, handlers);
   }
 }

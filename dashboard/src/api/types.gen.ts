@@ -1,6 +1,166 @@
 // Generated from openapi.json by `npm run types`. Do not edit.
 
 export interface paths {
+    "/api/v1/curves": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Curves
+         * @description One series of several runs; those that have none, or are not listed, are left out.
+         */
+        get: operations["curves"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/datasets": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Datasets
+         * @description Datasets in the folders this server was given, newest first.
+         */
+        get: operations["datasets"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/datasets/{dataset_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Dataset
+         * @description Counts, splits, clusters, tiers, and which of texts, audit and ledger there are.
+         */
+        get: operations["dataset"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/datasets/{dataset_id}/audit": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Dataset Audit
+         * @description The builder's report on leaks between splits, and its ledger of short tiers.
+         */
+        get: operations["dataset_audit"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/datasets/{dataset_id}/curriculum": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Dataset Curriculum
+         * @description Shares of the four variants over epochs, under each schedule.
+         */
+        get: operations["dataset_curriculum"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/datasets/{dataset_id}/map": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Dataset Map
+         * @description Centroids and a seeded sample of questions, on the plane of the sample's largest variance.
+         */
+        get: operations["dataset_map"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/datasets/{dataset_id}/pairs": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Dataset Pairs
+         * @description Pairs by id, of a split and a cluster where these are given.
+         */
+        get: operations["dataset_pairs"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/datasets/{dataset_id}/pairs/{pair}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Dataset Pair
+         * @description Question, source, keywords, negatives by tier, steering vectors, variants over epochs.
+         */
+        get: operations["dataset_pair"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/health": {
         parameters: {
             query?: never;
@@ -121,6 +281,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/recipes": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Recipe List
+         * @description The trainings that can be started by name, with their typed settings.
+         */
+        get: operations["recipe_list"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/runs": {
         parameters: {
             query?: never;
@@ -130,11 +310,15 @@ export interface paths {
         };
         /**
          * Runs
-         * @description The runs this server reaches, newest first.
+         * @description The runs this server knows, newest first unless asked otherwise.
          */
         get: operations["runs"];
         put?: never;
-        post?: never;
+        /**
+         * Start Run
+         * @description Start a recipe as a process that outlives this server; answers once its run stands.
+         */
+        post: operations["start_run"];
         delete?: never;
         options?: never;
         head?: never;
@@ -155,10 +339,18 @@ export interface paths {
         get: operations["run_detail"];
         put?: never;
         post?: never;
-        delete?: never;
+        /**
+         * Delete Run
+         * @description Delete what is the run's own; foreign files stay and are named. 409 while it is live.
+         */
+        delete: operations["delete_run"];
         options?: never;
         head?: never;
-        patch?: never;
+        /**
+         * Label Run
+         * @description Replace the tags or the note of a run; what is left out stays.
+         */
+        patch: operations["label_run"];
         trace?: never;
     };
     "/api/v1/runs/{run_id}/commands": {
@@ -219,6 +411,26 @@ export interface paths {
          * @description Take a waiting command out of the queue, or ask a running one to end.
          */
         post: operations["cancel_command"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/runs/{run_id}/console": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Console
+         * @description What the process of a run started from the page printed; empty for other runs.
+         */
+        get: operations["console"];
+        put?: never;
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -645,6 +857,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/runs/{run_id}/end": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * End Run
+         * @description Signal the process of a run, where asking its loop to stop (debug/stop) is not enough.
+         */
+        post: operations["end_run"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/runs/{run_id}/events": {
         parameters: {
             query?: never;
@@ -657,6 +889,66 @@ export interface paths {
          * @description Lifecycle records and interventions, in order.
          */
         get: operations["events"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/runs/{run_id}/files": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Files
+         * @description Every file of the run directory; links are counted, not listed.
+         */
+        get: operations["files"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/runs/{run_id}/files/{file_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * File Content
+         * @description One file: a picture as a picture, anything else as bytes to be saved.
+         */
+        get: operations["file_content"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/runs/{run_id}/lineage": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Lineage
+         * @description How often the run was taken back and why, what it was forked from, and what from it.
+         */
+        get: operations["lineage"];
         put?: never;
         post?: never;
         delete?: never;
@@ -695,6 +987,8 @@ export interface paths {
         /**
          * Stream
          * @description Typed messages from now on, or behind `Last-Event-ID` with no gap and no repeat.
+         *
+         *     Under `midstep serve`, without a run: changes of the list (`runs`).
          */
         get: operations["stream"];
         put?: never;
@@ -1130,6 +1424,50 @@ export type webhooks = Record<string, never>;
 export interface components {
     schemas: {
         /**
+         * AuditExample
+         * @description Two rows of two splits that are the same, or nearly.
+         */
+        AuditExample: {
+            /** Kind */
+            kind: string | null;
+            /** Row A */
+            row_a: number;
+            /** Row B */
+            row_b: number;
+            /** Similarity */
+            similarity: number | ("NaN" | "Infinity" | "-Infinity") | null;
+            /** Split A */
+            split_a: string;
+            /** Split B */
+            split_b: string;
+            /** Text */
+            text: string | null;
+        };
+        /**
+         * AuditLevel
+         * @description What one level of the audit found.
+         */
+        AuditLevel: {
+            /** Examples */
+            examples: components["schemas"]["AuditExample"][];
+            /** Leaks */
+            leaks: number;
+            /** Threshold */
+            threshold: number | ("NaN" | "Infinity" | "-Infinity") | null;
+        };
+        /**
+         * AuditOut
+         * @description The builder's report on leaks between splits.
+         */
+        AuditOut: {
+            /** Clean */
+            clean: boolean;
+            /** Levels */
+            levels: {
+                [key: string]: components["schemas"]["AuditLevel"];
+            };
+        };
+        /**
          * BackVerb
          * @description How far to go back: n steps, or to a step; one step when nothing is said.
          */
@@ -1253,6 +1591,20 @@ export interface components {
             type: "breakpoints";
         };
         /**
+         * ClusterOut
+         * @description A cluster and what lies in it.
+         */
+        ClusterOut: {
+            /** Cluster */
+            cluster: number;
+            /** Mean Distance */
+            mean_distance: number | ("NaN" | "Infinity" | "-Infinity") | null;
+            /** Pairs */
+            pairs: {
+                [key: string]: number;
+            };
+        };
+        /**
          * CommandIn
          * @description Any command of the registry.
          */
@@ -1317,6 +1669,20 @@ export interface components {
             who: "page" | "cli" | "terminal" | "python" | "breakpoint" | "system";
         };
         /**
+         * ConsoleOut
+         * @description A part of what the run's process printed.
+         */
+        ConsoleOut: {
+            /** End */
+            end: number;
+            /** Size */
+            size: number;
+            /** Start */
+            start: number;
+            /** Text */
+            text: string;
+        };
+        /**
          * CosineMatrixOut
          * @description Cosines of all pairs of rows.
          */
@@ -1350,6 +1716,226 @@ export interface components {
             step: number;
             /** Tensor */
             tensor: string;
+        };
+        /**
+         * CurriculumOut
+         * @description All schedules, the dataset's own first.
+         */
+        CurriculumOut: {
+            /** Epochs */
+            epochs: number;
+            /** Schedules */
+            schedules: components["schemas"]["ScheduleOut"][];
+            /** Variants */
+            variants: string[];
+        };
+        /**
+         * CurveOut
+         * @description One series of one run: exact points, or min/max buckets when there were too many.
+         */
+        CurveOut: {
+            /** Count */
+            count: number;
+            /** Exact */
+            exact: boolean;
+            /** High */
+            high: (number | ("NaN" | "Infinity" | "-Infinity"))[];
+            /** Low */
+            low: (number | ("NaN" | "Infinity" | "-Infinity"))[];
+            /** X */
+            x: (number | ("NaN" | "Infinity" | "-Infinity"))[];
+        };
+        /**
+         * CurvesOut
+         * @description One series of several runs; a run that has no such series is left out.
+         */
+        CurvesOut: {
+            /** Curves */
+            curves: {
+                [key: string]: components["schemas"]["CurveOut"];
+            };
+            /** Name */
+            name: string;
+            /**
+             * X
+             * @enum {string}
+             */
+            x: "step" | "epoch" | "time";
+        };
+        /**
+         * DatasetAuditOut
+         * @description Audit and ledger; None where the dataset has none, or it cannot be read.
+         */
+        DatasetAuditOut: {
+            audit: components["schemas"]["AuditOut"] | null;
+            /** Audit Problem */
+            audit_problem: string | null;
+            ledger: components["schemas"]["LedgerOut"] | null;
+            /** Ledger Problem */
+            ledger_problem: string | null;
+        };
+        /**
+         * DatasetCounts
+         * @description Lengths of the tables, as config.json names them.
+         */
+        DatasetCounts: {
+            /** Clusters */
+            clusters: number;
+            /** Dimension */
+            dimension: number;
+            /** Keywords */
+            keywords: number;
+            /** Negatives */
+            negatives: number;
+            /** Pairs */
+            pairs: number;
+            /** Questions */
+            questions: number;
+            /** Sources */
+            sources: number;
+        };
+        /**
+         * DatasetListOut
+         * @description Datasets in the folders that were named, newest first.
+         */
+        DatasetListOut: {
+            /** Datasets */
+            datasets: components["schemas"]["DatasetSummary"][];
+            /** Roots */
+            roots: number;
+            /** Total */
+            total: number;
+        };
+        /**
+         * DatasetMapOut
+         * @description Centroids and a sample of questions on the plane in which questions differ most.
+         */
+        DatasetMapOut: {
+            centroids: components["schemas"]["MapPoints"];
+            /** Of */
+            of: number;
+            questions: components["schemas"]["MapQuestions"];
+            /** Shares */
+            shares: (number | ("NaN" | "Infinity" | "-Infinity"))[];
+        };
+        /**
+         * DatasetOut
+         * @description One dataset as a whole.
+         */
+        DatasetOut: {
+            /** Clusters */
+            clusters: components["schemas"]["ClusterOut"][];
+            counts: components["schemas"]["DatasetCounts"];
+            /** Curriculum */
+            curriculum: {
+                [key: string]: unknown;
+            };
+            /** Encoder */
+            encoder: string | null;
+            /** Form */
+            form: string;
+            /** Has Audit */
+            has_audit: boolean;
+            /** Has Ledger */
+            has_ledger: boolean;
+            /** Has Texts */
+            has_texts: boolean;
+            /** Id */
+            id: string;
+            /** Made At */
+            made_at: number;
+            /** Name */
+            name: string;
+            /** Seed */
+            seed: number;
+            /** Size Bytes */
+            size_bytes: number;
+            /** Splits */
+            splits: {
+                [key: string]: number;
+            };
+            /** Steering Definition */
+            steering_definition: string;
+            /** Steering Probabilities */
+            steering_probabilities: {
+                [key: string]: number | ("NaN" | "Infinity" | "-Infinity");
+            };
+            /** Tiers */
+            tiers: {
+                [key: string]: number;
+            };
+            /** Tiers Of */
+            tiers_of: number;
+        };
+        /**
+         * DatasetSummary
+         * @description One dataset in the list.
+         */
+        DatasetSummary: {
+            counts: components["schemas"]["DatasetCounts"] | null;
+            /** Form */
+            form: string | null;
+            /** Id */
+            id: string;
+            /** Made At */
+            made_at: number;
+            /** Name */
+            name: string;
+            /** Problem */
+            problem: string | null;
+            /** Schedule */
+            schedule: string | null;
+            /** Size Bytes */
+            size_bytes: number;
+            /**
+             * State
+             * @enum {string}
+             */
+            state: "ready" | "damaged";
+        };
+        /**
+         * DeleteIn
+         * @description A deletion is confirmed by the name of the run's directory.
+         */
+        DeleteIn: {
+            /** Confirm */
+            confirm: string;
+        };
+        /**
+         * DeletedOut
+         * @description What a deletion removed.
+         */
+        DeletedOut: {
+            /** Kept */
+            kept: string[];
+            /** Removed Bytes */
+            removed_bytes: number;
+            /** Removed Files */
+            removed_files: number;
+        };
+        /**
+         * EndIn
+         * @description How to end a process that a stop does not end.
+         */
+        EndIn: {
+            /**
+             * How
+             * @enum {string}
+             */
+            how: "terminate" | "kill";
+        };
+        /**
+         * EndOut
+         * @description A process that was signalled.
+         */
+        EndOut: {
+            /**
+             * How
+             * @enum {string}
+             */
+            how: "terminate" | "kill";
+            /** Id */
+            id: string;
         };
         /**
          * EventMessage
@@ -1466,6 +2052,41 @@ export interface components {
             unit: string | null;
         };
         /**
+         * FileOut
+         * @description One file of a run directory.
+         */
+        FileOut: {
+            /** Bytes */
+            bytes: number;
+            /** Id */
+            id: string;
+            /**
+             * Kind
+             * @enum {string}
+             */
+            kind: "facts" | "checkpoint" | "figure" | "artifact" | "console" | "config" | "other";
+            /** Modified At */
+            modified_at: number;
+            /** Own */
+            own: boolean;
+            /** Path */
+            path: string;
+        };
+        /**
+         * FilesOut
+         * @description The files of a run directory, links left out.
+         */
+        FilesOut: {
+            /** Bytes */
+            bytes: number;
+            /** Files */
+            files: components["schemas"]["FileOut"][];
+            /** Foreign */
+            foreign: number;
+            /** Own Bytes */
+            own_bytes: number;
+        };
+        /**
          * ForceDetailOut
          * @description What one step did to one row, in its two parts; each list has the row's length.
          */
@@ -1564,10 +2185,26 @@ export interface components {
             tile_width: number;
         };
         /**
+         * GroupOut
+         * @description Runs that agree in one thing.
+         */
+        GroupOut: {
+            /** Count */
+            count: number;
+            /** Summary */
+            summary: {
+                [key: string]: components["schemas"]["SpreadOut"];
+            };
+            /** Value */
+            value: number | string | boolean | null;
+        };
+        /**
          * Health
          * @description An answer without run data, open to all.
          */
         Health: {
+            /** Proofs */
+            proofs: string[];
             /**
              * Status
              * @default ok
@@ -1882,6 +2519,40 @@ export interface components {
             was: components["schemas"]["InfluenceDelta"][];
         };
         /**
+         * LabelsIn
+         * @description What to put on a run; what is left out stays.
+         */
+        LabelsIn: {
+            /** Note */
+            note?: string | null;
+            /** Tags */
+            tags?: string[] | null;
+        };
+        /**
+         * LedgerOut
+         * @description What was asked for in each tier, what was made, and where it ran short.
+         */
+        LedgerOut: {
+            /** Dropped */
+            dropped: number;
+            /** Kept */
+            kept: number;
+            /** Made */
+            made: {
+                [key: string]: number;
+            };
+            /** Offset */
+            offset: number;
+            /** Quotas */
+            quotas: {
+                [key: string]: number;
+            };
+            /** Short Pairs */
+            short_pairs: number;
+            /** Shortages */
+            shortages: components["schemas"]["ShortageOut"][];
+        };
+        /**
          * LevelOut
          * @description A word for the values below or above a limit.
          */
@@ -1897,6 +2568,18 @@ export interface components {
             tone: "bad" | "warn" | "good" | "neutral";
             /** Word */
             word: string;
+        };
+        /**
+         * LineageOut
+         * @description Where a run comes from, and what came of it.
+         */
+        LineageOut: {
+            /** Children */
+            children: string[];
+            /** Parent */
+            parent: string | null;
+            /** Timelines */
+            timelines: components["schemas"]["TimelineOut"][];
         };
         /**
          * LossZCondition
@@ -1920,6 +2603,34 @@ export interface components {
             window: number;
         };
         /**
+         * MapPoints
+         * @description Points by columns.
+         */
+        MapPoints: {
+            /** X */
+            x: (number | ("NaN" | "Infinity" | "-Infinity"))[];
+            /** Y */
+            y: (number | ("NaN" | "Infinity" | "-Infinity"))[];
+        };
+        /**
+         * MapQuestions
+         * @description Sampled questions, each with a pair it belongs to.
+         */
+        MapQuestions: {
+            /** Cluster */
+            cluster: number[];
+            /** Pair */
+            pair: number[];
+            /** Question */
+            question: number[];
+            /** Split */
+            split: (("train" | "val" | "test") | null)[];
+            /** X */
+            x: (number | ("NaN" | "Infinity" | "-Infinity"))[];
+            /** Y */
+            y: (number | ("NaN" | "Infinity" | "-Infinity"))[];
+        };
+        /**
          * MetricCondition
          * @description Park when a logged scalar compares so with a value.
          */
@@ -1940,6 +2651,24 @@ export interface components {
             value: number;
         };
         /**
+         * NegativeOut
+         * @description A source that does not answer the question.
+         */
+        NegativeOut: {
+            /** Id */
+            id: number;
+            /** Of Positive */
+            of_positive: number | ("NaN" | "Infinity" | "-Infinity") | null;
+            /** Place */
+            place: number;
+            /** Similarity */
+            similarity: number | ("NaN" | "Infinity" | "-Infinity");
+            /** Text */
+            text: string | null;
+            /** Tier */
+            tier: number;
+        };
+        /**
          * NonFiniteCondition
          * @description Park when the loss is NaN or infinite.
          */
@@ -1949,6 +2678,67 @@ export interface components {
              * @enum {string}
              */
             kind: "loss_nonfinite";
+        };
+        /**
+         * PairLine
+         * @description A pair in the list.
+         */
+        PairLine: {
+            /** Cluster */
+            cluster: number;
+            /** Distance */
+            distance: number | ("NaN" | "Infinity" | "-Infinity");
+            /** Pair */
+            pair: number;
+            /** Question */
+            question: string | null;
+            /** Question Id */
+            question_id: number;
+            /** Relevance */
+            relevance: number | ("NaN" | "Infinity" | "-Infinity");
+            /** Split */
+            split: ("train" | "val" | "test") | null;
+        };
+        /**
+         * PairListOut
+         * @description Pairs of a split or a cluster, by id.
+         */
+        PairListOut: {
+            /** Offset */
+            offset: number;
+            /** Pairs */
+            pairs: components["schemas"]["PairLine"][];
+            /** Total */
+            total: number;
+        };
+        /**
+         * PairOut
+         * @description A pair with all that a batch is made of.
+         */
+        PairOut: {
+            /** Cluster */
+            cluster: number;
+            /** Distance */
+            distance: number | ("NaN" | "Infinity" | "-Infinity");
+            /** Keywords */
+            keywords: components["schemas"]["RowOut"][];
+            /** Negatives */
+            negatives: components["schemas"]["NegativeOut"][];
+            /** Pair */
+            pair: number;
+            /** Question */
+            question: string | null;
+            /** Question Id */
+            question_id: number;
+            /** Relevance */
+            relevance: number | ("NaN" | "Infinity" | "-Infinity");
+            source: components["schemas"]["RowOut"];
+            /** Split */
+            split: ("train" | "val" | "test") | null;
+            /** Steering */
+            steering: components["schemas"]["SteeringOut"][];
+            /** Variants */
+            variants: number[];
         };
         /**
          * PanelOut
@@ -2017,6 +2807,32 @@ export interface components {
             message: string;
         };
         /**
+         * RecipeList
+         * @description All recipes, and whether they can be started from here.
+         */
+        RecipeList: {
+            /** Can Start */
+            can_start: boolean;
+            /** Recipes */
+            recipes: components["schemas"]["RecipeOut"][];
+            /** Why Not */
+            why_not: string | null;
+        };
+        /**
+         * RecipeOut
+         * @description A training that can be started by name.
+         */
+        RecipeOut: {
+            /** About */
+            about: string;
+            /** Name */
+            name: string;
+            /** Settings */
+            settings: components["schemas"]["SettingOut"][];
+            /** Title */
+            title: string;
+        };
+        /**
          * RewindOut
          * @description How far back one can go, and what that takes.
          */
@@ -2039,6 +2855,18 @@ export interface components {
             step: number;
             /** Timeline */
             timeline: number;
+        };
+        /**
+         * RowOut
+         * @description A row of a table of embeddings, and how near it is to the question.
+         */
+        RowOut: {
+            /** Id */
+            id: number;
+            /** Similarity */
+            similarity: number | ("NaN" | "Infinity" | "-Infinity");
+            /** Text */
+            text: string | null;
         };
         /**
          * RuleCondition
@@ -2106,82 +2934,167 @@ export interface components {
             words: string;
         };
         /**
+         * RunColumns
+         * @description What a table of these runs could show.
+         */
+        RunColumns: {
+            /** Config */
+            config: string[];
+            /** Summary */
+            summary: string[];
+        };
+        /**
          * RunDetail
          * @description One run with its header record.
          */
         RunDetail: {
             /** Attempt */
             attempt: number;
+            /** Bytes */
+            bytes: number | null;
             /** Commands */
             commands: string[];
+            /** Config */
+            config: {
+                [key: string]: number | string | boolean | null;
+            };
             /** Directory */
             directory: string;
+            /** Ended At */
+            ended_at: number | null;
+            /** Epoch */
+            epoch: number | null;
             /** Header */
             header: {
                 [key: string]: unknown;
             };
+            /** Host */
+            host: string | null;
             /** Id */
             id: string;
             /** Live */
             live: boolean;
             /** Name */
             name: string;
+            /** Note */
+            note: string;
+            /** Parent */
+            parent: string | null;
+            /** Reachable */
+            reachable: boolean;
+            /** Recipe */
+            recipe: string | null;
             /** Scalars */
             scalars: string[];
+            /** Seed */
+            seed: number | null;
             /** Started At */
             started_at: number | null;
             /**
              * State
              * @enum {string}
              */
-            state: "starting" | "running" | "pausing" | "paused" | "stepping" | "rewinding" | "busy" | "stopped" | "finished" | "failed" | "killed" | "lost" | "not responding";
+            state: "starting" | "running" | "pausing" | "paused" | "stepping" | "rewinding" | "busy" | "stopped" | "finished" | "failed" | "killed" | "lost" | "not responding" | "stopping" | "damaged";
             /** Step */
             step: number | null;
+            /** Summary */
+            summary: {
+                [key: string]: number | ("NaN" | "Infinity" | "-Infinity");
+            };
+            /** Tags */
+            tags: string[];
             /** Timeline */
             timeline: number;
             /** Total Steps */
             total_steps: number | null;
+            /** Updated At */
+            updated_at: number | null;
+            /** Why */
+            why: string | null;
         };
         /**
          * RunList
-         * @description Runs, newest first.
+         * @description The runs that were asked for.
          */
         RunList: {
+            /** Can Start */
+            can_start: boolean;
+            columns: components["schemas"]["RunColumns"];
+            /** Groups */
+            groups: components["schemas"]["GroupOut"][] | null;
+            /** Matching */
+            matching: number;
             /** Runs */
             runs: components["schemas"]["RunOut"][];
+            /** States */
+            states: {
+                [key: string]: number;
+            };
             /** Total */
             total: number;
         };
         /**
          * RunOut
-         * @description One run, live or finished.
+         * @description One run, live or ended.
          */
         RunOut: {
             /** Attempt */
             attempt: number;
+            /** Bytes */
+            bytes: number | null;
+            /** Config */
+            config: {
+                [key: string]: number | string | boolean | null;
+            };
             /** Directory */
             directory: string;
+            /** Ended At */
+            ended_at: number | null;
+            /** Epoch */
+            epoch: number | null;
+            /** Host */
+            host: string | null;
             /** Id */
             id: string;
             /** Live */
             live: boolean;
             /** Name */
             name: string;
+            /** Note */
+            note: string;
+            /** Parent */
+            parent: string | null;
+            /** Reachable */
+            reachable: boolean;
+            /** Recipe */
+            recipe: string | null;
             /** Scalars */
             scalars: string[];
+            /** Seed */
+            seed: number | null;
             /** Started At */
             started_at: number | null;
             /**
              * State
              * @enum {string}
              */
-            state: "starting" | "running" | "pausing" | "paused" | "stepping" | "rewinding" | "busy" | "stopped" | "finished" | "failed" | "killed" | "lost" | "not responding";
+            state: "starting" | "running" | "pausing" | "paused" | "stepping" | "rewinding" | "busy" | "stopped" | "finished" | "failed" | "killed" | "lost" | "not responding" | "stopping" | "damaged";
             /** Step */
             step: number | null;
+            /** Summary */
+            summary: {
+                [key: string]: number | ("NaN" | "Infinity" | "-Infinity");
+            };
+            /** Tags */
+            tags: string[];
             /** Timeline */
             timeline: number;
             /** Total Steps */
             total_steps: number | null;
+            /** Updated At */
+            updated_at: number | null;
+            /** Why */
+            why: string | null;
         };
         /**
          * RunUntilVerb
@@ -2192,6 +3105,27 @@ export interface components {
             id?: string | null;
             /** Step */
             step: number;
+        };
+        /**
+         * RunsMessage
+         * @description Changes of the list of runs; the first has the live ones. Volatile, at most two a second.
+         */
+        RunsMessage: {
+            /** Removed */
+            removed: string[];
+            /** Runs */
+            runs: components["schemas"]["RunOut"][];
+            /** States */
+            states: {
+                [key: string]: number;
+            };
+            /** Total */
+            total: number;
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            type: "runs";
         };
         /**
          * SampleCondition
@@ -2244,6 +3178,26 @@ export interface components {
             timeline: number;
         };
         /**
+         * ScheduleOut
+         * @description Shares of the four variants over epochs.
+         */
+        ScheduleOut: {
+            /** Beyond */
+            beyond: (number | ("NaN" | "Infinity" | "-Infinity"))[] | null;
+            /** Largest Distance */
+            largest_distance: (number | ("NaN" | "Infinity" | "-Infinity"))[] | null;
+            /** Name */
+            name: string;
+            /** Own */
+            own: boolean;
+            /** Settings */
+            settings: {
+                [key: string]: unknown;
+            };
+            /** Shares */
+            shares: (number | ("NaN" | "Infinity" | "-Infinity"))[][];
+        };
+        /**
          * SeriesOut
          * @description One series: exact points, or min/max buckets when there were too many.
          */
@@ -2258,6 +3212,47 @@ export interface components {
             low: (number | ("NaN" | "Infinity" | "-Infinity"))[];
             /** Step */
             step: number[];
+        };
+        /**
+         * SettingOut
+         * @description One setting of a recipe.
+         */
+        SettingOut: {
+            /** About */
+            about: string;
+            /** Choices */
+            choices: string[];
+            /** Default */
+            default: boolean | number | string;
+            /**
+             * Kind
+             * @enum {string}
+             */
+            kind: "int" | "float" | "bool" | "choice" | "text";
+            /** Maximum */
+            maximum: number | null;
+            /** Minimum */
+            minimum: number | null;
+            /** Name */
+            name: string;
+        };
+        /**
+         * ShortageOut
+         * @description A tier of a pair that ran short.
+         */
+        ShortageOut: {
+            /** Filled From */
+            filled_from: {
+                [key: string]: number;
+            };
+            /** Found */
+            found: number;
+            /** Pair */
+            pair: number;
+            /** Tier */
+            tier: number;
+            /** Wanted */
+            wanted: number;
         };
         /**
          * SortOut
@@ -2288,6 +3283,42 @@ export interface components {
             };
             /** Watched */
             watched: number[];
+        };
+        /**
+         * SpreadOut
+         * @description How a value varies over runs.
+         */
+        SpreadOut: {
+            /** Count */
+            count: number;
+            /** Mean */
+            mean: number | ("NaN" | "Infinity" | "-Infinity");
+            /** Std */
+            std: number | ("NaN" | "Infinity" | "-Infinity") | null;
+        };
+        /**
+         * StartIn
+         * @description A run that is wanted: a recipe by name and typed settings; never code, argv or a path.
+         */
+        StartIn: {
+            /** Id */
+            id: string;
+            /** Name */
+            name?: string | null;
+            /**
+             * Paused
+             * @default false
+             */
+            paused: boolean;
+            /** Recipe */
+            recipe: string;
+            /**
+             * Settings
+             * @default {}
+             */
+            settings: {
+                [key: string]: boolean | number | string;
+            };
         };
         /**
          * StateMessage
@@ -2340,6 +3371,11 @@ export interface components {
             state: "starting" | "running" | "pausing" | "paused" | "stepping" | "rewinding" | "busy" | "stopped" | "finished" | "failed" | "killed" | "lost" | "not responding";
             /** Step */
             step: number;
+            /**
+             * Step Data Additions
+             * @default 0
+             */
+            step_data_additions: number;
             /** Step Data Keys */
             step_data_keys: string[];
             /** Step Data Panels */
@@ -2373,6 +3409,22 @@ export interface components {
             /** Levels */
             levels: components["schemas"]["LevelOut"][];
             otherwise: components["schemas"]["WordOut"];
+        };
+        /**
+         * SteeringOut
+         * @description One stored steering vector.
+         */
+        SteeringOut: {
+            /** Length */
+            length: number | ("NaN" | "Infinity" | "-Infinity");
+            /** To Centroid */
+            to_centroid: number | ("NaN" | "Infinity" | "-Infinity");
+            /** To Question */
+            to_question: number | ("NaN" | "Infinity" | "-Infinity");
+            /** To Source */
+            to_source: number | ("NaN" | "Infinity" | "-Infinity");
+            /** Variant */
+            variant: string;
         };
         /**
          * StepCondition
@@ -2437,7 +3489,7 @@ export interface components {
          * StreamMessage
          * @description Any message of the stream; `StreamMessage` in the OpenAPI document.
          */
-        StreamMessage: components["schemas"]["HelloMessage"] | components["schemas"]["StateMessage"] | components["schemas"]["ScalarsMessage"] | components["schemas"]["EventMessage"] | components["schemas"]["CommandMessage"] | components["schemas"]["BreakpointsMessage"] | components["schemas"]["PingMessage"];
+        StreamMessage: components["schemas"]["HelloMessage"] | components["schemas"]["StateMessage"] | components["schemas"]["ScalarsMessage"] | components["schemas"]["EventMessage"] | components["schemas"]["CommandMessage"] | components["schemas"]["BreakpointsMessage"] | components["schemas"]["RunsMessage"] | components["schemas"]["PingMessage"];
         /**
          * TensorSummary
          * @description A tensor too large to send as JSON.
@@ -2465,6 +3517,20 @@ export interface components {
              * @constant
              */
             summary: true;
+        };
+        /**
+         * TimelineOut
+         * @description A part of a run's history: the beginning, or one that began with a rewind.
+         */
+        TimelineOut: {
+            /** At */
+            at: number | null;
+            /** From Step */
+            from_step: number | null;
+            /** Timeline */
+            timeline: number;
+            /** Why */
+            why: string | null;
         };
         /**
          * TrajectoriesOut
@@ -2550,9 +3616,287 @@ export interface components {
 }
 export type $defs = Record<string, never>;
 export interface operations {
-    health: {
+    curves: {
+        parameters: {
+            query: {
+                /** @description Ids of the runs; a,b. */
+                runs: string;
+                /** @description Name of the series. */
+                name: string;
+                points?: number;
+                x?: "step" | "epoch" | "time";
+                /** @description json or safetensors */
+                format?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CurvesOut"];
+                    "application/octet-stream": string;
+                };
+            };
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an error of ours, told by its id · 503 the disk refused */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    datasets: {
         parameters: {
             query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DatasetListOut"];
+                };
+            };
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an error of ours, told by its id · 503 the disk refused */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    dataset: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id as GET /api/v1/datasets lists it. */
+                dataset_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DatasetOut"];
+                };
+            };
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an error of ours, told by its id · 503 the disk refused */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    dataset_audit: {
+        parameters: {
+            query?: {
+                offset?: number;
+                limit?: number;
+            };
+            header?: never;
+            path: {
+                /** @description Id as GET /api/v1/datasets lists it. */
+                dataset_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DatasetAuditOut"];
+                };
+            };
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an error of ours, told by its id · 503 the disk refused */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    dataset_curriculum: {
+        parameters: {
+            query?: {
+                epochs?: number;
+            };
+            header?: never;
+            path: {
+                /** @description Id as GET /api/v1/datasets lists it. */
+                dataset_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CurriculumOut"];
+                };
+            };
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an error of ours, told by its id · 503 the disk refused */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    dataset_map: {
+        parameters: {
+            query?: {
+                /** @description Questions at most. */
+                points?: number;
+            };
+            header?: never;
+            path: {
+                /** @description Id as GET /api/v1/datasets lists it. */
+                dataset_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DatasetMapOut"];
+                };
+            };
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an error of ours, told by its id · 503 the disk refused */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    dataset_pairs: {
+        parameters: {
+            query?: {
+                split?: ("train" | "val" | "test") | null;
+                cluster?: number | null;
+                offset?: number;
+                limit?: number;
+            };
+            header?: never;
+            path: {
+                /** @description Id as GET /api/v1/datasets lists it. */
+                dataset_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PairListOut"];
+                };
+            };
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an error of ours, told by its id · 503 the disk refused */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    dataset_pair: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id as GET /api/v1/datasets lists it. */
+                dataset_id: string;
+                /** @description Number of a pair. */
+                pair: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PairOut"];
+                };
+            };
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an error of ours, told by its id · 503 the disk refused */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    health: {
+        parameters: {
+            query?: {
+                /** @description A fresh number; the answer proves that the server knows its tokens. */
+                challenge?: string | null;
+            };
             header?: never;
             path?: never;
             cookie?: never;
@@ -2749,7 +4093,7 @@ export interface operations {
             };
         };
     };
-    runs: {
+    recipe_list: {
         parameters: {
             query?: never;
             header?: never;
@@ -2764,7 +4108,86 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    "application/json": components["schemas"]["RecipeList"];
+                };
+            };
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an error of ours, told by its id · 503 the disk refused */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    runs: {
+        parameters: {
+            query?: {
+                /** @description Words that all occur. */
+                q?: string;
+                /** @description Any of these; a,b. */
+                state?: string;
+                /** @description All of these. */
+                tag?: string[] | null;
+                /** @description `config.lr=0.1`, also with != < <= > >=. */
+                where?: string[] | null;
+                /** @description A field, `config.KEY`, `summary.NAME`; -: down. */
+                sort?: string;
+                /** @description A key, as in sort. */
+                group?: string | null;
+                /** @description Only these settings and values; a,b. */
+                columns?: string | null;
+                offset?: number;
+                limit?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
                     "application/json": components["schemas"]["RunList"];
+                };
+            };
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an error of ours, told by its id · 503 the disk refused */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    start_run: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["StartIn"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RunOut"];
                 };
             };
             /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an error of ours, told by its id · 503 the disk refused */
@@ -2797,6 +4220,78 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["RunDetail"];
+                };
+            };
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an error of ours, told by its id · 503 the disk refused */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    delete_run: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the run, as GET /api/v1/runs lists it. */
+                run_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["DeleteIn"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DeletedOut"];
+                };
+            };
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an error of ours, told by its id · 503 the disk refused */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    label_run: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the run, as GET /api/v1/runs lists it. */
+                run_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["LabelsIn"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RunOut"];
                 };
             };
             /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an error of ours, told by its id · 503 the disk refused */
@@ -2949,6 +4444,43 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["CommandOut"];
+                };
+            };
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an error of ours, told by its id · 503 the disk refused */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    console: {
+        parameters: {
+            query?: {
+                /** @description Text behind this byte. */
+                after?: number | null;
+                /** @description So many last bytes, without `after`. */
+                tail?: number;
+            };
+            header?: never;
+            path: {
+                /** @description Id of the run, as GET /api/v1/runs lists it. */
+                run_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ConsoleOut"];
                 };
             };
             /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an error of ours, told by its id · 503 the disk refused */
@@ -3849,6 +5381,42 @@ export interface operations {
             };
         };
     };
+    end_run: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the run, as GET /api/v1/runs lists it. */
+                run_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["EndIn"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["EndOut"];
+                };
+            };
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an error of ours, told by its id · 503 the disk refused */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     events: {
         parameters: {
             query?: {
@@ -3871,6 +5439,104 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["EventsOut"];
+                };
+            };
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an error of ours, told by its id · 503 the disk refused */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    files: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the run, as GET /api/v1/runs lists it. */
+                run_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["FilesOut"];
+                };
+            };
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an error of ours, told by its id · 503 the disk refused */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    file_content: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description As the list of files names it. */
+                file_id: string;
+                /** @description Id of the run, as GET /api/v1/runs lists it. */
+                run_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/octet-stream": string;
+                };
+            };
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an error of ours, told by its id · 503 the disk refused */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    lineage: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the run, as GET /api/v1/runs lists it. */
+                run_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["LineageOut"];
                 };
             };
             /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an error of ours, told by its id · 503 the disk refused */
@@ -3928,7 +5594,7 @@ export interface operations {
     stream: {
         parameters: {
             query?: {
-                /** @description Id of the run; else the only live one. */
+                /** @description Id of the run; else the only live one, or the list where there are many. */
                 run?: string | null;
             };
             header?: {

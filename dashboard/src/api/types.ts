@@ -36,6 +36,21 @@ export type InfluenceEvaluatedSequence = Schemas["InfluenceEvaluatedSequence"];
 export type InfluenceDelta = Schemas["InfluenceDelta"];
 export type InfluenceValidation = Schemas["InfluenceValidation"];
 
+export type DatasetListOut = Schemas["DatasetListOut"];
+export type DatasetSummary = Schemas["DatasetSummary"];
+export type DatasetOut = Schemas["DatasetOut"];
+export type DatasetMapOut = Schemas["DatasetMapOut"];
+export type ClusterOut = Schemas["ClusterOut"];
+export type PairListOut = Schemas["PairListOut"];
+export type PairLine = Schemas["PairLine"];
+export type PairOut = Schemas["PairOut"];
+export type NegativeOut = Schemas["NegativeOut"];
+export type CurriculumOut = Schemas["CurriculumOut"];
+export type ScheduleOut = Schemas["ScheduleOut"];
+export type DatasetAuditOut = Schemas["DatasetAuditOut"];
+export type AuditOut = Schemas["AuditOut"];
+export type LedgerOut = Schemas["LedgerOut"];
+
 export type HelloMessage = Schemas["HelloMessage"];
 export type ScalarsMessage = Schemas["ScalarsMessage"];
 export type StreamMessage =

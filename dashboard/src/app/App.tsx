@@ -6,9 +6,8 @@ import { AccessPage } from "./AccessPage";
 import { Announcer } from "./Announcer";
 import { addressOf } from "./navigation";
 import { PanelBoundary } from "./PanelBoundary";
-import { PAGES } from "./pages";
+import { PAGES, RUN_PATH, RunPage } from "./pages";
 import { Rail } from "./Rail";
-import { StopDialog } from "./StopDialog";
 import { Toasts } from "./Toasts";
 import { TopBar } from "./TopBar";
 import { useDocumentTitle } from "./useDocumentTitle";
@@ -20,6 +19,9 @@ const Palette = lazy(() => import("./Palette"));
 const KeyList = lazy(() => import("./KeyList"));
 const HparamsDialog = lazy(() => import("@/features/session/HparamsDialog"));
 const CertificateDialog = lazy(() => import("@/features/session/CertificateDialog"));
+const StopDialog = lazy(() => import("./StopDialog"));
+const NewRunDialog = lazy(() => import("./NewRunDialog"));
+const DeleteDialog = lazy(() => import("./DeleteDialog"));
 
 /** The frame around every page: rail, top bar, page, messages, dialogs. */
 export function App() {
@@ -36,6 +38,7 @@ export function App() {
               {PAGES.map(({ path, Page }) => (
                 <Route key={path} path={path} component={Page} />
               ))}
+              <Route path={RUN_PATH} component={RunPage} />
               <Route>
                 <Redirect to={addressOf("/live", window.location.search)} replace />
               </Route>
@@ -61,14 +64,16 @@ function Background() {
 }
 
 function Dialogs() {
-  const open = useDialog((dialog) => dialog.open);
+  const { open, about } = useDialog();
   return (
     <Suspense>
       {open === "palette" && <Palette onClose={closeDialog} />}
       {open === "keys" && <KeyList onClose={closeDialog} />}
       {open === "hparams" && <HparamsDialog onClose={closeDialog} />}
       {open === "certificate" && <CertificateDialog onClose={closeDialog} />}
-      {open === "stop" && <StopDialog onClose={closeDialog} />}
+      {open === "stop" && <StopDialog about={about} onClose={closeDialog} />}
+      {open === "new-run" && <NewRunDialog onClose={closeDialog} />}
+      {open === "delete-run" && about !== null && <DeleteDialog about={about} onClose={closeDialog} />}
     </Suspense>
   );
 }

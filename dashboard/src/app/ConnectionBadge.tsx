@@ -53,7 +53,7 @@ export function ConnectionBadge() {
 
 function Details({ connection }: { connection: Connection }) {
   const { data: run } = useRunDetail(useRunId());
-  const explained = EXPLAINED[connection.status]?.(connection.ageS);
+  const explained = connection.why ?? EXPLAINED[connection.status]?.(connection.ageS);
   const last = connection.lastMessageAt === 0 ? NONE : formatTime(connection.lastMessageAt / 1000);
   const rows: [string, string][] = [
     ["Last message", last],

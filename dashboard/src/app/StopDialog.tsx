@@ -1,20 +1,94 @@
+import { useEffect, useState } from "react";
+import { ApiError } from "@/api/client";
 import { runVerb } from "@/api/commands";
 import { useRunDetail, useRunId, useRunState } from "@/api/hooks";
+import { endRun, useRunRow } from "@/api/runs";
+import type { EndWay, ListedState } from "@/api/runTypes";
 import { formatCount } from "@/lib/format";
-import { ConfirmDialog } from "@/ui";
+import { Button, Dialog } from "@/ui";
+import { firstWay, isOver, nextWay, PATIENCE_MS, WAYS } from "./ending";
 
-/** Asks before stopping: a stopped run cannot go on. */
-export function StopDialog({ onClose }: { onClose: () => void }) {
-  const state = useRunState();
-  const { data: run } = useRunDetail(useRunId());
+interface StopDialogProps {
+  /** Id of the run; null for the one that is followed. */
+  about: string | null;
+  onClose: () => void;
+}
+
+/** What is known of the run that is to end, from the stream where it is followed, else from the list. */
+function useEnding(about: string | null) {
+  const followed = useRunId();
+  const id = about ?? followed;
+  const own = id === followed;
+  const { data: detail } = useRunDetail(id);
+  const row = useRunRow(id ?? "");
+  const live = useRunState();
+  const state: ListedState | undefined = row?.state ?? (own ? live?.state : undefined) ?? detail?.state;
+  // The list knows an end by signal first, the stream an orderly one.
+  const ended = isOver(state) || (own && isOver(live?.state));
+  const step = (own ? live?.step : undefined) ?? row?.step ?? detail?.step;
+  const paused = own ? (live?.paused ?? false) : state === "paused";
+  return { id, own, name: row?.name ?? detail?.name ?? "the run", state, ended, step, paused };
+}
+
+/** Asks before stopping: a stopped run cannot go on. Where asking is not enough, it offers the next harder way. */
+export default function StopDialog({ about, onClose }: StopDialogProps) {
+  const { id, own, name, state, ended, step, paused } = useEnding(about);
+  const [asked, setAsked] = useState<EndWay | null>(null);
+  const [late, setLate] = useState(false);
+  const [problem, setProblem] = useState<string | null>(null);
+  const way = asked === null ? firstWay(state) : late || problem !== null ? nextWay(asked) : null;
+  useEffect(() => {
+    if (asked === null) return;
+    const timer = setTimeout(() => setLate(true), PATIENCE_MS);
+    return () => clearTimeout(timer);
+  }, [asked]);
+  useEffect(() => {
+    if (asked !== null && ended) onClose();
+  }, [asked, ended, onClose]);
+
+  const end = async (how: EndWay) => {
+    if (id === null) return;
+    setAsked(how);
+    setLate(false);
+    setProblem(null);
+    try {
+      if (how === "stop" && own) {
+        const outcome = await runVerb("stop", {});
+        if (outcome?.status === "done") onClose();
+        else if (outcome !== null) setProblem(outcome.reason);
+      } else await endRun(id, how);
+    } catch (error) {
+      if (!(error instanceof ApiError)) throw error;
+      setProblem(error.message);
+    }
+  };
+  const words = WAYS[way ?? asked ?? "stop"];
   return (
-    <ConfirmDialog
-      title={`Stop ${run?.name ?? "the run"}?`}
-      text={`Training ends after step ${formatCount(state?.step)}. What was recorded so far stays.`}
-      safe={state?.paused ? "Keep paused" : "Keep running"}
-      verb="Stop run"
-      onConfirm={() => void runVerb("stop", {})}
+    <Dialog
+      title={asked === null ? `${words.verb} ${name}?` : `Ending ${name}`}
       onClose={onClose}
-    />
+      className="w-[336px] p-4"
+    >
+      <p className="mt-1.5 text-body text-t2">
+        {asked === null || way !== null ? words.text(formatCount(step)) : WAYS[asked].waiting}
+      </p>
+      {problem !== null && (
+        <p role="alert" className="mt-1.5 text-bad">
+          {problem}
+        </p>
+      )}
+      <div className="mt-3 flex justify-end gap-2">
+        <Button data-autofocus onClick={onClose}>
+          {asked === null ? (paused ? "Keep paused" : "Keep running") : "Close"}
+        </Button>
+        <Button
+          look="danger-filled"
+          busy={asked !== null && way === null ? WAYS[asked].busy : null}
+          onClick={() => way !== null && void end(way)}
+        >
+          {`${words.verb} run`}
+        </Button>
+      </div>
+    </Dialog>
   );
 }

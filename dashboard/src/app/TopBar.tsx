@@ -1,4 +1,4 @@
-import type { ReactNode } from "react";
+import { lazy, type ReactNode, Suspense } from "react";
 import { useLocation } from "wouter";
 import { useCommandReason, useRunDetail, useRunId, useRunState, useRuns, useStale } from "@/api/hooks";
 import { fromWire, type StateOut } from "@/api/types";
@@ -10,13 +10,21 @@ import { Icon, IconButton, KeyCap, Menu, STATE_LOOKS, StateChip } from "@/ui";
 import { ConnectionBadge } from "./ConnectionBadge";
 import { useGo } from "./navigation";
 
+const RunsFacts = lazy(() => import("./RunsFacts"));
+
 /** What runs, in which state, and where: 44 px over every page. */
 export function TopBar() {
   const theme = useTheme();
   const [location] = useLocation();
   return (
     <header className="flex min-h-11 shrink-0 flex-wrap items-center gap-x-3 gap-y-1 border-b border-line bg-surface px-4 max-[900px]:py-2">
-      {location.startsWith("/runs") ? <RunsFacts /> : <RunFacts />}
+      {location === "/runs" ? (
+        <Suspense>
+          <RunsFacts />
+        </Suspense>
+      ) : (
+        <RunFacts />
+      )}
       <div className="ml-auto flex shrink-0 items-center gap-4">
         <SearchButton />
         <ConnectionBadge />
@@ -140,11 +148,16 @@ function RunPicker() {
   const go = useGo();
   const runs = data?.runs ?? [];
   const name = runs.find((run) => run.id === runId)?.name ?? detail?.name ?? runId ?? "No run";
+  const [location] = useLocation();
+  const open = (id: string) => {
+    if (location.startsWith("/runs/")) go(`/runs/${encodeURIComponent(id)}`);
+    else go("/live", { run: id });
+  };
   const items = runs.slice(0, MOST_LISTED).map((run) => ({
     label: <span className="font-mono">{run.name}</span>,
     note: run.live ? STATE_LOOKS[run.state].word : `${STATE_LOOKS[run.state].word} ${formatCount(run.step)}`,
     checked: run.id === runId,
-    onSelect: () => go("/live", { run: run.id }),
+    onSelect: () => open(run.id),
   }));
   return (
     <Menu
@@ -153,7 +166,7 @@ function RunPicker() {
       items={[
         ...items,
         "line",
-        { label: "Runs on this server", icon: "runs", keys: "G R", onSelect: () => go("/runs") },
+        { label: "All runs", icon: "runs", keys: "G R", onSelect: () => go("/runs") },
       ]}
       trigger={
         <button
@@ -165,31 +178,5 @@ function RunPicker() {
         </button>
       }
     />
-  );
-}
-
-function RunsFacts() {
-  const { data } = useRuns();
-  const count = (...states: string[]) => data?.runs.filter((run) => states.includes(run.state)).length ?? 0;
-  const broken = count("failed", "killed");
-  return (
-    <>
-      <h1 className="text-bar font-semibold">Runs on this server</h1>
-      <div className="flex items-baseline gap-5">
-        <Count value={data?.total ?? 0} word={data?.total === 1 ? "run" : "runs"} />
-        <Count value={count("running", "stepping")} word="running" />
-        <Count value={count("paused", "pausing")} word="paused" />
-        {broken > 0 && <Count value={broken} word="failed or killed" bad />}
-      </div>
-    </>
-  );
-}
-
-function Count({ value, word, bad = false }: { value: number; word: string; bad?: boolean }) {
-  return (
-    <span className="flex items-baseline gap-2 whitespace-nowrap">
-      <span className={`text-bar font-medium ${bad ? "text-bad" : ""}`}>{formatCount(value)}</span>
-      <span className="text-label text-t3">{word}</span>
-    </span>
   );
 }

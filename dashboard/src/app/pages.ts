@@ -32,6 +32,13 @@ const ENTRIES: readonly PageEntry[] = [
     icon: "influence",
     load: async () => (await import("./pages/InfluencePage")).InfluencePage,
   },
+  {
+    name: "Data",
+    path: "/data",
+    keys: "G D",
+    icon: "data",
+    load: async () => (await import("./pages/DataPage")).DataPage,
+  },
 ];
 
 /** Each page's code is fetched when the page is first opened. */
@@ -39,6 +46,10 @@ export const PAGES = ENTRIES.map((entry) => ({
   ...entry,
   Page: lazy(async () => ({ default: await entry.load() })),
 }));
+
+/** One run of the list; it belongs to the Runs page. */
+export const RunPage = lazy(async () => ({ default: (await import("./pages/RunPage")).RunPage }));
+export const RUN_PATH = "/runs/:id";
 
 /** The entry of an address; the first one where there is none. */
 export function pageOf(path: string): PageEntry {

@@ -16,6 +16,7 @@ describe("chooseRun", () => {
 
   it("follows nothing when the named run is not there, rather than another one", () => {
     expect(chooseRun(runs, "gone", null)).toBe(null);
+    expect(chooseRun(runs, "older", null, false)).toBe("older");
   });
 
   it("stays with the run it follows", () => {

@@ -1,28 +1,42 @@
+import { useQueryClient } from "@tanstack/react-query";
 import { useEffect, useState } from "react";
+import { useRoute } from "wouter";
 import { followRun } from "@/api/follow";
 import { useRuns } from "@/api/hooks";
 import type { RunOut } from "@/api/types";
 import { useUrlState } from "@/lib/urlState";
+import { RUN_PATH } from "./pages";
 
 /** The run that the address names; else the one already followed, the newest live one, the newest. */
 export function chooseRun(
   runs: readonly RunOut[] | undefined,
   named: string,
   kept: string | null,
+  whole = true,
 ): string | null {
   if (runs === undefined) return named || kept;
   const has = (id: string | null) => runs.some((run) => run.id === id);
-  if (named) return has(named) ? named : null;
+  // Of a long list only the newest are here; the server knows whether the named one is among the others.
+  if (named) return has(named) || !whole ? named : null;
   if (has(kept)) return kept;
   return (runs.find((run) => run.live) ?? runs[0])?.id ?? null;
 }
 
 /** Follows the chosen run; it does not change by itself when another one starts. */
 export function useFollowedRun(): void {
-  const [named] = useUrlState("run", "");
+  const [asked] = useUrlState("run", "");
+  const [onPage, params] = useRoute(RUN_PATH);
+  const named = onPage ? decodeURIComponent(params.id) : asked;
   const { data } = useRuns();
   const [kept, setKept] = useState<string | null>(null);
-  const runId = chooseRun(data?.runs, named, kept);
+  const queries = useQueryClient();
+  const whole = data === undefined || data.runs.length >= data.total;
+  const unlisted = whole && named !== "" && data?.runs.every(({ id }) => id !== named) === true;
+  useEffect(() => {
+    // It may have begun since the list was read.
+    if (unlisted) void queries.invalidateQueries({ queryKey: ["runs"] });
+  }, [unlisted, queries]);
+  const runId = chooseRun(data?.runs, named, kept, whole);
   useEffect(() => {
     setKept(runId);
     return runId === null ? undefined : followRun(runId);

@@ -14,10 +14,25 @@ function special(value: number): string | null {
   return null;
 }
 
+const writers = new Map<number, Intl.NumberFormat>();
+
+/** Writes numbers with so many decimals. It is kept: to make one takes longer than a whole row of a table. */
+function writerOf(decimals: number): Intl.NumberFormat {
+  let writer = writers.get(decimals);
+  if (writer === undefined) {
+    writer = new Intl.NumberFormat("en-US", {
+      minimumFractionDigits: decimals,
+      maximumFractionDigits: decimals,
+    });
+    writers.set(decimals, writer);
+  }
+  return writer;
+}
+
 /** A count or a step: 12,480. */
 export function formatCount(value: number | null | undefined): string {
   if (value === null || value === undefined) return NONE;
-  return special(value) ?? trueMinus(Math.round(value).toLocaleString("en-US"));
+  return special(value) ?? trueMinus(writerOf(0).format(Math.round(value)));
 }
 
 /** A mantissa and an exponent: 1.0e−3. */
@@ -35,9 +50,7 @@ export function formatValue(value: number | null | undefined, significant = 4): 
   if (size < 1e-3 || size >= 1e7) return formatExponent(value, Math.max(1, significant - 2));
   const whole = Math.floor(Math.log10(size)) + 1;
   const decimals = Math.max(0, Math.min(6, significant - Math.max(whole, 0)));
-  return trueMinus(
-    value.toLocaleString("en-US", { minimumFractionDigits: decimals, maximumFractionDigits: decimals }),
-  );
+  return trueMinus(writerOf(decimals).format(value));
 }
 
 /** A fixed number of decimals, for columns that stand under each other. */
@@ -45,9 +58,7 @@ export function formatFixed(value: number | null | undefined, decimals: number):
   if (value === null || value === undefined) return NONE;
   const odd = special(value);
   if (odd !== null) return odd;
-  return trueMinus(
-    value.toLocaleString("en-US", { minimumFractionDigits: decimals, maximumFractionDigits: decimals }),
-  );
+  return trueMinus(writerOf(decimals).format(value));
 }
 
 /** A learning rate: 1.0e−3, and 0.1 where that is shorter. */

@@ -16,6 +16,8 @@ export interface Connection {
   dropped: number;
   canControl: boolean;
   version: string | null;
+  /** What the server said when it refused the stream. */
+  why: string | null;
 }
 
 const MOST_COMMANDS = 500;
@@ -29,6 +31,7 @@ const noConnection: Connection = {
   dropped: 0,
   canControl: true,
   version: null,
+  why: null,
 };
 
 interface LiveData {
@@ -49,7 +52,7 @@ interface LiveData {
 interface LiveActions {
   follow: (runId: string | null) => void;
   take: (message: StreamMessage, now: number) => void;
-  setLink: (link: Link, now: number) => void;
+  setLink: (link: Link, now: number, why?: string | null) => void;
   tick: (now: number) => void;
   setState: (state: StateOut) => void;
   setCommands: (commands: CommandOut[]) => void;
@@ -164,8 +167,8 @@ export const useLive = create<LiveData & LiveActions>()((set) => ({
   },
   take: (message, now) =>
     set((live) => ({ ...afterMessage(live, message), connection: linkAfter(live, message, now) })),
-  setLink: (link, now) =>
-    set((live) => ({ connection: refreshed({ ...live.connection, link }, now, live.state) })),
+  setLink: (link, now, why = null) =>
+    set((live) => ({ connection: refreshed({ ...live.connection, link, why }, now, live.state) })),
   tick: (now) =>
     set((live) => {
       const connection = refreshed(live.connection, now, live.state);

@@ -1,5 +1,5 @@
 /** What is a view lives in the address, so that a copied link shows the same thing. */
-import { useCallback, useSyncExternalStore } from "react";
+import { useCallback, useMemo, useSyncExternalStore } from "react";
 
 const CHANGED = "midstep:url";
 
@@ -12,13 +12,26 @@ export function withValue(search: string, key: string, value: string | null): st
   return text === "" ? "" : `?${text}`;
 }
 
-function write(key: string, value: string | null): void {
+/** The query with all values of a name replaced. */
+export function withValues(search: string, key: string, values: readonly string[]): string {
+  const query = new URLSearchParams(search);
+  query.delete(key);
+  for (const value of values) query.append(key, value);
+  const text = query.toString();
+  return text === "" ? "" : `?${text}`;
+}
+
+function replaceQuery(change: (search: string) => string): void {
   const { pathname, search, hash } = window.location;
-  const next = withValue(search, key, value);
+  const next = change(search);
   if (next === search) return;
   // Replaced, not pushed: the back button leads to the last page, not through every sort order.
   window.history.replaceState(window.history.state, "", pathname + next + hash);
   window.dispatchEvent(new Event(CHANGED));
+}
+
+function write(key: string, value: string | null): void {
+  replaceQuery((search) => withValue(search, key, value));
 }
 
 function subscribe(onChange: () => void): () => void {
@@ -45,4 +58,17 @@ export function useUrlChoice<T extends string>(
 ): [T, (value: T) => void] {
   const [value, set] = useUrlState(key, choices[0]);
   return [choices.find((choice) => choice === value) ?? choices[0], set];
+}
+
+/** Several values of one name: `?where=lr=0.1&where=k=8`. */
+export function useUrlList(key: string): [readonly string[], (values: readonly string[]) => void] {
+  const text = useSyncExternalStore(subscribe, () =>
+    new URLSearchParams(window.location.search).getAll(key).join("\n"),
+  );
+  const values = useMemo(() => (text === "" ? [] : text.split("\n")), [text]);
+  const set = useCallback(
+    (next: readonly string[]) => replaceQuery((search) => withValues(search, key, next)),
+    [key],
+  );
+  return [values, set];
 }

@@ -1,5 +1,5 @@
 import type { ReactNode } from "react";
-import type { RunState } from "@/api/types";
+import type { ListedState } from "@/api/runTypes";
 import { Icon, type IconName } from "./Icon";
 
 export type Tone = "neutral" | "accent" | "ok" | "warn" | "bad";
@@ -37,7 +37,7 @@ interface StateLook {
 }
 
 /** Colour, glyph and word of every state a run can be in; always all three. */
-export const STATE_LOOKS: Record<RunState, StateLook> = {
+export const STATE_LOOKS: Record<ListedState, StateLook> = {
   starting: { word: "Starting", tone: "neutral", icon: "spinner" },
   running: { word: "Running", tone: "accent", icon: "pulse" },
   pausing: { word: "Pausing…", tone: "warn", icon: "spinner" },
@@ -45,11 +45,13 @@ export const STATE_LOOKS: Record<RunState, StateLook> = {
   stepping: { word: "Stepping", tone: "accent", icon: "step" },
   rewinding: { word: "Rewinding", tone: "warn", icon: "back" },
   busy: { word: "Busy", tone: "warn", icon: "spinner" },
+  stopping: { word: "Stopping…", tone: "warn", icon: "spinner" },
   stopped: { word: "Stopped", tone: "neutral", icon: "stop" },
   finished: { word: "Finished", tone: "neutral", icon: "check" },
   failed: { word: "Failed", tone: "bad", icon: "close" },
   killed: { word: "Killed", tone: "bad", icon: "killed" },
   lost: { word: "Lost", tone: "neutral", icon: "lost" },
+  damaged: { word: "Damaged", tone: "warn", icon: "warning" },
   "not responding": { word: "Not responding", tone: "bad", icon: "unplugged" },
 };
 
@@ -66,7 +68,7 @@ function glyphOf(icon: StateLook["icon"]): ReactNode {
 }
 
 /** The real state of a run, never the hoped-for one. */
-export function StateChip({ state }: { state: RunState }) {
+export function StateChip({ state }: { state: ListedState }) {
   const { word, tone, icon } = STATE_LOOKS[state];
   return (
     <Chip tone={tone} glyph={glyphOf(icon)}>

@@ -10,6 +10,8 @@ export type PanelState =
 
 interface PanelProps {
   title: string;
+  /** Stands in place of the title, where that is a choice; the title still names the panel. */
+  titleShown?: ReactNode;
   /** One line of fact beside the title: "128 samples". */
   fact?: ReactNode;
   /** Says that what is shown is old: "12 s old", "computed at step 1,200". */
@@ -28,7 +30,8 @@ const DATA: PanelState = { kind: "data" };
 
 /** A panel: header of 36 px, then one of its states. */
 export function Panel(props: PanelProps) {
-  const { title, fact, stale, tools, state = DATA, children, className = "", bodyClassName = "", id } = props;
+  const { title, titleShown, fact, stale, tools, state = DATA, children } = props;
+  const { className = "", bodyClassName = "", id } = props;
   const shownFact = state.kind === "loading" && state.count ? state.count : fact;
   return (
     <section
@@ -37,7 +40,7 @@ export function Panel(props: PanelProps) {
       className={`@container flex min-h-0 min-w-0 flex-col rounded-control bg-surface ${className}`}
     >
       <header className="flex min-h-9 shrink-0 items-center gap-2 px-3 @max-[550px]:flex-wrap @max-[550px]:gap-y-0">
-        <h2 className="flex min-h-9 items-center font-semibold whitespace-nowrap">{title}</h2>
+        <h2 className="flex min-h-9 items-center font-semibold whitespace-nowrap">{titleShown ?? title}</h2>
         {shownFact && <span className="min-w-0 truncate text-t3">{shownFact}</span>}
         {stale && <span className="whitespace-nowrap text-warn">{stale}</span>}
         <div

@@ -1,4 +1,4 @@
-"""`midstep dataset`: embedding datasets looked at, checked, converted."""
+"""`midstep dataset`: embedding datasets built, looked at, checked, converted."""
 
 from __future__ import annotations
 
@@ -8,22 +8,24 @@ from typing import Annotated, Any
 
 import typer
 
+from midstep.cli.dataset_build import AUDIT_HELP, BUILD_HELP, FormName, audit, build
 from midstep.cli.screen import Screen
 from midstep.cli.wording import aligned
 from midstep.core import strict_json
-from midstep.core.errors import DatasetError
 
 __all__ = ["app"]
 
 app = typer.Typer(
     help=(
-        "Embedding datasets for retrieval steering: look at one, check it, change its form.\n\n"
+        "Embedding datasets for retrieval steering: build one from a table, look at it, check it, "
+        "change its form.\n\n"
         "A dataset is a folder with [bold]config.json[/bold] and one table a file: questions, "
         "sources, keywords, centroids, pairs of a question and a source, steering vectors, hard "
         "negatives, splits. docs/datasets tells of each."
     ),
     epilog=(
-        "Examples: [bold]midstep dataset info data/boolq[/bold] · "
+        "Examples: [bold]midstep dataset build pairs.csv --out data/boolq[/bold] · "
+        "[bold]midstep dataset info data/boolq[/bold] · "
         "[bold]midstep dataset validate data/boolq[/bold] · "
         "[bold]midstep dataset convert data/boolq data/boolq.h5 --form hdf5[/bold]"
     ),
@@ -33,14 +35,6 @@ app = typer.Typer(
 
 _Folder = Annotated[Path, typer.Argument(help="Folder of the dataset, with config.json.")]
 _Json = Annotated[bool, typer.Option("--json", help="Answer with one line of JSON.")]
-
-
-class FormName(StrEnum):
-    """The three physical forms."""
-
-    memmap = "memmap"
-    pt = "pt"
-    hdf5 = "hdf5"
 
 
 class PrecisionName(StrEnum):
@@ -61,6 +55,14 @@ The new folder appears whole or not at all, with the hash of every file in its c
 folders of .pt files, with keyword ids as lists of lists, are read too. float16 halves the size of
 embeddings and steering vectors and rounds them; batches are float32 in any case.
 """
+
+
+app.command(
+    "build",
+    help=BUILD_HELP,
+    epilog="Example: midstep dataset build pairs.csv --out data/boolq --encoder sentence:minilm",
+)(build)
+app.command("audit", help=AUDIT_HELP, epilog="Example: midstep dataset audit data/boolq")(audit)
 
 
 @app.command(
@@ -136,27 +138,14 @@ def validate(folder: _Folder, as_json: _Json = False) -> None:
 
     Everything that is wrong is told, with file, index and value; the exit code is 2 then.
     """
-    from midstep.data.embedding.dataset import JASPERSteeringDataset
-    from midstep.data.embedding.loader import create_loader
-    from midstep.data.embedding.steering_check import steering_problems
-    from midstep.data.embedding.tables import open_tables
-    from midstep.data.embedding.validation import validate_first_batch
+    from midstep.data.build.checking import validate_dataset
+    from midstep.data.embedding.config import read_config
 
-    dataset = JASPERSteeringDataset(folder)
-    problems = list(steering_problems(open_tables(folder, verify=False)))
-    if problems:
-        raise DatasetError(f"the steering tables of {folder} are wrong", problems)
-    batches = {}
-    for split in ("train", "val", "test"):
-        part = dataset.for_split(split)
-        if len(part):
-            loader = create_loader(part, split, min(256, len(part)), distributed=False)
-            validate_first_batch(loader)
-            batches[split] = len(part)
+    batches = validate_dataset(folder)
     if as_json:
         typer.echo(strict_json.dumps({"valid": True, "splits": batches}))
         return
-    hashed = "every hash, shape and value" if dataset.config.files else "every shape and value"
+    hashed = "every hash, shape and value" if read_config(folder).files else "every shape and value"
     Screen().say(f"{folder} is whole: {hashed} checked, first batches of {', '.join(batches)}")
 
 

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from midstep.cli import ctl, data, dataset, demo, export, influence, runs
+from midstep.cli import ctl, data, dataset, demo, export, influence, remove, runs, serve, tail
 from midstep.core.errors import MidstepError, UnclearRunError
 from midstep.core.version import __version__
 
@@ -33,11 +33,14 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command("demo")(demo.demo)
+app.command("serve")(serve.serve)
 app.add_typer(ctl.app, name="ctl")
 app.add_typer(data.app, name="data")
 app.add_typer(dataset.app, name="dataset")
 app.add_typer(influence.app, name="influence")
 runs.app.command("export")(export.export)
+runs.app.command("tail")(tail.tail)
+runs.app.command("rm")(remove.remove)
 app.add_typer(runs.app, name="runs")
 
 

@@ -7,14 +7,22 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from midstep.cli.recipes import add_commands
 from midstep.cli.screen import Screen
-from midstep.cli.wording import aligned, duration_words, number_words, time_words
+from midstep.cli.wording import (
+    aligned,
+    bytes_words,
+    duration_words,
+    number_words,
+    time_words,
+)
 from midstep.core import strict_json
 from midstep.core.errors import ConfigError, FormatError, StorageError
-from midstep.core.moments import Moment
 
 if TYPE_CHECKING:
     from midstep.facts import FactsReader
+    from midstep.facts.index import RunIndex
+    from midstep.facts.run_row import RunRow
 
 __all__ = ["RUNS", "RunName", "SaveDir", "app", "find_run"]
 
@@ -27,11 +35,12 @@ app = typer.Typer(
     no_args_is_help=True,
 )
 
+add_commands(app)
+
 SaveDir = Annotated[Path, typer.Option("--save-dir", help="Where the runs lie.")]
 RunName = Annotated[str, typer.Argument(help="Id of the run, its start, or its directory.")]
 _Json = Annotated[bool, typer.Option("--json", help="Answer with one line of JSON.")]
 RUNS = Path("outputs/runs")
-LIVE = ("running", "not responding")
 ANSWER_WITHIN_S = 1.0
 COLUMNS = ("id", "name", "state", "step", "started", "directory", "page or reason")
 ENVELOPE = frozenset(
@@ -40,15 +49,49 @@ ENVELOPE = frozenset(
 """Fields of the header that every record has; shown with --json."""
 
 
-@app.command("ls", epilog="Example: midstep runs ls --save-dir outputs/runs")
-def list_runs(save_dir: SaveDir = RUNS, as_json: _Json = False) -> None:
+@app.command("ls", epilog="Example: midstep runs ls lr --where config.lr=0.1 --sort -val_loss")
+def list_runs(
+    words: Annotated[
+        list[str] | None, typer.Argument(help="Only runs in whose name, tags or note these stand.")
+    ] = None,
+    state: Annotated[
+        list[str] | None, typer.Option("--state", help="Only runs in this state; may be repeated.")
+    ] = None,
+    tag: Annotated[
+        list[str] | None, typer.Option("--tag", help="Only runs with this tag; may be repeated.")
+    ] = None,
+    where: Annotated[
+        list[str] | None,
+        typer.Option("--where", help="A condition: config.lr=0.1, val_loss<0.5; may be repeated."),
+    ] = None,
+    sort: Annotated[
+        str, typer.Option("--sort", help="A field, setting or value; with - the largest first.")
+    ] = "-started_at",
+    limit: Annotated[int, typer.Option("--limit", min=1, help="The most to list.")] = 1000,
+    save_dir: SaveDir = RUNS,
+    as_json: _Json = False,
+) -> None:
     """List the runs under a folder, newest first; a live one with the address of its page."""
-    found = [_asked(_summary(directory)) for directory in _directories(save_dir)]
-    found.sort(key=lambda run: run["started_at"] or 0.0, reverse=True)
+    from midstep.facts.run_query import RunQuery
+
+    query = RunQuery(
+        q=" ".join(words or ()),
+        states=tuple(state or ()),
+        tags=tuple(tag or ()),
+        where=tuple(where or ()),
+        sort=sort,
+        limit=limit,
+    )
+    page = _index(save_dir).rows(query)
+    found = [_asked(_summary(row, save_dir / row.directory)) for row in page.rows]
     if as_json:
         typer.echo(strict_json.dumps(found))
     elif found:
         _show_table(Screen(), found)
+        if page.matching > len(found):
+            Screen().say(f"{len(found)} of {page.matching} runs; more with --limit", style="dim")
+    elif page.total:
+        Screen().say(f"none of the {page.total} runs under {save_dir} is like that")
     else:
         Screen().say(f"no runs under {save_dir} yet; start one with: midstep demo")
 
@@ -63,7 +106,10 @@ def show(
 
     --json gives the whole header record besides.
     """
-    summary = _asked(_summary(find_run(run, save_dir), full=True))
+    from midstep.facts.run_row import read_row
+
+    directory = find_run(run, save_dir)
+    summary = _asked({**_summary(read_row(directory), directory), **_read_through(directory)})
     if as_json:
         typer.echo(strict_json.dumps(summary))
         return
@@ -72,95 +118,72 @@ def show(
         screen.say(line)
 
 
-def _directories(save_dir: Path) -> list[Path]:
-    from midstep.facts import discover_runs
+def _index(save_dir: Path) -> RunIndex:
+    """The index of a folder, looked at now."""
+    from midstep.facts.index import RunIndex
 
-    if save_dir == RUNS and not save_dir.exists():
-        return []  # nothing has run here yet
-    if not save_dir.is_dir():
+    if not save_dir.is_dir() and save_dir != RUNS:
         raise ConfigError(
             f"{save_dir} is not a folder; name the one your runs are in with --save-dir"
         )
-    return discover_runs(sweep_dir=save_dir)
+    index = RunIndex(save_dir)
+    if save_dir.is_dir():  # else nothing has run here yet
+        index.refresh()
+        index.close()
+    return index
 
 
 def find_run(run: str, save_dir: Path) -> Path:
     """The run directory that `run` names: a path, a directory name, or the start of an id."""
-    if (Path(run) / "facts").is_dir():
+    if run and (Path(run) / "facts").is_dir():
         return Path(run)
-    named = [
-        directory
-        for directory in _directories(save_dir)
-        if directory.name == run or str(_summary(directory)["id"]).startswith(run)
-    ]
+    index = _index(save_dir)
+    named = [row for row in index.rows().rows if _is_named(row, run)]
     if len(named) == 1:
-        return named[0]
+        return save_dir / named[0].directory
     if named:
         raise ConfigError(f"{run} names {len(named)} runs in {save_dir}; give more of the id")
     raise ConfigError(f"no run {run} in {save_dir}; list what there is with: midstep runs ls")
 
 
-def _summary(directory: Path, *, full: bool = False) -> dict[str, Any]:
-    """What a list shows of a run; a damaged one is listed with the reason."""
-    from midstep.facts import FactsReader, end_state
+def _is_named(row: RunRow, run: str) -> bool:
+    return run in (row.directory, row.directory.rpartition("/")[2]) or row.id.startswith(run)
 
-    end = end_state(directory)
-    summary: dict[str, Any] = {
-        "id": None,
-        "name": directory.name,
-        "state": end.state,
-        "reason": end.reason,
-        "step": None,
-        "started_at": None,
-        "directory": str(directory),
-        "url": None,
-    }
+
+def _summary(row: RunRow, directory: Path) -> dict[str, Any]:
+    """What is told of a run; a damaged one with the reason."""
+    told = row.as_wire()
+    return {**told, "reason": told.pop("why"), "directory": str(directory), "url": None}
+
+
+def _read_through(directory: Path) -> dict[str, Any]:
+    """What only reading all of a run tells: last values of every series, header, damage."""
+    from midstep.facts import FactsReader
+
     reader = FactsReader(directory)
     try:
-        events = reader.events()
-    except (FormatError, StorageError) as error:
-        return {**summary, "state": "damaged", "reason": str(error)}
-    header = next((event for event in events if event["moment"] == Moment.START), {})
-    summary |= {
-        "id": header.get("run_id"),
-        "name": header.get("name") or directory.name,
-        "step": _last_step(directory, events),
-        "started_at": header.get("wall"),
-    }
-    if full:
-        ended_at = events[-1].get("wall") if events and end.state not in LIVE else None
-        summary |= {
-            "ended_at": ended_at,
+        return {
             "last": _last_values(reader),
-            "header": header,
+            "header": reader.header(),
             "problems": reader.problems,
         }
-    return summary
+    except (FormatError, StorageError) as error:
+        return {"last": {}, "header": {}, "problems": [str(error)]}
 
 
 def _asked(summary: dict[str, Any]) -> dict[str, Any]:
     """A running run as its own server tells: whether it is paused, at which step, and where."""
     from midstep.client.finding import find_run as find_live
 
-    if summary["state"] not in LIVE:
+    if not summary["live"]:
         return summary
     found = find_live(Path(summary["directory"]), within_s=ANSWER_WITHIN_S)
     if found is None or found.run_id != summary["id"]:
         return summary
     known = {"url": found.url, "step": summary["step"] if found.step is None else found.step}
-    if summary["state"] == "running" and found.state is not None:
+    if summary["state"] != "not responding" and found.state is not None:
         known["state"] = found.state
     return {**summary, **known}
-
-
-def _last_step(directory: Path, events: list[dict[str, Any]]) -> int | None:
-    """Finished steps: as the end record says, else as the last heartbeat did."""
-    from midstep.facts import read_lease
-
-    known = [event.get("step") for event in events[-1:]] + [
-        (read_lease(directory) or {}).get("step")
-    ]
-    return max((step for step in known if isinstance(step, int)), default=None)
 
 
 def _last_values(reader: FactsReader) -> dict[str, float]:
@@ -208,6 +231,9 @@ def _shown(summary: dict[str, Any]) -> dict[str, Any]:
         "ended": time_words(ended),
         "took": duration_words(ended - started) if started and ended else None,
         "directory": summary["directory"],
+        "bytes": bytes_words(summary["bytes"]),
+        "tags": ", ".join(summary["tags"]),
+        "note": summary["note"],
         "page": summary["url"],
         "problems": summary.get("problems") or None,
         "header": made,

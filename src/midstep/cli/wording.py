@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-__all__ = ["aligned", "duration_words", "number_words", "time_words"]
+__all__ = ["aligned", "bytes_words", "duration_words", "number_words", "time_words"]
 
 
 def number_words(value: Any) -> str:
@@ -28,6 +28,20 @@ def duration_words(seconds: float) -> str:
     """
     whole = max(0, round(seconds))
     return f"{whole // 3600}:{whole // 60 % 60:02}:{whole % 60:02}"
+
+
+def bytes_words(count: int | None) -> str:
+    """A size with three digits; nothing when it is not known.
+
+    >>> bytes_words(999), bytes_words(1_419_216), bytes_words(None)
+    ('999 B', '1.42 MB', '')
+    """
+    if count is None:
+        return ""
+    value, units = float(count), ["B", "kB", "MB", "GB", "TB"]
+    while value >= 999.5 and len(units) > 1:
+        value, units = value / 1000, units[1:]
+    return f"{count} B" if units[0] == "B" else f"{value:.3g} {units[0]}"
 
 
 def time_words(wall: float | None) -> str:

@@ -7,8 +7,12 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, quote, urlsplit
 
+from midstep.client.catalog import ListedRun, list_runs, read_curves
+from midstep.client.datasets import ServedDataset
 from midstep.client.events import messages
 from midstep.client.finding import Found, find_runs, named, token_of
+from midstep.client.influence import StoredResults
+from midstep.client.recipes import Recipes
 from midstep.client.transport import Transport
 from midstep.core.errors import ClientError, UnclearRunError
 from midstep.core.ids import new_command_id
@@ -125,6 +129,10 @@ class Client:
         """End the run at the next boundary."""
         return self._verb("stop")
 
+    def end(self, how: str = "terminate") -> dict[str, Any]:
+        """Signal the run's process where `stop` does not help: `terminate`, or `kill` at once."""
+        return dict(self.transport.ask("POST", self._of_run("end"), body={"how": how}))
+
     def _verb(self, name: str, **payload: Any) -> dict[str, Any]:
         return self._once(self._debug(name), {**payload, "id": new_command_id()})
 
@@ -202,9 +210,27 @@ class Client:
         full_asked = "true" if full else None
         return dict(self._get(self._debug("cosine_matrix"), **asked, full=full_asked))
 
-    def runs(self) -> list[dict[str, Any]]:
-        """The runs the server reaches, newest first."""
-        return list(self._get("/api/v1/runs")["runs"])
+    def runs(self, **query: Any) -> list[dict[str, Any]]:
+        """The runs that the server knows, newest first: of `midstep serve` all in its folder.
+
+        Args:
+            **query: q, state, tag, where (`"config.lr=0.1"`), sort (`"-val_loss"`), offset, limit.
+        """
+        return list(self.run_page(**query)["runs"])
+
+    def run_page(self, **query: Any) -> dict[str, Any]:
+        """The same with total, matching, states, columns, and groups with `group="config.lr"`."""
+        return list_runs(self.transport, **query)
+
+    def listed(self, run_id: str) -> ListedRun:
+        """One of them: `info()`, `label(tags=…)`, `files()`, `console()`, `delete(confirm=…)`."""
+        return ListedRun(self.transport, run_id)
+
+    def curves(
+        self, runs: Sequence[str], name: str, *, x: str = "step", points: int = 500
+    ) -> dict[str, Any]:
+        """One series of several runs by id, over `step`, `epoch` or `time`: x, low, high."""
+        return read_curves(self.transport, runs, name, x=x, points=points)
 
     def scalars(
         self, names: str | Sequence[str] | None = None, *, points: int = 2000
@@ -216,6 +242,24 @@ class Client:
     def events(self, *, after_seq: int = 0) -> list[dict[str, Any]]:
         """Lifecycle records and interventions behind a sequence number."""
         return list(self._get(self._of_run("events"), after_seq=after_seq)["events"])
+
+    @property
+    def recipes(self) -> Recipes:
+        """What a `midstep serve` can start: `list()`, `start("bcl", steps=500, paused=True)`."""
+        return Recipes(self.transport)
+
+    @property
+    def influence(self) -> StoredResults:
+        """The stored influence results: `results()`, `result(id)`, `kernel(id)`, `what_if(…)`."""
+        return StoredResults(self.transport)
+
+    def datasets(self) -> list[dict[str, Any]]:
+        """Embedding datasets in the folders that the server was given, newest first."""
+        return list(self._get("/api/v1/datasets")["datasets"])
+
+    def dataset(self, dataset_id: str) -> ServedDataset:
+        """One of them: `info()`, `map()`, `pairs(split="val")`, `pair(17)`, `audit()`."""
+        return ServedDataset(self.transport, dataset_id)
 
     def stream(self, *, last_id: str | None = None) -> Iterator[dict[str, Any]]:
         """Messages as they come; reconnects by itself and repeats nothing."""
@@ -293,10 +337,14 @@ class Client:
         return f"/api/v1/runs/{self.run}/{name}"
 
     def _only_run(self) -> str:
-        runs = self.runs()
+        everyone = self.runs()
+        runs = [each for each in everyone if each["live"]] or everyone
         if len(runs) != 1:
-            names = ", ".join(each["id"] for each in runs) or "none"
-            raise ClientError(f"the server has {len(runs)} runs ({names}). Give run=… to choose.")
+            names = ", ".join(each["id"] for each in runs[:8]) or "none"
+            more = " …" if len(runs) > 8 else ""
+            raise ClientError(
+                f"the server has {len(runs)} runs ({names}{more}). Give run=… to choose."
+            )
         return str(runs[0]["id"])
 
 

@@ -8,13 +8,17 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlencode, urlsplit
 
+from midstep.client.proof import new_challenge, proves
 from midstep.core import strict_json
 from midstep.core.errors import ClientError, ConfigError, FormatError
 
 __all__ = ["Transport", "with_floats"]
 
+MOST_PROOF_BYTES = 65_536
 _NON_FINITE = {"NaN": float("nan"), "Infinity": float("inf"), "-Infinity": float("-inf")}
-_TEXT = frozenset({"command", "error", "id", "key", "message", "name", "run", "words"})
+_TEXT = frozenset(
+    {"command", "error", "id", "key", "message", "name", "prompt", "response", "run", "words"}
+) | {"directory", "note", "path", "tags", "text", "why"}
 """Fields that are text, also when the text is `NaN`."""
 
 
@@ -51,6 +55,8 @@ class Transport:
             raise ConfigError(f"expected an address like http://127.0.0.1:8765, got {url!r}")
         self.host, self.port = parts.hostname, parts.port or 80
         self.token, self.who, self.timeout_s = token, who, timeout_s
+        named = f"[{self.host}]" if ":" in self.host else self.host
+        self._named = named if self.port == 80 else f"{named}:{self.port}"
 
     def __repr__(self) -> str:
         """The address; the token stays out of logs."""
@@ -65,12 +71,17 @@ class Transport:
         body: Any = None,
         headers: Mapping[str, str] | None = None,
     ) -> tuple[http.client.HTTPConnection, http.client.HTTPResponse]:
-        """Send a request; the caller reads the answer and closes the connection."""
+        """Send a request; the caller reads the answer and closes the connection.
+
+        The token goes only to a server that has proved, on this very connection, to know it.
+        """
         connection = http.client.HTTPConnection(self.host, self.port, timeout=self.timeout_s)
         asked = {name: value for name, value in (query or {}).items() if value is not None}
         target = f"{path}?{urlencode(asked)}" if asked else path
         data = None if body is None else json.dumps(body, allow_nan=False).encode()
         try:
+            if self.token:
+                self._demand_proof(connection, self.token)
             connection.request(method, target, body=data, headers=self._headers(method, headers))
             return connection, connection.getresponse()
         except (OSError, http.client.HTTPException) as error:
@@ -80,28 +91,63 @@ class Transport:
                 "Is the run still there? `midstep ctl state` finds the live ones."
             ) from error
 
+    def _demand_proof(self, connection: http.client.HTTPConnection, token: str) -> None:
+        challenge = new_challenge()
+        path = f"/api/v1/health?challenge={challenge}"
+        connection.request("GET", path, headers={"Host": self._named})
+        answer = connection.getresponse()
+        data = answer.read(MOST_PROOF_BYTES)
+        if answer.status != 200:
+            connection.close()
+            raise refusal(answer.status, data)
+        try:
+            told = strict_json.loads(data)
+        except FormatError:
+            told = None
+        answers = told.get("proofs") if isinstance(told, dict) else None
+        if not proves(answers, token, challenge, self._named):
+            connection.close()
+            raise ClientError(
+                f"the server at {self._named} does not know this token, so it was not sent. The "
+                "token is wrong or was replaced, or another program has taken the port: open the "
+                "link that the run printed.",
+                status=401,
+                word="unproven",
+            )
+
     def _headers(self, method: str, further: Mapping[str, str] | None) -> dict[str, str]:
-        made = {"X-Midstep-Who": self.who, **(further or {})}
+        made = {"Host": self._named, "X-Midstep-Who": self.who, **(further or {})}
         if self.token:
             made["Authorization"] = f"Bearer {self.token}"
         if method != "GET":
             made["Content-Type"] = "application/json"
         return made
 
+    def fetch(self, path: str) -> bytes:
+        """The bytes at an address; a refusal is a `ClientError` with its status."""
+        status, data = self._read("GET", path)
+        if status >= 400:
+            raise refusal(status, data)
+        return data
+
     def ask(
         self, method: str, path: str, *, query: Mapping[str, Any] | None = None, body: Any = None
     ) -> Any:
         """The parsed answer; a refusal is a `ClientError` with its status."""
-        connection, answer = self.open(method, path, query=query, body=body)
+        status, data = self._read(method, path, query=query, body=body)
+        if status >= 400:
+            raise refusal(status, data)
+        return None if not data else with_floats(_parsed(data))
+
+    def _read(self, method: str, path: str, **how: Any) -> tuple[int, bytes]:
+        """Status and body of an answer."""
+        connection, answer = self.open(method, path, **how)
         try:
-            data = answer.read()
+            return answer.status, answer.read()
         except (OSError, http.client.HTTPException) as error:
             raise ClientError(f"the answer broke off ({error})") from error
         finally:
             connection.close()
-        if answer.status >= 400:
-            raise refusal(answer.status, data)
-        return None if not data else with_floats(_parsed(data))
 
 
 def _parsed(data: bytes) -> Any:

@@ -49,8 +49,9 @@ class Boundary:
         self._follower = follower
         self._changes = changes
         self._settled = False  # whether the last step began with nobody there to look or ask
+        self._unpressed = False  # whether it began with nobody there but to look
 
-    def capture(self, batch: CapturedBatch) -> None:
+    def capture(self, batch: CapturedBatch, *, kept: bool) -> None:
         """Take in what this step was trained on: for sinks, breakpoints and viewers."""
         shared = self._shared
         self._follower.begin()
@@ -60,7 +61,7 @@ class Boundary:
             shared.scalars["loss"] = shared.loss
         if shared.gradient_norm is not None and "grad_norm" in shared.breakpoints.names:
             self._take_gradient_norm(shared.gradient_norm)
-        shared.captures.take(batch)
+        shared.captures.take(batch, kept=kept)
 
     def _take_gradient_norm(self, read: Callable[[], Any]) -> None:
         try:
@@ -75,6 +76,9 @@ class Boundary:
         shared = self._shared
         if self._settled and not shared.busy:
             return self._pass_quietly()
+        unshown = shared.viewers and not shared.captures.wanted
+        if self._unpressed and unshown and not shared.pressing:
+            return self._pass_unshown()
         with shared.lock:
             shared.started = True
             shared.complete += shared.gate.step_ended(shared.finished)
@@ -105,6 +109,22 @@ class Boundary:
         shared.boundaries += 1
         return True
 
+    def _pass_unshown(self) -> bool:
+        """The boundary while somebody only looks, behind a step that is not among those shown."""
+        shared = self._shared
+        shared.layer_report = None
+        self.flush()
+        with shared.lock:
+            going = bool(shared.viewers and not shared.pressing)
+            if going:
+                shared.captures.step_begins(every_step=False, viewers=True)
+        if not going:  # somebody came with a wish, or the last viewer left
+            return self.pass_through()
+        shared.boundaries += 1
+        self._changes.begin(by_hand=False)
+        shared.begin_step()
+        return True
+
     def flush(self) -> None:
         """Send this step's scalars to the sinks."""
         shared = self._shared
@@ -124,7 +144,7 @@ class Boundary:
             by_hand = shared.paused or shared.gate.target == shared.finished + 1
             shared.captures.step_begins(every_step=by_hand, viewers=shared.viewers > 0)
             shared.refresh_flags()
-            self._settled = not shared.busy
+            self._settled, self._unpressed = not shared.busy, not shared.pressing
         self._changes.begin(by_hand=by_hand)
         shared.begin_step()
         return going

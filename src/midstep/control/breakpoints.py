@@ -142,6 +142,8 @@ class BreakpointBoard:
 
     def measures_at(self, step: int) -> frozenset[Measure]:
         """What the armed ones want to be measured inside the model in that step."""
+        if not self.armed:  # nearly always, and asked several times a step
+            return frozenset()
         return frozenset().union(*(each.condition.measures_at(step) for each in self.armed))
 
     def may_stop(self, step: int) -> bool:

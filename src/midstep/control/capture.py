@@ -8,6 +8,7 @@ from functools import partial
 from types import FunctionType, MethodType
 from typing import Any
 
+from midstep.control.later import Later
 from midstep.control.panels import Panel
 from midstep.core.errors import ConfigError
 
@@ -36,6 +37,7 @@ class CapturedBatch:
     loss: Any
     """A float once cloned; before that what the loop gave."""
     labels: Any = None
+    """Or a function that gives them, called once they are cloned."""
     losses: Any = None
     """Per-sample losses, where the loop knows them."""
     sample_ids: Any = None
@@ -46,7 +48,7 @@ class CapturedBatch:
             step=self.step,
             batch=clone_or_note(self.batch),
             loss=as_float(self.loss),
-            labels=clone_or_note(self.labels),
+            labels=clone_or_note(made(self.labels)),
             losses=clone_or_note(self.losses),
             sample_ids=clone_or_note(self.sample_ids),
         )
@@ -61,6 +63,8 @@ class StepData:
     values: Mapping[str, Any]
     panels: Mapping[str, Panel] = field(default_factory=dict)
     """How they want to be shown, by key, where a hook said so."""
+    additions: int = 0
+    """How many entries commands put beside it, also under a key that was there already."""
 
 
 def clone(value: Any) -> Any:
@@ -77,6 +81,8 @@ def _clone(value: Any, made: dict[int, tuple[Any, Any]], depth: int) -> Any:
     """`made` holds, by identity, the containers rebuilt so far beside the originals."""
     if hasattr(value, "detach") and hasattr(value, "clone"):
         return value.detach().clone()
+    if isinstance(value, Later):
+        return value.cloned(clone)
     if hasattr(value, "__array__") and hasattr(value, "copy"):
         return value.copy()
     if depth >= MAX_DEPTH or not isinstance(value, Mapping | list | tuple):
@@ -175,9 +181,12 @@ class CaptureStore:
         self.shown = StepData(step=0, values={})
         """The last complete step data that was cloned for readers."""
 
-    def take(self, batch: CapturedBatch) -> None:
-        """Clone `batch` if this step is wanted, else hold a reference until the next begins."""
-        if self.wanted:
+    def take(self, batch: CapturedBatch, *, kept: bool = False) -> None:
+        """Clone `batch` if this step is wanted, else hold a reference until the next begins.
+
+        One that is kept as it is by others can be held up to the boundary in any case.
+        """
+        if self.wanted and not kept:
             self.batch, self.held = batch.cloned(), None
         else:
             self.held = batch
@@ -223,7 +232,7 @@ class CaptureStore:
     def step_ended(self, step: int) -> None:
         """Publish what this step pushed, when somebody wanted it."""
         if self.wanted:
-            self._show(step)
+            self.parking(step)
 
     def parking(self, step: int) -> None:
         """The loop stands here: clone what was only held, so that it can be looked at."""
@@ -231,7 +240,7 @@ class CaptureStore:
             self.batch, self.held = self.held.cloned(), None
         self._show(step)
 
-    def _show(self, step: int) -> None:
+    def _show(self, step: int, *, additions: int = 0) -> None:
         """Put this step's data before the readers; what was pushed unwanted is cloned now."""
         if not self.step_data or self.shown.values is self.step_data:
             return
@@ -241,16 +250,19 @@ class CaptureStore:
                 for key, data in self.step_data.items()
             }
             self._borrowed = set()
-        self.shown = StepData(step=step, values=self.step_data, panels=self.panels)
+        self.shown = StepData(
+            step=step, values=self.step_data, panels=self.panels, additions=additions
+        )
 
     def add(self, key: str, data: Any, panel: Panel | None, step: int) -> None:
         """Put `data` beside what is shown of the step that the loop stands at, at once.
 
         The entries are made anew, since readers hold the ones before.
         """
+        before = self.shown.additions if self.shown.step == step else 0
         self.step_data, self.panels = dict(self.step_data), dict(self.panels)
         self.push(key, data, panel)
-        self._show(step)
+        self._show(step, additions=before + 1)
 
     def step_begins(self, *, every_step: bool, viewers: bool) -> None:
         """Clear the last step's data and decide whether the next one is cloned."""

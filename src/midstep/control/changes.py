@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from midstep.control.row_tensors import clone_within, has_rows, why_no_rows
+from midstep.control.row_tensors import clone_within, has_rows, why_no_rows, write_over
 from midstep.control.shared import Shared
 from midstep.control.viewer import Viewer
 from midstep.core.errors import ConfigError, ControlError
@@ -56,6 +56,8 @@ class Change:
     """What the loop pushed of its other force; empty when there is none."""
     metrics: Mapping[str, Any]
     """Columns about the rows; empty when there are none."""
+    note: str | None = None
+    """What is to be known of it besides."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -88,6 +90,9 @@ class Changes:
     def begin(self, *, by_hand: bool) -> None:
         """A step begins: clone what its end will be compared with, if anybody may look."""
         shared = self._shared
+        unshown = shared.viewers and not (by_hand or shared.captures.wanted)
+        if unshown and self._begun_at == shared.finished - 1 and self._renew():
+            return
         spare, self._before = self._before, {}  # of a step that was not shown: nobody else has it
         if not shared.wants_data:
             self._drop()
@@ -96,6 +101,16 @@ class Changes:
         budget = STANDING_BYTES if by_hand else running
         self._before = self._clones(self._plan(everything=by_hand), budget, spare)
         self._begun_at, shared.holds_weights = shared.finished, True
+
+    def _renew(self) -> bool:
+        """Write over the clones of the step before, which was not shown; False if one has changed.
+
+        What to clone is chosen anew behind each step that is shown, ten times a second.
+        """
+        if not write_over(self._shared.watches.sources, self._before):
+            return False
+        self._begun_at = self._shared.finished
+        return True
 
     def _drop(self) -> None:
         """Nobody looks any more: hold nothing, and let the boundary be one flag test again."""
@@ -114,6 +129,7 @@ class Changes:
         before, self._before = self._before, {}
         if self._begun_at != shared.finished - 1:
             before = {}
+        self._begun_at = -1
         after = self._clones(before, STANDING_BYTES)
         self._publish(
             _Record(step=shared.finished, before=before, after=after, values=self._values())

@@ -25,8 +25,13 @@ from midstep.control.layer_report import LayerReport, Measure
 from midstep.control.pace import Pace
 from midstep.control.panels import Panel
 from midstep.control.rules import Rule
-from midstep.control.shared import Shared
-from midstep.control.state import describe_rewind, describe_state, is_moving
+from midstep.control.shared import End, Shared
+from midstep.control.state import (
+    describe_rewind,
+    describe_state,
+    is_moving,
+    name_of_state,
+)
 from midstep.control.trajectory import EXACT_POINTS
 from midstep.control.viewer import Viewer
 from midstep.control.watches import Followed, Pair
@@ -92,6 +97,7 @@ class DebugController:
         labels: Any = None,
         sample_ids: Any = None,
         losses: Any = None,
+        kept: bool = False,
     ) -> None:
         """Note the step's index, and what it was trained on while somebody wants to know.
 
@@ -103,6 +109,8 @@ class DebugController:
             labels: one per sample, for the page.
             sample_ids: ids of the samples in batch order.
             losses: per-sample losses, where the loop knows them.
+            kept: whether the loop leaves the batch as it is up to the boundary. Then it is cloned
+                there, and not at all if somebody else captures this step's batch before.
         """
         shared = self._shared
         if step is not None:
@@ -116,7 +124,8 @@ class DebugController:
                     labels=labels,
                     losses=losses,
                     sample_ids=sample_ids,
-                )
+                ),
+                kept=kept,
             )
 
     def keep_batch(
@@ -237,6 +246,14 @@ class DebugController:
         self._shared.reading.settle(self._shared.loss)
         stopped = bool(self._shared.stopping) or self._shared.end == "stopped"
         self._shared.close("stopped" if stopped else "finished")
+
+    def close_as(self, end: End, reason: str | None = None) -> None:
+        """Show a run that is elsewhere, or over: every command is refused from now on.
+
+        For whoever shows a run from its facts; a loop calls `finish` or `fail`.
+        """
+        self._shared.reason = reason
+        self._shared.close(end)
 
     def fail(self, reason: str, *, park: bool = False) -> None:
         """The training raised. With `park`, stand here to be looked at until resumed or stopped."""
@@ -422,6 +439,17 @@ class DebugController:
         declared. Takes no lock, so that a heartbeat may ask at any time.
         """
         return is_moving(self._shared)
+
+    @property
+    def state_word(self) -> str:
+        """One word for the state; takes no lock, so that a heartbeat may ask at any time."""
+        return name_of_state(self._shared)
+
+    @property
+    def progress_told(self) -> dict[str, Any]:
+        """As `describe` was told last: epoch, total_epochs, total_steps. Takes no lock."""
+        about = self._shared.about
+        return {name: about.get(name) for name in ("epoch", "total_epochs", "total_steps")}
 
     def describe(self, **about: Any) -> None:
         """Tell what the state shows: total_steps, epoch, total_epochs, lr, phase, timeline."""

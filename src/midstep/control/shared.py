@@ -27,7 +27,7 @@ from midstep.core.protocols import Sink
 __all__ = ["End", "Shared"]
 
 log = logging.getLogger("midstep.control")
-End = Literal["stopped", "finished", "failed"]
+End = Literal["stopped", "finished", "failed", "killed", "lost", "out of reach"]
 
 
 class Shared:
@@ -48,14 +48,15 @@ class Shared:
         """Is there anything to do at the boundary."""
         self.busy = False
         """Is there more to do there than to tell the sinks: does anybody look, ask or wait."""
+        self.pressing = False
+        """Is there more to do there than to let somebody look."""
         self.index = 0
         """Index of the step in progress; written by the training thread alone."""
         self.finished = 0
         """Finished steps; written by the training thread alone."""
         self.boundaries = 0
         """Boundaries with anything to do so far; written by the training thread alone."""
-        self.started = False
-        self.parked = False
+        self.started = self.parked = False
         self.stopping: list[CommandRecord] = []
         self.end: End | None = None
         self.reason: str | None = None
@@ -106,25 +107,23 @@ class Shared:
 
     def refresh_flags(self) -> None:
         """Under the lock, after each change: is there anything to capture, anything to do."""
-        looked_at = bool(
-            self.breakpoints.armed
-            or self.viewers
-            or self.watches.active
-            or self.paused
-            or self.stopping
+        followed = bool(
+            self.breakpoints.armed or self.watches.active or self.paused or self.stopping
+        )
+        pressing = bool(
+            followed or self.desk.queue or self.gate.mode == "pause" or self.gate.target is not None
         )
         asked = bool(
-            looked_at
-            or self.desk.queue
-            or self.gate.mode == "pause"
-            or self.gate.target is not None
+            pressing
+            or self.viewers
             or self.captures.step_data
             or self.captures.wanted
             or self.holds_weights
         )
-        self.interest = looked_at or bool(self.sinks)
+        elsewhere = self.watches.fresh or self.end is not None
+        self.interest = followed or bool(self.viewers or self.sinks)
         self.attention = asked or self.interest or self.end == "stopped"
-        self.busy = asked or self.watches.fresh or self.end is not None
+        self.pressing, self.busy = pressing or elsewhere, asked or elsewhere
 
     def wake(self) -> None:
         """Under the lock: something changed that the training thread should see."""

@@ -36,6 +36,7 @@ def describe_state(shared: Shared, pace_seen: Pace) -> dict[str, Any]:
             "batch_step": None if batch is None else batch.step,
             "step_data_keys": list(shown.values),
             "step_data_step": shown.step if shown.values else None,
+            "step_data_additions": shown.additions,
             "step_data_panels": {key: panel.kind for key, panel in shown.panels.items()},
             "breakpoint": shared.evidence,
             "waiting_for": _what_a_pause_waits_for(shared),

@@ -17,7 +17,10 @@ from midstep.facts.scalars_csv import write_scalars_csv
 from midstep.facts.writer import FactsWriter, open_writer
 
 if TYPE_CHECKING:
+    from midstep.facts.deletion import delete_run
+    from midstep.facts.index import RunIndex
     from midstep.facts.reader import FactsReader
+    from midstep.facts.run_query import RunQuery
     from midstep.facts.series import Series, SeriesStore
     from midstep.facts.tail import EventRecord, FactsTail, StepRows
 
@@ -30,12 +33,15 @@ __all__ = [
     "Lease",
     "LeaseWatch",
     "Progress",
+    "RunIndex",
+    "RunQuery",
     "Series",
     "SeriesStore",
     "StepRows",
     "append_jsonl_event",
     "append_scalars_csv",
     "build_event_payload",
+    "delete_run",
     "discover_runs",
     "end_state",
     "ensure_facts_dir",
@@ -49,9 +55,12 @@ _HOME = {
     "EventRecord": ".tail",
     "FactsReader": ".reader",
     "FactsTail": ".tail",
+    "RunIndex": ".index",
+    "RunQuery": ".run_query",
     "Series": ".series",
     "SeriesStore": ".series",
     "StepRows": ".tail",
+    "delete_run": ".deletion",
 }
 
 

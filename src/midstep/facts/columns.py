@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ import numpy.typing as npt
 from midstep.facts.frames import LAYOUT, ROW_HEAD_BYTES, layout_names
 from midstep.facts.scan import Damage, Piece, Span, StepsScanner
 
-__all__ = ["LONG_RUN", "RowGroup", "Rows", "StepsFile", "row_dtype"]
+__all__ = ["LONG_RUN", "RowGroup", "Rows", "StepsFile", "count_rows", "row_dtype"]
 
 Rows = npt.NDArray[np.void]
 LONG_RUN = 64
@@ -46,12 +46,24 @@ class RowGroup:
 
 
 class StepsFile:
-    """Reads one steps file as it grows."""
+    """Reads one steps file as it grows.
 
-    def __init__(self, path: Path) -> None:
+    Args:
+        path: the file.
+        offset: where a frame starts that is to be the first.
+        layouts: names by layout, of those defined before `offset`.
+    """
+
+    def __init__(
+        self, path: Path, *, offset: int = 0, layouts: Mapping[int, Sequence[str]] | None = None
+    ) -> None:
         self.path = path
-        self._scanner = StepsScanner(path, count_rows=_count_rows)
-        self._layouts: dict[int, tuple[tuple[str, ...], np.dtype[np.void]]] = {}
+        self._scanner = StepsScanner(path, count_rows=count_rows)
+        self._scanner.offset = offset
+        self._layouts = {
+            identity: (tuple(names), row_dtype(len(names)))
+            for identity, names in (layouts or {}).items()
+        }
         self.nameless = 0
         """Rows whose layout was lost to damage."""
         self.unread_bytes = 0
@@ -61,6 +73,11 @@ class StepsFile:
     def offset(self) -> int:
         """File offset behind the last row that was read."""
         return self._scanner.offset
+
+    @property
+    def layouts(self) -> dict[int, tuple[str, ...]]:
+        """Names by layout, of those met so far."""
+        return {identity: names for identity, (names, _) in self._layouts.items()}
 
     @property
     def damages(self) -> list[Damage]:
@@ -122,7 +139,7 @@ def _gather(buffer: bytes, spans: list[Span], dtype: np.dtype[np.void]) -> Rows:
     return found.view(dtype)[:, 0]
 
 
-def _count_rows(buffer: bytes, offset: int, size: int, what: int) -> int:
+def count_rows(buffer: bytes, offset: int, size: int, what: int) -> int:
     """How many frames of that size and layout follow each other, in growing strides."""
     expected = size | (what << 32)
     limit = (len(buffer) - offset) // size

@@ -7,7 +7,7 @@ import platform
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -18,7 +18,7 @@ from midstep.facts.lines import EventsScanner, Line, check_line
 from midstep.facts.lock import Holder, boot_id, lock_holder, lock_note
 from midstep.facts.places import events_path
 
-__all__ = ["EndState", "LeaseWatch", "State", "end_state"]
+__all__ = ["EndState", "LeaseWatch", "State", "end_state", "end_state_after"]
 
 State = Literal["running", "not responding", "finished", "stopped", "failed", "killed", "lost"]
 
@@ -95,7 +95,14 @@ def end_state(run_dir: str | Path, *, watch: LeaseWatch = _watch) -> EndState:
     >>> end_state(folder).state
     'finished'
     """
-    said = _said(_last_turning(run_dir))
+    return end_state_after(run_dir, _last_turning(run_dir), watch=watch)
+
+
+def end_state_after(
+    run_dir: str | Path, turning: Mapping[str, Any] | None, *, watch: LeaseWatch = _watch
+) -> EndState:
+    """The same for whoever knows the last start or end record already."""
+    said = _said(turning)
     if said is not None:
         return said
     lease = read_lease(run_dir)
@@ -111,7 +118,7 @@ def end_state(run_dir: str | Path, *, watch: LeaseWatch = _watch) -> EndState:
     return EndState("killed", f"process {owner.pid} ended without a word")
 
 
-def _said(record: dict[str, Any] | None) -> EndState | None:
+def _said(record: Mapping[str, Any] | None) -> EndState | None:
     """The end as the run itself recorded it."""
     if record is None or record["moment"] == Moment.START:
         return None

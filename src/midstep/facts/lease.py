@@ -10,11 +10,11 @@ import platform
 import threading
 import time
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
-from typing import Any, NamedTuple
+from types import MappingProxyType, TracebackType
+from typing import Any, Literal, NamedTuple
 
 from midstep.core.errors import StorageError
 from midstep.core.storage import remove_temporaries, replace_json
@@ -23,6 +23,8 @@ from midstep.facts.lock import RunLock, boot_id
 __all__ = ["Lease", "Progress", "read_lease"]
 
 BEAT_EVERY_S = 1.0
+Kept = Literal["kept"]
+"""Stands for what is left as it is."""
 
 _log = logging.getLogger("midstep.facts")
 _leases: weakref.WeakSet[Lease] = weakref.WeakSet()
@@ -37,6 +39,10 @@ class Progress(NamedTuple):
     """Boundaries between two steps that it has passed."""
     moving: bool
     """Whether it should reach the next one soon: it neither stands nor does something declared."""
+    state: str | None = None
+    """What its controller calls that, for lists: running, paused, busy."""
+    about: Mapping[str, Any] = MappingProxyType({})
+    """Further counters, as far as the loop told them: epoch, total_epochs, total_steps."""
 
 
 class Lease:
@@ -101,6 +107,7 @@ class Lease:
             "boundary_wall": None,
             "boundary_mono": None,
             "moving": None,
+            "state": None,
             "url": server_url,
             "socket": socket,
         }
@@ -116,10 +123,19 @@ class Lease:
         self._look = look
         self._try_write()
 
-    def reachable_at(self, *, server_url: str | None, socket: str | None = None) -> None:
+    def reachable_at(
+        self, *, server_url: str | Kept | None = "kept", socket: str | Kept | None = "kept"
+    ) -> None:
         """Write at once where the run can be reached now; None where it no longer can."""
-        self._content |= {"url": server_url, "socket": socket}
+        told = {"url": server_url, "socket": socket}
+        self._content |= {name: place for name, place in told.items() if place != "kept"}
         self._try_write()
+
+    @property
+    def socket(self) -> str | None:
+        """The Unix socket that answers for the run; None while there is none."""
+        found = self._content["socket"]
+        return None if found is None else str(found)
 
     def release(self) -> None:
         """Stop the heartbeat, remove `lease.json`, let the run directory go. Idempotent."""
@@ -167,6 +183,8 @@ class Lease:
             "step": found.step,
             "boundary_count": found.boundaries,
             "moving": found.moving,
+            "state": found.state,
+            **found.about,
         }
 
     def __enter__(self) -> Lease:

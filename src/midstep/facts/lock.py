@@ -74,6 +74,20 @@ class RunLock:
             _held[key] = cls(key, _take(path))
             return _held[key]
 
+    @classmethod
+    def acquire_alone(cls, run_dir: str | Path) -> RunLock:
+        """Take the lock for something that no writer may be beside, of this process neither."""
+        path = ensure_facts_dir(run_dir) / ".lock"
+        key = os.path.realpath(path)
+        with _guard:
+            if key in _held:
+                raise RunHeldError(
+                    f"run directory {run_dir} is being written by this process ({os.getpid()}); "
+                    "end the run first"
+                )
+            _held[key] = cls(key, _take(path))
+            return _held[key]
+
     def release(self) -> None:
         """Give back one use; the last one frees the run directory."""
         if self._pid != os.getpid():

@@ -20,7 +20,7 @@ from midstep.facts.lines import EventsScanner
 from midstep.facts.places import events_path, facts_dir, list_steps_files, steps_path
 from midstep.facts.scan import Damage, Span, StepsScanner
 
-__all__ = ["Recovered", "recover"]
+__all__ = ["Recovered", "last_run_id", "recover"]
 
 QUARANTINE_BYTES = 1 << 20
 _ROW = Struct("<12xIQ")
@@ -54,6 +54,18 @@ def recover(run_dir: Path, *, rank: int, attempt: int) -> Recovered:
     for _, path in steps:
         _recover_steps(path, found, is_current=path == current)
     return found
+
+
+def last_run_id(run_dir: Path) -> str | None:
+    """The id that the facts of a run name; None when they name none that can be read."""
+    for line in EventsScanner(events_path(run_dir, 0, 0)).read():
+        return str(line.record().get("run_id"))
+    for _, path in list_steps_files(run_dir, 0):
+        scanner = StepsScanner(path)
+        next(scanner.read(), None)
+        if scanner.header is not None:
+            return scanner.header.run_id
+    return None
 
 
 def _recover_events(path: Path, found: Recovered) -> None:

@@ -26,7 +26,7 @@ from midstep.facts.frames import (
     seal_fields,
 )
 
-__all__ = ["Damage", "Piece", "Span", "StepsScanner"]
+__all__ = ["Damage", "Piece", "Span", "StepsScanner", "frame_head", "is_whole_frame"]
 
 CHUNK_BYTES = 4 << 20
 SMALLEST_FRAME_BYTES = 24
@@ -139,13 +139,13 @@ class StepsScanner:
             block = []
 
     def _head(self, buffer: bytes, at: int) -> tuple[int, int]:
-        """`_head` of the module, with what was found plausible before remembered."""
+        """`frame_head`, with what was found plausible before remembered."""
         if at + _CRC_HEAD.size > len(buffer):
             return 0, 0
         head: tuple[int, int] = _HEAD.unpack_from(buffer, at)
         if head in self._plausible:
             return head
-        head = _head(buffer, at)
+        head = frame_head(buffer, at)
         if head[0]:
             if len(self._plausible) >= 4096:
                 self._plausible.clear()
@@ -154,7 +154,7 @@ class StepsScanner:
 
     def _seal_fits(self, buffer: bytes, start: int, at: int) -> bool:
         covered, covered_start = seal_fields(buffer, at)
-        if covered_start != self.offset + start or not _is_whole(buffer, at, 32):
+        if covered_start != self.offset + start or not is_whole_frame(buffer, at, 32):
             return False
         return crc32(memoryview(buffer)[start:at]) == covered
 
@@ -166,8 +166,8 @@ class StepsScanner:
         spans: list[Span] = []
         at = start
         while at < resume or at == start:
-            size, what = _head(buffer, at)
-            if size and at + size <= len(buffer) and _is_whole(buffer, at, size):
+            size, what = frame_head(buffer, at)
+            if size and at + size <= len(buffer) and is_whole_frame(buffer, at, size):
                 _append(spans, at, size, what)
                 at += size
                 continue
@@ -190,7 +190,7 @@ def _count_one(buffer: bytes, offset: int, size: int, what: int) -> int:
     return count
 
 
-def _head(buffer: bytes, at: int) -> tuple[int, int]:
+def frame_head(buffer: bytes, at: int) -> tuple[int, int]:
     """Size and kind of the frame at `at`; size 0 when no frame can start there."""
     if at + _CRC_HEAD.size > len(buffer):
         return 0, 0
@@ -203,7 +203,8 @@ def _head(buffer: bytes, at: int) -> tuple[int, int]:
     return (size, what) if is_row or what == LAYOUT else (0, 0)
 
 
-def _is_whole(buffer: bytes, at: int, size: int) -> bool:
+def is_whole_frame(buffer: bytes, at: int, size: int) -> bool:
+    """Whether the frame of that size at `at` fits its CRC."""
     expected = _CRC_HEAD.unpack_from(buffer, at)[0]
     return bool(crc32(memoryview(buffer)[at + 4 : at + size]) == expected)
 
@@ -211,8 +212,8 @@ def _is_whole(buffer: bytes, at: int, size: int) -> bool:
 def _find_frame(buffer: bytes, start: int) -> int | None:
     """The next offset, by eights, where a frame with a fitting CRC starts."""
     for at in range(start, len(buffer) - SMALLEST_FRAME_BYTES + 1, 8):
-        size, _ = _head(buffer, at)
-        if size and at + size <= len(buffer) and _is_whole(buffer, at, size):
+        size, _ = frame_head(buffer, at)
+        if size and at + size <= len(buffer) and is_whole_frame(buffer, at, size):
             return at
     return None
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -131,7 +132,13 @@ class KernelJob:
         )
         example = next(iter(self.parameters.values()))
         rate = measured_rate(example.device, example.dtype)
-        return choose(work, algorithm, mode, rate=rate, free_bytes=free_bytes_on(example.device))
+        free_bytes = free_bytes_on(example.device)
+        made = choose(work, algorithm, mode, rate=rate, free_bytes=free_bytes)
+        if made.mode != "bounded":
+            return made
+        # What blocks leave out is proved by running them, so only where they will run again.
+        work = replace(work, parameters_spared=self.passes.parameters_spared())
+        return choose(work, algorithm, mode, rate=rate, free_bytes=free_bytes)
 
     def run(
         self, plan: CostPlan, want: Collection[Want], *, terms: bool = True, norms: bool = True

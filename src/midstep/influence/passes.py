@@ -175,8 +175,7 @@ class Passes:
         blocks = self.anatomy.blocks
         left = set(self.trained.values())
         owners = self._owners()
-        probe = self._probe_ids
-        spared = [] if probe is None else hollow_parts(self.anatomy, probe)
+        spared = self._spared()
         with BorderStore(self.spill) as store:
             work = [(side, index) for side in sides for index in range(len(side.microbatches))]
             for side in sides:
@@ -195,6 +194,15 @@ class Passes:
             for stem in stems:
                 self._finish(stem)
             yield list(left)
+
+    def _spared(self) -> list[nn.Linear | None]:
+        """For each block the map that need not run again; empty where nothing is left out."""
+        probe = self._probe_ids
+        return [] if probe is None else hollow_parts(self.anatomy, probe)
+
+    def parameters_spared(self) -> int:
+        """Weights of the maps that are left out when blocks run again."""
+        return sum(each.weight.numel() for each in self._spared() if each is not None)
 
     def _owners(self) -> dict[str, set[object]]:
         """For each parameter the places it is used at: a block's depth, the top, elsewhere."""

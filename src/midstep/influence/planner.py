@@ -51,6 +51,8 @@ class Workload:
     """Clipping by norm needs G before the sweep: one more pass over U."""
     splittable: bool
     """Whether blocks and head were found."""
+    parameters_spared: int = 0
+    """Of the maps at the end of blocks that are left out when blocks run again."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -138,7 +140,8 @@ def _priced(work: Workload, algorithm: str, mode: str | None, rate: float, reaso
         flops = 2 * passes + kernel + head_again + extra
         memory = _activation_bytes(work) if algorithm == "sweep" else _gradient_bytes(work)
         if algorithm == "sweep" and mode == "bounded":
-            flops += 2 * (work.parameters_all - work.vocabulary * work.width) * _tokens(work)
+            again = work.parameters_all - work.vocabulary * work.width - work.parameters_spared
+            flops += 2 * again * _tokens(work)
             borders = (work.blocks + 4) * work.width + work.block_values
             memory = borders * _tokens(work) * work.item_bytes
     else:

@@ -21,6 +21,7 @@ from midstep.live.mode import Mode, current_mode
 from midstep.live.order import AttachedLoader
 from midstep.live.page import Page
 from midstep.live.parts import AttachedParts
+from midstep.live.socket_page import reachable
 from midstep.session import OnError, Run
 from midstep.session.signals import GracefulStop, stop_at_signals
 
@@ -230,7 +231,9 @@ class AttachedRun:
         undo.enter_context(hook_loss(parts.declared["loss_fn"], self._loop))
         if self._start_paused:
             self.controller.pause()
-        if page is not None:
+        if page is None:
+            undo.enter_context(reachable(self._run))
+        else:
             undo.callback(page.close)  # again: it goes before the run does
             page.show(self._run)
             self.url = page.url

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from midstep.core.errors import ConfigError
+from midstep.live.socket_page import RunSocket
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -37,14 +38,14 @@ class Page:
         allowed_hosts: Sequence[str] = (),
     ) -> None:
         from midstep.server.ports import bind_for_root
-        from midstep.server.tokens import Tokens
+        from midstep.server.tokens import KeptTokens
 
         if host not in LOOPBACK and not allowed_hosts:
             raise ConfigError(
                 f"host {host!r} lets other machines in; say under which names with allowed_hosts, "
                 'for example ["node7:8765"], or leave the host out'
             )
-        self._tokens = Tokens.for_root(outputs_root)
+        self._tokens = KeptTokens(outputs_root)
         self._allowed_hosts = tuple(allowed_hosts)
         self._listening = bind_for_root(outputs_root, host=host, port=port)
         self.port: int = self._listening.getsockname()[1]
@@ -54,6 +55,7 @@ class Page:
         self.viewer_url: str | None = None
         """With the token that only looks."""
         self._run: Run | None = None
+        self._socket: RunSocket | None = None
         self._thread: ServerThread | None = None
 
     def show(self, run: Run) -> None:
@@ -66,7 +68,12 @@ class Page:
         runs = RunTable()
         runs.add(run)
         guard = GuardConfig(tokens=self._tokens, allowed_hosts=self._allowed_hosts)
-        self._thread = ServerThread(create_app(runs, guard=guard), listening=self._listening)
+        self._socket = RunSocket.bind(run)  # the same app for `midstep serve`
+        self._thread = ServerThread(
+            create_app(runs, guard=guard),
+            listening=self._listening,
+            also=() if self._socket is None else (self._socket.listening,),
+        )
         base = self._thread.start()
         if self._allowed_hosts:
             base = f"http://{self._allowed_hosts[0]}"
@@ -83,4 +90,6 @@ class Page:
             run.lease.reachable_at(server_url=None)
         if self._thread is not None:
             self._thread.close()
+        if self._socket is not None:
+            self._socket.close()
         self._listening.close()

@@ -11,9 +11,6 @@ from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
-import torch
-from torch.nn import functional
-
 from midstep.control import Field, Level, Panel, Sort, Status
 from midstep.core.moments import Moment
 from midstep.data.sources.digits import SIDE
@@ -25,7 +22,10 @@ from midstep.models.competitive import BCL, health
 from midstep.session.hooks import LayerNorms
 
 if TYPE_CHECKING:
+    import torch
+
     from midstep.control import DebugController
+    from midstep.control.later import Later
     from midstep.session import Run, Session
     from midstep.session.fitting import StepRecord
 
@@ -176,13 +176,9 @@ class BclTraining(Demo):
         if tensors := bcl.last_tensors():
             control.capture_step_data("bcl_tensors", tensors)
 
-    @torch.no_grad()
-    def _alone(self, images: torch.Tensor) -> dict[str, object]:
+    def _alone(self, images: torch.Tensor) -> Later:
         """Features without a competition, and how they would do in one."""
-        encoder = self.model.encoder
-        activations = functional.linear(images.flatten(1), encoder.weight, encoder.bias)
-        measured = standing(encoder.weight, activations, self.recipe.competition)
-        return {**measured, **hidden_units(self.model, activations.relu())}
+        return hidden_units(self.model, images, partial(standing, config=self.recipe.competition))
 
     def _tell_fault(self, run: Run, fault: str) -> None:
         """The competition switched itself off; once is enough to say so."""

@@ -126,11 +126,7 @@ class Demo:
 
     def show(self, control: DebugController, images: torch.Tensor) -> None:
         """What is inside, while somebody watches."""
-        control.capture_step_data("features", partial(self._features, images))
-
-    @torch.no_grad()
-    def _features(self, images: torch.Tensor) -> dict[str, object]:
-        return hidden_units(self.model, self.model.encode(images))
+        control.capture_step_data("features", partial(hidden_units, self.model, images))
 
     # -- all of them ------------------------------------------------------------------------------
 

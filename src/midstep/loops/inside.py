@@ -1,28 +1,59 @@
 """A look inside one step of an autoencoder, taken only while somebody watches.
 
 One row per hidden unit, columns of one length, so that a page shows it as a table. The model's ReLU
-is a function, not a module, so no hook of a module sees it.
+is a function, not a module, so no hook of a module sees it. Who reads the columns computes them.
 """
 
 from __future__ import annotations
 
-import torch
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
 
-from midstep.models.autoencoder import LinearAutoencoder
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from midstep.control.later import Later
+
+if TYPE_CHECKING:
+    from midstep.models.autoencoder import LinearAutoencoder
 
 __all__ = ["hidden_units"]
 
+Measure = Callable[[Tensor, Tensor], Mapping[str, Tensor]]
+"""Columns from weights [D, I] and activations before the ReLU [B, D]."""
 
-def hidden_units(model: LinearAutoencoder, activations: torch.Tensor) -> dict[str, object]:
-    """Per hidden unit: activation over a batch, [B, D], and norms of its row of weights."""
-    weight = model.encoder.weight
+
+def hidden_units(model: LinearAutoencoder, images: Tensor, further: Measure | None = None) -> Later:
+    """Per hidden unit: activation over a batch, norms of its row of weights, and further columns.
+
+    Args:
+        model: as it stands behind the step; it is only read.
+        images: the batch, [B, …].
+        further: gives columns that come first.
+    """
+    encoder = model.encoder
+    weight, gradient = encoder.weight.detach(), encoder.weight.grad
+    none = torch.zeros(len(weight), dtype=weight.dtype, device=weight.device)
+    return Later(
+        _measured,
+        weight=weight,
+        bias=encoder.bias.detach(),
+        grad_norm=none if gradient is None else gradient.norm(dim=1),
+        images=images.detach(),
+        further=further,
+    )
+
+
+def _measured(
+    weight: Tensor, bias: Tensor, grad_norm: Tensor, images: Tensor, further: Measure | None
+) -> dict[str, Tensor]:
+    before = functional.linear(images.flatten(1), weight, bias)
+    active = before.relu()
     return {
-        "mean_activation": activations.mean(dim=0),
-        "fraction_active": (activations > 0).float().mean(dim=0),
-        "grad_norm": _gradient(weight).norm(dim=1),
+        **({} if further is None else further(weight, before)),
+        "mean_activation": active.mean(dim=0),
+        "fraction_active": (active > 0).float().mean(dim=0),
+        "grad_norm": grad_norm,
         "weight_norm": weight.norm(dim=1),
     }
-
-
-def _gradient(value: torch.Tensor) -> torch.Tensor:
-    return torch.zeros_like(value) if value.grad is None else value.grad

@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Annotated
 
-from fastapi import APIRouter, Depends, FastAPI
+from fastapi import APIRouter, Depends, FastAPI, Query, Request
 from fastapi.routing import APIRoute
 
+from midstep.client.proof import proof
 from midstep.core.version import __version__
 from midstep.server import (
     openapi,
     routes_breakpoints,
     routes_commands,
+    routes_curves,
+    routes_datasets,
     routes_forces,
     routes_influence,
+    routes_keeping,
     routes_look,
+    routes_recipes,
     routes_rewind,
+    routes_run_files,
     routes_runs,
     routes_stream,
     routes_verbs,
@@ -23,7 +30,12 @@ from midstep.server import (
 )
 from midstep.server.answers import StrictAnswer
 from midstep.server.asked import declare_run_id
+from midstep.server.catalog import Catalog, LiveCatalog
+from midstep.server.data_roots import DataRoots
+from midstep.server.forward import Forward, RunPlaces
 from midstep.server.guard import Guard, GuardConfig
+from midstep.server.launching import Launcher
+from midstep.server.list_stream import ListHub
 from midstep.server.models import Health
 from midstep.server.problems import REFUSALS, add_handlers
 from midstep.server.run_table import RunTable
@@ -34,8 +46,17 @@ from midstep.server.stream import HubTable
 __all__ = ["create_app"]
 
 
-def create_app(runs: RunTable, *, guard: GuardConfig, static: Path = STATIC) -> FastAPI:
-    """The guarded app over `runs`.
+def create_app(
+    runs: RunTable,
+    *,
+    guard: GuardConfig,
+    static: Path = STATIC,
+    datasets: DataRoots | None = None,
+    forward: RunPlaces | None = None,
+    catalog: Catalog | None = None,
+    launcher: Launcher | None = None,
+) -> FastAPI:
+    """The guarded app over `runs`, and over the datasets of the folders that were named.
 
     >>> from midstep.server.tokens import Tokens
     >>> app = create_app(RunTable(), guard=GuardConfig(tokens=Tokens.fresh()))
@@ -55,10 +76,23 @@ def create_app(runs: RunTable, *, guard: GuardConfig, static: Path = STATIC) -> 
     )
     app.state.runs, app.state.hubs = runs, HubTable()
     app.state.guard, app.state.static = guard, static
+    app.state.catalog = catalog or LiveCatalog(runs)
+    app.state.launcher = launcher
     app.state.influence = InfluenceShelf(runs)
+    app.state.datasets = datasets or DataRoots()
     add_handlers(app)
     app.add_api_route("/api/v1/health", health, response_model=Health, tags=["health"])
-    for topic in (routes_runs, routes_commands, routes_stream, routes_influence):
+    for topic in (
+        routes_runs,
+        routes_curves,
+        routes_run_files,
+        routes_keeping,
+        routes_recipes,
+        routes_commands,
+        routes_stream,
+        routes_influence,
+        routes_datasets,
+    ):
         _add(app, topic.router)
     for topic in (
         routes_verbs,
@@ -72,6 +106,10 @@ def create_app(runs: RunTable, *, guard: GuardConfig, static: Path = STATIC) -> 
         _add(app, topic.router, prefix="/debug", tag="short")
     add_page(app, static)
     openapi.install(app)
+    app.state.list_hub = None
+    if forward is not None:
+        app.state.list_hub = ListHub(app.state.catalog, app.state.hubs.closing)
+        app.add_middleware(Forward, places=forward, closing=app.state.hubs.closing)
     app.add_middleware(Guard, config=guard)
     return app
 
@@ -99,6 +137,18 @@ def _operation_id(route: APIRoute) -> str:
     return f"short_{route.name}" if "short" in route.tags else route.name
 
 
-def health() -> StrictAnswer:
+def health(
+    request: Request,
+    challenge: Annotated[
+        str | None,
+        Query(
+            pattern="^[A-Za-z0-9_-]{16,128}$",
+            description="A fresh number; the answer proves that the server knows its tokens.",
+        ),
+    ] = None,
+) -> StrictAnswer:
     """An answer without run data."""
-    return StrictAnswer({"status": "ok", "version": __version__})
+    tokens, host = request.app.state.guard.tokens, request.headers["host"]
+    secrets = () if challenge is None else (tokens.control, tokens.viewer)
+    proofs = [proof(secret, challenge or "", host) for secret in secrets]
+    return StrictAnswer({"status": "ok", "version": __version__, "proofs": proofs})

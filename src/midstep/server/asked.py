@@ -1,20 +1,35 @@
-"""What a route learns from its request: which run, who asks, what they may do."""
+"""What a route learns from its request: which run, who asks, what they may do.
+
+What only reads memory is `async`, so that it is done on the server's loop: FastAPI calls everything
+else in a thread of the pool, and each such way there and back takes time from the training.
+"""
 
 from __future__ import annotations
 
 from typing import Annotated
 
 from fastapi import Depends, Header, Path, Query, Request
+from starlette.concurrency import run_in_threadpool
 
+from midstep.server.catalog import Catalog
 from midstep.server.models import Who
 from midstep.server.run_table import RunEntry, RunTable
 
-__all__ = ["CanControl", "Format", "RunOf", "WhoAsks", "declare_run_id", "table_of"]
+__all__ = [
+    "CanControl",
+    "Format",
+    "OpenRun",
+    "RunOf",
+    "WhoAsks",
+    "catalog_of",
+    "declare_run_id",
+    "table_of",
+]
 
 _ASKERS: dict[str, Who] = {"page": "page", "cli": "cli", "python": "python"}
 
 
-def declare_run_id(
+async def declare_run_id(
     run_id: Annotated[str, Path(description="Id of the run, as GET /api/v1/runs lists it.")],
 ) -> str:
     """Puts the path parameter into the OpenAPI document; `find_run` reads it."""
@@ -28,13 +43,32 @@ def table_of(request: Request) -> RunTable:
     return table
 
 
-def find_run(request: Request) -> RunEntry:
+def catalog_of(request: Request) -> Catalog:
+    """The catalog of this app."""
+    catalog: Catalog = request.app.state.catalog
+    return catalog
+
+
+async def find_run(request: Request) -> RunEntry:
     """The run in the address, or the only live one under the short addresses."""
+    if table_of(request).in_memory:
+        return _looked_up(request)
+    return await run_in_threadpool(_looked_up, request)
+
+
+def _looked_up(request: Request) -> RunEntry:
     run_id = request.path_params.get("run_id")
     return table_of(request).only() if run_id is None else table_of(request).get(run_id)
 
 
-def who_asks(
+def find_open_run(request: Request) -> RunEntry:
+    """The same, for what changes a run: refused where it cannot be reached."""
+    found = _looked_up(request)
+    found.check_open()
+    return found
+
+
+async def who_asks(
     x_midstep_who: Annotated[
         str | None, Header(description="Who asks: page, cli or python; shown in the log.")
     ] = None,
@@ -43,12 +77,13 @@ def who_asks(
     return _ASKERS.get(x_midstep_who or "", "python")
 
 
-def can_control(request: Request) -> bool:
+async def can_control(request: Request) -> bool:
     """Whether the guard saw the control token."""
     return bool(request.scope.get("state", {}).get("midstep_role") == "control")
 
 
 RunOf = Annotated[RunEntry, Depends(find_run)]
+OpenRun = Annotated[RunEntry, Depends(find_open_run)]
 WhoAsks = Annotated[Who, Depends(who_asks)]
 CanControl = Annotated[bool, Depends(can_control)]
 Format = Annotated[str, Query(pattern="^(json|safetensors)$", description="json or safetensors")]

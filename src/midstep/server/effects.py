@@ -50,8 +50,10 @@ async def _submit(
     entry: RunEntry, name: str, payload: Mapping[str, Any], who: Who, command_id: str | None
 ) -> CommandRecord:
     controller = entry.controller
-    _check_payload(controller.registry, name, payload)
     chosen = command_id or new_command_id()
+    if controller.command(chosen) is None:  # a repeated id is answered, whatever became of the run
+        entry.check_open()
+        _check_payload(controller.registry, name, payload)
     future = controller.submit(Command(name=name, payload=dict(payload), who=who, id=chosen))
     await _effect(future, EFFECT_WAIT_S)
     record = controller.command(chosen)

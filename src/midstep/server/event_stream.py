@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
 from contextlib import suppress
-from typing import Any
 
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from midstep.core.version import __version__
 from midstep.server.disk_reader import DiskReader
+from midstep.server.event_out import EVENT_HEADERS, EventOut, until_gone
 from midstep.server.frames import Frame, volatile_frame
 from midstep.server.stream import Hub
 from midstep.server.viewer_queue import ViewerQueue
@@ -38,8 +37,7 @@ class EventStream(Response):
         can_control: bool,
         status_code: int = 200,  # FastAPI reads the default of this from the signature
     ) -> None:
-        headers = {"cache-control": "no-store", "x-accel-buffering": "no"}
-        super().__init__(status_code=status_code, headers=headers)
+        super().__init__(status_code=status_code, headers=EVENT_HEADERS)
         del self.headers["content-length"]
         self._hub, self._last_event_id, self._can_control = hub, last_event_id, can_control
 
@@ -50,7 +48,7 @@ class EventStream(Response):
             queue, resumed = hub.join(self._last_event_id)
             gone = asyncio.create_task(_until_gone(receive, queue))
             try:
-                out = _Out(send, _abort_of(scope))
+                out = EventOut(scope, send, stuck_s=STUCK_S)
                 await out.start(self.status_code, self.raw_headers)
                 await out.body(await asyncio.to_thread(self._hello, queue, resumed))
                 await _pump(hub, queue, out)
@@ -80,31 +78,12 @@ class EventStream(Response):
         return volatile_frame("hello", message).data
 
 
-class _Out:
-    """Sends with a time limit, so that a stuck socket is noticed."""
-
-    def __init__(self, send: Send, abort: Callable[[], None]) -> None:
-        self._send, self.abort = send, abort
-
-    async def start(self, status: int, headers: list[tuple[bytes, bytes]]) -> None:
-        await self._send({"type": "http.response.start", "status": status, "headers": headers})
-
-    async def body(self, data: bytes) -> None:
-        message = {"type": "http.response.body", "body": data, "more_body": True}
-        await asyncio.wait_for(self._send(message), STUCK_S)
-
-    async def end(self) -> None:
-        message = {"type": "http.response.body", "body": b"", "more_body": False}
-        await asyncio.wait_for(self._send(message), STUCK_S)
-
-
 async def _until_gone(receive: Receive, queue: ViewerQueue) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        pass
+    await until_gone(receive)
     queue.close()
 
 
-async def _pump(hub: Hub, queue: ViewerQueue, out: _Out) -> None:
+async def _pump(hub: Hub, queue: ViewerQueue, out: EventOut) -> None:
     """Memory first, then disk for a viewer that is behind, in one order of sequence numbers."""
     disk: DiskReader | None = None
     while not queue.closed:
@@ -119,7 +98,7 @@ async def _pump(hub: Hub, queue: ViewerQueue, out: _Out) -> None:
             await _catch_up(hub, queue, out, await asyncio.to_thread(disk.read))
 
 
-async def _catch_up(hub: Hub, queue: ViewerQueue, out: _Out, frames: list[Frame]) -> None:
+async def _catch_up(hub: Hub, queue: ViewerQueue, out: EventOut, frames: list[Frame]) -> None:
     for frame in frames:
         await out.body(frame.data)
         queue.cursor = frame.last_seq
@@ -130,9 +109,3 @@ async def _catch_up(hub: Hub, queue: ViewerQueue, out: _Out, frames: list[Frame]
         queue.behind = False
     elif not frames:
         await asyncio.sleep(CATCH_UP_S)
-
-
-def _abort_of(scope: Scope) -> Callable[[], None]:
-    """How to cut the connection; without our server's protocol there is none to cut."""
-    found: Any = scope.get("state", {}).get("midstep_abort")
-    return found if callable(found) else lambda: None

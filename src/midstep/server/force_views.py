@@ -51,7 +51,7 @@ def describe_forces(change: Change, tensors: list[str]) -> dict[str, Any]:
         **{word: verdicts.count(word) for word in ("agree", "fight", "neutral")},
         "thresholds": thresholds,
         "rows": rows,
-        "note": _cut_note(rows),
+        "note": _cut_note(rows) or change.note,
     }
 
 

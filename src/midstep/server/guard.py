@@ -18,11 +18,12 @@ from midstep.server.attempts import WrongTokens
 from midstep.server.body_check import check_body
 from midstep.server.problems import Refusal, incident_answer, problem_answer
 from midstep.server.static_files import is_page_path
-from midstep.server.tokens import Role, Tokens
+from midstep.server.tokens import KeptTokens, Role, Tokens
 
 __all__ = ["Guard", "GuardConfig"]
 
 LOOPBACK_NAMES = ("127.0.0.1", "localhost", "[::1]")
+_FORWARDED = re.compile(r"(127\.0\.0\.1|localhost|\[::1\])(:[0-9]{1,5})?")
 BODY_S = 30.0
 READS = frozenset({"GET", "HEAD"})
 WRITES = frozenset({"POST", "PUT", "PATCH", "DELETE"})
@@ -61,8 +62,10 @@ HEADERS = tuple(
 class GuardConfig:
     """What the guard lets through."""
 
-    tokens: Tokens
+    tokens: Tokens | KeptTokens
     """The two secrets."""
+    read_only: bool = False
+    """Refuse every write, whoever asks."""
     allowed_hosts: tuple[str, ...] = ()
     """Further exact `Host` values, with port, for a forwarded port or a wide bind."""
     max_body_bytes: int = 1 << 20
@@ -127,11 +130,16 @@ class Guard:
         if scope["method"] in READS and scope["path"] == "/api/v1/health":
             return
         role = self._role(scope, headers)
+        if self.config.read_only:
+            role = "viewer"
         scope.setdefault("state", {})["midstep_role"] = role
         if scope["method"] in READS:
             return
         if scope["method"] not in WRITES:
             raise Refusal(405, "method", "Use GET, POST, PATCH or DELETE.")
+        if self.config.read_only:
+            message = "This server only shows. Start midstep serve without --read-only to control."
+            raise Refusal(403, "read_only", message)
         if role != "control":
             raise Refusal(403, "view_only", "This link can only look. Ask for one that controls.")
         _check_content_type(scope["method"], headers)
@@ -193,7 +201,7 @@ def _check_host(scope: Scope, headers: Any, allowed: tuple[str, ...]) -> str:
     """The one Host, exactly one of ours: a rebound name in a browser is refused here."""
     given = _all(headers, b"host")
     host = given[0].decode("latin-1") if len(given) == 1 else ""
-    if host not in (*_own_hosts(scope), *allowed):
+    if host not in (*_own_hosts(scope), *allowed) and not _is_forwarded(scope, host):
         raise Refusal(403, "host", "This server answers only under the address it printed.")
     return host
 
@@ -203,9 +211,16 @@ def _own_hosts(scope: Scope) -> tuple[str, ...]:
     server = scope.get("server")
     port = server[1] if server else None
     if port is None:
-        return ("localhost",)
+        return LOOPBACK_NAMES
     named = tuple(f"{name}:{port}" for name in LOOPBACK_NAMES)
     return named + LOOPBACK_NAMES if port == 80 else named
+
+
+def _is_forwarded(scope: Scope, host: str) -> bool:
+    """Over a Unix socket the page is reached through some port of the user's own machine."""
+    server = scope.get("server")
+    by_socket = server is not None and server[1] is None
+    return by_socket and _FORWARDED.fullmatch(host) is not None
 
 
 def _check_origin(headers: Any, host: str) -> None:

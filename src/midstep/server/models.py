@@ -161,6 +161,8 @@ class StateOut(Out):
     """The index of the captured batch; it changes when there is a new picture to fetch."""
     step_data_keys: list[str]
     step_data_step: int | None
+    step_data_additions: int = 0
+    """How often a command put something beside this step's data: then there is more to fetch."""
     step_data_panels: dict[str, PanelKind]
     """Which kind of panel shows an entry, for the keys that came with a hint."""
     breakpoint: Evidence | None
@@ -237,42 +239,6 @@ class TensorSummary(Out):
 # -- runs and facts -------------------------------------------------------------------------------
 
 
-class RunOut(Out):
-    """One run, live or finished."""
-
-    id: str
-    name: str
-    directory: str
-    """Name of its directory under the outputs root; never an absolute path."""
-    state: RunState
-    live: bool
-    """Whether commands can reach it from here."""
-    step: int | None
-    total_steps: int | None
-    started_at: float | None
-    """Wall time, seconds since 1970."""
-    attempt: int
-    timeline: int
-    scalars: list[str]
-    """Names of the series it has."""
-
-
-class RunDetail(RunOut):
-    """One run with its header record."""
-
-    header: dict[str, Any]
-    """Config, git commit, host, device, seed."""
-    commands: list[str]
-    """Names of the commands it takes."""
-
-
-class RunList(Out):
-    """Runs, newest first."""
-
-    runs: list[RunOut]
-    total: int
-
-
 class SeriesOut(Out):
     """One series: exact points, or min/max buckets when there were too many."""
 
@@ -310,6 +276,8 @@ class Health(Out):
 
     status: Literal["ok"] = "ok"
     version: str
+    proofs: list[str]
+    """Keyed hashes of a challenge, one per token: see `midstep.client.proof`. Empty without one."""
 
 
 class Problem(Out):

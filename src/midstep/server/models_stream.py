@@ -8,6 +8,7 @@ from pydantic import Field, RootModel
 
 from midstep.server.models import CommandOut, Number, Out, StateOut
 from midstep.server.models_breakpoints import BreakpointOut
+from midstep.server.models_runs import RunOut
 
 
 class HelloMessage(Out):
@@ -67,6 +68,19 @@ class BreakpointsMessage(Out):
     breakpoints: list[BreakpointOut]
 
 
+class RunsMessage(Out):
+    """Changes of the list of runs; the first has the live ones. Volatile, at most two a second."""
+
+    type: Literal["runs"] = "runs"
+    runs: list[RunOut]
+    """Those that changed or came."""
+    removed: list[str]
+    """Ids of those that went."""
+    states: dict[str, int]
+    """How many runs are in each state."""
+    total: int
+
+
 class PingMessage(Out):
     """Sent when nothing else was for a second, so that silence means trouble."""
 
@@ -81,6 +95,7 @@ StreamMessage = Annotated[
     | EventMessage
     | CommandMessage
     | BreakpointsMessage
+    | RunsMessage
     | PingMessage,
     Field(discriminator="type"),
 ]

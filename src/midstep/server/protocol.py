@@ -11,8 +11,12 @@ from typing import Any
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from midstep.server.peers import is_foreign
+
 __all__ = ["ConnectionLimits", "limited_protocol"]
 
+LOCAL = "local"
+"""Stands for whoever comes in over a Unix socket: the user, whose viewers may be many."""
 HEADER_S = 10.0
 """A connection that has not sent a whole header by then is closed."""
 
@@ -26,7 +30,8 @@ class ConnectionLimits:
 
     def enter(self, address: str) -> bool:
         """Count a connection; False when there are too many."""
-        if self.open[address] >= self.per_address or self.open.total() >= self.in_all:
+        crowded = address != LOCAL and self.open[address] >= self.per_address
+        if crowded or self.open.total() >= self.in_all:
             return False
         self.open[address] += 1
         return True
@@ -54,8 +59,8 @@ def limited_protocol(
 
         def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
             super().connection_made(transport)
-            address = str(self.client[0]) if self.client else "local"
-            if not limits.enter(address):
+            address = str(self.client[0]) if self.client else LOCAL
+            if is_foreign(transport.get_extra_info("socket")) or not limits.enter(address):
                 transport.abort()
                 return
             self._counted = address

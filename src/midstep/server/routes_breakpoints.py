@@ -8,7 +8,7 @@ from starlette.responses import Response
 from midstep.control import Breakpoint
 from midstep.control.rule_book import RULES
 from midstep.server.answers import StrictAnswer
-from midstep.server.asked import RunOf
+from midstep.server.asked import OpenRun, RunOf
 from midstep.server.models_breakpoints import BreakpointIn, BreakpointOut, BreakpointPatch
 from midstep.server.models_rules import RuleOut
 from midstep.server.problems import Refusal
@@ -24,7 +24,7 @@ def breakpoints(run: RunOf) -> Response:
 
 
 @router.post("/breakpoints", response_model=BreakpointOut, status_code=201)
-def add_breakpoint(run: RunOf, wanted: BreakpointIn) -> Response:
+def add_breakpoint(run: OpenRun, wanted: BreakpointIn) -> Response:
     """A new breakpoint; it is checked from the next boundary on."""
     parameters = wanted.condition.model_dump()
     kind = parameters.pop("kind")
@@ -35,7 +35,7 @@ def add_breakpoint(run: RunOf, wanted: BreakpointIn) -> Response:
 
 
 @router.patch("/breakpoints/{breakpoint_id}", response_model=BreakpointOut)
-def switch_breakpoint(run: RunOf, breakpoint_id: int, patch: BreakpointPatch) -> Response:
+def switch_breakpoint(run: OpenRun, breakpoint_id: int, patch: BreakpointPatch) -> Response:
     """Switch a breakpoint on or off, or choose what it does; its counts stay."""
     _find(run, breakpoint_id)
     if patch.enabled is not None:
@@ -46,7 +46,7 @@ def switch_breakpoint(run: RunOf, breakpoint_id: int, patch: BreakpointPatch) ->
 
 
 @router.delete("/breakpoints/{breakpoint_id}", status_code=204)
-def remove_breakpoint(run: RunOf, breakpoint_id: int) -> Response:
+def remove_breakpoint(run: OpenRun, breakpoint_id: int) -> Response:
     """Remove a breakpoint."""
     _find(run, breakpoint_id)
     run.controller.remove_breakpoint(breakpoint_id)

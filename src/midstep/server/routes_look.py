@@ -28,6 +28,8 @@ _BYTES: dict[int | str, dict[str, Any]] = {
 def batch(run: RunOf, format: Format = "json") -> Response:  # noqa: A002 - the name on the wire
     """The last captured batch, as a picture or as a tensor."""
     captured = run.controller.get_batch()
+    if captured is None and not run.is_live:
+        raise Refusal(404, "no_batch", "The run has ended; its last batch was not kept.")
     if captured is None:
         raise Refusal(
             404,

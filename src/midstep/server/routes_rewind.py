@@ -8,7 +8,7 @@ from fastapi import APIRouter
 from starlette.responses import Response
 
 from midstep.server.answers import StrictAnswer
-from midstep.server.asked import RunOf, WhoAsks
+from midstep.server.asked import OpenRun, RunOf, WhoAsks
 from midstep.server.effects import send_verb
 from midstep.server.models import CommandOut, StateOut
 from midstep.server.models_rewind import BackVerb, RewindOut
@@ -28,7 +28,7 @@ def rewind(run: RunOf) -> Response:
 
 
 @router.post("/back", response_model=StateOut, responses=_EFFECT)
-async def back(run: RunOf, who: WhoAsks, verb: BackVerb | None = None) -> Response:
+async def back(run: OpenRun, who: WhoAsks, verb: BackVerb | None = None) -> Response:
     """Return to the state before the last n steps, or to a step; the run must be parked."""
     asked = verb or BackVerb()
     if "back" not in run.controller.registry:

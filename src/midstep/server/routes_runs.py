@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated, Any
 
 from fastapi import APIRouter, Depends, Query, Request
 from starlette.responses import Response
 
 from midstep.server.answers import SafetensorsAnswer, StrictAnswer
-from midstep.server.asked import CanControl, Format, RunOf, declare_run_id, table_of
+from midstep.server.asked import CanControl, Format, RunOf, catalog_of, declare_run_id
 from midstep.server.encode import numbers
-from midstep.server.models import EventsOut, RunDetail, RunList, ScalarsOut
-from midstep.server.run_table import ENDED, RunEntry
+from midstep.server.models import EventsOut, ScalarsOut
+from midstep.server.models_runs import RunDetail, RunList
 from midstep.server.withheld import without_private
+
+if TYPE_CHECKING:
+    from midstep.facts.run_query import RunPage
 
 router = APIRouter(prefix="/api/v1/runs", tags=["runs"])
 _BY_ID = [Depends(declare_run_id)]
@@ -24,18 +28,69 @@ StepBound = Annotated[int | None, Query(ge=0, le=10**15)]
 
 
 @router.get("", response_model=RunList)
-def runs(request: Request) -> Response:
-    """The runs this server reaches, newest first."""
-    found = [_run_dict(entry) for entry in table_of(request).entries()]
-    return StrictAnswer({"runs": found, "total": len(found)})
+def runs(
+    request: Request,
+    controls: CanControl,
+    q: Annotated[str, Query(max_length=200, description="Words that all occur.")] = "",
+    state: Annotated[str, Query(max_length=400, description="Any of these; a,b.")] = "",
+    tag: Annotated[list[str] | None, Query(max_length=32, description="All of these.")] = None,
+    where: Annotated[
+        list[str] | None,
+        Query(max_length=20, description="`config.lr=0.1`, also with != < <= > >=."),
+    ] = None,
+    sort: Annotated[
+        str, Query(max_length=200, description="A field, `config.KEY`, `summary.NAME`; -: down.")
+    ] = "-started_at",
+    group: Annotated[str | None, Query(max_length=200, description="A key, as in sort.")] = None,
+    columns: Annotated[
+        str | None,
+        Query(max_length=8192, description="Only these settings and values; a,b."),
+    ] = None,
+    offset: Annotated[int, Query(ge=0, le=10**9)] = 0,
+    limit: Annotated[int, Query(ge=0, le=10_000)] = 1000,
+) -> Response:
+    """The runs this server knows, newest first unless asked otherwise."""
+    from midstep.facts.run_query import RunQuery
+
+    query = RunQuery(
+        q=q,
+        states=_split(state),
+        tags=tuple(part for each in tag or () for part in _split(each)),
+        where=tuple(where or ()),
+        sort=sort,
+        group=group or None,
+        columns=None if columns is None else _split(columns),
+        offset=offset,
+        limit=limit,
+    )
+    page = catalog_of(request).list(query)
+    can_start = controls and getattr(request.app.state, "launcher", None) is not None
+    return StrictAnswer({**page_dict(page), "can_start": can_start})
+
+
+def _split(text: str) -> tuple[str, ...]:
+    return tuple(part for part in text.split(",") if part)
+
+
+def page_dict(page: RunPage) -> dict[str, Any]:
+    """A page of runs as `RunList`, all but `can_start`."""
+    groups = None if page.groups is None else [asdict(group) for group in page.groups]
+    return {
+        "runs": [row.as_wire() for row in page.rows],
+        "total": page.total,
+        "matching": page.matching,
+        "states": page.states,
+        "groups": groups,
+        "columns": {"config": page.config_columns, "summary": page.summary_columns},
+    }
 
 
 @router.get("/{run_id}", response_model=RunDetail, dependencies=_BY_ID)
-def run_detail(run: RunOf, controls: CanControl) -> Response:
+def run_detail(request: Request, run: RunOf, controls: CanControl) -> Response:
     """One run with its header record; who only looks is not told command line and folder."""
     return StrictAnswer(
         {
-            **_run_dict(run),
+            **catalog_of(request).row(run.id),
             "header": run.header() if controls else without_private(run.header()),
             "commands": sorted(run.controller.registry),
         }
@@ -114,21 +169,3 @@ def events(
     shown = found[:limit] if controls else [without_private(each) for each in found[:limit]]
     last = int(shown[-1]["seq"]) if shown else after_seq
     return StrictAnswer({"events": shown, "seq": last, "more": len(found) > limit})
-
-
-def _run_dict(entry: RunEntry) -> dict[str, Any]:
-    """A run as `RunOut`."""
-    state = entry.state()
-    return {
-        "id": entry.id,
-        "name": entry.run.name,
-        "directory": entry.run.dir.name,
-        "state": state["state"],
-        "live": state["state"] not in ENDED,
-        "step": state["step"],
-        "total_steps": state["total_steps"],
-        "started_at": entry.run.started_at,
-        "attempt": entry.run.facts.attempt,
-        "timeline": state["timeline"],
-        "scalars": entry.with_store(lambda store: list(store.names)),
-    }

@@ -8,7 +8,7 @@ from fastapi import APIRouter, Query
 from starlette.responses import Response
 
 from midstep.server.answers import SafetensorsAnswer, StrictAnswer, json_bytes
-from midstep.server.asked import Format, RunOf
+from midstep.server.asked import Format, OpenRun, RunOf
 from midstep.server.models import Verb
 from midstep.server.models_breakpoints import TrajectoriesOut, WatchIn, WatchOut
 from midstep.server.run_table import RunEntry
@@ -31,7 +31,7 @@ def watches(run: RunOf) -> Response:
 
 
 @router.post("/watch", response_model=WatchOut)
-def replace_watches(run: RunOf, wanted: WatchIn) -> Response:
+def replace_watches(run: OpenRun, wanted: WatchIn) -> Response:
     """Replace the watch list of a source; trajectories of removed watches stay until cleared."""
     run.controller.set_watches(wanted.feature_ids, wanted.source)
     return StrictAnswer(_watches(run))
@@ -55,7 +55,7 @@ def trajectories(
 
 
 @router.post("/trajectories/clear", response_model=TrajectoriesOut)
-def clear_trajectories(run: RunOf, _: Verb | None = None) -> Response:
+def clear_trajectories(run: OpenRun, _: Verb | None = None) -> Response:
     """Forget all points; what is watched goes on from here."""
     run.controller.clear_trajectories()
     return StrictAnswer(run.controller.export_trajectories())

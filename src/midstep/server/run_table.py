@@ -11,7 +11,7 @@ from midstep.control import DebugController
 from midstep.server.problems import Refusal, not_found
 
 if TYPE_CHECKING:
-    from midstep.facts import FactsReader, FactsWriter, SeriesStore
+    from midstep.facts import FactsReader, SeriesStore
 
 __all__ = ["RunEntry", "RunLike", "RunTable"]
 
@@ -19,6 +19,25 @@ T = TypeVar("T")
 ENDED = frozenset({"finished", "stopped", "failed"})
 NOT_RESPONDING_S = 10.0
 """Without a boundary for this long a run is said not to respond."""
+
+
+class FactsLike(Protocol):
+    """What the server needs of a run's facts; `FactsWriter` has it."""
+
+    @property
+    def seq(self) -> int:
+        """Sequence number of the newest fact."""
+        ...
+
+    @property
+    def attempt(self) -> int:
+        """Which start of the run this is, from 1."""
+        ...
+
+    @property
+    def timeline(self) -> int:
+        """How often the run was taken back."""
+        ...
 
 
 class RunLike(Protocol):
@@ -45,8 +64,8 @@ class RunLike(Protocol):
         ...
 
     @property
-    def facts(self) -> FactsWriter:
-        """Its facts writer."""
+    def facts(self) -> FactsLike:
+        """Where its facts are."""
         ...
 
     @property
@@ -60,12 +79,21 @@ class RunEntry:
 
     def __init__(self, run: RunLike) -> None:
         self.run = run
-        self.controller = run.controller
         self._store: SeriesStore | None = None
         self._store_lock = threading.Lock()
         self._reader: FactsReader | None = None
         self._reader_lock = threading.Lock()
         self._header: dict[str, Any] = {}
+
+    @property
+    def controller(self) -> DebugController:
+        """The gate of its loop."""
+        return self.run.controller
+
+    @property
+    def has_moved(self) -> bool:
+        """Whether another process answers for it now, as of the last look at its state."""
+        return False
 
     @property
     def id(self) -> str:
@@ -91,6 +119,9 @@ class RunEntry:
         if moving and not said and state["boundary_age_s"] >= NOT_RESPONDING_S:
             state["state"] = "not responding"
         return state
+
+    def check_open(self) -> None:
+        """Refuse with the reason where commands do not reach the run."""
 
     def header(self) -> dict[str, Any]:
         """The header record of this attempt; it never changes, so it is read once."""
@@ -124,6 +155,9 @@ class RunEntry:
 class RunTable:
     """Runs by id. Lookups go through this listing; an id is never joined to a path."""
 
+    in_memory = True
+    """Whether a lookup never waits for a disk."""
+
     def __init__(self) -> None:
         self._entries: dict[str, RunEntry] = {}
         self._lock = threading.Lock()
@@ -145,6 +179,10 @@ class RunTable:
         with self._lock:
             return list(self._entries.values())[::-1]
 
+    def folders(self) -> list[Path]:
+        """The folders that hold their run directories."""
+        return list(dict.fromkeys(entry.run.dir.parent for entry in self.entries()))
+
     def get(self, run_id: str) -> RunEntry:
         """The run of this id, or a 404 that is the same for every wrong id."""
         with self._lock:
@@ -156,7 +194,10 @@ class RunTable:
     def only(self) -> RunEntry:
         """The one live run, for the short addresses; when all have ended, the one there is."""
         everyone = self.entries()
-        entries = [entry for entry in everyone if entry.is_live] or everyone
+        return self.choose([entry for entry in everyone if entry.is_live] or everyone)
+
+    def choose(self, entries: list[RunEntry]) -> RunEntry:
+        """The one of `entries`; several are refused with their ids, none is a 404."""
         if len(entries) > 1:
             names = ", ".join(entry.id for entry in entries[:8])
             raise Refusal(

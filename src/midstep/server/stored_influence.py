@@ -6,8 +6,7 @@ import os
 import stat
 import threading
 from collections import OrderedDict
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, NoReturn
@@ -15,6 +14,7 @@ from typing import Any, BinaryIO, NoReturn
 from midstep.core import strict_json
 from midstep.core.errors import FormatError
 from midstep.influence.results_reader import FORMAT
+from midstep.server.plain_files import open_plain
 from midstep.server.problems import Refusal, not_found
 from midstep.server.run_table import RunTable
 
@@ -24,9 +24,6 @@ MOST_RESULTS = 500
 MOST_BYTES = 64 << 20
 """Longest results.json that is read, and most bytes of them that are kept parsed."""
 _RESULTS, _PLAN = "results.json", "plan.json"
-_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
-# Nothing is followed out of the folder, and a pipe put in a file's place does not hold us up.
-_PLAIN = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,22 +39,9 @@ class StoredInfluence:
     stamp: tuple[int, int, int]
     """Of its results.json: inode, time, length; another stamp is another content."""
 
-    @contextmanager
-    def open(self, *parts: str) -> Iterator[BinaryIO]:
+    def open(self, *parts: str) -> AbstractContextManager[BinaryIO]:
         """A plain file inside, by names that this server listed itself; no link is followed."""
-        descriptors = [os.open(self.folder, _FOLDER | os.O_NOFOLLOW)]
-        try:
-            for part in parts[:-1]:
-                opened = os.open(part, _FOLDER | os.O_NOFOLLOW, dir_fd=descriptors[-1])
-                descriptors.append(opened)
-            found = os.open(parts[-1], _PLAIN, dir_fd=descriptors[-1])
-            with os.fdopen(found, "rb") as file:
-                if not stat.S_ISREG(os.fstat(found).st_mode):
-                    raise FileNotFoundError(parts[-1])
-                yield file
-        finally:
-            for descriptor in descriptors:
-                os.close(descriptor)
+        return open_plain(self.folder, *parts)
 
     def request_folder(self, index: int) -> str:
         """The folder's name of a request, which begins with its number."""
@@ -86,8 +70,7 @@ class InfluenceShelf:
 
     def folders(self) -> list[Path]:
         """Where results are looked for."""
-        found = dict.fromkeys(_beside(entry.run.dir.parent) for entry in self._runs.entries())
-        return list(found)
+        return list(dict.fromkeys(_beside(folder) for folder in self._runs.folders()))
 
     def listing(self) -> list[StoredInfluence]:
         """All results, newest first; the same name in a second folder gets a number."""

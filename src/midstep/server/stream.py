@@ -66,6 +66,10 @@ class Hub:
     def close(self) -> None:
         """End the streams of all viewers, and of those that come."""
         self._closed = True
+        self._end_all()
+
+    def _end_all(self) -> None:
+        """Viewers come back with their last id."""
         for queue in tuple(self.viewers):
             queue.close()
 
@@ -109,11 +113,12 @@ class Hub:
                 if frames:
                     last_sent = time.monotonic()
                     self._tell(frames)
+                if self.entry.has_moved:
+                    self._end_all()
                 await self._pause(budget)
         except Exception:
             log.exception("the stream of run %s broke; its viewers start again", self.entry.id)
-            for queue in tuple(self.viewers):
-                queue.close()
+            self._end_all()
         finally:
             unsubscribe()
 
@@ -210,6 +215,8 @@ class HubTable:
 
     def __init__(self) -> None:
         self._hubs: dict[str, Hub] = {}
+        self.closing = asyncio.Event()
+        """Set when the server goes: for streams that come from elsewhere."""
 
     def of(self, entry: RunEntry) -> Hub:
         """The hub of a run; call it on the server's loop."""
@@ -220,5 +227,6 @@ class HubTable:
 
     def close(self) -> None:
         """End every stream; call it on the server's loop."""
+        self.closing.set()
         for hub in self._hubs.values():
             hub.close()

@@ -6,6 +6,7 @@ import asyncio
 import logging
 import socket
 import threading
+from collections.abc import Sequence
 from contextlib import suppress
 from types import TracebackType
 
@@ -33,6 +34,7 @@ class ServerThread:
         host: address to bind; only this machine by default.
         port: 0 for any free one.
         listening: an already bound socket, in place of host and port.
+        also: further bound sockets that are answered too.
         header_s: how long a header may take.
     """
 
@@ -43,12 +45,15 @@ class ServerThread:
         port: int = 0,
         *,
         listening: socket.socket | None = None,
+        also: Sequence[socket.socket] = (),
         header_s: float = HEADER_S,
     ) -> None:
         self._app = app
-        self._socket = listening if listening is not None else bind(host, port)
-        self._listener = self._socket.dup()  # the same one, kept beyond uvicorn's own close
-        self.url = _url_of(self._socket)
+        first = listening if listening is not None else bind(host, port)
+        self._sockets = [first, *also]
+        # The same ones, kept beyond uvicorn's own close.
+        self._listeners = [each.dup() for each in self._sockets]
+        self.url = _url_of(first)
         """The base address, for example `http://127.0.0.1:8765`."""
         self._server = uvicorn.Server(_config(app, header_s))
         self._started = threading.Event()
@@ -75,7 +80,7 @@ class ServerThread:
 
         server.startup = startup_then_tell  # type: ignore[method-assign]
         try:
-            server.run(sockets=[self._socket])
+            server.run(sockets=self._sockets)
         except Exception:  # the thread's last line: the caller learns it from `started`
             log.exception("the server ended")
         finally:
@@ -94,10 +99,11 @@ class ServerThread:
 
     def _stop_listening(self) -> None:
         """Free the port, also when a forked loader worker still holds the socket."""
-        with suppress(OSError):  # closed by the server already, or never listened
-            self._listener.shutdown(socket.SHUT_RDWR)
-        self._listener.close()
-        self._socket.close()
+        for listener in self._listeners:
+            with suppress(OSError):  # closed by the server already, or never listened
+                listener.shutdown(socket.SHUT_RDWR)
+        for each in (*self._listeners, *self._sockets):
+            each.close()
 
     def _end_streams(self) -> None:
         """Streams never end by themselves, and uvicorn would wait for them."""
@@ -119,6 +125,8 @@ class ServerThread:
 
 
 def _url_of(listening: socket.socket) -> str:
+    if listening.family == socket.AF_UNIX:
+        return f"unix:{listening.getsockname()}"
     host, port = listening.getsockname()[:2]
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 

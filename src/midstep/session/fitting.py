@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from midstep.core.errors import StorageError
@@ -211,8 +212,10 @@ class Fit:
         labels = None
         if control.is_busy:
             batch = join(list(outcome.batches))
-            labels = labels_of(batch)
-        control.capture_batch(batch, outcome.loss, labels=labels, sample_ids=outcome.sample_ids)
+            labels = partial(labels_of, batch)
+        control.capture_batch(
+            batch, outcome.loss, labels=labels, sample_ids=outcome.sample_ids, kept=True
+        )
 
     def keep_batch(self) -> None:
         """Hold the batch of a step that raised, to be looked at if the run parks."""

@@ -111,6 +111,7 @@ class Run:
                 seed=seed,
                 device=device_of(model),
                 data_fingerprint=None if data_fingerprint is None else dict(data_fingerprint),
+                **({} if total_steps is None else {"total_steps": total_steps}),
                 **circumstances(command, Path.cwd()),
             )
             self._introduce(total_steps, model)
@@ -139,6 +140,8 @@ class Run:
             step=control.finished_steps,
             boundaries=control.boundaries,
             moving=control.is_moving and not self.ended,
+            state=control.state_word,
+            about=control.progress_told,
         )
 
     def _write_header(self, **fields: Any) -> None:

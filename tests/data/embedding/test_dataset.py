@@ -116,6 +116,20 @@ def by_pair(batches) -> dict[int, tuple[int, bytes]]:
     return found
 
 
+def resumed(dataset: JASPERSteeringDataset, workers: int) -> list[Batch]:
+    """An epoch in random order, begun by one loader and ended by another, with live workers."""
+    options = {"persistent_workers": True} if workers else {}
+    first, second = (
+        create_loader(made, "train", 10, workers, drop_last=False, worker_options=options)
+        for made in (dataset, dataset.for_split("train"))
+    )
+    second.set_epoch(1)
+    list(second)  # its workers have lived through another epoch
+    drawn = [batch for _, batch in zip(range(2), first, strict=False)]
+    second.load_state_dict(first.state_dict())
+    return [*drawn, *second]
+
+
 def test_samples_depend_on_seed_epoch_and_pair_alone(folder: Path) -> None:
     def make() -> JASPERSteeringDataset:
         return JASPERSteeringDataset(folder, n_neg=2, epoch=5)
@@ -137,6 +151,8 @@ def test_samples_depend_on_seed_epoch_and_pair_alone(folder: Path) -> None:
         for rank in range(3)
     ]
     assert by_pair([batch for loader in ranked for batch in loader]) == expected
+    assert by_pair(resumed(make(), workers=0)) == expected
+    assert by_pair(resumed(make(), workers=2)) == expected
     alone.set_epoch(6)
     assert by_pair([alone.batch(range(48))]) != expected
     other = JASPERSteeringDataset(folder, n_neg=2, epoch=5, seed=8)

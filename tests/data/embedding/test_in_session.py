@@ -5,11 +5,18 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import nn
+from torch.utils.data import DataLoader
 
 import midstep
-from midstep.data import create_loader
+from midstep.data import (
+    ClusterLabeledDataset,
+    ClusterSamples,
+    create_loader,
+    write_cluster_dataset,
+)
 from midstep.session import Session, SessionConfig
 from tests.checkers.resume import assert_session_resumes
 
@@ -46,6 +53,38 @@ def test_session_resumes_with_any_number_of_workers(folder: Path, tmp_path: Path
         steps=10,
     )
     assert trace.ids[1] != trace.ids[5]  # another order in the next epoch
+
+
+def test_session_on_cluster_labels_resumes(tmp_path: Path) -> None:
+    chance = np.random.default_rng(0)
+    clusters = write_cluster_dataset(
+        tmp_path / "clusters",
+        ClusterSamples(
+            base_embeddings=chance.standard_normal((30, 6)),
+            steering_embeddings=chance.standard_normal((30, 6)),
+            centroids=chance.standard_normal((3, 6)),
+        ),
+    )
+
+    def make(settings: dict[str, Any]) -> Session:
+        torch.manual_seed(0)
+        model, dataset = nn.Linear(6, 3), ClusterLabeledDataset(clusters)
+        session = Session(
+            model,
+            torch.optim.SGD(model.parameters(), lr=0.1),
+            nn.CrossEntropyLoss(),
+            DataLoader(dataset, batch_size=8, shuffle=True, collate_fn=dataset.collate),
+            config=SessionConfig(seed=4, data_order_policy="epoch_reseed", **settings),
+        )
+
+        @session.training_step
+        def step(model: nn.Module, batch: tuple[torch.Tensor, ...]) -> torch.Tensor:
+            return nn.functional.cross_entropy(model(batch[0] + batch[1]), batch[2])
+
+        return session
+
+    trace = assert_session_resumes(make, tmp_path / "runs", kills=[(make, 3)], steps=6)
+    assert sorted(each for step in range(1, 5) for each in trace.ids[step]) == list(range(30))
 
 
 def test_attached_loop_sees_the_loaders_own_batches(folder: Path, tmp_path: Path) -> None:

@@ -1,202 +1,258 @@
-import { useMemo } from "react";
-import { useRunId, useRunState, useRuns } from "@/api/hooks";
-import type { RunOut } from "@/api/types";
-import { formatAge, formatCount, NONE } from "@/lib/format";
-import { type RunColumn, sortRuns } from "@/lib/runs";
-import { useUrlState } from "@/lib/urlState";
-import { useThrottled } from "@/lib/useThrottled";
-import { Field, Icon, Panel, type PanelState, rowClass, STATE_LOOKS, StateChip } from "@/ui";
+/** All runs of the server: a table with true end states, and the curves of the chosen ones over each other. */
+import { lazy, Suspense, useCallback, useMemo } from "react";
+import { useConnection } from "@/api/hooks";
+import { type RunTable, useRunTable } from "@/api/runList";
+import { useRunListFeed } from "@/api/runs";
+import { ExportMenu } from "@/charts/ExportMenu";
+import { saveRunsCsv, saveRunsJson } from "@/features/runs/exportRuns";
+import { FilterBar } from "@/features/runs/FilterBar";
+import { RunsTable, stepTo } from "@/features/runs/RunsTable";
+import { type RunsView, useRunsView } from "@/features/runs/useRunsView";
+import { ColumnsMenu, GroupMenu } from "@/features/runs/ViewMenus";
+import { useAction } from "@/lib/actions";
+import { openDialog } from "@/lib/dialogs";
+import { formatCount } from "@/lib/format";
+import { measuresOf } from "@/lib/measures";
+import { useTheme } from "@/lib/theme";
+import { useUrlChoice, useUrlState } from "@/lib/urlState";
+import { Button, Panel, type PanelState } from "@/ui";
 import { PanelArea, Strip } from "../Frame";
-import { useGo } from "../navigation";
+import { addressOf, useGo } from "../navigation";
+import { PanelBoundary } from "../PanelBoundary";
+import { useNow } from "../useNow";
 
-/** The runs that this server knows, newest first. */
+const CurvesPanel = lazy(() => import("@/features/curves/CurvesPanel"));
+const ConfigDiffPanel = lazy(() => import("@/features/runs/ConfigDiffPanel"));
+
+const NO_START = "Runs are started from the page of midstep serve";
+const LOOK_ONLY = "This link can only look";
+
 export function RunsPage() {
-  const { data, error, isPending } = useRuns();
-  const [filter, setFilter] = useUrlState("filter", "");
-  const [sort, setSort] = useUrlState("sort", "-started");
-  const followed = useFollowed();
+  useRunListFeed();
+  const table = useRunTable();
+  const view = useRunsView(table);
+  const { canControl } = useConnection();
+  const noStart = !table.loaded || table.canStart ? null : canControl ? NO_START : LOOK_ONLY;
+  const [diff, setDiff] = useUrlChoice("diff", ["off", "on"]);
+  const [large, setLarge] = useUrlChoice("large", ["none", "curves"]);
+  const [cursor, setCursor] = useUrlState("at", "");
   const runs = useMemo(
     () =>
-      sortRuns(
-        (data?.runs ?? []).map((run) => (run.id === followed?.id ? { ...run, ...followed } : run)),
-        filter,
-        sort,
-      ),
-    [data, followed, filter, sort],
+      view.chosen.map((run) => ({
+        id: run.id,
+        name: run.name,
+        live: run.live,
+        step: run.step,
+        timeline: run.timeline,
+        scalars: measuresOf(run),
+        place: view.shown.get(run.id) ?? 0,
+      })),
+    [view.chosen, view.shown],
   );
-  const total = data?.total ?? 0;
-  const fact =
-    filter === "" ? formatCount(total) : `${formatCount(runs.length)} of ${formatCount(total)} match`;
+  const curves = (
+    <PanelBoundary title="Curves">
+      <Suspense fallback={<Panel title="Curves" className="h-full" />}>
+        <CurvesPanel
+          runs={runs}
+          expanded={large === "curves"}
+          onExpand={() => setLarge(large === "curves" ? "none" : "curves")}
+          onPick={setCursor}
+          emptyText="Tick runs in the table to draw their curves over each other."
+        />
+      </Suspense>
+    </PanelBoundary>
+  );
   return (
     <>
       <Strip>
-        <div className="relative max-w-full">
-          <Icon name="filter" size={14} className="absolute top-1.75 left-2.5 text-t3" />
-          <Field
-            label="Filter runs"
-            placeholder="Filter by name, state or directory"
-            data-filter
-            value={filter}
-            onChange={setFilter}
-            onRestore={() => setFilter("")}
-            className="w-108 max-w-full pl-8"
-          />
+        <FilterBar
+          runs={[...table.rows.values()]}
+          conditions={view.conditions}
+          text={view.text}
+          onChange={view.setFilter}
+        />
+        <GroupMenu columns={view.columns} group={view.group} onGroup={view.setGroup} />
+        <ColumnsMenu columns={view.columns} onColumns={view.setColumns} />
+        <div className="ml-auto flex items-center gap-2">
+          <span className="px-1 text-t3">{formatCount(view.shown.size)} selected</span>
+          <Button
+            look={diff === "on" ? "quiet" : "ghost"}
+            icon="columns"
+            aria-pressed={diff === "on"}
+            onClick={() => setDiff(diff === "on" ? "off" : "on")}
+          >
+            Config diff
+          </Button>
+          <Button look="filled" icon="plus" disabledReason={noStart} onClick={() => openDialog("new-run")}>
+            New run
+          </Button>
         </div>
-        <p className="py-1 text-t3 min-[900px]:ml-auto">
-          Runs of earlier servers are not listed here.{" "}
-          <code className="font-mono text-t2">midstep runs ls</code> lists all.
-        </p>
       </Strip>
       <PanelArea className="pt-2">
-        <Panel
-          title="Runs on this server"
-          fact={data ? fact : undefined}
-          stale={data && error ? "not up to date: the server does not answer" : null}
-          className="h-full"
-          bodyClassName="overflow-auto"
-          state={stateOf(isPending, data ? null : (error?.message ?? null), runs.length, filter)}
-        >
-          <RunTable runs={runs} sort={sort} onSort={setSort} />
-        </Panel>
+        {large === "curves" ? (
+          curves
+        ) : (
+          <div
+            className={`grid h-full min-h-[420px] grid-cols-[minmax(0,1fr)_452px] gap-2 max-[1199px]:h-auto max-[1199px]:grid-cols-1 max-[1199px]:grid-rows-[420px_380px] ${diff === "on" ? "grid-rows-[minmax(0,1fr)_196px]" : "grid-rows-[minmax(0,1fr)]"}`}
+          >
+            <PanelBoundary title="Runs">
+              <TablePanel view={view} cursor={cursor || null} setCursor={setCursor} />
+            </PanelBoundary>
+            {curves}
+            {diff === "on" && (
+              <div className="col-span-full min-h-0">
+                <PanelBoundary title="Config diff">
+                  <Suspense fallback={<Panel title="Config diff" className="h-full" />}>
+                    <ConfigDiffPanel runs={view.chosen} shown={view.shown} onClose={() => setDiff("off")} />
+                  </Suspense>
+                </PanelBoundary>
+              </div>
+            )}
+          </div>
+        )}
       </PanelArea>
     </>
   );
 }
 
-/** What the stream knows better than the list, which is asked for every few seconds. */
-function useFollowed(): Pick<RunOut, "id" | "state" | "step"> | null {
-  const id = useRunId();
-  const state = useRunState((run) => run.state);
-  const step = useThrottled(
-    useRunState((run) => run.step),
-    500,
-  );
-  return useMemo(
-    () => (id === null || state === undefined || step === undefined ? null : { id, state, step }),
-    [id, state, step],
+interface TablePanelProps {
+  view: RunsView;
+  cursor: string | null;
+  setCursor: (id: string) => void;
+}
+
+function TablePanel({ view, cursor, setCursor }: TablePanelProps) {
+  const table = useRunTable();
+  const go = useGo();
+  const theme = useTheme();
+  const now = useNow();
+  const open = useCallback((id: string) => go(`/runs/${encodeURIComponent(id)}`), [go]);
+  useTableKeys(view, cursor, setCursor, open);
+  const damaged = view.matching.filter(({ state }) => state === "damaged").length;
+  return (
+    <Panel
+      title="Runs"
+      fact={table.loaded ? <Fact view={view} damaged={damaged} /> : undefined}
+      stale={table.loaded && table.error !== null ? "not up to date: the server does not answer" : null}
+      className="h-full"
+      tools={
+        <ExportMenu
+          subject="runs"
+          disabledReason={view.items.length === 0 ? "There is nothing to export" : null}
+          items={[
+            {
+              label: "CSV, as listed",
+              onSelect: () => saveRunsCsv(table.rows, view.items, view.columns.shown),
+            },
+            { label: "JSON, with all settings", onSelect: () => saveRunsJson(table.rows, view.items) },
+          ]}
+        />
+      }
+      state={stateOf(table, view)}
+    >
+      <RunsTable
+        rows={table.rows}
+        items={view.items}
+        columns={view.columns.shown}
+        sorting={view.sorting}
+        onSort={view.setSorting}
+        cursor={cursor}
+        onCursor={setCursor}
+        shown={view.shown}
+        onShow={view.toggleShown}
+        onOpen={open}
+        onFold={view.fold}
+        onHover={view.setHovered}
+        addressOf={runAddress}
+        theme={theme}
+        now={now}
+      />
+    </Panel>
   );
 }
 
-function stateOf(pending: boolean, error: string | null, count: number, filter: string): PanelState {
-  if (error !== null) return { kind: "error", title: "The runs could not be read", text: error };
-  if (pending) return { kind: "loading" };
-  if (count > 0) return { kind: "data" };
-  if (filter !== "") return { kind: "empty", title: "No run matches", text: "Change or clear the filter." };
+const runAddress = (id: string) => addressOf(`/runs/${encodeURIComponent(id)}`, window.location.search);
+
+function Fact({ view, damaged }: { view: RunsView; damaged: number }) {
+  const { rows, total } = useRunTable();
+  const all =
+    rows.size < total ? `newest ${formatCount(rows.size)} of ${formatCount(total)}` : formatCount(total);
+  const filtered = view.matching.length < rows.size;
+  return (
+    <span className="flex gap-2">
+      {filtered ? `${formatCount(view.matching.length)} of ${all} match` : all}
+      {damaged > 0 && <span className="text-warn">{formatCount(damaged)} damaged</span>}
+    </span>
+  );
+}
+
+function stateOf(table: RunTable, view: RunsView): PanelState {
+  if (!table.loaded && table.error !== null)
+    return { kind: "error", title: "The runs could not be read", text: table.error };
+  if (!table.loaded) return { kind: "loading" };
+  if (view.matching.length > 0) return { kind: "data" };
+  if (table.rows.size > 0)
+    return {
+      kind: "empty",
+      title: "No run matches",
+      text: "Change or clear the filter.",
+      action: (
+        <Button small onClick={() => view.setFilter([], "")}>
+          Clear filter
+        </Button>
+      ),
+    };
   return {
     kind: "empty",
     title: "No runs yet",
     text: (
       <>
-        Start the demo with <code className="font-mono">midstep demo</code>, or attach your own loop:{" "}
+        Start one with New run, or attach your own loop:{" "}
         <code className="font-mono">midstep.attach(model, optimizer, loader)</code>.
       </>
     ),
   };
 }
 
-const COLUMNS: readonly { value: RunColumn; label: string; number?: boolean; width: string }[] = [
-  { value: "name", label: "Run", width: "w-[30%] @max-[700px]:w-auto" },
-  { value: "state", label: "State", width: "w-[14%] @max-[700px]:w-30" },
-  { value: "step", label: "Progress", width: "w-[24%]" },
-  { value: "directory", label: "Directory", width: "w-[22%] @max-[520px]:hidden" },
-  { value: "started", label: "Age", number: true, width: "w-[10%] @max-[700px]:w-16" },
-];
-
-interface RunTableProps {
-  runs: RunOut[];
-  sort: string;
-  onSort: (sort: string) => void;
-}
-
-function RunTable({ runs, sort, onSort }: RunTableProps) {
-  const column = sort.replace("-", "");
-  const down = sort.startsWith("-");
-  return (
-    <table className="w-full table-fixed border-collapse">
-      <thead className="sticky top-0 z-10 bg-surface">
-        <tr className="h-7 text-left text-label text-t3 shadow-[inset_0_-1px_0_var(--line)]">
-          {COLUMNS.map(({ value, label, number, width }) => {
-            const on = column === value;
-            return (
-              <th
-                key={value}
-                scope="col"
-                aria-sort={on ? (down ? "descending" : "ascending") : undefined}
-                className={`px-3 font-normal ${width} ${number ? "text-right" : ""}`}
-              >
-                <button
-                  type="button"
-                  onClick={() => onSort(on && !down ? `-${value}` : value)}
-                  className={`inline-flex h-6 items-center gap-1 rounded-chip hover:text-text ${on ? "font-semibold text-text" : ""}`}
-                >
-                  {label}
-                  {on && <Icon name={down ? "arrowDown" : "arrowUp"} size={11} />}
-                </button>
-              </th>
-            );
-          })}
-        </tr>
-      </thead>
-      <tbody>
-        {runs.map((run) => (
-          <RunRow key={run.id} run={run} />
-        ))}
-      </tbody>
-    </table>
-  );
-}
-
-function RunRow({ run }: { run: RunOut }) {
+/** J and K move, X ticks, Enter opens, also while focus is not in the table. */
+function useTableKeys(
+  view: RunsView,
+  cursor: string | null,
+  setCursor: (id: string) => void,
+  open: (id: string) => void,
+): void {
   const go = useGo();
-  const shown = useRunId();
-  const open = () => go("/live", { run: run.id });
-  return (
-    <tr className={rowClass({ selected: run.id === shown })} onDoubleClick={open}>
-      <td className="truncate px-3 font-mono" title={run.directory}>
-        <button type="button" onClick={open} className="h-6 rounded-chip hover:text-accent hover:underline">
-          {run.name}
-        </button>
-      </td>
-      <td className="px-3">
-        <StateChip state={run.state} />
-      </td>
-      <td className="px-3">
-        <Progress run={run} />
-      </td>
-      <td className="truncate px-3 font-mono text-t2 @max-[520px]:hidden" title={run.directory}>
-        {run.directory}
-      </td>
-      <td className="px-3 text-right text-t2">
-        {run.started_at === null ? NONE : formatAge(Date.now() / 1000 - run.started_at)}
-      </td>
-    </tr>
-  );
-}
-
-const BARS = {
-  accent: "bg-accent",
-  warn: "bg-warn-mark",
-  bad: "bg-bad-mark",
-  ok: "bg-ok-mark",
-  neutral: "bg-t3",
-};
-
-function Progress({ run }: { run: RunOut }) {
-  const share = run.total_steps ? Math.min(1, (run.step ?? 0) / run.total_steps) : null;
-  return (
-    <span className="flex items-center gap-3">
-      {share !== null && (
-        <span className="h-1 w-13 shrink-0 rounded-full bg-s3 @max-[620px]:hidden">
-          <span
-            className={`block h-full rounded-full ${BARS[STATE_LOOKS[run.state].tone]}`}
-            style={{ width: `${share * 100}%` }}
-          />
-        </span>
-      )}
-      <span className="truncate">
-        {formatCount(run.step)}
-        {run.total_steps !== null && <span className="text-t3"> / {formatCount(run.total_steps)}</span>}
-      </span>
-    </span>
-  );
+  const at = view.items.findIndex((item) => item.kind === "run" && item.id === cursor);
+  const none = at < 0 ? "Choose a run with J and K first" : null;
+  const move = (key: string) => {
+    const next = stepTo(view.items, at, key, 1);
+    if (next !== null) setCursor(next);
+  };
+  const group = "View";
+  useAction({ id: "run-next", title: "Next run", group, keys: "J", run: () => move("ArrowDown") });
+  useAction({ id: "run-previous", title: "Previous run", group, keys: "K", run: () => move("ArrowUp") });
+  useAction({
+    id: "run-show",
+    title: "Draw the run or not",
+    group,
+    keys: "X",
+    disabledReason: none,
+    run: () => cursor !== null && view.toggleShown(cursor),
+  });
+  useAction({
+    id: "run-open",
+    title: "Open the run",
+    group,
+    keys: "Enter",
+    disabledReason: none,
+    run: () => cursor !== null && open(cursor),
+  });
+  useAction({
+    id: "run-live",
+    title: "Open the run on Live",
+    group,
+    keys: "O",
+    disabledReason: none,
+    run: () => cursor !== null && go("/live", { run: cursor }),
+  });
 }

@@ -102,4 +102,10 @@ describe("reasonOf", () => {
       title: "No answer for 12 s.",
     });
   });
+
+  it("says what the server said of a run that it cannot reach", () => {
+    const why = "It runs on another machine.";
+    const reason = reasonOf(null, { status: "reconnecting", ageS: 0, why });
+    expect(reason).toMatchObject({ tone: "bad", title: "Not reached.", text: why });
+  });
 });

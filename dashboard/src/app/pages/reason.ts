@@ -38,7 +38,7 @@ const ENDS: Partial<Record<StateOut["state"], Pick<Reason, "tone" | "icon"> & { 
   lost: { tone: "neutral", icon: "lost", word: "Lost" },
 };
 
-type Freshness = Pick<Connection, "status" | "ageS">;
+type Freshness = Pick<Connection, "status" | "ageS"> & Partial<Pick<Connection, "why">>;
 
 /** The most urgent thing to say beside the tabs, never two; null while there is nothing to explain. */
 export function reasonOf(state: StateOut | null, connection: Freshness): Reason | null {
@@ -73,8 +73,9 @@ function whereTo({ state, waiting_for, run_until, step }: StateOut): Reason | nu
   return { tone: "neutral", icon: "runTo", title: `Runs to ${formatCount(run_until)}`, text, samples: [] };
 }
 
-function silence(state: StateOut | null, { status, ageS }: Freshness): Reason | null {
+function silence(state: StateOut | null, { status, ageS, why }: Freshness): Reason | null {
   if (status !== "reconnecting" && status !== "not responding") return null;
+  if (why) return { tone: "bad", icon: "unplugged", title: "Not reached.", text: why, samples: [] };
   const dead = status === "not responding";
   const known = dead && state ? `Last known step ${formatCount(state.step)}. ` : "";
   return {

@@ -2,12 +2,13 @@
 import { type ReactNode, useRef, useState } from "react";
 import type { Forces } from "@/api/forces";
 import { useForceDetail } from "@/api/forces";
-import { useVerb } from "@/api/hooks";
+import { useRunState, useVerb } from "@/api/hooks";
 import { csvOf, jsonOf } from "@/charts/csv";
 import { ExportMenu } from "@/charts/ExportMenu";
 import type { Cell } from "@/charts/order";
 import { pngOfPanel } from "@/charts/panelPng";
 import { markGradient } from "@/charts/viridis";
+import { hasEnded } from "@/lib/allowed";
 import { downloadBlob, downloadText } from "@/lib/download";
 import { formatCount, formatValue } from "@/lib/format";
 import type { StatusRule } from "@/lib/status";
@@ -119,6 +120,13 @@ function TensorMenu({ tensor, tensors, onTensor }: Forces & { onTensor: (tensor:
 
 function NoForces({ error, fact }: { error: string | null; fact?: ReactNode }) {
   const step = useVerb("step");
+  const ended = useRunState(hasEnded) ?? false;
+  if (ended) {
+    const told = error ?? "This run ended before its forces were looked at.";
+    return (
+      <Panel title="Forces" fact={fact} className="h-full" state={{ kind: "unavailable", text: told }} />
+    );
+  }
   const action = <StepAction verb={step} onStep={() => void step.run({ n: 1 })} />;
   const text =
     error ?? "Captures start while this page is open. Take one step to see what it does to the weights.";

@@ -39,9 +39,13 @@ export function TwoForceView(props: TwoForceProps) {
   const column = (name: string) => forces.columns.get(name) ?? EMPTY;
   const rate = forces.columns.get("win_rate") ?? null;
   const [first, second] = [column("grad_magnitude"), column("som_magnitude")];
-  const spread = useMemo(() => spansDecades(first), [first]);
-  // Where one force alone acts, both against each other would be a flat line: it is drawn by feature.
-  const alone = useMemo(() => second.every((value) => value === 0), [second]);
+  // Where one force is the same everywhere, both against each other would be a line: the other is drawn by feature.
+  const alone = useMemo(
+    () => (isSame(second) ? ("first" as const) : isSame(first) ? ("second" as const) : null),
+    [first, second],
+  );
+  const [across, up] = alone === "second" ? [second, second] : [first, alone === null ? second : first];
+  const spread = useMemo(() => spansDecades(across), [across]);
   const ids = useMemo(() => Float64Array.from({ length: first.length }, (_, index) => index), [first.length]);
   const { detail, shape } = props;
   const choice =
@@ -56,13 +60,13 @@ export function TwoForceView(props: TwoForceProps) {
   return (
     <div ref={place} className={`flex min-h-0 flex-1 gap-4 px-3 pb-1 ${narrow ? "flex-col" : ""}`}>
       <Scatter
-        label={`${alone ? "" : `${words.second} against `}${words.first} magnitude of ${first.length} features.`}
-        x={alone ? ids : first}
-        y={alone ? first : second}
-        xLabel={alone ? "Feature" : `${words.first} magnitude`}
-        yLabel={`${alone ? words.first : words.second} magnitude`}
-        logX={!alone && spread}
-        logY={alone && spread}
+        label={`${alone === null ? `${words.second} against ${words.first}` : words[alone]} magnitude of ${first.length} features.`}
+        x={alone === null ? across : ids}
+        y={up}
+        xLabel={alone === null ? `${words.first} magnitude` : "Feature"}
+        yLabel={`${words[alone ?? "second"]} magnitude`}
+        logX={alone === null && spread}
+        logY={alone !== null && spread}
         colour={rate}
         nameOf={String}
         named={watched}
@@ -81,6 +85,12 @@ export function TwoForceView(props: TwoForceProps) {
 }
 
 const EMPTY = new Float64Array();
+
+/** Whether no value differs from the others by more than rounding. */
+export function isSame(values: Float64Array): boolean {
+  const first = values[0] ?? 0;
+  return values.every((value) => Math.abs(value - first) <= 1e-6 * Math.abs(first));
+}
 
 /** A log axis where positive values lie far apart, and where there is any. */
 export function spansDecades(values: ArrayLike<number>): boolean {

@@ -1,6 +1,7 @@
 /** How alike the rows of a tensor are: cosines of all pairs, one matrix or two beside each other. */
 import { useMemo, useRef, useState } from "react";
 import { type CosineMatrix, type CosineRequest, type Forces, useCosineMatrix } from "@/api/forces";
+import { useRunState, useVerb } from "@/api/hooks";
 import { csvOf, jsonOf } from "@/charts/csv";
 import { ExportMenu } from "@/charts/ExportMenu";
 import type { HeatPreset } from "@/charts/heat";
@@ -8,15 +9,17 @@ import { presetScale } from "@/charts/heat";
 import type { HeatCell, HeatWindow } from "@/charts/heatWindow";
 import { pngOfPanel } from "@/charts/panelPng";
 import { magnitude, markColour } from "@/charts/viridis";
+import { hasEnded } from "@/lib/allowed";
 import { downloadBlob, downloadText } from "@/lib/download";
 import { formatCount, formatFixed, formatValue } from "@/lib/format";
 import { useTheme } from "@/lib/theme";
 import { useUrlChoice, useUrlState } from "@/lib/urlState";
-import { Button, type MenuItem, Panel, Segmented } from "@/ui";
+import { Button, type MenuItem, Panel, Segmented, StepAction } from "@/ui";
 import { MatrixSide, type MatrixSideProps } from "./MatrixSide";
 import { choiceText, inOrderOf, labelOf, readChoice, rowAt, rowName, shortOf } from "./sources";
 
 interface HeatmapPanelProps {
+  /** What is known of the rows; null before a step was watched. The weights can be compared without. */
   forces: Forces | null;
   /** A click on a cell: its row is looked at. */
   onSelect: (feature: number) => void;
@@ -49,7 +52,7 @@ export default function HeatmapPanel({ forces, onSelect, onWatch, stale }: Heatm
   const left = readChoice(leftText, "weights");
   const right = readChoice(rightText, hasSecondForce(forces) ? "som_targets" : "grad_delta");
   const both = compared === "on";
-  const wireOrder = metric === null ? order : `metric:${metric}`;
+  const wireOrder = metric !== null ? `metric:${metric}` : order === "cluster" ? "cluster" : "id";
   const tensor = forces?.tensor ?? null;
   const ask = (choice: typeof left, by: string): CosineRequest => ({
     source: choice.source,
@@ -57,12 +60,10 @@ export default function HeatmapPanel({ forces, onSelect, onWatch, stale }: Heatm
     order: by,
     full,
   });
-  const first = useCosineMatrix(useSame(forces === null ? null : ask(left, wireOrder)));
+  const first = useCosineMatrix(useSame(ask(left, wireOrder)));
   // A cluster order is the left matrix's own, and the right one follows it.
   const follows = order === "cluster" && !(first.data?.averaged ?? false);
-  const second = useCosineMatrix(
-    useSame(forces === null || !both ? null : ask(right, follows ? "id" : wireOrder)),
-  );
+  const second = useCosineMatrix(useSame(both ? ask(right, follows ? "id" : wireOrder) : null));
   const secondMatrix = useMemo(() => {
     const [a, b] = [first.data, second.data];
     if (!follows || a === null || b === null || b.order !== "id" || a.rows !== b.rows) return b;
@@ -74,10 +75,7 @@ export default function HeatmapPanel({ forces, onSelect, onWatch, stale }: Heatm
     () => presetScale(preset, first.data?.values ?? [], theme),
     [preset, first.data, theme],
   );
-  if (forces === null) {
-    const text = "The matrix is drawn after the next step.";
-    return <Panel title="Cosine similarity" className="h-full" state={{ kind: "unavailable", text }} />;
-  }
+  if (forces === null && first.data === null) return <NoMatrix error={first.error?.message ?? null} />;
   const pick = (cell: HeatCell) => {
     const row = first.data && rowAt(first.data, cell.row);
     setPinned(cell);
@@ -87,8 +85,8 @@ export default function HeatmapPanel({ forces, onSelect, onWatch, stale }: Heatm
   const readout = cursor && <Readout matrices={shown} cell={cursor} />;
   const common: Omit<MatrixSideProps, "side" | "choice" | "onChoice" | "matrix" | "error" | "strip"> = {
     ...share,
-    tensors: forces.tensors,
-    tensor: forces.tensor,
+    tensors: forces?.tensors ?? [],
+    tensor: tensor ?? first.data?.tensor ?? "",
     onCursor: setCursor,
     onPick: pick,
     readout,
@@ -166,6 +164,24 @@ export default function HeatmapPanel({ forces, onSelect, onWatch, stale }: Heatm
   );
 }
 
+/** Before the first step there is nothing to compare, and what to do about it. */
+function NoMatrix({ error }: { error: string | null }) {
+  const step = useVerb("step");
+  const ended = useRunState(hasEnded) ?? false;
+  if (ended) {
+    const text = "This run ended before its rows were looked at.";
+    return <Panel title="Cosine similarity" className="h-full" state={{ kind: "unavailable", text }} />;
+  }
+  const action = <StepAction verb={step} onStep={() => void step.run({ n: 1 })} />;
+  return (
+    <Panel
+      title="Cosine similarity"
+      className="h-full"
+      state={{ kind: "empty", title: "No matrix yet", text: error ?? "Take one step to draw it.", action }}
+    />
+  );
+}
+
 /** The same request as long as nothing in it changed. */
 function useSame(request: CosineRequest | null): CosineRequest | null {
   const text = JSON.stringify(request);
@@ -186,8 +202,8 @@ function metricOf(order: string, forces: Forces | null): string | null {
   return name !== null && forces?.columns.has(name) ? name : null;
 }
 
-function defaultMetric(forces: Forces): string {
-  return forces.columns.has("win_rate") ? "win_rate" : "grad_magnitude";
+function defaultMetric(forces: Forces | null): string {
+  return forces === null || forces.columns.has("win_rate") ? "win_rate" : "grad_magnitude";
 }
 
 /** "win_rate" → "Win rate". */
@@ -196,16 +212,20 @@ function words(name: string): string {
   return spaced.charAt(0).toUpperCase() + spaced.slice(1);
 }
 
-function orderChoices(forces: Forces, metric: string | null) {
+function orderChoices(forces: Forces | null, metric: string | null) {
   return [
     { value: "id" as const, label: "Id" },
-    { value: "metric" as const, label: words(metric ?? defaultMetric(forces)) },
+    ...(forces ? [{ value: "metric" as const, label: words(metric ?? defaultMetric(forces)) }] : []),
     { value: "cluster" as const, label: "Cluster" },
   ];
 }
 
-function metricItems(forces: Forces, metric: string | null, setOrder: (order: string) => void): MenuItem[] {
-  return metricsOf(forces).map((name) => ({
+function metricItems(
+  forces: Forces | null,
+  metric: string | null,
+  setOrder: (order: string) => void,
+): MenuItem[] {
+  return (forces ? metricsOf(forces) : []).map((name) => ({
     label: `Order by ${words(name).toLowerCase()}`,
     checked: name === metric,
     onSelect: () => setOrder(`metric:${name}`),

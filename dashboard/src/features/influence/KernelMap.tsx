@@ -9,10 +9,13 @@ import { signed } from "@/charts/signed";
 import { useSize } from "@/charts/useSize";
 import { css, type Theme } from "@/charts/viridis";
 import { formatValue } from "@/lib/format";
-import { promptGroups, type Study } from "./study";
+import { promptGroups } from "./prompts";
+import type { Study } from "./study";
 
 interface KernelMapProps {
   study: Study;
+  /** What each prompt is called. */
+  names: ReadonlyMap<string, string>;
   /** In the order of the kernel. */
   cells: Float32Array;
   largest: number;
@@ -32,7 +35,7 @@ const STRIP = 7;
 const LINE = 12;
 
 export function KernelMap(props: KernelMapProps) {
-  const { study, cells, largest, order, selected, theme } = props;
+  const { study, names, cells, largest, order, selected, theme } = props;
   const [place, size] = useSize<HTMLDivElement>();
   const [cursor, setCursor] = useState<HeatCell | null>(null);
   const [window, setWindow] = useState<HeatWindow | null>(null);
@@ -105,7 +108,7 @@ export function KernelMap(props: KernelMapProps) {
             />
           )}
           <Names
-            groups={promptGroups(study.batch.sequences, order.rows)}
+            groups={promptGroups(study.batch.sequences, order.rows, names)}
             place={(group) => ({
               top: TOP + (down(group.from) + down(group.from + group.count)) / 2 - 8,
               left: 0,
@@ -115,7 +118,7 @@ export function KernelMap(props: KernelMapProps) {
             className="w-17 text-right"
           />
           <Names
-            groups={promptGroups(study.result.update, order.columns)}
+            groups={promptGroups(study.result.update, order.columns, names)}
             place={(group) => ({
               top: TOP + area.height + 3,
               left: LEFT + (across(group.from) + across(group.from + group.count)) / 2 - 32,

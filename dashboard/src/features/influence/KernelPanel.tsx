@@ -8,6 +8,7 @@ import { useUrlChoice } from "@/lib/urlState";
 import { Panel, type PanelState, Segmented } from "@/ui";
 import { filesOf } from "./exports";
 import { KernelMap } from "./KernelMap";
+import { promptNames } from "./prompts";
 import { cellsOf, type MapOrder, orderOf, type Quantity, type Study } from "./study";
 
 interface KernelPanelProps {
@@ -36,6 +37,7 @@ export default function KernelPanel({ study, selected, onSelect, onColumn, error
   const [by, setBy] = useUrlChoice<MapOrder>("order", ["prompt", "effect"]);
   const cells = useMemo(() => cellsOf(study, quantity), [study, quantity]);
   const order = useMemo(() => orderOf(study, by), [study, by]);
+  const names = useMemo(() => promptNames(study), [study]);
   const largest = useMemo(() => largestOf(cells), [cells]);
   const scale = useMemo(() => symmetricScale(largest, theme), [largest, theme]);
   if (cells === null) return <Panel title="Kernel" className="h-full" state={missing(study, error)} />;
@@ -72,7 +74,7 @@ export default function KernelPanel({ study, selected, onSelect, onColumn, error
   return (
     <Panel title="Kernel" fact={fact} tools={tools} className="h-full" bodyClassName="px-3 pb-1">
       <div ref={place} className="flex min-h-0 flex-1">
-        <KernelMap {...{ study, cells, largest, order, selected, onSelect, onColumn, theme }} />
+        <KernelMap {...{ study, names, cells, largest, order, selected, onSelect, onColumn, theme }} />
       </div>
     </Panel>
   );

@@ -9,6 +9,7 @@ import { useTheme } from "@/lib/theme";
 import { useUrlChoice } from "@/lib/urlState";
 import { Panel, rowClass, Segmented } from "@/ui";
 import { filesOf } from "./exports";
+import { promptNames } from "./prompts";
 import { actualOf, type Contribution, type Study } from "./study";
 import { nats } from "./words";
 
@@ -37,6 +38,7 @@ export default function MovedPanel({ study, row, contributions, by, onBy }: Move
     () => contributions.filter(({ value }) => sign === "both" || (sign === "up" ? value > 0 : value < 0)),
     [contributions, sign],
   );
+  const names = useMemo(() => promptNames(study), [study]);
   if (evaluated === undefined)
     return (
       <Panel
@@ -75,7 +77,7 @@ export default function MovedPanel({ study, row, contributions, by, onBy }: Move
         </div>
         <div className="mt-1 min-h-0 flex-1 overflow-auto">
           <Contributors
-            {...{ shown: shown.slice(0, MOST), onBy }}
+            {...{ shown: shown.slice(0, MOST), names, onBy }}
             chosen={chosen?.sequence.sequence_id ?? null}
           />
           {shown.length > MOST && (
@@ -115,11 +117,12 @@ function toneOf({ reward }: Pick<Texts, "reward">): string {
 
 interface ContributorsProps {
   shown: readonly Contribution[];
+  names: ReadonlyMap<string, string>;
   chosen: string | null;
   onBy: (sequenceId: string) => void;
 }
 
-function Contributors({ shown, chosen, onBy }: ContributorsProps) {
+function Contributors({ shown, names, chosen, onBy }: ContributorsProps) {
   const largest = Math.max(...shown.map(({ value }) => Math.abs(value)), 1e-300);
   const head = "px-2 font-normal text-label text-t3";
   return (
@@ -170,7 +173,7 @@ function Contributors({ shown, chosen, onBy }: ContributorsProps) {
             <td className="px-2 text-right">{formatFixed(fromWire(sequence.advantage), 2)}</td>
             <td className="px-2 text-right">{formatFixed(cosine, 2)}</td>
             <td className="px-2">
-              <OneLine sequence={sequence} />
+              <OneLine sequence={sequence} name={names.get(sequence.prompt) ?? sequence.prompt} />
             </td>
           </tr>
         ))}
@@ -179,10 +182,11 @@ function Contributors({ shown, chosen, onBy }: ContributorsProps) {
   );
 }
 
-/** Prompt and response in one line: the beginning gives way, the answer at the end is never cut. */
-function OneLine({ sequence }: { sequence: Texts }) {
+/** Name of the prompt and response in one line: the middle gives way, the answer at the end is never cut. */
+function OneLine({ sequence, name }: { sequence: Texts; name: string }) {
   const answer = sequence.response.trim().slice(-24);
-  const before = `${sequence.prompt}${sequence.response.trim().slice(0, -24)}`.replaceAll(/\s+/g, " ");
+  const prompt = name === sequence.prompt.trim() ? sequence.prompt : `${name} `;
+  const before = `${prompt}${sequence.response.trim().slice(0, -24)}`.replaceAll(/\s+/g, " ");
   return (
     <span className="flex min-w-0 whitespace-pre" title={`${sequence.prompt}${sequence.response}`}>
       <span className="min-w-0 truncate text-t3">{before}</span>

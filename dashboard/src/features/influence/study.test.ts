@@ -7,7 +7,6 @@ import {
   contributionsTo,
   coverageOf,
   orderOf,
-  promptGroups,
   readAdvantages,
   type Study,
   writeAdvantages,
@@ -102,15 +101,6 @@ describe("orderOf", () => {
   it("puts the most moved and the most moving first", () => {
     expect(orderOf(study, "effect")).toEqual({ rows: [1, 0], columns: [2, 0, 1] });
     expect(orderOf(study, "prompt")).toEqual({ rows: [0, 1], columns: [0, 1, 2] });
-  });
-});
-
-describe("promptGroups", () => {
-  it("joins neighbours of one prompt", () => {
-    expect(promptGroups(update, [0, 1, 2]).map(({ from, count }) => [from, count])).toEqual([
-      [0, 2],
-      [2, 1],
-    ]);
   });
 });
 

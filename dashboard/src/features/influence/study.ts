@@ -169,28 +169,6 @@ export function orderOf(study: Study, order: MapOrder): { rows: number[]; column
   return { rows, columns };
 }
 
-/** Neighbours on the map that belong to the same prompt, with its text as their name. */
-export function promptGroups(
-  sequences: readonly { global_prompt_id: string | null; prompt: string }[],
-  places: readonly number[],
-): { from: number; count: number; name: string }[] {
-  const groups: { from: number; count: number; name: string; id: string }[] = [];
-  places.forEach((index, place) => {
-    const { global_prompt_id, prompt } = sequences[index] as (typeof sequences)[number];
-    const id = global_prompt_id ?? prompt;
-    const last = groups.at(-1);
-    if (last?.id === id) last.count += 1;
-    else groups.push({ from: place, count: 1, name: shortPrompt(prompt), id });
-  });
-  return groups;
-}
-
-/** The end of a prompt, where the question stands. */
-export function shortPrompt(prompt: string): string {
-  const line = prompt.trim().split("\n").at(-1)?.trim() ?? "";
-  return line.length > 28 ? `…${line.slice(-27)}` : line;
-}
-
 export interface Checked {
   predicted: number;
   actual: number;

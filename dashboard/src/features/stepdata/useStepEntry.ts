@@ -27,17 +27,26 @@ export function pushesNothing(
   return step - watchedFrom >= (parked ? 1 : STEPS_UNSEEN);
 }
 
+/** Names what is shown now: another step, or more that a command put beside the same one. Null: nothing. */
+export function momentOf({
+  timeline,
+  step_data_step: step,
+  step_data_additions: additions,
+}: Pick<StateOut, "timeline" | "step_data_step" | "step_data_additions">): string | null {
+  return step === null ? null : `${timeline} ${step} ${additions}`;
+}
+
 /** One entry; `full` asks for large tensors whole. What a hint shows comes whole by itself, as far as it can be shown. */
 export function useStepEntry(key: string | null, full: boolean): Latest<StepDataOut> {
   const runId = useRunId();
   const generation = useLive((live) => live.generation);
-  const step = useRunState((state) => state.step_data_step) ?? null;
+  const moment = useRunState(momentOf) ?? null;
   const parked = useRunState((state) => state.parked) ?? false;
   const hinted = useRunState((state) => key !== null && key in state.step_data_panels) ?? false;
   const wanted =
-    runId === null || key === null || step === null
+    runId === null || key === null || moment === null
       ? null
-      : JSON.stringify([runId, generation, step, key, full]);
+      : JSON.stringify([runId, generation, moment, key, full]);
   const load = (_: string, signal: AbortSignal) => {
     const path = runPath(runId ?? "", `/debug/step_data/${encodeURIComponent(key ?? "")}`);
     if (hinted && !full) return getEntry(path, signal);

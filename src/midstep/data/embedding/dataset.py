@@ -130,6 +130,11 @@ class JASPERSteeringDataset(Dataset[Batch]):
         return self._memory.device
 
     @property
+    def mapped(self) -> bool:
+        """Whether the tables are read from their files."""
+        return self._memory.mapped
+
+    @property
     def pair_ids(self) -> NDArray[np.int64]:
         """The pairs of this split; position i of the dataset is pair `pair_ids[i]`."""
         return self._memory.splits[self.split]
@@ -226,6 +231,7 @@ class JASPERSteeringDataset(Dataset[Batch]):
             stream = RandomStream(self.seed, "negatives", epoch=epoch)
             chosen = chosen_columns(stream, pairs, negatives.shape[1], self.n_neg)
             negatives, tiers = (np.take_along_axis(t, chosen, axis=1) for t in (negatives, tiers))
+        memory.check_rows(ends, negatives)
         columns = {
             "cluster_id": read("pair_cluster_id", pairs),
             "steering_variant": variants,

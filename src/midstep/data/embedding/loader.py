@@ -16,7 +16,7 @@ from midstep.core.streams import RandomStream
 from midstep.data.embedding.batches import GlobalBatches, Ranks, order_digest
 from midstep.data.embedding.dataset import Batch, JASPERSteeringDataset
 from midstep.data.embedding.fingerprint import check_fingerprint
-from midstep.data.embedding.passes import Drawn, ahead, gathered
+from midstep.data.embedding.passes import THREADS, Drawn, ahead, gathered, planned
 
 __all__ = ["SteeringLoader", "create_loader"]
 
@@ -46,11 +46,11 @@ def create_loader(
         split: `train`, `val` or `test`.
         batch_size: samples of a step **over all ranks**; each rank gets its part of them.
         num_workers: processes that make batches. The default, none, is fastest for tables in
-            memory: one thread makes batches ahead.
+            memory: two threads make batches ahead.
         shuffle: draw in random order; only for `train` when left out.
         drop_last: leave out a last batch that is not full; only for `train` when left out.
         distributed: `auto` asks `torch.distributed`; False is alone; or a pair (rank, world).
-        prefetch: make batches ahead in a thread, without workers.
+        prefetch: make batches ahead in threads, without workers.
         pin_memory: of the batches, where there is a GPU and the tables are on the CPU; False for
             never.
         seed: of the order; that of the dataset when left out.
@@ -268,8 +268,13 @@ class SteeringLoader(DataLoader[Batch]):
             self._finished = True
 
     def _made(self, epoch: int, cursor: int) -> Iterator[Drawn]:
-        source = gathered(self.batches, cursor, epoch, pinned=bool(self.pin_memory))
-        return ahead(source) if self._ahead else source
+        pinned = bool(self.pin_memory)
+        if not self._ahead:
+            return gathered(self.batches, cursor, epoch, pinned=pinned)
+        # What is mapped stays small only while one thread reads it; a device makes one at a time.
+        several = not self.dataset_obj.mapped and self.dataset_obj.device.type == "cpu"
+        source = planned(self.batches, cursor, epoch, pinned=pinned)
+        return ahead(source, threads=THREADS if several else 1)
 
     def _worked(self, epoch: int, cursor: int) -> Iterator[Drawn]:
         """Batches made by workers; the epoch goes to them with the positions."""

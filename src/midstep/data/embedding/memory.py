@@ -163,6 +163,20 @@ class Memory:
         self.pages[name].release()
         return found if found.dtype != np.float16 else found.astype(np.float32)
 
+    def check_rows(self, ends: NDArray[np.int64], negatives: NDArray[np.int64]) -> None:
+        """Ids of questions and sources must lie in their tables, verified when opened or not."""
+        for what, ids, count in (
+            ("question", ends[:, 0], self.config.n_questions),
+            ("source", ends[:, 1], self.config.n_sources),
+            ("negative", negatives, self.config.n_sources),
+        ):
+            if ids.size and not 0 <= ids.min() <= ids.max() < count:
+                wrong = int(ids[(ids < 0) | (ids >= count)][0])
+                raise DatasetError(
+                    f"{self.folder}: a pair names the {what} {wrong}, expected 0 to {count - 1}; "
+                    "open it with verify=True, which names file and place"
+                )
+
     def steering_rows(
         self, pairs: NDArray[np.int64], variants: NDArray[np.int64]
     ) -> NDArray[np.int64]:

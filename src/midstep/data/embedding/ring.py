@@ -8,6 +8,7 @@ keeps stays as it is: its buffer is left to him and another one takes its place.
 from __future__ import annotations
 
 import sys
+import threading
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -52,12 +53,14 @@ class BufferRing:
     def __init__(self, rows: int, width: int) -> None:
         self.rows, self.width = rows, width
         self._slots: list[NDArray[Any]] = []
+        self._lock = threading.Lock()
 
     def take(self) -> torch.Tensor:
         """A buffer that nobody else holds; its content is whatever was there before."""
         import torch
 
-        return torch.from_numpy(self._free())
+        with self._lock:  # a tensor must hold the buffer before another thread looks
+            return torch.from_numpy(self._free())
 
     def _free(self) -> NDArray[Any]:
         for index in range(len(self._slots)):

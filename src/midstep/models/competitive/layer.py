@@ -205,6 +205,7 @@ class BCL:
     @torch.no_grad()
     def _compete(self, inputs: Tensor, output: Tensor) -> _Pass:
         """Everything of one batch, from what the forward pass left."""
+        self._metrics, self._tensors = {}, {}  # first: the new ones take their memory
         weight_DI = self.module.weight.detach()
         dtype = working_type(weight_DI)
         weight_DI = weight_DI.to(dtype)

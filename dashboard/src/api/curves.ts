@@ -1,0 +1,45 @@
+/** One scalar of many runs, as typed arrays: exact points, or the lowest and highest of each bucket. */
+import { api } from "./client";
+import { readSafetensors, toFloat64 } from "./safetensors";
+
+export type CurveAxis = "step" | "epoch" | "time";
+
+export interface Curve {
+  x: Float64Array;
+  low: Float64Array;
+  high: Float64Array;
+  exact: boolean;
+}
+
+/** Buckets across the widest chart; more would lie on one pixel. */
+export const CURVE_POINTS = 1_000;
+
+const NO_POINTS = new Float64Array(0);
+
+/** The curves of the runs that have that scalar, by id. */
+export async function fetchCurves(
+  runIds: readonly string[],
+  name: string,
+  x: CurveAxis,
+  signal?: AbortSignal,
+): Promise<Map<string, Curve>> {
+  const query = new URLSearchParams({
+    runs: runIds.join(","),
+    name,
+    x,
+    points: String(CURVE_POINTS),
+    format: "safetensors",
+  });
+  const { tensors, metadata } = readSafetensors(await api.bytes(`/curves?${query}`, signal));
+  const column = (id: string, part: string) => {
+    const tensor = tensors.get(`${id}.${part}`);
+    return tensor === undefined ? NO_POINTS : toFloat64(tensor.data);
+  };
+  const curves = new Map<string, Curve>();
+  for (const id of runIds) {
+    const exact = (metadata[`${id}.exact`] ?? "true") === "true";
+    const curve = { x: column(id, "x"), low: column(id, "low"), high: column(id, "high"), exact };
+    if (curve.x.length > 0) curves.set(id, curve);
+  }
+  return curves;
+}

@@ -1,0 +1,155 @@
+/** What can be asked of one run among many, and what can be done to it. */
+import { useQuery } from "@tanstack/react-query";
+import { useEffect } from "react";
+import { newId } from "@/lib/ids";
+import { type ApiError, api, runPath } from "./client";
+import { dropRun, putRun, RunListFeed, useRunTable } from "./runList";
+import type {
+  ConfigValue,
+  ConsolePart,
+  EndWay,
+  LineageOut,
+  RecipeList,
+  Removed,
+  RunDetail,
+  RunFiles,
+  RunRow,
+} from "./runTypes";
+
+/** Keeps the list of runs up to date while the component is mounted. */
+export function useRunListFeed(): void {
+  useEffect(() => {
+    const feed = new RunListFeed();
+    return () => feed.close();
+  }, []);
+}
+
+/** One row of the list; undefined while it is not known. */
+export const useRunRow = (runId: string): RunRow | undefined => useRunTable(({ rows }) => rows.get(runId));
+
+export const runDetailKey = (runId: string) => ["run", runId] as const;
+
+/** One run with its header; asked for again while it lives. */
+export function useRunPage(runId: string) {
+  return useQuery<RunDetail, ApiError>({
+    queryKey: runDetailKey(runId),
+    queryFn: ({ signal }) => api.get<RunDetail>(runPath(runId), signal),
+    refetchInterval: ({ state }) => (state.data?.live === false ? false : 3_000),
+    refetchOnMount: "always",
+  });
+}
+
+export interface NewRun {
+  recipe: string;
+  name: string | null;
+  settings: Record<string, ConfigValue>;
+  paused: boolean;
+}
+
+/** Starts a recipe as a process of its own; asked twice with one id it is started once. */
+export async function startRun({ recipe, name, settings, paused }: NewRun, id: string): Promise<RunRow> {
+  const named = name === null ? {} : { name };
+  const { body } = await api.post<RunRow>("/runs", { recipe, ...named, settings, paused, id });
+  putRun(body);
+  return body;
+}
+
+export const newRequestId = newId;
+
+/** Ends a run: its loop is asked to stop, its process is asked to end, or it is ended without asking. */
+export async function endRun(runId: string, how: EndWay): Promise<void> {
+  if (how === "stop") await api.post(runPath(runId, "/debug/stop"), { id: newId() });
+  else await api.post(runPath(runId, "/end"), { how });
+}
+
+/** Changes what people have written to a run. */
+export async function labelRun(
+  runId: string,
+  labels: Partial<Pick<RunRow, "tags" | "note">>,
+): Promise<RunRow> {
+  const { body } = await api.patch<RunRow>(runPath(runId), labels);
+  putRun(body);
+  return body;
+}
+
+/** Deletes what the run lists as its own; `confirm` repeats the name of its directory. */
+export async function deleteRun(runId: string, confirm: string): Promise<Removed> {
+  const { body } = await api.delete<Removed>(runPath(runId), { confirm });
+  dropRun(runId);
+  return body;
+}
+
+export function useRecipes() {
+  return useQuery<RecipeList, ApiError>({
+    queryKey: ["recipes"],
+    queryFn: ({ signal }) => api.get<RecipeList>("/recipes", signal),
+  });
+}
+
+/** Files grow while a run lives; then they are asked for again. */
+export function useRunFiles(runId: string, live: boolean) {
+  return useQuery<RunFiles, ApiError>({
+    queryKey: ["files", runId],
+    queryFn: ({ signal }) => api.get<RunFiles>(runPath(runId, "/files"), signal),
+    refetchInterval: live ? 10_000 : false,
+    refetchOnMount: "always",
+  });
+}
+
+export function useLineage(runId: string, timeline: number) {
+  return useQuery<LineageOut, ApiError>({
+    queryKey: ["lineage", runId, timeline],
+    queryFn: ({ signal }) => api.get<LineageOut>(runPath(runId, "/lineage"), signal),
+  });
+}
+
+/** A record of the facts, as it was written. */
+export interface EventRecord {
+  seq: number;
+  moment: string;
+  step?: number | null;
+  epoch?: number | null;
+  time?: number | null;
+  [field: string]: unknown;
+}
+
+interface EventsPart {
+  events: EventRecord[];
+  seq: number;
+  more: boolean;
+}
+
+export const MOST_EVENTS = 10_000;
+
+/** The newest events of a run, oldest first, with those that came since `known`. */
+export async function readEvents(
+  runId: string,
+  known: readonly EventRecord[],
+  signal: AbortSignal,
+): Promise<EventRecord[]> {
+  let events = [...known];
+  for (let after = events.at(-1)?.seq ?? 0; ; ) {
+    const part = await api.get<EventsPart>(
+      runPath(runId, `/events?after_seq=${after}&limit=${MOST_EVENTS}`),
+      signal,
+    );
+    events = [...events, ...part.events].slice(-MOST_EVENTS);
+    if (!part.more || part.seq <= after) return events;
+    after = part.seq;
+  }
+}
+
+/** A part of what the run printed: its end, or what came after a byte. */
+export function readConsole(
+  runId: string,
+  from: { tail: number } | { after: number },
+  signal: AbortSignal,
+): Promise<ConsolePart> {
+  const query = "tail" in from ? `tail=${from.tail}` : `after=${from.after}`;
+  return api.get<ConsolePart>(runPath(runId, `/console?${query}`), signal);
+}
+
+/** The bytes of a file of a run. */
+export function readRunFile(runId: string, fileId: string, signal?: AbortSignal): Promise<Blob> {
+  return api.blob(runPath(runId, `/files/${encodeURIComponent(fileId)}`), signal);
+}

@@ -1,0 +1,48 @@
+/** Ways to end a run, each harder than the one before. */
+import type { EndWay, ListedState } from "@/api/runTypes";
+
+/** After this long without an end the next harder way is offered. */
+export const PATIENCE_MS = 5_000;
+
+const OVER = new Set<ListedState>(["stopped", "finished", "failed", "killed", "lost", "damaged"]);
+
+export const isOver = (state: ListedState | undefined): boolean => state !== undefined && OVER.has(state);
+
+/** A loop that does not answer cannot be asked to stop. */
+export const firstWay = (state: ListedState | undefined): EndWay =>
+  state === "not responding" ? "terminate" : "stop";
+
+/** The way after one that did not end it; killing can only be repeated. */
+export const nextWay = (way: EndWay): EndWay => (way === "stop" ? "terminate" : "kill");
+
+interface WayWords {
+  verb: string;
+  busy: string;
+  /** What it does, before it is asked for. */
+  text: (step: string) => string;
+  /** While it is on its way. */
+  waiting: string;
+}
+
+export const WAYS: Record<EndWay, WayWords> = {
+  stop: {
+    verb: "Stop",
+    busy: "Stopping…",
+    text: (step) => `Training ends after step ${step}. What was recorded so far stays.`,
+    waiting: "Asked to stop; it ends at the next step boundary.",
+  },
+  terminate: {
+    verb: "Terminate",
+    busy: "Ending…",
+    text: () =>
+      "It has not stopped at a step boundary. The process is asked to end (SIGTERM); it may still save and write its end.",
+    waiting: "The process was asked to end.",
+  },
+  kill: {
+    verb: "Kill",
+    busy: "Killing…",
+    text: () =>
+      "The process has not ended. It is killed at once (SIGKILL); acknowledged records stay, nothing more is written.",
+    waiting: "The process was killed.",
+  },
+};

@@ -1,0 +1,107 @@
+/** The schedules over epochs, one above the other on the same axis; the one the dataset names comes first. */
+import { useMemo, useRef } from "react";
+import { type CurriculumOut, fromWire, type ScheduleOut } from "@/api/types";
+import { ExportMenu } from "@/charts/ExportMenu";
+import { filesOf } from "@/charts/files";
+import { formatFixed, formatPercent } from "@/lib/format";
+import { useTheme } from "@/lib/theme";
+import { Chip, Panel } from "@/ui";
+import { ShareChart } from "./ShareChart";
+import { restsFrom, SCHEDULE_NAMES, sharesOf, VARIANTS } from "./shape";
+import { VariantLegend } from "./VariantStrip";
+
+interface CurriculumPanelsProps {
+  curriculum: CurriculumOut | null;
+  error: string | null;
+  epoch: number;
+  onEpoch: (epoch: number) => void;
+}
+
+export default function CurriculumPanels({ curriculum, error, epoch, onEpoch }: CurriculumPanelsProps) {
+  if (curriculum === null)
+    return (
+      <Panel
+        title="Curriculum"
+        className="h-full"
+        state={
+          error === null
+            ? { kind: "loading" }
+            : { kind: "error", title: "The schedules could not be computed", text: error }
+        }
+      />
+    );
+  return (
+    <div className="grid h-full min-h-0 auto-rows-fr gap-2">
+      {curriculum.schedules.map((schedule) => (
+        <SchedulePanel
+          key={schedule.name}
+          schedule={schedule}
+          epoch={Math.min(epoch, curriculum.epochs - 1)}
+          onEpoch={onEpoch}
+        />
+      ))}
+    </div>
+  );
+}
+
+interface SchedulePanelProps {
+  schedule: ScheduleOut;
+  epoch: number;
+  onEpoch: (epoch: number) => void;
+}
+
+function SchedulePanel({ schedule, epoch, onEpoch }: SchedulePanelProps) {
+  const place = useRef<HTMLParagraphElement>(null);
+  const theme = useTheme();
+  const shares = useMemo(() => sharesOf(schedule), [schedule]);
+  const name = SCHEDULE_NAMES[schedule.name] ?? schedule.name;
+  const files = filesOf(
+    `curriculum-${schedule.name}`,
+    () => place.current,
+    () => columnsOf(schedule, shares),
+    () => schedule,
+  );
+  return (
+    <Panel
+      title={name}
+      fact={`rests from epoch ${restsFrom(shares)}`}
+      tools={
+        <>
+          {schedule.own && <Chip tone="accent">This dataset's</Chip>}
+          <VariantLegend />
+          <ExportMenu subject={name} items={files} />
+        </>
+      }
+    >
+      <ShareChart
+        label={`${name}: shares of the four variants over epochs`}
+        {...{ shares, epoch, onEpoch, theme }}
+      />
+      <p ref={place} className="truncate px-3 pb-2 text-t2" data-figure={schedule.name}>
+        {readout(schedule, shares, epoch)}
+      </p>
+    </Panel>
+  );
+}
+
+/** What is drawn at the epoch that is read. */
+function readout(schedule: ScheduleOut, shares: readonly number[][], epoch: number): string {
+  const row = VARIANTS.map((name, at) => `${name} ${formatPercent(shares[epoch]?.[at], 1)}`).join(", ");
+  const gate = schedule.largest_distance?.[epoch];
+  if (gate === undefined) return `Epoch ${epoch}: ${row}`;
+  const far = formatPercent(fromWire(schedule.beyond?.[epoch]), 0);
+  return `Epoch ${epoch}: ${row} · gate ${formatFixed(fromWire(gate), 2)}, ${far} of the pairs beyond`;
+}
+
+function columnsOf({ largest_distance, beyond }: ScheduleOut, shares: readonly number[][]) {
+  return [
+    { name: "epoch", cells: shares.map((_, epoch) => epoch) },
+    ...VARIANTS.map((name, at) => ({ name, cells: shares.map((row) => row[at] ?? null) })),
+    ...(largest_distance
+      ? [
+          { name: "largest_distance", cells: largest_distance.map((value) => fromWire(value)) },
+          { name: "beyond", cells: (beyond ?? []).map((value) => fromWire(value)) },
+        ]
+      : []),
+  ];
+}

@@ -1,0 +1,123 @@
+/** Shares of the four variants over epochs, stacked: a column an epoch, a line at the epoch that is read. */
+import { type KeyboardEvent, type PointerEvent, useLayoutEffect, useRef } from "react";
+import { useSize } from "@/charts/useSize";
+import type { Theme } from "@/charts/viridis";
+import { stackOf, VARIANT_TOKENS } from "./shape";
+
+interface ShareChartProps {
+  label: string;
+  /** An epoch a row. */
+  shares: readonly (readonly number[])[];
+  epoch: number;
+  onEpoch: (epoch: number) => void;
+  theme: Theme;
+}
+
+const FONT = "11px Inter, system-ui, sans-serif";
+const EDGE = { left: 52, right: 12, top: 6, bottom: 20 };
+
+export function ShareChart({ label, shares, epoch, onEpoch, theme }: ShareChartProps) {
+  const [place, size] = useSize<HTMLDivElement>();
+  const canvas = useRef<HTMLCanvasElement>(null);
+  useLayoutEffect(() => {
+    const element = canvas.current;
+    if (!element || size.width <= 0) return;
+    const paint = () => draw(element, size, shares, epoch);
+    paint();
+    if (document.fonts.status !== "loaded") void document.fonts.ready.then(paint);
+  });
+  const wide = Math.max(size.width - EDGE.left - EDGE.right, 1);
+  const bounded = (wanted: number) => Math.min(Math.max(wanted, 0), shares.length - 1);
+  const read = ({ nativeEvent }: PointerEvent) =>
+    onEpoch(bounded(Math.floor(((nativeEvent.offsetX - EDGE.left) / wide) * shares.length)));
+  const onKeyDown = (event: KeyboardEvent) => {
+    const moves: Record<string, number> = {
+      ArrowRight: epoch + 1,
+      ArrowLeft: epoch - 1,
+      PageDown: epoch + 10,
+      PageUp: epoch - 10,
+      Home: 0,
+      End: shares.length - 1,
+    };
+    const next = moves[event.key];
+    if (next === undefined) return;
+    event.preventDefault();
+    onEpoch(bounded(next));
+  };
+  return (
+    <div
+      ref={place}
+      role="slider"
+      aria-label={label}
+      aria-valuemin={0}
+      aria-valuemax={shares.length - 1}
+      aria-valuenow={epoch}
+      aria-valuetext={`Epoch ${epoch}`}
+      tabIndex={0}
+      data-keys="own"
+      data-theme-drawn={theme}
+      onKeyDown={onKeyDown}
+      className="relative min-h-0 min-w-0 flex-1"
+    >
+      <canvas
+        ref={canvas}
+        onPointerDown={read}
+        onPointerMove={(event) => event.buttons > 0 && read(event)}
+        className="absolute inset-0 block"
+        style={{ width: size.width, height: size.height }}
+      />
+    </div>
+  );
+}
+
+function draw(
+  element: HTMLCanvasElement,
+  size: { width: number; height: number },
+  shares: readonly (readonly number[])[],
+  epoch: number,
+): void {
+  const ratio = devicePixelRatio;
+  element.width = Math.round(size.width * ratio);
+  element.height = Math.round(size.height * ratio);
+  const context = element.getContext("2d");
+  if (!context) return;
+  context.scale(ratio, ratio);
+  const style = getComputedStyle(element);
+  const read = (name: string) => style.getPropertyValue(`--${name}`).trim();
+  const [right, bottom] = [size.width - EDGE.right, size.height - EDGE.bottom];
+  const x = (at: number) => EDGE.left + (at / shares.length) * (right - EDGE.left);
+  const y = (share: number) => bottom - share * (bottom - EDGE.top);
+  shares.forEach((row, at) => {
+    stackOf(row).forEach(([from, to], variant) => {
+      context.fillStyle = read(VARIANT_TOKENS[variant] ?? "line3");
+      // To whole pixels, or neighbours would show a seam.
+      const [left, end] = [Math.round(x(at)), Math.round(x(at + 1))];
+      context.fillRect(left, y(to), end - left, y(from) - y(to));
+    });
+  });
+  drawAxes(context, read, x, y, shares.length);
+  context.strokeStyle = read("text");
+  context.lineWidth = 2;
+  context.beginPath();
+  context.moveTo(x(epoch + 0.5), EDGE.top - 4);
+  context.lineTo(x(epoch + 0.5), bottom);
+  context.stroke();
+}
+
+function drawAxes(
+  context: CanvasRenderingContext2D,
+  read: (name: string) => string,
+  x: (at: number) => number,
+  y: (share: number) => number,
+  epochs: number,
+): void {
+  context.font = FONT;
+  context.fillStyle = read("t3");
+  context.textAlign = "right";
+  context.textBaseline = "middle";
+  for (const share of [0, 0.5, 1]) context.fillText(`${share * 100} %`, EDGE.left - 8, y(share) || 0);
+  context.textAlign = "center";
+  context.textBaseline = "top";
+  const stride = epochs > 50 ? 20 : epochs > 20 ? 10 : 5;
+  for (let at = 0; at < epochs; at += stride) context.fillText(String(at), x(at + 0.5), y(0) + 5);
+}

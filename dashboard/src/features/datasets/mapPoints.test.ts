@@ -1,0 +1,25 @@
+import { expect, it } from "vitest";
+import type { DatasetMapOut } from "@/api/types";
+import { mapPoints } from "./mapPoints";
+
+const map: DatasetMapOut = {
+  shares: [0.5, 0.2],
+  centroids: { x: [1, 2], y: [3, 4] },
+  questions: {
+    x: [5, "NaN"],
+    y: [6, 7],
+    pair: [10, 11],
+    question: [0, 1],
+    cluster: [1, 0],
+    split: ["train", null],
+  },
+  of: 100,
+};
+
+it("puts centroids behind the questions, which alone have pairs", () => {
+  const points = mapPoints(map);
+  expect(points.x).toEqual([5, Number.NaN, 1, 2]);
+  expect(points.y).toEqual([6, 7, 3, 4]);
+  expect(points.pair[2]).toBeUndefined();
+  expect(points.centroids.y).toEqual([3, 4]);
+});

@@ -1,0 +1,116 @@
+/** What the run's process printed; it follows the end until one scrolls up. */
+import { useEffect, useLayoutEffect, useRef, useState } from "react";
+import { readConsole } from "@/api/runs";
+import { downloadText } from "@/lib/download";
+import { formatBytes } from "@/lib/format";
+import { Button, IconButton, Panel, type PanelState } from "@/ui";
+import { asPrinted, type ConsoleText, EMPTY_CONSOLE, withPart } from "./consoleText";
+
+interface ConsolePanelProps {
+  runId: string;
+  live: boolean;
+}
+
+const TAIL_BYTES = 65_536;
+const ASK_MS = 1_000;
+/** This near to the end still counts as the end. */
+const NEAR_PX = 24;
+
+export default function ConsolePanel({ runId, live }: ConsolePanelProps) {
+  const { console: printed, known, error } = useConsole(runId, live);
+  const [follows, setFollows] = useState(true);
+  const scroller = useRef<HTMLDivElement>(null);
+  // biome-ignore lint/correctness/useExhaustiveDependencies: new text moves the end
+  useLayoutEffect(() => {
+    const place = scroller.current;
+    if (follows && place) place.scrollTop = place.scrollHeight;
+  }, [printed, follows]);
+  const onScroll = () => {
+    const place = scroller.current;
+    if (place) setFollows(place.scrollHeight - place.scrollTop - place.clientHeight < NEAR_PX);
+  };
+  return (
+    <Panel
+      title="Console"
+      fact={known ? `${formatBytes(printed.end)}${printed.cut ? ", its end" : ""}` : undefined}
+      stale={known && error !== null ? "not up to date" : null}
+      className="h-full"
+      tools={
+        <>
+          {!follows && (
+            <Button small icon="arrowDown" onClick={() => setFollows(true)}>
+              Follow
+            </Button>
+          )}
+          <IconButton
+            icon="download"
+            label="Save what is shown"
+            disabledReason={printed.text === "" ? "Nothing was printed" : null}
+            onClick={() => downloadText("console.txt", printed.text, "text/plain")}
+          />
+        </>
+      }
+      state={stateOf(known, printed.text, error, live)}
+    >
+      <div
+        ref={scroller}
+        onScroll={onScroll}
+        role="log"
+        aria-label="Console of the run"
+        aria-live="off"
+        // biome-ignore lint/a11y/noNoninteractiveTabindex: a region that scrolls must be reachable by keyboard
+        tabIndex={0}
+        data-keys="own"
+        className="min-h-0 flex-1 overflow-auto px-3 pb-2"
+      >
+        <pre className="font-mono text-t2">{asPrinted(printed.text)}</pre>
+      </div>
+    </Panel>
+  );
+}
+
+/** The end of the console, continued each second while the run lives. */
+function useConsole(runId: string, live: boolean) {
+  const [printed, setPrinted] = useState<ConsoleText>(EMPTY_CONSOLE);
+  const [known, setKnown] = useState(false);
+  const [error, setError] = useState<string | null>(null);
+  const end = useRef(0);
+  useEffect(() => {
+    const closing = new AbortController();
+    let timer: ReturnType<typeof setTimeout> | undefined;
+    const ask = async () => {
+      try {
+        const from = end.current > 0 ? { after: end.current } : { tail: TAIL_BYTES };
+        const part = await readConsole(runId, from, closing.signal);
+        if (part.text !== "" || end.current === 0) setPrinted((before) => withPart(before, part));
+        end.current = part.end;
+        setKnown(true);
+        setError(null);
+      } catch (problem) {
+        if (closing.signal.aborted) return;
+        setError(problem instanceof Error ? problem.message : String(problem));
+      }
+      // One that has ended is read once more, for its last words.
+      if (live && !closing.signal.aborted) timer = setTimeout(() => void ask(), ASK_MS);
+    };
+    void ask();
+    return () => {
+      closing.abort();
+      clearTimeout(timer);
+    };
+  }, [runId, live]);
+  return { console: printed, known, error };
+}
+
+function stateOf(known: boolean, text: string, error: string | null, live: boolean): PanelState {
+  if (!known && error !== null) return { kind: "error", title: "The console could not be read", text: error };
+  if (!known) return { kind: "loading" };
+  if (text !== "") return { kind: "data" };
+  return {
+    kind: "empty",
+    title: "Nothing was printed",
+    text: live
+      ? "What it prints is kept here if the page started it; other runs print where they were started."
+      : "Runs that the page started keep what they print; others printed where they were started.",
+  };
+}

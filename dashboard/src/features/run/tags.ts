@@ -1,0 +1,13 @@
+/** Limits of what people write to a run, as the server has them. */
+export const MOST_TAGS = 32;
+export const MOST_NOTE = 10_000;
+const MOST_LETTERS = 64;
+
+/** The tags with those that were typed, commas between them; each once, none empty. */
+export function withTag(tags: readonly string[], typed: string): string[] {
+  const added = typed
+    .split(",")
+    .map((tag) => tag.trim().slice(0, MOST_LETTERS))
+    .filter(Boolean);
+  return [...new Set([...tags, ...added])].slice(0, MOST_TAGS);
+}

@@ -1,0 +1,101 @@
+"""`midstep serve`: one page over all runs of an outputs folder."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from midstep.cli.screen import Screen
+
+if TYPE_CHECKING:
+    from midstep.server.root_server import RootServer
+
+__all__ = ["serve"]
+
+
+def serve(
+    outputs: Annotated[
+        Path, typer.Argument(metavar="OUTPUTS", help="The folder that holds your runs.")
+    ] = Path("outputs"),
+    port: Annotated[
+        int | None,
+        typer.Option(
+            min=0, max=65535, help="Of the page; the last one used if not given, 0 for any."
+        ),
+    ] = None,
+    host: Annotated[
+        str, typer.Option(help="Address to bind; one that others reach needs --allow-host.")
+    ] = "127.0.0.1",
+    allow_host: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="HOST:PORT", help="A name under which the page is opened, as in its address."
+        ),
+    ] = None,
+    uds: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="PATH", help="Serve on a Unix socket instead of a port: for shared hosts."
+        ),
+    ] = None,
+    read_only: Annotated[
+        bool, typer.Option("--read-only", help="Show everything, change nothing.")
+    ] = False,
+    new_token: Annotated[
+        bool, typer.Option("--new-token", help="Replace the tokens; old links stop working.")
+    ] = False,
+    data: Annotated[
+        list[Path] | None,
+        typer.Option(metavar="FOLDER", help="A folder with embedding datasets; several if given."),
+    ] = None,
+    open_page: Annotated[
+        bool, typer.Option("--open/--no-browser", help="Open the page in your browser.")
+    ] = False,
+) -> None:
+    """Show all runs of a folder on one page: finished ones from their facts, live ones to control.
+
+    Live runs are found by their lease and answer through a socket of their own: each goes on when
+    this server ends, and is found again when it starts. Ctrl-C ends it.
+
+    Examples: [bold]midstep serve outputs[/bold] · [bold]midstep serve outputs --read-only[/bold] ·
+    [bold]midstep serve outputs --data data --open[/bold] ·
+    [bold]midstep serve outputs --uds ~/midstep.sock[/bold]
+    """
+    from midstep.server.root_server import RootServer, RootServerConfig
+    from midstep.session.signals import GracefulStop
+
+    config = RootServerConfig(
+        outputs=outputs,
+        port=port,
+        host=host,
+        allowed_hosts=tuple(allow_host or ()),
+        uds=None if uds is None else uds.expanduser(),
+        read_only=read_only,
+        new_token=new_token,
+        data=tuple(data or ()),
+    )
+    leaving = threading.Event()
+    with GracefulStop(lambda _cause: leaving.set()), RootServer(config) as server:
+        _tell(server, Screen())
+        if open_page and uds is None:
+            typer.launch(server.url)
+        leaving.wait()
+
+
+def _tell(server: RootServer, screen: Screen) -> None:
+    """Where the page is, and how to reach it."""
+    config = server.config
+    screen.say(f"runs  {config.outputs}")
+    if config.uds is not None:
+        path = config.uds.absolute()
+        port = 8765
+        screen.say(f"page  ssh -L {port}:{path} HOST, then")
+        screen.say(f"      http://127.0.0.1:{port}/#{server.url.partition('#')[2]}")
+    else:
+        screen.say(f"page  {server.url}")
+    if not config.read_only and config.uds is None:
+        screen.say(f"look  {server.viewer_url}", style="dim")
+    screen.say("Ctrl-C ends the server; live runs go on", style="dim")

@@ -1,0 +1,157 @@
+"""Records in ChromaDB, embedded: a folder on disk, no server, no telemetry, no network."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from midstep.core.errors import ConfigError, DatasetError, MissingExtraError
+from midstep.data.rag.exact_store import ExactStore, check_new
+from midstep.data.rag.stores import Hit, Record, StoreRecall, as_rows, store_recall
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = ["ChromaStore"]
+
+PAGE = 1000
+"""Records read or queries asked together."""
+GRAPH = {"space": "cosine", "ef_construction": 200, "ef_search": 200, "max_neighbors": 32}
+"""Settings of the graph of neighbours (HNSW): more work than ChromaDB's own, for better recall."""
+
+
+class ChromaStore:
+    """A collection that lies in a folder and is there again when the next process opens it.
+
+    Its search is approximate; `recall` says how near it comes. One process writes at a time.
+
+    Args:
+        folder: made if it is missing.
+        collection: name in that folder: 3 to 512 letters, digits, `.`, `_`, `-`.
+
+    >>> with ChromaStore("stores/boolq") as store:  # doctest: +SKIP
+    ...     store.add(ids, embeddings, texts)
+    ...     print(store.recall(k=10).mean)
+    """
+
+    exact = False
+
+    def __init__(self, folder: str | Path, collection: str = "sources") -> None:
+        self.folder = Path(folder)
+        self._client = _client(self.folder)
+        # Without an embedding function nothing is ever downloaded: embeddings come from outside.
+        self._records: Any = self._client.get_or_create_collection(
+            collection, embedding_function=None, configuration={"hnsw": GRAPH}
+        )
+        self._dimension: int | None = None
+        space = self._records.configuration_json["hnsw"]["space"]
+        if space != GRAPH["space"]:
+            self.close()
+            raise DatasetError(
+                f"the collection {collection!r} in {folder} compares by {space}, expected cosine; "
+                "choose another name"
+            )
+
+    def __enter__(self) -> ChromaStore:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let go of the folder."""
+        self._client.close()
+
+    def add(
+        self, ids: Sequence[str], embeddings: NDArray[Any], texts: Sequence[str] | None = None
+    ) -> None:
+        """Keep new records; an id that is there already is refused."""
+        rows = as_rows(embeddings, self._width(), count=len(ids))
+        # ChromaDB drops a known id without a word.
+        known = self._records.get(ids=list(ids), include=[])["ids"] if len(ids) else []
+        check_new(ids, dict.fromkeys(known), texts)
+        step = min(PAGE, self._client.get_max_batch_size())
+        for start in range(0, len(ids), step):
+            part = slice(start, start + step)
+            self._records.add(
+                ids=list(ids[part]),
+                embeddings=rows[part],
+                documents=list(texts[part]) if texts is not None else None,
+            )
+
+    def get(self, ids: Sequence[str]) -> Mapping[str, Record]:
+        """The records of these ids, of those that are there."""
+        found: dict[str, Record] = {}
+        for start in range(0, len(ids), PAGE):
+            asked = list(dict.fromkeys(ids[start : start + PAGE]))
+            page = self._records.get(ids=asked, include=["embeddings", "documents"])
+            found.update((record.id, record) for record in _records(page))
+        return {name: found[name] for name in ids if name in found}
+
+    def search(self, queries: NDArray[Any], k: int) -> list[list[Hit]]:
+        """Near records of each query, nearest first; most of the nearest k are among them."""
+        if k < 1:
+            raise ConfigError(f"k must be at least 1, got {k}")
+        if not self.count():
+            return [[] for _ in queries]
+        rows, hits = as_rows(queries, self._width()), []
+        for start in range(0, len(rows), PAGE):
+            page = self._records.query(
+                query_embeddings=rows[start : start + PAGE],
+                n_results=min(k, self.count()),
+                include=["distances"],
+            )
+            for ids, distances in zip(page["ids"], page["distances"], strict=True):
+                hits.append([Hit(i, 1 - float(d)) for i, d in zip(ids, distances, strict=True)])
+        return hits
+
+    def count(self) -> int:
+        """How many records there are."""
+        return int(self._records.count())
+
+    def recall(self, k: int = 10, queries: NDArray[Any] | None = None) -> StoreRecall:
+        """What the search finds of the exact answer, over the same records.
+
+        Args:
+            k: hits asked for.
+            queries: what is asked; 200 of the records themselves, evenly spread, when left out.
+        """
+        exact = ExactStore()
+        for start in range(0, self.count(), PAGE):
+            page = self._records.get(limit=PAGE, offset=start, include=["embeddings", "documents"])
+            records = list(_records(page))
+            exact.add([each.id for each in records], np.stack([r.embedding for r in records]))
+        if queries is None:
+            if not exact.count():
+                raise DatasetError(f"the store in {self.folder} is empty; add records first")
+            every = exact.embeddings
+            queries = every[np.linspace(0, len(every) - 1, min(200, len(every))).astype(int)]
+        return store_recall(self, exact, queries, k)
+
+    def _width(self) -> int | None:
+        if self._dimension is None and self.count():
+            first = self._records.get(limit=1, include=["embeddings"])
+            self._dimension = int(first["embeddings"].shape[1])
+        return self._dimension
+
+
+def _records(page: Mapping[str, Any]) -> list[Record]:
+    texts = page["documents"] or [None] * len(page["ids"])
+    return [
+        Record(name, np.asarray(embedding, dtype=np.float32), text or "")
+        for name, embedding, text in zip(page["ids"], page["embeddings"], texts, strict=True)
+    ]
+
+
+def _client(folder: Path) -> Any:
+    try:
+        import chromadb
+        from chromadb.config import Settings
+    except ImportError:
+        raise MissingExtraError.of("chromadb", "rag") from None
+    return chromadb.PersistentClient(
+        path=str(folder), settings=Settings(anonymized_telemetry=False, allow_reset=False)
+    )

@@ -1,0 +1,163 @@
+"""Questions and the passages that answer them, as a dataset of triplets.
+
+Reads JSON Lines with a question and a passage a line (BoolQ and many others have that form), or
+pairs from memory. Lines with the same question belong together: its passages are all relevant.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from midstep.core import strict_json
+from midstep.core.errors import DatasetError, FormatError
+from midstep.data.build.distinct import normalised
+from midstep.data.rag.base import RAGDatasetBase
+from midstep.data.rag.corpus import Corpus
+from midstep.data.rag.stores import VectorStore
+
+if TYPE_CHECKING:
+    from midstep.data.build.encoders import Encoder
+
+__all__ = ["PassageDataset", "fill_store", "read_pairs"]
+
+PAGE = 512
+"""Texts encoded and added together: what a kill can lose."""
+
+
+class PassageDataset(RAGDatasetBase):
+    """Triplets from pairs of a question and a passage that answers it.
+
+    Args:
+        pairs: a JSON Lines file, or pairs of texts.
+        encoder: of the embeddings; the hashing encoder, which needs nothing, when left out.
+        store: exact and in memory when left out. A `ChromaStore` that holds the passages already
+            is used as it is: only what is missing is encoded.
+        seed: of drawn negatives and of the order inside a triplet.
+        limit: of lines read.
+        question_key: name of the question in a line.
+        passage_key: name of the passage in a line.
+
+    >>> pairs = [
+    ...     ("is the sea salty", "Sea water holds salt."),
+    ...     ("is the sea salty", "Salt makes the sea taste."),
+    ...     ("do birds fly", "Most birds can fly."),
+    ... ]
+    >>> dataset = PassageDataset(pairs)
+    >>> dataset.validate().relevant_pairs
+    3
+    >>> [len(list(dataset.generate_samples(kind, k=1))) for kind in ("positive", "contrastive")]
+    [1, 3]
+    """
+
+    def __init__(
+        self,
+        pairs: str | Path | Iterable[tuple[str, str]],
+        *,
+        encoder: Encoder | None = None,
+        store: VectorStore | None = None,
+        seed: int = 0,
+        limit: int | None = None,
+        question_key: str = "question",
+        passage_key: str = "passage",
+    ) -> None:
+        super().__init__(store, seed=seed)
+        if isinstance(pairs, str | Path):
+            self._pairs = list(read_pairs(pairs, question_key, passage_key, limit=limit))
+        else:
+            self._pairs = list(pairs)[:limit]
+        self._encoder = encoder
+
+    @property
+    def encoder(self) -> Encoder:
+        """Of questions and passages."""
+        from midstep.data.build.encoders import HashingEncoder
+
+        if self._encoder is None:
+            self._encoder = HashingEncoder()
+        return self._encoder
+
+    def load(self) -> Corpus:
+        """Texts that differ only in how they are written are one; ids count them as they come."""
+        from midstep.data.build.encoders import checked_vectors
+
+        questions, sources = _Numbered("q"), _Numbered("s")
+        relevant: dict[str, dict[str, None]] = {}
+        for question, passage in self._pairs:
+            answers = relevant.setdefault(questions.id_of(question), {})
+            answers[sources.id_of(passage)] = None
+        fill_store(self.store, sources.texts, self.encoder)
+        return Corpus(
+            questions=questions.texts,
+            question_embeddings=checked_vectors(self.encoder, list(questions.texts.values())),
+            sources=sources.texts,
+            relevant={name: tuple(answers) for name, answers in relevant.items()},
+        )
+
+
+class _Numbered:
+    """Texts by id, each once."""
+
+    def __init__(self, letter: str) -> None:
+        self._letter = letter
+        self._ids: dict[str, str] = {}
+        self.texts: dict[str, str] = {}
+
+    def id_of(self, text: str) -> str:
+        key = normalised(text)
+        name = self._ids.setdefault(key, f"{self._letter}{len(self._ids)}")
+        self.texts.setdefault(name, text)
+        return name
+
+
+def fill_store(store: VectorStore, texts: Mapping[str, str], encoder: Encoder) -> int:
+    """Encode and add the texts that the store lacks; gives their number.
+
+    A text that is there under the same id but reads otherwise is refused.
+    """
+    from midstep.data.build.encoders import checked_vectors
+
+    added, names = 0, list(texts)
+    for start in range(0, len(names), PAGE):
+        page = names[start : start + PAGE]
+        known = store.get(page)
+        for name, record in known.items():
+            if record.text != texts[name]:
+                raise DatasetError(
+                    f"the store holds another text as {name!r}: {record.text[:80]!r}, expected "
+                    f"{texts[name][:80]!r}; use a store of its own for every set of texts"
+                )
+        missing = [name for name in page if name not in known]
+        if missing:
+            lines = [texts[name] for name in missing]
+            store.add(missing, checked_vectors(encoder, lines), lines)
+            added += len(missing)
+    return added
+
+
+def read_pairs(
+    path: str | Path,
+    question_key: str = "question",
+    passage_key: str = "passage",
+    *,
+    limit: int | None = None,
+) -> Iterator[tuple[str, str]]:
+    """Question and passage of every line of a JSON Lines file."""
+    with Path(path).open("rb") as file:
+        for number, line in enumerate(file, start=1):
+            if limit is not None and number > limit:
+                return
+            where = f"{Path(path).name}:{number}"
+            try:
+                row: Any = strict_json.loads(line)
+            except FormatError as error:
+                raise DatasetError(f"{where} is {error}") from None
+            pair: Sequence[Any] = (
+                [row.get(question_key), row.get(passage_key)] if isinstance(row, dict) else []
+            )
+            if not pair or not all(isinstance(each, str) and each.strip() for each in pair):
+                raise DatasetError(
+                    f"{where} has no texts {question_key!r} and {passage_key!r}: {line[:80]!r}"
+                )
+            yield pair[0], pair[1]

@@ -1,0 +1,116 @@
+"""The list of many stored runs: filter, groups, order and choice, all of it in the address."""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from benchmarks.many_runs import run_folders
+from playwright.sync_api import Locator, Page, expect
+
+from midstep.server.root_server import RootServer, RootServerConfig
+
+pytestmark = pytest.mark.browser
+
+RUNS = 300
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RootServer]:
+    """A server over 300 finished runs of four variants."""
+    outputs = run_folders(tmp_path_factory.mktemp("many") / "outputs", RUNS, epochs=3)
+    with RootServer(RootServerConfig(outputs=outputs, port=0)) as made:
+        yield made
+
+
+def open_runs(page: Page, server: RootServer, query: str = "") -> None:
+    base, _, token = server.url.partition("/#")
+    page.goto(f"{base}/runs{query}#{token}")
+    expect(rows(page).first).to_be_visible()
+
+
+def rows(page: Page) -> Locator:
+    return page.get_by_role("grid", name="Runs").locator("[role=row][id]")
+
+
+def panel(page: Page) -> Locator:
+    return page.get_by_role("region", name="Runs", exact=True)
+
+
+def listed(page: Page, folder: Path) -> list[dict[str, str]]:
+    """What the table lists, through its own export."""
+    page.get_by_role("button", name="Export runs").click()
+    with page.expect_download() as download:
+        page.get_by_role("menuitem", name=re.compile("CSV")).click()
+    target = folder / "runs.csv"
+    download.value.save_as(target)
+    with target.open() as file:
+        return list(csv.DictReader(file))
+
+
+def test_a_filter_is_a_chip_in_the_address_and_a_copied_link_shows_the_same(
+    page: Page, server: RootServer, tmp_path: Path
+) -> None:
+    open_runs(page, server)
+    expect(panel(page)).to_contain_text(str(RUNS))
+    field = page.get_by_role("textbox", name="Filter runs")
+    field.fill("variant=novelty trainer.lr<0.001 ")
+    field.press_sequentially("bench")
+    expect(page.get_by_role("button", name=re.compile("Remove filter"))).to_have_count(2)
+    expect(panel(page)).to_contain_text(f"75 of {RUNS} match")
+    page.get_by_role("columnheader", name="Best val loss").get_by_role("button").click()
+    found = listed(page, tmp_path)
+    losses = [float(row["summary.best_val_loss"]) for row in found]
+    assert len(losses) == 75
+    assert losses == sorted(losses)
+
+    copied = page.context.new_page()
+    copied.goto(page.url + "#" + server.url.partition("#")[2])
+    expect(panel(copied)).to_contain_text(f"75 of {RUNS} match")
+    assert [row["id"] for row in listed(copied, tmp_path)] == [row["id"] for row in found]
+    copied.close()
+    page.get_by_role("button", name="Remove filter variant novelty").click()
+    expect(panel(page)).to_contain_text(f"150 of {RUNS} match")
+
+
+def test_groups_have_mean_and_spread_and_can_be_folded(page: Page, server: RootServer) -> None:
+    open_runs(page, server)
+    page.get_by_role("button", name="Group", exact=True).click()
+    page.get_by_role("menuitemcheckbox", name="variant").click()
+    group = page.get_by_role("row").filter(has=page.get_by_role("button", name="Group control"))
+    expect(group).to_contain_text("75 runs")
+    expect(group).to_contain_text(re.compile(r"0\.\d+ ± 0\.\d+"))
+    page.get_by_role("button", name="Group control").click()
+    expect(page.get_by_role("button", name="Group gating")).to_be_visible()
+    assert "closed=control" in page.url
+
+
+def test_keys_walk_choose_and_open_also_far_down_the_list(page: Page, server: RootServer) -> None:
+    open_runs(page, server, "?show=none&sort=name")
+    expect(page.get_by_text("0 selected")).to_be_visible()
+    page.keyboard.press("j")
+    page.keyboard.press("x")
+    page.keyboard.press("j")
+    page.keyboard.press("j")
+    page.keyboard.press("x")
+    expect(page.get_by_text("2 selected")).to_be_visible()
+    chart = page.get_by_role("region", name="Curves").get_by_role("img")
+    expect(chart).to_have_accessible_name(re.compile("of 2 runs, .*bench-0, bench-2"))
+    page.get_by_role("button", name="Config diff").click()
+    diff = page.get_by_role("region", name="Config diff")
+    expect(diff).to_contain_text("control")
+    expect(diff).to_contain_text("gating")
+
+    grid = page.get_by_role("grid", name="Runs")
+    grid.focus()
+    grid.press("End")
+    expect(rows(page).filter(has_text=f"bench-{RUNS - 1}")).to_be_visible()
+    assert rows(page).count() < 100
+    grid.press("Enter")
+    expect(page).to_have_url(re.compile(r"/runs/0+299"))
+    expect(page.get_by_role("region", name="Config")).to_contain_text("variant")
+    page.get_by_role("link", name="All runs").click()
+    expect(rows(page).first).to_be_visible()

@@ -1,0 +1,128 @@
+"""While somebody only looks, nearly every step is passed by: it costs little, and loses nothing."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING
+
+import torch
+
+from midstep.control import Command, DebugController
+from midstep.control.boundary import Boundary
+from tests.control.loop import PATIENCE_S, running, until
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import pytest
+
+
+def test_pausing_in_an_unshown_step_shows_what_that_step_did() -> None:
+    weight = torch.zeros(2, 3)
+    controller = DebugController(clock=lambda: 1.0)  # the first step is shown, and then no other
+    controller.add_source("weight", lambda: weight)
+
+    def body(step: int) -> None:
+        weight.add_(1)
+        controller.capture_step_data("told", {"step": step})
+
+    with controller.viewer(), running(controller, body):
+        until(lambda: controller.finished_steps > 500, controller)
+        controller.submit(Command(name="pause")).result(PATIENCE_S)
+        change = controller.look_at_change()
+        assert change.step == controller.finished_steps > 500
+        assert torch.equal(change.before, torch.full((2, 3), change.step - 1.0))
+        assert torch.equal(change.after, torch.full((2, 3), float(change.step)))
+        assert controller.get_step_data("told") == {"step": change.step - 1}
+
+
+def test_a_tensor_replaced_by_another_shape_is_followed() -> None:
+    weights = {"now": torch.zeros(2, 3)}
+    controller = DebugController(clock=lambda: 1.0)
+    controller.add_source("weight", lambda: weights["now"])
+
+    def body(step: int) -> None:
+        weights["now"] = torch.full((2, 3 if step < 100 else 5), step + 1.0)
+
+    with controller.viewer(), running(controller, body):
+        until(lambda: controller.finished_steps > 200, controller)
+        controller.submit(Command(name="pause")).result(PATIENCE_S)
+        change = controller.look_at_change()
+        assert torch.equal(change.before, torch.full((2, 5), float(change.step - 1)))
+
+
+def test_what_was_held_is_dropped_when_the_viewer_leaves() -> None:
+    weight = torch.zeros(2, 3)
+    controller = DebugController(clock=lambda: 1.0)
+    controller.add_source("weight", lambda: weight)
+    with running(controller):
+        with controller.viewer():
+            until(lambda: controller.finished_steps > 100, controller)
+            assert controller.is_busy
+        until(lambda: not controller.is_busy, controller)
+
+
+def test_a_wish_that_comes_while_the_scalars_are_written_is_heard_at_this_boundary() -> None:
+    controller = DebugController(clock=lambda: 1.0)
+    asked: list[int] = []
+
+    class Disk:
+        def log(self, step: int, _scalars: object) -> None:
+            if step == 50:
+                asked.append(step)
+                controller.pause()
+
+        def event(self, *_: object, **__: object) -> None: ...
+
+    controller.add_sink(Disk())
+    with controller.viewer(), running(controller, lambda step: controller.log({"loss": step})):
+        until(lambda: controller.is_parked, controller)
+        assert (asked, controller.finished_steps) == ([50], 50)
+
+
+def test_unshown_steps_take_the_short_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    ways = {"short": 0, "long": 0}
+    monkeypatch.setattr(Boundary, "_pass_unshown", _counted(ways, "short", Boundary._pass_unshown))
+    monkeypatch.setattr(Boundary, "pass_through", _counted(ways, "long", Boundary.pass_through))
+    controller = DebugController(clock=lambda: 1.0)
+    with controller.viewer(), running(controller):
+        until(lambda: controller.finished_steps > 300, controller)
+        assert ways["short"] > 250 > ways["long"]
+
+
+def _counted(ways: dict[str, int], way: str, call: Callable[..., bool]) -> Callable[..., bool]:
+    def counted(boundary: Boundary) -> bool:
+        ways[way] += 1
+        return call(boundary)
+
+    return counted
+
+
+def test_a_batch_that_is_kept_is_cloned_once_and_gives_way_to_another() -> None:
+    clones: list[str] = []
+
+    class Batch:
+        def __init__(self, name: str) -> None:
+            self.name = name
+
+        def detach(self) -> Batch:
+            return self
+
+        def clone(self) -> Batch:
+            clones.append(f"{self.name} {threading.current_thread().name == 'MainThread'}")
+            return self
+
+    controller = DebugController()
+    with controller.viewer():
+        controller.enter()
+        controller.capture_batch(Batch("ours"), 0.5, kept=True)
+        controller.wait_if_paused()
+        controller.pause()
+        controller.capture_batch(Batch("ours"), 0.5, kept=True)
+        controller.capture_batch(Batch("theirs"), 0.5)
+        controller.stop()
+        controller.wait_if_paused()
+        batch = controller.get_batch()
+    assert batch is not None
+    assert batch["batch"].name == "theirs"
+    assert clones == ["ours True", "theirs True"]

@@ -1,0 +1,113 @@
+"""Recipes over HTTP: listed with typed settings, started, ended by signal, refused with reasons."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from midstep.client import Client
+from midstep.core.errors import ClientError
+from midstep.facts.lock import lock_holder
+from midstep.server.ending import end_process
+from midstep.server.root_server import RootServer, RootServerConfig
+from tests.served import Served
+
+WAIT_S = 60.0
+
+
+@pytest.fixture
+def root_server(tmp_path: Path) -> Iterator[RootServer]:
+    with RootServer(RootServerConfig(outputs=tmp_path, port=0)) as server:
+        yield server
+        for run_dir in (tmp_path / "runs").glob("run_*"):
+            if lock_holder(run_dir) is not None:
+                end_process(run_dir, "kill")
+                _free(run_dir)
+
+
+def _free(run_dir: Path) -> None:
+    deadline = time.monotonic() + WAIT_S
+    while lock_holder(run_dir) is not None and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert lock_holder(run_dir) is None
+
+
+def _wait_for(client: Client, state: str) -> None:
+    """Lists asked for in quick succession share one look at the disk."""
+    deadline = time.monotonic() + WAIT_S
+    while client.runs()[0]["state"] != state and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert client.runs()[0]["state"] == state
+
+
+def test_a_started_run_is_stepped_through_the_server_and_killed(
+    root_server: RootServer, tmp_path: Path
+) -> None:
+    client = Client(root_server.url)
+    row = client.recipes.start("bcl", name="try", paused=True, steps=1_000_000, seed=3)
+    assert (row["name"], row["recipe"], row["live"]) == ("try", "bcl", True)
+    assert row["config"]["seed"] == 3
+    client.run = row["id"]
+    assert client.step(2)["step"] == 2
+    assert client.end("kill") == {"id": row["id"], "how": "kill"}
+    _free(tmp_path / "runs" / row["directory"])
+    _wait_for(client, "killed")
+    with pytest.raises(ClientError, match="no process runs it any more") as refused:
+        client.end("kill")
+    assert refused.value.status == 409
+
+
+def test_one_id_starts_one_run(root_server: RootServer) -> None:
+    asked = {"recipe": "bcl", "settings": {"steps": 1_000_000}, "paused": True, "id": "once"}
+    transport = Client(root_server.url).transport
+    first = transport.ask("POST", "/api/v1/runs", body=asked)
+    assert transport.ask("POST", "/api/v1/runs", body=asked)["id"] == first["id"]
+    assert len(Client(root_server.url).runs()) == 1
+
+
+@pytest.mark.parametrize(
+    ("recipe", "settings", "said"),
+    [
+        ("bcl", {"steps": -1}, "steps must be at least 1"),
+        ("bcl", {"lr": 0.0}, "lr must be above 0"),
+        ("bcl", {"path": "/etc"}, "path is not a setting"),
+        ("sh", {}, "no recipe 'sh'"),
+    ],
+)
+def test_what_a_recipe_does_not_take_is_422_and_leaves_nothing(
+    root_server: RootServer, tmp_path: Path, recipe: str, settings: dict[str, float], said: str
+) -> None:
+    with pytest.raises(ClientError, match=said) as refused:
+        Client(root_server.url).recipes.start(recipe, **settings)
+    assert refused.value.status == 422
+    assert list((tmp_path).glob("runs/*")) == []
+
+
+def test_a_form_is_offered_with_kinds_defaults_and_words(root_server: RootServer) -> None:
+    (bcl,) = [each for each in Client(root_server.url).recipes.list() if each["name"] == "bcl"]
+    condition = bcl["settings"][0]
+    assert (condition["kind"], condition["default"]) == ("choice", "novelty")
+    assert "rescue" in condition["choices"]
+    assert all(each["about"] for each in bcl["settings"])
+
+
+def test_a_viewer_sees_recipes_and_may_not_start_one(root_server: RootServer) -> None:
+    viewer = Client(root_server.viewer_url)
+    answer = viewer.transport.ask("GET", "/api/v1/recipes")
+    assert (answer["can_start"], bool(answer["why_not"])) == (False, True)
+    with pytest.raises(ClientError) as refused:
+        viewer.recipes.start("bcl")
+    assert refused.value.status == 403
+
+
+def test_the_page_of_one_run_starts_none_and_does_not_kill_itself(served: Served) -> None:
+    assert served.ask("GET", "/api/v1/recipes").json()["can_start"] is False
+    start = served.ask("POST", "/api/v1/runs", {"recipe": "bcl", "id": "a"})
+    assert (start.status, start.json()["error"]) == (409, "one_run")
+    end = served.ask("POST", f"/api/v1/runs/{served.run.run_id}/end", {"how": "kill"})
+    assert end.status == 409
+    unknown = served.ask("POST", "/api/v1/runs/000000000000/end", {"how": "kill"})
+    assert unknown.status == 404
