@@ -28,6 +28,7 @@ MODULES = (
     "panels",
     "runs",
     "runs_page",
+    "serve",
     "session",
     "snapshot",
 )

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import json
+import random
 import socket
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.client import HTTPConnection
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from midstep.client.places import root_file
 from midstep.control import Command, DebugController
+from midstep.core.errors import ConfigError
 from midstep.server.app import create_app
 from midstep.server.data_roots import DataRoots
 from midstep.server.guard import GuardConfig
+from midstep.server.ports import bind
 from midstep.server.run_table import RunTable
 from midstep.server.thread import ServerThread
 from midstep.server.tokens import Tokens
@@ -96,6 +100,20 @@ class Served:
         made = socket.create_connection(("127.0.0.1", self.port), timeout=PATIENCE_S)
         made.sendall(data)
         return made
+
+
+def keep_port(outputs: Path) -> int:
+    """Let the servers of a folder prefer a free port that nobody else is likely to take."""
+    for _ in range(100):
+        # Below those that the kernel gives out, beside those that midstep tries by itself.
+        port = random.SystemRandom().randrange(20_000, 30_000)
+        with suppress(ConfigError):
+            bind("127.0.0.1", port).close()
+            path = root_file(outputs, "port")
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(json.dumps({"port": port}))
+            return port
+    raise AssertionError("no port is free")
 
 
 def train(run: Run, stop_after: int = 10**9) -> None:

@@ -6,8 +6,10 @@ The demo runs to a breakpoint, so that the pictures show a paused run with its e
 from __future__ import annotations
 
 import shutil
+import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 from typing import Literal
 
@@ -15,7 +17,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))  # started as a script, it finds its neighbour
 
 from playwright.sync_api import Browser, sync_playwright  # noqa: E402 - after the path is set
-from tools.demo_page import BROWSER_FLAGS, running_demo  # noqa: E402
+from tools.demo_page import BROWSER_FLAGS, running_demo, running_server  # noqa: E402
 
 from midstep.client import Client  # noqa: E402
 
@@ -39,6 +41,7 @@ def main() -> None:
         for scheme in SCHEMES:
             _take(browser, url, "live", scheme, "")
             _take(browser, url, "features", scheme, f"?tab=features&feature={WATCHED[1]}")
+        _take_all_runs(browser, Path(folder) / "outputs")
         browser.close()
 
 
@@ -72,6 +75,32 @@ def _take(
     page.wait_for_timeout(1500)
     page.screenshot(path=ROOT / "docs" / "images" / f"{name}-{scheme}.png")
     page.close()
+
+
+def _take_all_runs(browser: Browser, outputs: Path) -> None:
+    """A few finished runs and a live one, over each other."""
+    train = ["demo", "--condition", "all", "--steps", "3000", "--no-serve", "--seed", "1"]
+    command = [sys.executable, "-m", "midstep.cli", *train, "--seed", "2", "--seed", "3"]
+    subprocess.run([*command, "--save-dir", str(outputs / "runs")], check=True)
+    with running_server(outputs, outputs / "server.log", "--port", "0") as url:
+        client = Client(url)
+        live = client.recipes.start("bcl", name="demo-rescue-seed4", condition="rescue", seed=4)
+        client.run = live["id"]
+        try:
+            client.run_until(1800)
+            while not client.state()["parked"]:
+                time.sleep(0.2)
+            for scheme in SCHEMES:
+                page = browser.new_page(
+                    viewport={"width": 1280, "height": 720}, color_scheme=scheme
+                )
+                page.goto(url.replace("/#", "/runs?group=config.condition&scale=log#"))
+                page.get_by_text("demo-rescue-seed4").first.wait_for()
+                page.wait_for_timeout(3000)
+                page.screenshot(path=ROOT / "docs" / "images" / f"runs-{scheme}.png")
+                page.close()
+        finally:
+            client.end("kill")
 
 
 if __name__ == "__main__":

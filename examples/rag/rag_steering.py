@@ -15,6 +15,7 @@ from midstep.data import (
     JASPERSteeringDataset,
     Tables,
     create_loader,
+    open_tables,
     ranks_of_relevant,
     retrieval_metrics,
 )
@@ -23,12 +24,14 @@ SCHEDULES = ("linear_zero", "distance_gated", "bands")
 TEMPERATURE = 0.05
 CUTOFFS = (1, 5, 10)
 VARIANTS = ("zero", "centroid", "keyword", "residual")
+RATES = (1e-4, 3e-4, 1e-3)
+"""Learning rates to choose from."""
 
 
 class SteeringModel(nn.Module):
     """unit(A · question + B · steering): A begins as identity and B as zero, so it moves nothing.
 
-    An MLP on both retrieved worse than this on BoolQ with the hashing encoder.
+    An MLP on both retrieved worse than this on the validation split of BoolQ, hashing encoder.
     """
 
     def __init__(self, width: int) -> None:
@@ -53,7 +56,21 @@ def contrastive_loss(moved: torch.Tensor, batch: dict[str, torch.Tensor]) -> tor
     return functional.cross_entropy(logits, torch.zeros(len(logits), dtype=torch.int64))
 
 
-def train(dataset_dir: Path, schedule: str, epochs: int, out: Path, *, page: bool) -> SteeringModel:
+def rates_on_validation(
+    dataset_dir: Path, epochs: int, out: Path, *, page: bool
+) -> dict[float, float]:
+    """The MRR that each learning rate reaches on the validation split; the test is left alone."""
+    tables = open_tables(dataset_dir)
+    val = JASPERSteeringDataset(dataset_dir, "val", force_steering="keyword")
+    models = {
+        rate: train(dataset_dir, SCHEDULES[0], epochs, out, rate=rate, page=page) for rate in RATES
+    }
+    return {rate: among_all(model, val, tables)["mrr"] for rate, model in models.items()}
+
+
+def train(
+    dataset_dir: Path, schedule: str, epochs: int, out: Path, *, rate: float, page: bool
+) -> SteeringModel:
     """Train under a session, so that it can be paused, looked into, taken back, killed, resumed."""
     torch.manual_seed(0)
     # Its schedule is that of a hundred epochs; a shorter training takes it at a quicker pace.
@@ -62,11 +79,12 @@ def train(dataset_dir: Path, schedule: str, epochs: int, out: Path, *, page: boo
     model = SteeringModel(dataset.config.embedding_dim)
     session = midstep.Session(
         model,
-        torch.optim.AdamW(model.parameters(), lr=3e-4, weight_decay=0.01),
+        torch.optim.AdamW(model.parameters(), lr=rate, weight_decay=0.01),
         nn.CrossEntropyLoss(),
         loader,
         config=midstep.SessionConfig(
-            run_name=f"steering-{schedule}-{epochs}",  # the pace of the schedule depends on it
+            # The epochs are in it because the pace of the schedule depends on them.
+            run_name=f"steering-{schedule}-{epochs}-{rate:g}",
             save_dir=out,
             seed=0,
             resume="auto",

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from rag_domains import train_domains, write_domains
-from rag_steering import SCHEDULES, VARIANTS, among_all, by_tier, train
+from rag_steering import SCHEDULES, VARIANTS, among_all, by_tier, rates_on_validation, train
 from rag_texts import Pair, boolq_pairs, small_pairs, write_table
 
 from midstep.data import (
@@ -50,7 +50,9 @@ def main() -> None:
     encoder = asked.encoder or encoder_present()
     epochs = asked.epochs or (20 if asked.boolq is None else 5)
     folder = asked.out / "dataset"
-    if not folder.exists():
+    if folder.exists():
+        check_encoder(folder, encoder)
+    else:
         table = write_table(asked.out / "pairs.csv", pairs)
         few = {} if asked.boolq else FEW
         build_dataset(
@@ -60,7 +62,12 @@ def main() -> None:
         )
     print(f"{len(pairs)} rows, encoder {encoder}, dataset {folder}")
     report: dict[str, Any] = {"rows": len(pairs), "encoder": encoder, "epochs": epochs}
-    report["steering"] = steering(folder, epochs, asked.out, page=asked.page)
+    tried = rates_on_validation(folder, epochs, asked.out, page=asked.page)
+    rate = max(tried, key=tried.__getitem__)
+    report["validation"] = {f"{each:g}": mrr for each, mrr in tried.items()}
+    print("\nMRR on the validation split, by learning rate")
+    print_table({SCHEDULES[0]: report["validation"]})
+    report["steering"] = steering(folder, epochs, asked.out, rate=rate, page=asked.page)
     domains = train_domains(write_domains(folder, asked.out / "domains"), epochs, asked.out)
     report["domains"] = domains
     print("\ndomain classifier\n" + "\n".join(f"  {k:<36} {v:.3f}" for k, v in domains.items()))
@@ -89,16 +96,23 @@ def encoder_present() -> str:
     return f"sentence:{Path(found.origin).parent / 'model'}"
 
 
+def check_encoder(folder: Path, encoder: str) -> None:
+    """A dataset of an earlier run is used again, unless its vectors are another encoder's."""
+    made = json.loads((folder / "build.json").read_text())["encoder"]["name"]
+    if made != encoder:
+        raise SystemExit(f"{folder} was built with {made}, not {encoder}: name another --out")
+
+
 # -- what is reported ------------------------------------------------------------------------------
 
 
-def steering(folder: Path, epochs: int, out: Path, *, page: bool) -> dict[str, Any]:
+def steering(folder: Path, epochs: int, out: Path, *, rate: float, page: bool) -> dict[str, Any]:
     """Train with each schedule; metrics over all sources and per tier, on the test split."""
     tables = open_tables(folder)
     test = JASPERSteeringDataset(folder, "test", force_steering="keyword")
     steered = {name: test.for_split("test", force_steering=name) for name in VARIANTS}
     models = {UNTRAINED: None}
-    models |= {name: train(folder, name, epochs, out, page=page) for name in SCHEDULES}
+    models |= {name: train(folder, name, epochs, out, rate=rate, page=page) for name in SCHEDULES}
     made: dict[str, Any] = {}
     for name, model in models.items():
         by_variant = {key: among_all(model, each, tables) for key, each in steered.items()}

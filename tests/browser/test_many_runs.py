@@ -246,3 +246,28 @@ def delete_it(page: Page, outputs: Path) -> None:
     dialog.get_by_role("button", name="Delete run").click()
     expect(page.get_by_text("No runs yet")).to_be_visible(timeout=PATIENCE_MS)
     assert not run_dir.exists()
+
+
+@pytest.mark.soak
+def test_a_run_that_does_not_answer_is_ended_in_ever_harder_ways(
+    page: Page, outputs: Path, tmp_path: Path
+) -> None:
+    with running_server(outputs, tmp_path / "serve.log", "--port", "0") as url:
+        page.goto(url)
+        start_run(page, "stuck", steps=1_000_000, paused=False)
+        expect(page.get_by_role("banner")).to_contain_text("Running", timeout=PATIENCE_MS)
+        (run_dir,) = outputs.glob("**/run_*_stuck")
+        pid = lock_holder(run_dir)
+        assert pid is not None
+        os.kill(pid, signal.SIGSTOP)
+        go_to(page, "Runs")
+        expect(row_of(page, "stuck")).to_contain_text("Not responding", timeout=PATIENCE_MS)
+        row_of(page, "stuck").get_by_role("link", name="stuck").click()
+        button(page, "Stop").click()
+        dialog = page.get_by_role("dialog")
+        dialog.get_by_role("button", name="Terminate run").click()
+        # A stopped process hears no SIGTERM, so the harder way is offered.
+        dialog.get_by_role("button", name="Kill run").click(timeout=PATIENCE_MS)
+        expect(dialog).to_have_count(0, timeout=PATIENCE_MS)
+        expect(page.get_by_role("banner")).to_contain_text("Killed", timeout=PATIENCE_MS)
+        expect(page.get_by_role("button", name="Open panels")).to_be_visible()

@@ -81,6 +81,7 @@ def test_cluster_kind_writes_a_dataset_a_split(
         assert label.shape == (5,)
         assert float(label.sum()) == pytest.approx(1, abs=1e-5)
     assert sizes == {"train": 96, "val": 12, "test": 12}
+    assert "samples: train 96, val 12, test 12; 5 clusters" in capsys.readouterr().out
     assert json.loads((tmp_path / "d" / "build.json").read_text())["kind"] == "cluster"
 
 
@@ -135,6 +136,78 @@ def test_wrong_options_are_told(
     assert build(table, tmp_path / "d", *options) == 2
     assert told in " ".join(capsys.readouterr().err.split())
     assert not (tmp_path / "d").exists()
+
+
+def test_wrong_rows_are_told_line_by_line(
+    table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = topic_rows(12)
+    rows[0]["relevance"], rows[1]["source"] = "nan", ""
+    assert build(write_csv(tmp_path / "t.csv", rows), tmp_path / "d") == 2
+    first, one, other = capsys.readouterr().err.splitlines()
+    assert first == "midstep: the table cannot be used:"
+    assert one == "  t.csv line 2: relevance is 'nan', expected a number from 0 to 1"
+    assert other.startswith("  t.csv line 3: source is ''")
+
+
+def test_interrupted_build_says_how_to_go_on(
+    table: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr("midstep.data.build.stages.mine_stage", _interrupt)
+        assert build(table, tmp_path / "d") == 130
+    assert "the same command goes on where this one stood" in capsys.readouterr().err
+    assert build(table, tmp_path / "d") == 0
+    assert "steering (was done)\nmine\n" in capsys.readouterr().out
+
+
+def _interrupt(*_: object) -> None:
+    raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize(
+    ("kind", "told"),
+    [
+        ("cluster", "train: 96 samples, 5 clusters, D = 32; the surest label"),
+        ("triplets", "train: 480 triplets"),
+    ],
+)
+def test_other_kinds_are_described_and_checked(
+    table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], kind: str, told: str
+) -> None:
+    made = tmp_path / "d"
+    assert build(table, made, "--kind", kind) == 0
+    capsys.readouterr()
+    assert main(["dataset", "info", str(made)]) == 0
+    assert told in capsys.readouterr().out
+    assert main(["dataset", "info", str(made), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["kind"] == kind
+    assert main(["dataset", "validate", str(made)]) == 0
+    assert "every file of train, val, test checked" in capsys.readouterr().out
+    assert main(["dataset", "audit", str(made)]) == 2
+    assert "is not a steering dataset; midstep dataset info" in capsys.readouterr().err
+    part = made / ("train.jsonl" if kind == "triplets" else "train/base_embeddings.npy")
+    part.write_bytes(part.read_bytes()[:-4] + b"oops")
+    assert main(["dataset", "validate", str(made)]) == 2
+    assert part.name in capsys.readouterr().err
+
+
+def test_one_split_of_cluster_labels_is_described_too(
+    table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert build(table, tmp_path / "d", "--kind", "cluster") == 0
+    assert main(["dataset", "info", str(tmp_path / "d" / "val")]) == 0
+    assert "val: 12 samples" in capsys.readouterr().out
+    assert main(["dataset", "convert", str(tmp_path / "d" / "val"), str(tmp_path / "e")]) == 2
+    assert "open it with ClusterLabeledDataset" in capsys.readouterr().err
+
+
+def test_help_names_the_extra_in_full(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["dataset", "convert", "--help"]) == 0
+    assert "'midstep[data]'" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("command", ["build", "audit"])

@@ -7,6 +7,7 @@ import threading
 import pytest
 
 from midstep.cli.main import main
+from tests.served import keep_port
 
 
 @pytest.fixture
@@ -33,7 +34,8 @@ def test_help_names_every_option(capsys):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["nowhere"], "is not a folder"),
+        (["nowhere/deeper"], "is not a folder"),
+        (["nowhere", "--read-only"], "is not a folder"),
         (["--host", "0.0.0.0"], "--allow-host"),
         (["--uds", "s", "--port", "8765"], "leave --port and --host out"),
         (["--data", "nowhere"], "--data nowhere is not a folder"),
@@ -51,12 +53,23 @@ def test_what_cannot_be_served_is_one_line_and_code_2(
 
 
 @pytest.mark.usefixtures("at_once")
+def test_a_folder_that_is_not_there_yet_is_made_so_that_a_first_run_can_be_started(
+    tmp_path, monkeypatch, capsys
+):
+    monkeypatch.chdir(tmp_path)
+    assert main(["serve", "--port", "0"]) == 0
+    assert "/#token=" in capsys.readouterr().out
+    assert [path.name for path in tmp_path.iterdir()] == ["outputs"]
+
+
+@pytest.mark.usefixtures("at_once")
 def test_it_prints_both_links_and_the_same_ones_again(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "outputs").mkdir()
+    port = keep_port(tmp_path / "outputs")
     assert main(["serve", "outputs"]) == 0
     first = capsys.readouterr().out
-    assert first.count("/#token=") == 2
+    assert first.count(f"http://127.0.0.1:{port}/#token=") == 2
     assert main(["serve", "outputs"]) == 0
     assert capsys.readouterr().out == first
     assert main(["serve", "outputs", "--new-token", "--read-only"]) == 0

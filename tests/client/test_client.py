@@ -12,8 +12,10 @@ from midstep.client.events import messages
 from midstep.client.transport import Transport
 from midstep.core import storage
 from midstep.core.errors import ClientError, ConfigError
+from midstep.live.socket_page import reachable
 from midstep.server import effects
 from midstep.server.tokens import Tokens
+from midstep.session import Run
 from tests.served import serving
 
 
@@ -113,10 +115,19 @@ def test_the_only_live_run_is_found_by_its_lease(served, tmp_path):
     assert kept.control not in repr(found) + repr(found.transport)
 
 
-def test_a_leftover_lease_is_no_live_run(tmp_path):
+def test_a_run_without_a_page_is_found_by_its_socket(tmp_path):
+    with Run(name="quiet", save_dir=tmp_path) as run, reachable(run):
+        found = Client.find(tmp_path)
+        assert found.run == run.run_id
+        assert found.state()["state"] == "starting"
+        assert str(run.lease.socket) in repr(found.transport)
+
+
+@pytest.mark.parametrize("place", [{"url": "http://127.0.0.1:9"}, {"socket": "/nowhere/a.sock"}])
+def test_a_leftover_lease_is_no_live_run(tmp_path, place):
     folder = tmp_path / "run_old"
     folder.mkdir()
-    lease = {"run_id": "000000000000", "url": "http://127.0.0.1:9"}
+    lease = {"run_id": "000000000000", **place}
     storage.replace_json(folder / "lease.json", lease)
     with pytest.raises(ClientError, match="no live run below"):
         Client.find(tmp_path)

@@ -69,8 +69,12 @@ def test_a_paused_run_stands_apart_from_us_until_it_is_ended_by_signal(launcher:
 
 def test_a_killed_run_is_said_to_be_killed(launcher: Launcher) -> None:
     started = _start(launcher, steps=1_000_000, paused=True)
-    end_process(started.run_dir, "kill")
+    pid = end_process(started.run_dir, "kill")
     assert _ended(started.run_dir) == "killed"
+    deadline = time.monotonic() + WAIT_S
+    while Path(f"/proc/{pid}").exists():  # also where no other run is started
+        assert time.monotonic() < deadline, "it stayed behind as a zombie"
+        time.sleep(0.02)
     with pytest.raises(ControlError, match="no process"):
         end_process(started.run_dir, "kill")
 

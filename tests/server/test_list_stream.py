@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import shutil
 import socket
+import threading
 from contextlib import contextmanager
 from http.client import HTTPConnection
 
@@ -95,10 +96,11 @@ def test_nobody_looks_at_the_list_once_all_have_gone(served):
     with listening(served) as messages:
         next(messages)
         assert hub.viewers == 1
+    waiting = threading.Event()
     for _ in range(3000):
         if hub.viewers == 0 and hub._task.done():
             return
-        asyncio.run(asyncio.sleep(0.01))
+        waiting.wait(0.01)
     raise AssertionError("it still looks")
 
 
@@ -130,6 +132,32 @@ def test_a_slow_viewer_is_told_each_run_once_as_it_is_now():
     hub._take({})
     told = strict_json.loads(hub.message(viewer).partition(b"data: ")[2])
     assert (told["runs"], told["removed"], told["total"]) == ([], ["a"], 0)
+
+
+def test_two_who_join_at_once_share_one_look():
+    class Slow:
+        rows, waits = (), True
+
+        def list(self, query):
+            if self.waits:
+                together.wait(PATIENCE_S)
+            return self
+
+    together = threading.Barrier(2)
+
+    async def join_both():
+        slow = Slow()
+        hub = ListHub(slow, asyncio.Event())
+        first, second = asyncio.create_task(hub.join()), asyncio.create_task(hub.join())
+        viewers = {await first, await second}
+        slow.waits = False
+        looking = [each for each in asyncio.all_tasks() if each.get_coro().__name__ == "_run"]
+        for viewer in viewers:
+            hub.leave(viewer)
+        await asyncio.gather(*looking)
+        return len(viewers), len(looking)
+
+    assert asyncio.run(join_both()) == (2, 1)
 
 
 def test_a_server_of_one_run_streams_that_run(tmp_path):

@@ -18,7 +18,7 @@ from midstep.control import Command, CommandRecord
 from midstep.control.desk import RUNNING
 from midstep.facts import FactsReader
 from midstep.session import Run
-from tests.served import PATIENCE_S, Answer, Served, serving
+from tests.served import PATIENCE_S, Answer, Served, serving, serving_root
 
 CLIENTS = 50
 VERBS = ("pause", "resume", "step", "step", "run_until")
@@ -203,8 +203,9 @@ def step_together(served: Served, clients: list[Client], times: int) -> None:
 @pytest.mark.parametrize(
     "requests", [20, pytest.param(150, marks=[pytest.mark.soak, pytest.mark.timeout(1800)])]
 )
-def test_fifty_clients_make_one_total_order_and_each_reply_matches_it(tmp_path, requests):
-    with serving(tmp_path, loop=slow_loop) as served:
+@pytest.mark.parametrize("opened", [serving, serving_root], ids=["one run", "many runs"])
+def test_fifty_clients_make_one_total_order_and_each_reply_matches_it(tmp_path, requests, opened):
+    with opened(tmp_path, loop=slow_loop) as served:
         clients = mix(served, requests)
         log = assert_one_total_order(served)
         assert_replies_match(clients, log)

@@ -68,6 +68,15 @@ def test_similarities_are_those_of_the_last_checkpoint(finished):
     assert torch.allclose(torch.tensor(answer["matrix"], dtype=torch.float64), wanted, atol=1e-5)
 
 
+def test_what_no_file_holds_is_refused_with_the_reason(finished):
+    for source in ("grad_delta", "som_targets"):
+        answer = finished.ask("GET", f"{finished.debug}/cosine_matrix?source={source}")
+        assert answer.status == 409
+        assert "Choose source=weights" in answer.json()["message"]
+    by_metric = finished.ask("GET", f"{finished.debug}/cosine_matrix?order=metric:win_rate")
+    assert by_metric.status == 200
+
+
 def test_forces_have_the_magnitudes_that_were_recorded(finished):
     answer = finished.ask("GET", f"{finished.debug}/forces").json()
     entry = finished.ask("GET", f"{finished.debug}/step_data/features").json()["data"]
@@ -195,3 +204,41 @@ def restoring_query():
     from midstep.facts.run_query import RunQuery
 
     return RunQuery()
+
+
+def test_a_live_run_without_a_socket_is_shown_as_it_stands_and_refuses_commands(tmp_path):
+    with (
+        Run(name="bare", save_dir=tmp_path / "runs", total_steps=9) as run,
+        RootServer(RootServerConfig(outputs=tmp_path, port=0)) as root,
+    ):
+        run.log(loss=0.25)
+        run.controller.wait_if_paused()
+        run.lease.reachable_at(socket=None)  # writes at once, as a heartbeat would
+        served = served_over(root, run)
+        state = served.ask("GET", f"{served.debug}/state").json()
+        assert (state["state"], state["step"], state["total_steps"]) == ("running", 1, 9)
+        refused = served.ask("POST", f"{served.debug}/pause", {})
+        assert (refused.status, refused.json()["error"]) == (409, "out_of_reach")
+        assert not run.controller.is_paused
+        with viewing(served) as events:
+            assert next(events)[1]["state"]["state"] == "running"
+            run.log(loss=0.5)
+            run.controller.wait_if_paused()
+            told = next(m for _, m in events if m["type"] == "scalars")
+            assert told["columns"]["loss"] == [0.5]
+
+
+def test_runs_that_nobody_views_are_not_held_in_memory(tmp_path):
+    from midstep.server import served_runs, stream
+
+    for number in range(served_runs.MOST_OPEN + stream.MOST_IDLE + 2):
+        with FactsWriter(tmp_path / f"run_{number}") as facts:
+            facts.event(Moment.TRAIN_END, status="finished", step=number)
+    with RootServer(RootServerConfig(outputs=tmp_path, port=0)) as root:
+        served = served_over(root, None)
+        runs, hubs = root.app.state.runs, root.app.state.hubs
+        for run in served.ask("GET", "/api/v1/runs").json()["runs"]:
+            assert served.ask("GET", f"/api/v1/runs/{run['id']}/scalars").status == 200
+            hubs.of(runs.get(run["id"]))
+        assert len(runs._opened) == served_runs.MOST_OPEN
+        assert len(hubs._hubs) <= stream.MOST_IDLE

@@ -17,7 +17,7 @@ from midstep.server import event_stream, stream
 from midstep.server.app import create_app
 from midstep.server.models_stream import StreamMessage
 from midstep.server.thread import ServerThread
-from tests.served import PATIENCE_S, Served, serving
+from tests.served import PATIENCE_S, Served, serving, serving_root
 
 MESSAGE = TypeAdapter(StreamMessage)
 
@@ -101,10 +101,15 @@ def test_breakpoints_are_told_when_they_change(served):
         assert hit["state"]["breakpoint"]["step"] == 3
 
 
-def test_a_broken_connection_resumes_with_no_gap_and_no_repeat(tmp_path):
+BOTH_WAYS = pytest.mark.parametrize("opened", [serving, serving_root], ids=["one run", "many runs"])
+"""From the run's own server, and through one over its folder."""
+
+
+@BOTH_WAYS
+def test_a_broken_connection_resumes_with_no_gap_and_no_repeat(tmp_path, opened):
     """Against the real writer, at full speed, with rows of two layouts and events between."""
     rows = 1500
-    with serving(tmp_path, loop=None) as served:
+    with opened(tmp_path, loop=None) as served:
         facts = served.run.facts
         first = facts.seq + 1
 
@@ -138,8 +143,9 @@ def test_a_broken_connection_resumes_with_no_gap_and_no_repeat(tmp_path):
         assert seen == list(range(first, facts.seq + 1))
 
 
-def test_many_viewers_get_every_record_once(tmp_path):
-    with serving(tmp_path, loop=None) as served:
+@BOTH_WAYS
+def test_many_viewers_get_every_record_once(tmp_path, opened):
+    with opened(tmp_path, loop=None) as served:
         facts, written = served.run.facts, threading.Event()
         first, found = facts.seq + 1, {}
         ready = threading.Barrier(9)

@@ -63,6 +63,20 @@ def test_it_listens_on_this_machine_only_by_default():
         assert server.url.startswith("http://127.0.0.1:")
 
 
+def test_small_answers_are_sent_at_once():
+    """Without TCP_NODELAY each answer after the first waits for a delayed acknowledgement."""
+    made = []
+    with ServerThread(app()) as server:
+        port = int(server.url.rsplit(":", 1)[1])
+        with socket.create_connection(("127.0.0.1", port), timeout=30) as kept:
+            kept.sendall(f"GET /api/v1/health HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n\r\n".encode())
+            assert kept.recv(8192).startswith(b"HTTP/1.1 200")
+            for connection in server._server.server_state.connections:
+                held = connection.transport.get_extra_info("socket")
+                made.append(held.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
+    assert made == [1]
+
+
 def test_a_taken_port_is_one_line_with_the_remedy():
     with bind("127.0.0.1", 0) as taken:
         port = taken.getsockname()[1]

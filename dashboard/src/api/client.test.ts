@@ -1,5 +1,5 @@
-import { describe, expect, it } from "vitest";
-import { takeToken } from "./client";
+import { describe, expect, it, vi } from "vitest";
+import { api, askEarly, takeToken } from "./client";
 
 function tab(hash: string, kept: string | null = null) {
   const stored = new Map<string, string>(kept === null ? [] : [["midstep.token", kept]]);
@@ -39,5 +39,28 @@ describe("takeToken", () => {
     const { place, shown } = tab("", "earlier");
     expect(takeToken(place)).toBe("earlier");
     expect(shown).toEqual([]);
+  });
+});
+
+describe("askEarly", () => {
+  it("hands its answer to the first who asks for the same, once", async () => {
+    let asked = 0;
+    vi.stubGlobal("fetch", async () => {
+      asked += 1;
+      return new Response(JSON.stringify({ asked }));
+    });
+    askEarly("/runs");
+    expect(await api.get("/runs")).toEqual({ asked: 1 });
+    expect(await api.get("/runs")).toEqual({ asked: 2 });
+    vi.unstubAllGlobals();
+  });
+
+  it("tells who asks of a failure, as any other question would", async () => {
+    vi.stubGlobal("fetch", async () => {
+      throw new TypeError("network");
+    });
+    askEarly("/runs");
+    await expect(api.get("/runs")).rejects.toMatchObject({ status: 0 });
+    vi.unstubAllGlobals();
   });
 });

@@ -68,19 +68,37 @@ export async function problemOf(response: Response): Promise<Problem> {
 
 type Method = "GET" | "POST" | "PATCH" | "DELETE";
 
+/** Answers on their way to who will ask for them. */
+const early = new Map<string, Promise<Response>>();
+
+/** Asks before the code that wants the answer is there; whoever asks first for the same gets it. */
+export function askEarly(path: string): void {
+  const asked = fetch(`/api/v1${path}`, { headers: requestHeaders(), cache: "no-store" });
+  // Who asks for it hears of the failure; without anybody it is nobody's.
+  asked.catch(() => undefined);
+  early.set(path, asked);
+}
+
+function takeEarly(method: Method, path: string): Promise<Response> | undefined {
+  const asked = method === "GET" ? early.get(path) : undefined;
+  early.delete(path);
+  return asked;
+}
+
 async function send(method: Method, path: string, body?: unknown, signal?: AbortSignal): Promise<Response> {
   const headers = requestHeaders();
   // The guard wants a JSON content type on every write, also on one that has nothing to say.
   if (method !== "GET") headers["Content-Type"] = "application/json";
   let response: Response;
   try {
-    response = await fetch(`/api/v1${path}`, {
-      method,
-      headers,
-      body: method === "GET" ? undefined : JSON.stringify(body ?? {}),
-      signal,
-      cache: "no-store",
-    });
+    response = await (takeEarly(method, path) ??
+      fetch(`/api/v1${path}`, {
+        method,
+        headers,
+        body: method === "GET" ? undefined : JSON.stringify(body ?? {}),
+        signal,
+        cache: "no-store",
+      }));
   } catch (error) {
     if (signal?.aborted) throw error;
     throw new ApiError(0, {
@@ -120,6 +138,13 @@ export const api = {
     (await send("GET", path, undefined, signal)).arrayBuffer(),
   blob: async (path: string, signal?: AbortSignal) => (await send("GET", path, undefined, signal)).blob(),
 };
+
+/** The newest runs with everything the list shows of them. */
+export const runsPath = (offset: number, limit: number): string =>
+  `/runs?sort=-started_at&offset=${offset}&limit=${limit}`;
+
+/** Runs that are asked for at a time. */
+export const RUNS_AT_A_TIME = 1_000;
 
 /** The path of something that belongs to a run. */
 export function runPath(runId: string, rest = ""): string {

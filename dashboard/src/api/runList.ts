@@ -1,6 +1,6 @@
 /** The list of all runs: read once, then kept up to date by its stream, or asked for again where there is none. */
 import { create } from "zustand";
-import { api } from "./client";
+import { api, RUNS_AT_A_TIME, runsPath } from "./client";
 import type { ListMessage, RunListing, RunRow, RunsMessage } from "./runTypes";
 import { type Link, ListStream } from "./stream";
 
@@ -20,7 +20,6 @@ export interface RunTable {
 }
 
 export const MOST_ROWS = 10_000;
-const PAGE_ROWS = 1_000;
 const ASK_AGAIN_MS = 5_000;
 
 const NOTHING: RunTable = {
@@ -60,15 +59,14 @@ export function dropRun(id: string): void {
 
 type Ask = (offset: number, limit: number, signal: AbortSignal) => Promise<RunListing>;
 
-const askServer: Ask = (offset, limit, signal) =>
-  api.get<RunListing>(`/runs?sort=-started_at&offset=${offset}&limit=${limit}`, signal);
+const askServer: Ask = (offset, limit, signal) => api.get<RunListing>(runsPath(offset, limit), signal);
 
 /** All pages of the list, one after the other. */
 async function readAll(ask: Ask, signal: AbortSignal): Promise<RunListing> {
-  const first = await ask(0, PAGE_ROWS, signal);
+  const first = await ask(0, RUNS_AT_A_TIME, signal);
   const runs = [...first.runs];
   while (runs.length < Math.min(first.total, MOST_ROWS)) {
-    const { runs: more } = await ask(runs.length, PAGE_ROWS, signal);
+    const { runs: more } = await ask(runs.length, RUNS_AT_A_TIME, signal);
     if (more.length === 0) break;
     runs.push(...more);
   }

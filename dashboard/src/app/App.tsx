@@ -4,7 +4,7 @@ import { useRuns } from "@/api/hooks";
 import { closeDialog, useDialog } from "@/lib/dialogs";
 import { AccessPage } from "./AccessPage";
 import { Announcer } from "./Announcer";
-import { addressOf } from "./navigation";
+import { addressOf, firstPage } from "./navigation";
 import { PanelBoundary } from "./PanelBoundary";
 import { PAGES, RUN_PATH, RunPage } from "./pages";
 import { Rail } from "./Rail";
@@ -39,9 +39,7 @@ export function App() {
                 <Route key={path} path={path} component={Page} />
               ))}
               <Route path={RUN_PATH} component={RunPage} />
-              <Route>
-                <Redirect to={addressOf("/live", window.location.search)} replace />
-              </Route>
+              <Route component={FirstPage} />
             </Switch>
           </Suspense>
         </PanelBoundary>
@@ -52,6 +50,13 @@ export function App() {
       <Dialogs />
     </div>
   );
+}
+
+/** Where one arrives without an address: at what is live, else at the list, unless there is nothing to choose. */
+function FirstPage() {
+  const { data, error } = useRuns();
+  if (data === undefined && error === null) return <main className="flex-1" />;
+  return <Redirect to={addressOf(firstPage(data?.runs), window.location.search)} replace />;
 }
 
 /** What goes on without being seen; in a component of its own, so that its ticking draws nothing else anew. */

@@ -17,6 +17,12 @@ export function addressOf(path: string, search: string, changes: Record<string, 
   return query === "" ? path : `${path}?${query}`;
 }
 
+/** The page to begin with: the list where no run is live and there is not exactly one to look at. */
+export function firstPage(runs: readonly { live: boolean }[] | undefined): "/live" | "/runs" {
+  if (runs === undefined || runs.length === 1) return "/live";
+  return runs.some(({ live }) => live) ? "/live" : "/runs";
+}
+
 /** Goes to a page. */
 export function useGo(): (path: string, changes?: Record<string, string>) => void {
   const [, navigate] = useLocation();

@@ -1,8 +1,10 @@
 import { useEffect } from "react";
+import { useLocation } from "wouter";
 import { useRunDetail, useRunId, useRunState } from "@/api/hooks";
 import type { RunState } from "@/api/types";
 import { formatCount } from "@/lib/format";
 import { useThrottled } from "@/lib/useThrottled";
+import { PAGES } from "./pages";
 
 const GLYPHS: Partial<Record<RunState, string>> = {
   paused: "‖ ",
@@ -23,11 +25,17 @@ export function titleOf(
   return `${GLYPHS[state] ?? ""}${formatCount(step)} ${name}`;
 }
 
+/** Pages that show no single run. */
+const OF_NO_RUN = new Set(["/runs", "/data"]);
+
 export function useDocumentTitle(): void {
+  const [path] = useLocation();
   const state = useRunState((run) => run.state);
   const step = useRunState((run) => run.step);
   const { data: run } = useRunDetail(useRunId());
-  const title = useThrottled(titleOf(state, step, run?.name), 500);
+  const ofRun = useThrottled(titleOf(state, step, run?.name), 500);
+  const page = OF_NO_RUN.has(path) ? PAGES.find((one) => one.path === path) : undefined;
+  const title = page === undefined ? ofRun : `${page.name} · midstep`;
   useEffect(() => {
     document.title = title;
   }, [title]);

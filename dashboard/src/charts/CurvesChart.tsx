@@ -59,14 +59,15 @@ export function CurvesChart(props: CurvesChartProps) {
     const [first, to] = range[1] > range[0] ? range : [range[0] - 0.5, range[0] + 0.5];
     // What begins near 0 is drawn from 0 on.
     const from = first > 0 && first < to * 0.1 ? 0 : first;
-    const room = roomOf(curves, size);
+    const yAxis = valueAxis(curves, [from, to], [], Math.max(1, (size.height - 26) / 32), logY);
+    const room = roomOf(curves, size, yAxis.ticks);
     return {
       ...size,
       ...room,
       logY,
       xText,
       xAxis: axisIn(xUnit(to - from), from, to, (size.width - room.left - room.right) / 64),
-      yAxis: valueAxis(curves, [from, to], [], Math.max(1, (size.height - 26) / 32), logY),
+      yAxis,
     };
   }, [curves, logY, xText, xUnit, size]);
   const drawable = size.width > frame.left + frame.right && size.height > 40;

@@ -8,6 +8,8 @@ import { labelRoom } from "./lines";
 export const TOP = 8;
 export const BOTTOM = 20;
 const LEFT = 44;
+/** Width of a digit of the axes, in pixels. */
+const LETTER = 6.6;
 /** A pointer this near to a curve means it. */
 const REACH = 24;
 
@@ -33,13 +35,16 @@ export interface Pointed {
   span: number;
 }
 
+/** Room for the labels of the values at the left, and of the curves at the right. */
 export function roomOf(
   curves: readonly ChartCurve[],
   { width }: { width: number },
+  values: readonly { label: string }[],
 ): Pick<CurveFrame, "left" | "right"> {
   const named = curves.filter(({ faint }) => !faint);
   const right = named.length > 0 ? Math.min(labelRoom(named) + 8, width / 3) : 12;
-  return { left: LEFT, right };
+  const longest = Math.max(0, ...values.map(({ label }) => label.length));
+  return { left: Math.max(LEFT, Math.ceil(longest * LETTER) + 10), right };
 }
 
 export const across = (frame: CurveFrame, x: number) =>

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from midstep.cli.dataset_build import AUDIT_HELP, BUILD_HELP, FormName, audit, build
+from midstep.cli.dataset_kinds import checked_parts, other_kind, say_other_kind
 from midstep.cli.screen import Screen
 from midstep.cli.wording import aligned
 from midstep.core import strict_json
@@ -44,16 +45,18 @@ class PrecisionName(StrEnum):
     float16 = "float16"
 
 
+# Lines of a help text with a list in it are shown as they are: short enough for 80 columns.
 _CONVERT_HELP = """Write a dataset anew in another form; its batches stay the same to the byte.
 
 \b
-  memmap  a .npy file a table: opens at once, may be larger than memory (mapped=True)
+  memmap  a .npy file a table: opens at once, may be larger than memory
   pt      a .pt file a table: for tools that read tensors
-  hdf5    one file, dataset.h5: to hand around (needs: pip install 'midstep[data]')
+  hdf5    one file, dataset.h5, to hand around: pip install 'midstep\\[data]'
 
-The new folder appears whole or not at all, with the hash of every file in its config.json. Older
-folders of .pt files, with keyword ids as lists of lists, are read too. float16 halves the size of
-embeddings and steering vectors and rounds them; batches are float32 in any case.
+The new folder appears whole or not at all, with the hash of every file in
+its config.json. Older folders of .pt files, with keyword ids as lists of
+lists, are read too. float16 halves the size of embeddings and steering
+vectors and rounds them; batches are float32 in any case.
 """
 
 
@@ -94,14 +97,20 @@ def convert(
 
 @app.command("info", epilog="Example: midstep dataset info data/boolq --json")
 def info(folder: _Folder, as_json: _Json = False) -> None:
-    """Show what a dataset holds: counts, splits, curriculum, tables."""
+    """Show what a dataset holds: counts, splits, curriculum, tables; of any kind."""
     from midstep.data.embedding.tables import open_tables
 
-    told = _described(open_tables(folder, verify=False))
+    other = other_kind(folder)
+    told = other or {"kind": "steering", **_described(open_tables(folder, verify=False))}
     if as_json:
         typer.echo(strict_json.dumps(told))
-        return
-    screen = Screen()
+    elif other:
+        say_other_kind(Screen(), folder, other)
+    else:
+        _say_steering(Screen(), folder, told)
+
+
+def _say_steering(screen: Screen, folder: Path, told: dict[str, Any]) -> None:
     counts = told["counts"]
     screen.say(
         f"{folder}  {told['form']}, {_size(told['bytes'])}, "
@@ -136,17 +145,23 @@ def info(folder: _Folder, as_json: _Json = False) -> None:
 def validate(folder: _Folder, as_json: _Json = False) -> None:
     """Check a dataset: hashes, shapes, every id and value, splits, steering, a first batch.
 
+    Of cluster labels every checksum and label is checked, of triplets every line.
+
     Everything that is wrong is told, with file, index and value; the exit code is 2 then.
     """
     from midstep.data.build.checking import validate_dataset
     from midstep.data.embedding.config import read_config
 
-    batches = validate_dataset(folder)
+    other = other_kind(folder)
+    found = checked_parts(folder, other["kind"]) if other else validate_dataset(folder)
     if as_json:
-        typer.echo(strict_json.dumps({"valid": True, "splits": batches}))
+        typer.echo(strict_json.dumps({"valid": True, "splits": found}))
+        return
+    if other:
+        Screen().say(f"{folder} is whole: every file of {', '.join(found)} checked")
         return
     hashed = "every hash, shape and value" if read_config(folder).files else "every shape and value"
-    Screen().say(f"{folder} is whole: {hashed} checked, first batches of {', '.join(batches)}")
+    Screen().say(f"{folder} is whole: {hashed} checked, first batches of {', '.join(found)}")
 
 
 def _described(tables: Any) -> dict[str, Any]:

@@ -54,13 +54,14 @@ class SampleName(StrEnum):
 BUILD_HELP = """Build a dataset from a table: question, source, relevance (0 to 1), keywords.
 
 \b
-  steering  questions, sources, clusters, steering vectors, hard negatives in four tiers
+  steering  pairs, clusters, steering vectors, hard negatives in four tiers
   cluster   sources labelled by cluster, a folder a split
   triplets  a question and two sources, a file a split
 
-Rows are merged, texts that differ only in writing count once, questions are split, clusters fitted
-on the training split, negatives mined from each split's own sources, everything checked. The folder
-appears whole or not at all; an interrupted build goes on where it stood when started again.
+Rows are merged, texts that differ only in writing count once, questions are
+split, clusters fitted on the training split, negatives mined from each
+split's own sources, everything checked. The folder appears whole or not at
+all; an interrupted build goes on where it stood when started again.
 """
 
 AUDIT_HELP = """Look for leaks between the splits: questions, source texts, near duplicates.
@@ -68,7 +69,9 @@ AUDIT_HELP = """Look for leaks between the splits: questions, source texts, near
 The exit code is 1 when something is found. docs/datasets/splitting.md tells what to do then.
 """
 
-_Tables = Annotated[list[Path], typer.Argument(help="CSV or Parquet files with the same columns.")]
+_Tables = Annotated[
+    list[Path], typer.Argument(help="CSV, TSV or Parquet files with the same columns.")
+]
 _Out = Annotated[Path, typer.Option("--out", "-o", help="The new folder; must not exist.")]
 _Json = Annotated[bool, typer.Option("--json", help="Answer with one line of JSON.")]
 
@@ -139,8 +142,12 @@ def build(
         form=form.value,
     )
     screen = Screen()
-    with _Bar(screen, quiet=as_json) as bar:
-        made = _builder(kind, samples, k)(config, bar.tell)
+    try:
+        with _Bar(screen, quiet=as_json) as bar:
+            made = _builder(kind, samples, k)(config, bar.tell)
+    except KeyboardInterrupt:
+        typer.echo("midstep: interrupted; the same command goes on where this one stood", err=True)
+        raise
     told = strict_json.loads((made / "build.json").read_bytes())
     if as_json:
         typer.echo(strict_json.dumps({"folder": str(made), **_outcome(made, kind, told)}))
@@ -222,7 +229,9 @@ class _Bar:
 def _outcome(made: Path, kind: Kind, told: dict[str, Any]) -> dict[str, Any]:
     brief: dict[str, Any] = {}
     brief |= {
-        name: told[name] for name in ("kind", "encoder", "splits", "triplets") if name in told
+        name: told[name]
+        for name in ("kind", "encoder", "splits", "samples", "triplets")
+        if name in told
     }
     if kind is Kind.steering:
         ledger = strict_json.loads((made / "ledger.json").read_bytes())
@@ -239,6 +248,9 @@ def _say_made(screen: Screen, made: Path, kind: Kind, told: dict[str, Any]) -> N
     if kind is Kind.triplets:
         counts = ", ".join(f"{split} {count:,}" for split, count in told["triplets"].items())
         screen.say(f"triplets: {counts}")
+    if kind is Kind.cluster:
+        counts = ", ".join(f"{split} {count:,}" for split, count in told["samples"].items())
+        screen.say(f"samples: {counts}; {told['fitted']['n_clusters']:,} clusters")
     if kind is not Kind.steering:
         return
     counts = ", ".join(f"{split} {each['pairs']:,}" for split, each in told["splits"].items())

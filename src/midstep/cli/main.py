@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from midstep.cli import ctl, data, dataset, demo, export, influence, remove, runs, serve, tail
-from midstep.core.errors import MidstepError, UnclearRunError
+from midstep.core.errors import DatasetError, MidstepError, UnclearRunError
 from midstep.core.version import __version__
 
 __all__ = ["app", "main"]
@@ -67,6 +67,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return end.code if isinstance(end.code, int) else 0
     except UnclearRunError as error:
         typer.echo("\n  ".join([f"midstep: {error.message}", *error.choices]), err=True)
+        return EXPECTED_FAILURE
+    except DatasetError as error:  # a list of problems is read line by line
+        typer.echo(f"midstep: {error}", err=True)
         return EXPECTED_FAILURE
     except MidstepError as error:
         typer.echo(f"midstep: {' '.join(str(error).split())}", err=True)

@@ -31,6 +31,7 @@ class Client:
         run: id of the run; the only live one when left out.
         who: `python` or `cli`; stands in the command log.
         timeout_s: how long to wait for an answer.
+        socket_path: the Unix socket to connect to, where the server has no port (`--uds`).
 
     >>> Client("http://127.0.0.1:8765/#token=abc").transport.token
     'abc'
@@ -44,15 +45,19 @@ class Client:
         run: str | None = None,
         who: str = "python",
         timeout_s: float = 30.0,
+        socket_path: str | None = None,
     ) -> None:
         if url is None:
             only = _only_live(DEFAULT_ROOT)
             url, token, run = only.url, token or token_of(DEFAULT_ROOT), run or only.run_id
+            socket_path = only.socket
         parts = urlsplit(url)
         carried = parse_qs(parts.fragment).get("token", [None])[0]
         self.url = f"{parts.scheme}://{parts.netloc}"
         self.run = run
-        self.transport = Transport(self.url, token or carried, who=who, timeout_s=timeout_s)
+        self.transport = Transport(
+            self.url, token or carried, who=who, timeout_s=timeout_s, socket_path=socket_path
+        )
 
     @classmethod
     def find(
@@ -67,7 +72,8 @@ class Client:
         `run` is an id, a name, the name of a directory, or the start of one that is unique.
         """
         only = _only_live(save_dir, run)
-        return cls(only.url, token_of(save_dir), run=only.run_id, who=who)
+        token = token_of(save_dir)
+        return cls(only.url, token, run=only.run_id, who=who, socket_path=only.socket)
 
     def choose(self, run: str) -> None:
         """Talk to the run of this server that `run` names, as `find` does."""

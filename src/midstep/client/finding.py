@@ -14,6 +14,10 @@ from midstep.core.errors import ClientError
 __all__ = ["Found", "find_run", "find_runs", "named", "token_of"]
 
 ANSWER_WITHIN_S = 2.0
+FIRST_KNOCK_WITHIN_S = 30.0
+"""A run without a page loads its server when somebody first knocks at its socket."""
+ON_SOCKET = "http://localhost"
+"""The name under which a run answers on its Unix socket."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,6 +30,8 @@ class Found:
     """Its run directory."""
     url: str
     """Where it is served."""
+    socket: str | None = None
+    """The Unix socket it answers on, where it has no page of its own."""
     name: str | None = None
     """What it is called; None when its server did not say, for want of a token."""
     state: str | None = None
@@ -39,7 +45,7 @@ class Found:
         step = "" if self.step is None else f", step {self.step:,}"
         return (
             f"{self.name or self.directory.name}, id {self.run_id}{step}, "
-            f"{self.url}, in {self.directory.name}"
+            f"{'no page of its own' if self.socket else self.url}, in {self.directory.name}"
         )
 
 
@@ -50,7 +56,7 @@ def token_of(save_dir: str | Path) -> str | None:
 
 
 def find_runs(save_dir: str | Path) -> list[Found]:
-    """The runs below `save_dir` whose lease names an address that answers for them."""
+    """The runs below `save_dir` whose lease names an address or socket that answers for them."""
     token = token_of(save_dir)
     leases = sorted(Path(save_dir).glob("*/lease.json"))
     candidates = [_of_lease(lease) for lease in leases]
@@ -59,10 +65,11 @@ def find_runs(save_dir: str | Path) -> list[Found]:
 
 
 def find_run(directory: Path, *, within_s: float = ANSWER_WITHIN_S) -> Found | None:
-    """The run of this directory if it is served and answers in time."""
+    """The run of this directory if it has a page that answers in time."""
     found = _of_lease(directory / "lease.json")
-    token = token_of(directory.parent)
-    return None if found is None else _asked(found, token, within_s=within_s)
+    if found is None or found.socket is not None:  # a list of runs knocks at nobody's socket
+        return None
+    return _asked(found, token_of(directory.parent), within_s=within_s)
 
 
 def named(found: Sequence[Found], wanted: str) -> list[Found]:
@@ -85,10 +92,14 @@ def _names(found: Found) -> list[str]:
 
 def _of_lease(path: Path) -> Found | None:
     kept = read_place(path) or {}
-    run_id, url = kept.get("run_id"), kept.get("url")
-    if not (isinstance(run_id, str) and isinstance(url, str) and url.startswith("http://")):
+    run_id, url, socket = kept.get("run_id"), kept.get("url"), kept.get("socket")
+    if not isinstance(run_id, str):
         return None
-    return Found(run_id=run_id, directory=path.parent, url=url.partition("#")[0])
+    if isinstance(url, str) and url.startswith("http://"):
+        return Found(run_id=run_id, directory=path.parent, url=url.partition("#")[0])
+    if isinstance(socket, str):
+        return Found(run_id=run_id, directory=path.parent, url=ON_SOCKET, socket=socket)
+    return None
 
 
 def _asked(found: Found, token: str | None, *, within_s: float = ANSWER_WITHIN_S) -> Found | None:
@@ -97,9 +108,9 @@ def _asked(found: Found, token: str | None, *, within_s: float = ANSWER_WITHIN_S
     A lease may be left over from a killed run, and another run may have its port now.
     """
     try:
-        told: dict[str, Any] = Transport(found.url, token, timeout_s=within_s).ask(
-            "GET", f"/api/v1/runs/{found.run_id}"
-        )
+        waiting_s = within_s if found.socket is None else FIRST_KNOCK_WITHIN_S
+        transport = Transport(found.url, token, timeout_s=waiting_s, socket_path=found.socket)
+        told: dict[str, Any] = transport.ask("GET", f"/api/v1/runs/{found.run_id}")
     except ClientError as error:
         # A wrong token still is an answer; the caller then learns that from its first request.
         return found if error.status in (401, 403, 429) else None

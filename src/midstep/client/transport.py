@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import socket
 from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlencode, urlsplit
@@ -45,10 +46,17 @@ class Transport:
         token: the bearer token.
         who: `python` or `cli`; stands in the command log.
         timeout_s: how long to wait for an answer.
+        socket_path: the Unix socket to connect to, instead of the host and port of `url`.
     """
 
     def __init__(
-        self, url: str, token: str | None, *, who: str = "python", timeout_s: float = 30.0
+        self,
+        url: str,
+        token: str | None,
+        *,
+        who: str = "python",
+        timeout_s: float = 30.0,
+        socket_path: str | None = None,
     ) -> None:
         parts = urlsplit(url)
         if parts.scheme != "http" or not parts.hostname:
@@ -57,10 +65,12 @@ class Transport:
         self.token, self.who, self.timeout_s = token, who, timeout_s
         named = f"[{self.host}]" if ":" in self.host else self.host
         self._named = named if self.port == 80 else f"{named}:{self.port}"
+        self._socket_path = socket_path
+        self._place = socket_path or f"{self.host}:{self.port}"
 
     def __repr__(self) -> str:
         """The address; the token stays out of logs."""
-        return f"Transport({self.host}:{self.port})"
+        return f"Transport({self._place})"
 
     def open(
         self,
@@ -75,7 +85,7 @@ class Transport:
 
         The token goes only to a server that has proved, on this very connection, to know it.
         """
-        connection = http.client.HTTPConnection(self.host, self.port, timeout=self.timeout_s)
+        connection = self._connection()
         asked = {name: value for name, value in (query or {}).items() if value is not None}
         target = f"{path}?{urlencode(asked)}" if asked else path
         data = None if body is None else json.dumps(body, allow_nan=False).encode()
@@ -87,9 +97,14 @@ class Transport:
         except (OSError, http.client.HTTPException) as error:
             connection.close()
             raise ClientError(
-                f"no answer from {self.host}:{self.port} ({error or type(error).__name__}). "
+                f"no answer from {self._place} ({error or type(error).__name__}). "
                 "Is the run still there? `midstep ctl state` finds the live ones."
             ) from error
+
+    def _connection(self) -> http.client.HTTPConnection:
+        if self._socket_path is not None:
+            return _SocketConnection(self._socket_path, self.host, self.timeout_s)
+        return http.client.HTTPConnection(self.host, self.port, timeout=self.timeout_s)
 
     def _demand_proof(self, connection: http.client.HTTPConnection, token: str) -> None:
         challenge = new_challenge()
@@ -148,6 +163,25 @@ class Transport:
             raise ClientError(f"the answer broke off ({error})") from error
         finally:
             connection.close()
+
+
+class _SocketConnection(http.client.HTTPConnection):
+    """HTTP over a Unix socket; `host` is only the name that is asked for."""
+
+    def __init__(self, path: str, host: str, timeout_s: float) -> None:
+        super().__init__(host, timeout=timeout_s)
+        self._path = path
+
+    def connect(self) -> None:
+        """Connect to the socket."""
+        made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            made.settimeout(self.timeout)
+            made.connect(self._path)
+        except OSError:
+            made.close()
+            raise
+        self.sock = made
 
 
 def _parsed(data: bytes) -> Any:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -215,14 +216,25 @@ def _is_rewind(raw: bytes, moment: bytes) -> bool:
 
 def _best_of(data: bytes, best: float | None) -> float | None:
     """The lowest validation loss in the whole epoch lines of a stretch, or `best`."""
-    found = [(float(match[1]), match.start()) for match in _VAL_LOSS.finditer(data)]
-    for loss, at in sorted(found):
+    found: list[bytes] = _VAL_LOSS.findall(data)
+    for number in sorted(set(found), key=float):
+        loss = float(number)
         if best is not None and loss >= best:
             break
-        raw = data[data.rfind(b"\n", 0, at) + 1 : data.find(b"\n", at)]
-        if _moment(raw) in _EPOCHS and _better(raw, best) == loss:
+        if any(_better(raw, best) == loss for raw in _lines_with(data, number)):
             return loss
     return best
+
+
+def _lines_with(data: bytes, number: bytes) -> Iterator[bytes]:
+    """The epoch lines that have this validation loss."""
+    at = data.find(b',"val_loss":' + number)
+    while at >= 0:
+        end = data.find(b"\n", at)
+        raw = data[data.rfind(b"\n", 0, at) + 1 : end]
+        if _moment(raw) in _EPOCHS:
+            yield raw
+        at = data.find(b',"val_loss":' + number, end)
 
 
 def _moment(raw: bytes) -> bytes:

@@ -23,6 +23,8 @@ __all__ = ["EndState", "LeaseWatch", "State", "end_state", "end_state_after"]
 State = Literal["running", "not responding", "finished", "stopped", "failed", "killed", "lost"]
 
 STALE_AFTER_S = 10.0
+BEATLESS_S = 8.0
+"""On this machine a heartbeat comes each second: so long without one is told within ten."""
 STALE_AT_FIRST_SIGHT_S = 60.0
 TAIL_BYTES = 64 << 10
 _TURNING = (Moment.START, Moment.TRAIN_END, Moment.EXCEPTION)
@@ -135,7 +137,7 @@ def _held(run_dir: str | Path, lease: dict[str, Any] | None, watch: LeaseWatch) 
     if lease is None:
         return EndState("running")
     age_s = watch.heartbeat_age_s(run_dir, lease)
-    if age_s is not None and age_s > STALE_AFTER_S:
+    if age_s is not None and age_s > BEATLESS_S:
         return EndState("not responding", f"no heartbeat for {age_s:.0f} s")
     return _hung(run_dir, lease, watch) or EndState("running")
 

@@ -176,6 +176,8 @@ async def _head(
             if gone.done() or closing.done():
                 return None
             if await _is_silent(lane) or time.monotonic() > until:
+                if _can_be_stored(scope):
+                    raise _NotBegun
                 raise await _not_responding(lane, sent=scope["method"] in WRITES)
         return _translated(await asked)
     except UpstreamGone as error:

@@ -144,6 +144,8 @@ class Launcher:
             os.close(told)
         with self._counting:
             self._children.append(child)
+        # Waits for its end, so that it does not stay behind as a zombie when nobody starts another.
+        threading.Thread(target=child.wait, name="midstep-reap", daemon=True).start()
         assert child.stdin is not None  # noqa: S101 - asked for above
         with suppress(BrokenPipeError), child.stdin:  # it died at once; the answer's end says so
             child.stdin.write(strict_json.dumps(dict(request)).encode())

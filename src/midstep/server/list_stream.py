@@ -89,13 +89,19 @@ class ListHub:
 
     async def join(self) -> ListViewer:
         """A new viewer, to be told of live runs and of what changed lately."""
-        if self._task is None or self._task.done():
-            self._take(await asyncio.to_thread(self._look))
-            self._task = asyncio.create_task(self._run())
+        if self._is_idle:
+            rows = await asyncio.to_thread(self._look)
+            if self._is_idle:  # else somebody joined meanwhile: one look at a time is enough
+                self._take(rows)
+                self._task = asyncio.create_task(self._run())
         viewer, since = ListViewer(), time.time() - RECENT_S
         viewer.note([row.id for row in self._rows.values() if _is_recent(row, since)], ())
         self._viewers.add(viewer)
         return viewer
+
+    @property
+    def _is_idle(self) -> bool:
+        return self._task is None or self._task.done()
 
     def leave(self, viewer: ListViewer) -> None:
         """A viewer has gone; with the last one the hub stops looking."""

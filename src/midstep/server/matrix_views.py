@@ -80,6 +80,10 @@ class Matrix:
 
 
 def _chosen_rows(change: Change, source: str) -> Any:
+    if source == "grad_delta" and change.before is change.after:
+        raise ControlError(
+            f"How the last step moved {change.source} was not kept. Choose source=weights."
+        )
     if source == "grad_delta":
         return parts_of(change).grad_delta_DI
     if source == "weights":

@@ -5,13 +5,14 @@ from __future__ import annotations
 import errno
 import socket
 import stat
+import threading
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from midstep.core.errors import ConfigError
+from midstep.core.errors import ConfigError, MidstepError
 from midstep.facts.index import RunIndex
 from midstep.server.app import create_app
 from midstep.server.catalog import RootCatalog
@@ -34,7 +35,7 @@ class RootServerConfig:
     """What to serve, and to whom."""
 
     outputs: Path
-    """The folder that holds runs, at most three levels below."""
+    """The folder that holds runs, at most three levels below; made where there is none yet."""
     port: int | None = None
     """None: the last one used for this folder, else the first free of a range."""
     host: str = "127.0.0.1"
@@ -51,7 +52,8 @@ class RootServerConfig:
     """Folders with embedding datasets."""
 
     def __post_init__(self) -> None:
-        if not self.outputs.is_dir():
+        can_be_made = not (self.read_only or self.outputs.exists())
+        if not (self.outputs.is_dir() or (can_be_made and self.outputs.parent.is_dir())):
             raise ConfigError(f"{self.outputs} is not a folder; name the one your runs are in")
         if self.host not in LOOPBACK and not self.allowed_hosts:
             raise ConfigError(
@@ -74,12 +76,14 @@ class RootServer:
 
     def __init__(self, config: RootServerConfig) -> None:
         self.config = config
+        if not config.outputs.is_dir():  # somebody begins here, with New run
+            _make_folder(config.outputs)
         if config.new_token:
             Tokens.for_root(config.outputs, new=True)
         self.tokens = KeptTokens(config.outputs)
         self._index = RunIndex(config.outputs)
         self._listening = self._bind()
-        catalog = RootCatalog(self._index, can_delete=not config.read_only)
+        catalog = self._catalog = RootCatalog(self._index, can_delete=not config.read_only)
         self.launcher = None if config.read_only else Launcher(save_dir_of(config.outputs))
         guard = GuardConfig(
             tokens=self.tokens, allowed_hosts=config.allowed_hosts, read_only=config.read_only
@@ -93,6 +97,7 @@ class RootServer:
             forward=catalog,
         )
         self._thread = ServerThread(self.app, listening=self._listening)
+        self._looking = threading.Thread(target=self._look_first, name="first look")
         self.base = self._base()
         """Its address, without a token."""
 
@@ -120,15 +125,23 @@ class RootServer:
     def start(self) -> Self:
         """Serve; returns once requests are answered."""
         try:
+            self._looking.start()
             self._thread.start()
         except BaseException:
             self.close()
             raise
         return self
 
+    def _look_first(self) -> None:
+        """The first look at a folder of many runs takes longest: begun before anybody asks."""
+        with suppress(MidstepError, OSError):  # whoever asks for the list is told
+            self._catalog.refresh()
+
     def close(self) -> None:
         """End streams and thread, free the port; runs that were started go on."""
         self._thread.close()
+        if self._looking.is_alive():
+            self._looking.join()
         if self.launcher is not None:
             self.launcher.close()
         if self.config.uds is not None:
@@ -155,6 +168,13 @@ def save_dir_of(outputs: Path) -> Path:
     ('outputs/runs', 'outputs/runs')
     """
     return outputs if outputs.name == "runs" else outputs / "runs"
+
+
+def _make_folder(path: Path) -> None:
+    try:
+        path.mkdir(exist_ok=True)
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be made: {error.strerror or error}") from None
 
 
 def bind_uds(path: Path) -> socket.socket:

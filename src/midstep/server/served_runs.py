@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ServedRuns"]
 
-MOST_OPEN = 32
+MOST_OPEN = 8
 """Stored runs whose series are held in memory; the one not asked for longest goes."""
 _Stamp = tuple[int, int, int]
 

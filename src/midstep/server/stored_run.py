@@ -14,6 +14,7 @@ from midstep.facts import FactsReader, FactsTail
 from midstep.facts.ends import EndState, LeaseWatch, end_state
 from midstep.facts.lease import read_lease
 from midstep.facts.places import events_path
+from midstep.facts.run_row import MOVING
 from midstep.server.lanes import SILENT_S, find_lane, silence_s
 from midstep.server.problems import Refusal
 from midstep.server.run_table import RunEntry
@@ -146,6 +147,8 @@ class StoredEntry(RunEntry):
         if end.state in GOING:
             lease = read_lease(self.run.dir) or {}
             state |= {"step": lease.get("step") or state["step"], "parked": False}
+            if end.state == "running" and lease.get("state") in MOVING:
+                state["state"] = lease["state"]
         state["reason"] = end.reason if end.reason is not None else state["reason"]
         return {**state, "offers": [], "boundary_age_s": 0.0}
 

@@ -27,6 +27,7 @@ PING_S = 1.0
 REPLAY_AT_MOST = 200_000
 """Records that a returning viewer is sent from disk; further back it starts afresh."""
 COMMANDS_LOOKED_AT = 200
+MOST_IDLE = 8
 
 
 class Hub:
@@ -222,8 +223,14 @@ class HubTable:
         """The hub of a run; call it on the server's loop."""
         hub = self._hubs.get(entry.id)
         if hub is None or hub.entry is not entry:
+            self._forget_idle()
             hub = self._hubs[entry.id] = Hub(entry)
         return hub
+
+    def _forget_idle(self) -> None:
+        """A hub holds its run with all its series: of many runs only those in view are kept."""
+        if len(self._hubs) >= MOST_IDLE:
+            self._hubs = {key: hub for key, hub in self._hubs.items() if hub.viewers}
 
     def close(self) -> None:
         """End every stream; call it on the server's loop."""

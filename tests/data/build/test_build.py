@@ -326,8 +326,35 @@ def test_existing_folder_is_refused_before_any_work(built: Path, table: Path) ->
 
 def test_too_few_sources_is_one_clear_error(tmp_path: Path) -> None:
     table = write_csv(tmp_path / "t.csv", topic_rows(40))
-    with pytest.raises(DatasetError, match=r"no pair of val finds 12 negatives: it has 4 pairs"):
+    with pytest.raises(
+        DatasetError, match=r"finds 12 negatives, the best finds \d: it has 4 pairs"
+    ):
         build_dataset(build_config(table, tmp_path / "d", n_neg=12, n_clusters=3))
+
+
+def test_folder_without_a_name_is_refused(table: Path) -> None:
+    with pytest.raises(DatasetError, match=r"out is '\.'; name a new folder"):
+        build_dataset(build_config(table, "."))
+
+
+def test_build_that_finished_nothing_leaves_nothing(tmp_path: Path) -> None:
+    with pytest.raises(DatasetError, match="cannot be read"):
+        build_dataset(build_config(tmp_path / "missing.csv", tmp_path / "d"))
+    assert not list(tmp_path.iterdir())
+
+
+def test_question_with_many_sources_has_none_of_them_as_negative(tmp_path: Path) -> None:
+    rows = topic_rows(150)
+    many = [
+        {**rows[0], "source": f"Entry {each} of the long list", "relevance": 1}
+        for each in range(600)
+    ]
+    table = write_csv(tmp_path / "t.csv", [*many, *rows])
+    tables = open_tables(build_dataset(build_config(table, tmp_path / "d")))
+    mine = tables["pair_index"][:, 0] == 0
+    answers = tables["pair_index"][mine, 1]
+    assert len(answers) == 601
+    assert not np.isin(tables["hard_negatives"][mine], answers).any()
 
 
 def test_pairs_without_enough_negatives_are_dropped_and_told(tmp_path: Path) -> None:

@@ -50,6 +50,7 @@ def test_quoted_cells_and_marks_of_excel_are_read(tmp_path: Path) -> None:
         ("question,answer,relevance\nq,s,1\n", "no column 'source', it has 'question', 'answer'"),
         ("question,source\nq,s\n", "no column 'relevance'.*--no-relevance"),
         ("", "no column 'question', 'source', 'relevance', it has none"),
+        ("question;source;relevance\nq;s;1\n", "semicolons between them: save it with commas"),
         ("question,source,relevance\n", "has no rows"),
         ("question,source,relevance\nq,s,nan\n", "line 2: relevance is 'nan', expected a number"),
         ("question,source,relevance\nq,s,1.5\n", "line 2: relevance is '1.5'"),

@@ -56,7 +56,7 @@ def test_a_split_of_ratio_zero_gets_nothing() -> None:
 def test_one_group_of_everything_is_told() -> None:
     groups = np.zeros(30, dtype=np.int64)
     made = split_groups(groups, np.zeros(30, dtype=np.int64), RATIOS, seed=0)
-    with pytest.raises(DatasetError, match=r"val and test would be empty.*largest has 30"):
+    with pytest.raises(DatasetError, match=r"val and test would be empty.*largest group has 30"):
         check_split(made, groups, RATIOS)
 
 

@@ -12,12 +12,19 @@ import pytest
 import torch
 
 from midstep.core.errors import ConfigError, DatasetError, FormatError
-from midstep.data import JASPERSteeringDataset, SteeringLoader, create_loader, validate_first_batch
+from midstep.data import (
+    JASPERSteeringDataset,
+    SteeringLoader,
+    create_loader,
+    validate_first_batch,
+    write_dataset,
+)
 from midstep.data.courses import OrderConfig
 from midstep.data.embedding.batches import Ranks
 from midstep.data.order import Order
 from midstep.data.ordered_loader import OrderedLoader
 from tests.checkers.resume import assert_resumes
+from tests.data.embedding.samples import sample_config, sample_tables
 
 Batch = dict[str, torch.Tensor]
 
@@ -276,6 +283,13 @@ def test_wrong_ranks_are_refused(dataset: JASPERSteeringDataset) -> None:
         create_loader(dataset, "train", 2, distributed=(0, 3))
     with pytest.raises(ConfigError, match="needs an initialised process group"):
         create_loader(dataset, "train", 2, distributed=True)
+
+
+def test_split_without_pairs_is_refused(tmp_path: Path) -> None:
+    tables = {**sample_tables(), "val_idx": np.zeros(0, dtype=np.int64)}
+    made = write_dataset(tmp_path / "dataset", tables, sample_config())
+    with pytest.raises(DatasetError, match="split 'val' has no pairs; take another"):
+        create_loader(made, "val")
 
 
 def test_wrong_settings_are_refused(folder: Path, dataset: JASPERSteeringDataset) -> None:

@@ -47,12 +47,12 @@ def write(folder: str) -> dict[str, Any]:
 
 def read(folder: str) -> dict[str, Any]:
     class Silent:
-        """Questions are encoded, passages must come from the store."""
+        """Questions are encoded, and one passage as a sample; all others come from the store."""
 
         name, dimension = "silent", 384
 
         def encode(self, texts: Any) -> Any:
-            assert all(text.startswith("what") for text in texts)
+            assert all(text.startswith("what") for text in texts) or list(texts) == [PAIRS[0][1]]
             return exact.encoder.encode(texts)
 
     exact = PassageDataset(PAIRS, store=ExactStore())

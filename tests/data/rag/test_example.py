@@ -32,7 +32,7 @@ def example(monkeypatch: pytest.MonkeyPatch) -> Any:
         del sys.modules[name]
 
 
-@pytest.mark.timeout(400)  # four short trainings, on a machine that may be busy
+@pytest.mark.timeout(400)  # six short trainings, on a machine that may be busy
 def test_example_goes_from_texts_to_metrics(
     example: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -48,7 +48,10 @@ def test_example_goes_from_texts_to_metrics(
     assert report["domains"]["accuracy"] > report["domains"]["accuracy of the commonest cluster"]
     assert report["triplets"]["positive"] == 40
     assert report["triplets"]["store"] == "ExactStore"
-    runs = {*(f"steering-{name}-4" for name in report["steering"]), "domains-4"}
+    tried = report["validation"]
+    best = max(tried, key=tried.__getitem__)
+    runs = {f"steering-{name}-4-{best}" for name in report["steering"]} | {"domains-4"}
+    runs |= {f"steering-linear_zero-4-{rate}" for rate in tried}
     assert {path.name for path in tmp_path.iterdir() if (path / "facts").is_dir()} == runs
     assert all(end_state(tmp_path / name).state == "finished" for name in runs)
     assert "against the negatives of tier 1" in capsys.readouterr().out

@@ -23,6 +23,7 @@ from midstep.data import (
     read_triplets,
     write_triplets,
 )
+from midstep.data.build.encoders import CallableEncoder, HashingEncoder
 from midstep.data.rag import generators
 from tests.data.rag.corpora import make_corpus
 
@@ -313,11 +314,13 @@ def test_only_missing_passages_are_encoded() -> None:
 
         def encode(self, texts: Any) -> Any:
             asked.extend(texts)
-            return np.ones((len(texts), 384), np.float32)
+            return HashingEncoder().encode(texts)
 
     dataset._encoder = Counting()
     assert dataset.validate().sources == 6
-    assert [text for text in asked if text.startswith("passage")] == ["passage 4", "passage 5"]
+    sample, *missing = [text for text in asked if text.startswith("passage")]
+    assert sample == "passage 0"  # is it the encoder that filled the store?
+    assert missing == ["passage 4", "passage 5"]
 
 
 def test_store_of_other_texts_is_refused() -> None:
@@ -325,6 +328,21 @@ def test_store_of_other_texts_is_refused() -> None:
     PassageDataset([("a", "b")], store=store).validate()
     with pytest.raises(DatasetError, match="holds another text as 's0': 'b', expected 'c'"):
         PassageDataset([("a", "c")], store=store).validate()
+
+
+def test_store_of_another_encoder_is_refused() -> None:
+    store, pairs = ExactStore(), [("is ice cold", "Ice is frozen water.")]
+    PassageDataset(pairs, store=store, encoder=HashingEncoder(64)).load()
+    assert PassageDataset(pairs, store=store, encoder=HashingEncoder(64)).validate().sources == 1
+    turned = CallableEncoder(lambda texts: -HashingEncoder(64).encode(texts), name="turned")
+    for other in (turned, HashingEncoder(32)):
+        with pytest.raises(DatasetError, match=f"not of the encoder {other.name}"):
+            PassageDataset(pairs, store=store, encoder=other).load()
+
+
+def test_missing_file_is_told() -> None:
+    with pytest.raises(DatasetError, match=r"no\.jsonl does not exist"):
+        PassageDataset("no.jsonl")
 
 
 # -- the file --------------------------------------------------------------------------------------

@@ -45,7 +45,13 @@ export function BreakpointsView(props: BreakpointsViewProps) {
       bodyClassName="-mt-1 pb-1"
       state={
         empty
-          ? { kind: "unavailable", text: "No breakpoints. Add one to stop the run where it matters." }
+          ? {
+              kind: "unavailable",
+              text:
+                disabledReason === null
+                  ? "No breakpoints. Add one to stop the run where it matters."
+                  : "No breakpoints are set.",
+            }
           : undefined
       }
     >

@@ -11,12 +11,14 @@ import { commandText, type Outcome, outcome, whoText } from "./wording";
 interface CommandsViewProps {
   /** Oldest first, as the server ordered them. */
   commands: readonly CommandOut[];
+  /** The run takes no more of them. */
+  ended: boolean;
   stale: string | null;
 }
 
 const ROW_HEIGHT = 24;
 
-export function CommandsView({ commands, stale }: CommandsViewProps) {
+export function CommandsView({ commands, ended, stale }: CommandsViewProps) {
   const scroller = useRef<HTMLDivElement>(null);
   const virtual = useVirtualizer({
     count: commands.length,
@@ -38,7 +40,9 @@ export function CommandsView({ commands, stale }: CommandsViewProps) {
         empty
           ? {
               kind: "unavailable",
-              text: "No commands yet. Pause, step or set a breakpoint; it is listed here.",
+              text: ended
+                ? "Nobody gave this run a command."
+                : "No commands yet. Pause, step or set a breakpoint; it is listed here.",
             }
           : undefined
       }

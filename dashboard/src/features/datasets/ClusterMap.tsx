@@ -11,7 +11,7 @@ import {
 import { placeOf, pointAfter, pointUnder, type ScatterFrame, scatterFrame } from "@/charts/scatterHit";
 import { useSize } from "@/charts/useSize";
 import type { Theme } from "@/charts/viridis";
-import type { MapPoints } from "./mapPoints";
+import { apartFrom, type MapPoints } from "./mapPoints";
 import { COLOURED } from "./shape";
 
 interface ClusterMapProps {
@@ -175,25 +175,38 @@ function drawQuestions({ context, frame, read }: Pen, props: ClusterMapProps): v
   context.stroke();
 }
 
-/** A ring in the cluster's colour with its number beside it. */
+const RADIUS = 11;
+
+/** The chosen cluster, then the coloured ones, then the others. */
+function byWeight({ points, chosen, colours }: ClusterMapProps): number[] {
+  const weight = (cluster: number) => (cluster === chosen ? -1 : (colours.get(cluster) ?? COLOURED));
+  return points.centroids.x.map((_, cluster) => cluster).sort((a, b) => weight(a) - weight(b) || a - b);
+}
+
+/** A ring in the cluster's colour with its number in it; a small one where the number has no room. */
 function drawCentroids({ context, frame, read }: Pen, props: ClusterMapProps): void {
   const { points, chosen } = props;
   context.textAlign = "center";
   context.textBaseline = "middle";
-  context.font = NAME;
-  const order = points.centroids.x.map((_, cluster) => cluster).filter((each) => each !== chosen);
-  for (const cluster of chosen === null ? order : [...order, chosen]) {
-    const place = placeOf(frame, points, points.pair.length + cluster);
-    if (place === null) continue;
+  const order = byWeight(props);
+  const places = points.centroids.x.map((_, cluster) =>
+    placeOf(frame, points, points.pair.length + cluster),
+  );
+  const named = apartFrom(places, order, 2 * RADIUS + 1);
+  const last = [...order].reverse().sort((a, b) => Number(named.has(a)) - Number(named.has(b)));
+  for (const cluster of last) {
+    const place = places[cluster];
+    if (!place) continue;
     const [x, y] = place;
     context.globalAlpha = chosen === null || cluster === chosen ? 1 : 0.45;
     context.fillStyle = read("surface");
     context.strokeStyle = cluster === chosen ? read("accent") : colourOf(cluster, props, read);
     context.lineWidth = cluster === chosen ? 3 : 2;
     context.beginPath();
-    context.arc(x, y, 11, 0, 2 * Math.PI);
+    context.arc(x, y, named.has(cluster) ? RADIUS : 4, 0, 2 * Math.PI);
     context.fill();
     context.stroke();
+    if (!named.has(cluster)) continue;
     context.fillStyle = read("text");
     context.font = cluster > 99 ? `600 ${FONT}` : NAME;
     context.fillText(String(cluster), x, y + 0.5);

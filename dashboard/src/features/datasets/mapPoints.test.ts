@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 import type { DatasetMapOut } from "@/api/types";
-import { mapPoints } from "./mapPoints";
+import { apartFrom, mapPoints } from "./mapPoints";
 
 const map: DatasetMapOut = {
   shares: [0.5, 0.2],
@@ -22,4 +22,10 @@ it("puts centroids behind the questions, which alone have pairs", () => {
   expect(points.y).toEqual([6, 7, 3, 4]);
   expect(points.pair[2]).toBeUndefined();
   expect(points.centroids.y).toEqual([3, 4]);
+});
+
+it("keeps the places that do not touch an earlier one", () => {
+  const places = [[0, 0], [5, 0], [30, 0], null] as const;
+  expect([...apartFrom(places, [1, 0, 2, 3], 20)]).toEqual([1, 2]);
+  expect([...apartFrom(places, [0, 1, 2, 3], 5)]).toEqual([0, 1, 2]);
 });

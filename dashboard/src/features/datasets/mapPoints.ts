@@ -10,6 +10,21 @@ export interface MapPoints {
   centroids: { x: number[]; y: number[] };
 }
 
+/** Indices of the places that stay at least `apart` from all before them; the first wins. */
+export function apartFrom(
+  places: readonly (readonly [x: number, y: number] | null)[],
+  order: readonly number[],
+  apart: number,
+): Set<number> {
+  const kept: number[] = [];
+  const far = (one: number, other: number) => {
+    const [a, b] = [places[one], places[other]];
+    return !a || !b || Math.hypot(a[0] - b[0], a[1] - b[1]) >= apart;
+  };
+  for (const each of order) if (places[each] && kept.every((other) => far(each, other))) kept.push(each);
+  return new Set(kept);
+}
+
 type Wire = DatasetMapOut["centroids"];
 
 const numbersOf = (values: Wire["x"]) => values.map((value) => fromWire(value) ?? Number.NaN);

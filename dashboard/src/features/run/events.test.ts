@@ -47,6 +47,12 @@ describe("eventLine", () => {
     expect(line).toMatchObject({ title: "Checkpoint", tone: "plain", text: "took 25 ms" });
   });
 
+  it("calls records of a step by their kind, and tells the first of their numbers", () => {
+    const line = eventLine({ seq: 3, moment: "on_step", kind: "feature_health", metrics: { l1: 0.25 } });
+    expect(line).toMatchObject({ title: "Feature health", text: "l1 0.2500" });
+    expect(eventLine({ seq: 3, moment: "on_other" }).title).toBe("Other");
+  });
+
   it("lets exceptions stand out", () => {
     const line = eventLine({ seq: 1, moment: "on_exception", type: "ValueError", message: "loss is NaN" });
     expect(line).toMatchObject({ title: "Exception", tone: "bad", text: "ValueError · loss is NaN" });

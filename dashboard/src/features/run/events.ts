@@ -34,12 +34,11 @@ const TOLD = new Set([
 ]);
 
 export function eventLine(record: EventRecord): EventLine {
-  const intervention = record.moment === "on_intervention";
   return {
     seq: record.seq,
     at: number(record.wall),
     step: number(record.step),
-    title: intervention ? interventionTitle(record) : (TITLES[record.moment] ?? record.moment),
+    title: titleOf(record),
     text: (TEXTS[record.moment] ?? detailText)(record),
     who: text(record.who),
     tone: record.moment === "on_exception" ? "bad" : isIntervention(record) ? "intervention" : "plain",
@@ -49,8 +48,11 @@ export function eventLine(record: EventRecord): EventLine {
 /** What the loop does by itself, such as saving a checkpoint, is no intervention of anybody. */
 const isIntervention = ({ moment, who }: EventRecord) => moment === "on_intervention" && who !== "system";
 
-function interventionTitle({ command, kind }: EventRecord): string {
-  const words = (text(command) ?? text(kind) ?? "intervention").replaceAll("_", " ");
+/** What kind of record it is; one that the loop has a word of its own for is called by that. */
+function titleOf({ moment, command, kind }: EventRecord): string {
+  const known = TITLES[moment];
+  if (known !== undefined) return known;
+  const words = (text(command) ?? text(kind) ?? moment.replace(/^on_/, "")).replaceAll("_", " ");
   return words.charAt(0).toUpperCase() + words.slice(1);
 }
 
@@ -70,6 +72,7 @@ const TEXTS: Record<string, (record: EventRecord) => string> = {
       text(reason),
       number(total_time_s) === null ? null : formatDuration(number(total_time_s)),
     ]),
+  on_step: (record) => lossesText(record),
   on_exception: ({ error, exception, message, type }) =>
     join([text(type), text(error) ?? text(exception), text(message)]),
 };

@@ -19,6 +19,8 @@ export function GroupMenu({ columns, group, onGroup }: GroupMenuProps) {
     checked: group === key,
     onSelect: () => onGroup(key),
   });
+  // A setting such as seed that every run has of its own is named once.
+  const settings = columns.config.filter((key) => !OWN_GROUPS.includes(key.slice("config.".length)));
   return (
     <Menu
       align="start"
@@ -26,7 +28,7 @@ export function GroupMenu({ columns, group, onGroup }: GroupMenuProps) {
       items={[
         { label: "Nothing", checked: group === "", onSelect: () => onGroup("") },
         "line",
-        ...columns.config.slice(0, MOST_SETTINGS).map(item),
+        ...settings.slice(0, MOST_SETTINGS).map(item),
         "line",
         ...OWN_GROUPS.map(item),
       ]}

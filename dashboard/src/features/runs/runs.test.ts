@@ -4,6 +4,7 @@ import { columnsOf, columnTitles, differing } from "./columns";
 import { configDiff } from "./configDiff";
 import { filterRuns, fulfils, readCondition, readFilter, writeCondition } from "./filter";
 import { groupRuns, itemsOf, readSort, sortRuns, spreadOf, withForks, writeSort } from "./grouping";
+import { describe as describeColumns, fitting, tracksOf } from "./tableColumns";
 import { cellOf, durationOf, progressOf, settingText, titleOf } from "./values";
 
 function row(id: string, values: Partial<RunRow> = {}): RunRow {
@@ -183,6 +184,26 @@ describe("columns", () => {
     const { shown, config } = columnsOf(runs, { config: [], summary: [] }, null);
     expect(shown).toEqual(["config.lr", "progress", "summary.loss", "summary.extra", "summary.steps_per_s"]);
     expect(config).toEqual(["config.lr", "config.loop", "config.k"]);
+  });
+
+  it("leave out settings for which there is no room, never the measures", () => {
+    const long = row("a", {
+      config: { model: "Sequential", optimizers: '["AdamW"]', k: 8 },
+      summary: { loss: 1 },
+    });
+    const rows = new Map([["a", long]]);
+    const keys = [
+      "config.model",
+      "config.optimizers",
+      "config.k",
+      "progress",
+      "summary.loss",
+      "summary.steps_per_s",
+    ];
+    const shown = fitting(rows, keys);
+    expect(shown).toEqual(keys.filter((key) => key !== "config.k"));
+    expect(tracksOf(describeColumns(rows, shown)).minWidth).toBeLessThanOrEqual(744);
+    expect(fitting(rows, ["config.k", "progress"])).toEqual(["config.k", "progress"]);
   });
 
   it("are those that were chosen", () => {

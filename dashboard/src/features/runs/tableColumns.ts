@@ -36,6 +36,20 @@ export function tracksOf(columns: readonly Column[]): Tracks {
   };
 }
 
+/** Width of the table beside the curves on the smallest screen that we lay out for, 1280 pixels wide. */
+const TABLE_WIDTH = 744;
+
+/** As many of the usual columns as fit beside the curves: settings go first, the last of them before the others. */
+export function fitting(rows: ReadonlyMap<string, RunRow>, keys: readonly string[]): string[] {
+  const columns = describe(rows, keys);
+  while (tracksOf(columns).minWidth > TABLE_WIDTH) {
+    const last = columns.findLastIndex(({ key }) => key.startsWith("config."));
+    if (last < 0) break;
+    columns.splice(last, 1);
+  }
+  return columns.map(({ key }) => key);
+}
+
 /** Rows whose texts decide how wide a column is. */
 const LOOKED_AT = 200;
 

@@ -9,6 +9,7 @@ import { useUrlList, useUrlState } from "@/lib/urlState";
 import { type Columns, columnsOf } from "./columns";
 import { type Condition, filterRuns, readCondition, writeCondition } from "./filter";
 import { itemsOf, readSort, type Sorting, type TableItem, writeSort } from "./grouping";
+import { fitting } from "./tableColumns";
 
 /** Curves beyond this many tell nothing apart. */
 export const MOST_SHOWN = 50;
@@ -51,10 +52,11 @@ export function useRunsView({ rows, columns: named }: RunTable): RunsView {
   const [columnText, setColumnText] = useUrlState("columns", "");
   const runs = useMemo(() => [...rows.values()], [rows]);
   const conditions = useMemo(() => where.flatMap((one) => readCondition(one) ?? []), [where]);
-  const columns = useMemo(
-    () => columnsOf(runs, named, columnText === "" ? null : columnText.split(",").filter(Boolean)),
-    [runs, named, columnText],
-  );
+  const columns = useMemo(() => {
+    const chosen = columnText === "" ? null : columnText.split(",").filter(Boolean);
+    const found = columnsOf(runs, named, chosen);
+    return chosen === null ? { ...found, shown: fitting(rows, found.shown) } : found;
+  }, [rows, runs, named, columnText]);
   const matching = useMemo(() => filterRuns(runs, conditions, text), [runs, conditions, text]);
   const [hovered, setHovered] = useState(false);
   const items = useHeldItems(matching, sort, group, closed, hovered);

@@ -60,6 +60,8 @@ def build_dataset(config: BuildConfig, *, progress: Tell | None = None) -> Path:
 
 def workshop_of(config: BuildConfig, progress: Tell | None) -> AbstractContextManager[Workshop]:
     """The workshop of a build, if the folder it is for can still be made."""
+    if not config.out_folder.name:
+        raise DatasetError(f"out is {str(config.out)!r}; name a new folder for the dataset")
     return Workshop.open(config.work_folder, progress, result=config.out_folder)
 
 
@@ -72,7 +74,8 @@ def _kept(made: Assembly) -> Ids:
         inside = made.pair_split == number
         pairs = np.flatnonzero(inside & whole)
         if not len(pairs) and inside.any():
-            raise DatasetError(_too_few(SPLITS[number], inside, pool, made.config))
+            most = int((negatives[inside] >= 0).sum(axis=1).max())
+            raise DatasetError(_too_few(SPLITS[number], inside, pool, most, made.config))
         problems += negative_problems(
             made.field, pairs, pool, negatives[pairs], tiers[pairs], made.config.margin
         )
@@ -81,12 +84,14 @@ def _kept(made: Assembly) -> Ids:
     return np.flatnonzero(whole)
 
 
-def _too_few(split: str, inside: NDArray[np.bool_], pool: Ids, config: BuildConfig) -> str:
+def _too_few(
+    split: str, inside: NDArray[np.bool_], pool: Ids, most: int, config: BuildConfig
+) -> str:
     return (
-        f"no pair of {split} finds {config.n_neg} negatives: it has {np.count_nonzero(inside)} "
-        f"pairs and {len(pool)} sources of its own, and a negative must score at most "
-        f"{config.margin:.0%} of the answer; lower n_neg or raise margin, give {split} a larger "
-        "ratio, or bring more sources"
+        f"no pair of {split} finds {config.n_neg} negatives, the best finds {most}: it has "
+        f"{np.count_nonzero(inside)} pairs and {len(pool)} sources of its own, and a negative must "
+        f"score at most {config.margin:.0%} of the answer; ask for fewer (n_neg, --negatives), "
+        f"give {split} a larger share (ratios), raise the margin, or bring more sources"
     )
 
 

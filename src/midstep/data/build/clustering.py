@@ -67,7 +67,7 @@ def fit_clusters(
     if distinct < count:
         raise DatasetError(
             f"{count} clusters were asked for, but the training split has {distinct} distinct "
-            "pairs; ask for fewer"
+            "pairs; ask for fewer (n_clusters, --clusters), or leave the number out"
         )
     points = unit_rows(_spread(points_ND, FITTED))
     centroids = _first_centroids(points, count, seed)

@@ -44,13 +44,17 @@ def build_cluster_dataset(config: BuildConfig, *, progress: Tell | None = None) 
     with workshop_of(config, progress) as shop:
         made = Assembly(config, shop)
         made.steering  # noqa: B018 - the last stage that is needed
+        counts = {}
         with shop.result(config.out_folder) as folder:
             folder.mkdir()
             for number, split in enumerate(SPLITS):
                 pairs = np.flatnonzero(made.pair_split == number)
                 if len(pairs):
                     write_cluster_dataset(folder / split, _samples(made, pairs))
-            storage.replace_json(folder / "build.json", made.told("cluster"))
+                    counts[split] = len(pairs)
+            fitted = {"n_clusters": len(made.clusters["centroids"])}
+            told = {**made.told("cluster"), "fitted": fitted, "samples": counts}
+            storage.replace_json(folder / "build.json", told)
         shop.tell("finalise", 1, 1)
     return config.out_folder
 

@@ -128,11 +128,12 @@ def _check_columns(path: Path, found: list[str], config: BuildConfig) -> None:
     missing = [name for name in required if name not in found]
     if not missing:
         return
-    advice = (
-        "; without it every row would count 1: set relevance_column to None (--no-relevance)"
-        if missing == [config.relevance_column]
-        else "; rename it, or say what the columns are called"
-    )
+    if missing == [config.relevance_column]:
+        advice = "; without it every row would count 1: relevance_column=None (--no-relevance)"
+    elif len(found) == 1 and ";" in found[0]:
+        advice = "; its cells have semicolons between them: save it with commas, or tabs (.tsv)"
+    else:
+        advice = "; rename it, or say what the columns are called (--question-column and so on)"
     raise DatasetError(
         f"{path.name} has no column {', '.join(map(repr, missing))}, "
         f"it has {', '.join(map(repr, found)) or 'none'}{advice}"

@@ -144,9 +144,12 @@ class Shelves:
         allowed = (score < np.float32(self.field.threshold)) & (score <= at_most[:, None])
         positives = self._positives(pairs)
         owner = np.repeat(np.arange(len(pairs)), np.diff(positives.offsets))
-        taken = place[owner] == positives.values[:, None]
-        np.logical_and.at(allowed, owner, ~taken)
-        return np.asarray(allowed)
+        # One number for a pair and a row; a positive of another pool, −1, meets no row.
+        stride = len(self.ids) + 1
+        taken = np.isin(
+            place + np.arange(len(pairs))[:, None] * stride, owner * stride + positives.values
+        )
+        return np.asarray(allowed & ~taken)
 
     def _draw_from_all(
         self,

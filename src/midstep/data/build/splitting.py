@@ -83,8 +83,8 @@ def check_split(
         return
     largest = int(np.bincount(np.unique(groups, return_inverse=True)[1]).max())
     raise DatasetError(
-        f"{' and '.join(empty)} would be empty: {len(split)} questions in "
-        f"{len(np.unique(groups))} groups, of which the largest has {largest}. Groups share a "
-        "source or have near duplicates and are kept together; use keep_together='question', raise "
-        "near_duplicate, or set the ratio of that split to 0"
+        f"{' and '.join(empty)} would be empty: {len(split)} questions, of which the largest group "
+        f"has {largest}. A group shares a source or has near duplicates and is kept together; keep "
+        "less together (keep_together, --keep-together question), raise near_duplicate "
+        "(--near-duplicate), or set the ratio of that split to 0 (ratios, --ratios)"
     )

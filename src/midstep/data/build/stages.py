@@ -129,7 +129,9 @@ def _keyword_vectors(folder: Path, texts: Distinct, width: int) -> NDArray[np.fl
 def _vectors(path: Path) -> NDArray[np.float32]:
     try:
         found = np.load(path, mmap_mode="r", allow_pickle=False)
-    except (OSError, ValueError) as error:
+    except OSError as error:
+        raise DatasetError(f"{path} cannot be read: {error.strerror or error}") from None
+    except ValueError as error:
         raise DatasetError(f"{path} cannot be read: {error}") from None
     if found.ndim != 2 or found.dtype.kind != "f":
         raise DatasetError(f"{path} is {found.dtype} {list(found.shape)}, expected floats [N, D]")

@@ -89,7 +89,12 @@ class Workshop:
         with (folder / "lock").open("a") as lock:
             _hold(lock, folder)
             remove_temporary_folders(folder)
-            yield cls(folder, tell)
+            try:
+                yield cls(folder, tell)
+            except BaseException:
+                if [path.name for path in folder.iterdir()] == ["lock"]:
+                    _remove(folder)  # nothing was finished: nothing to go on with
+                raise
             _remove(folder)
 
     def tell(self, stage: str, done: int, total: int, *, reused: bool = False) -> None:

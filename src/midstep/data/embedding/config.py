@@ -126,14 +126,25 @@ def read_config(folder: str | Path) -> DatasetConfig:
     path = Path(folder) / CONFIG_NAME
     try:
         return DatasetConfig.from_json(strict_json.loads(path.read_bytes()))
-    except FileNotFoundError:
-        raise DatasetError(f"{path} is missing; is {folder} the folder of a dataset?") from None
+    except (FileNotFoundError, NotADirectoryError):
+        raise DatasetError(f"{path} is missing; {_what_else(Path(folder))}") from None
     except OSError as error:
         raise DatasetError(f"{path} cannot be read: {error.strerror}") from error
     except FormatError as error:
         raise DatasetError(f"{path} is {error}") from None
     except DatasetError as error:
         raise DatasetError(f"{path} is wrong", error.problems or [str(error)]) from None
+
+
+def _what_else(folder: Path) -> str:
+    """What a folder without config.json may be, and what to do about it."""
+    if folder.is_file():
+        return f"{folder} is a file, a dataset is a folder"
+    if (folder / "dataset.db").is_file():
+        return f"{folder} is a cluster-labelled dataset: open it with ClusterLabeledDataset"
+    if (folder / "build.json").is_file():
+        return f"{folder} is not a steering dataset; midstep dataset info {folder} tells what it is"
+    return f"is {folder} the folder of a dataset?"
 
 
 Check = Callable[[str, Any], list[str]]

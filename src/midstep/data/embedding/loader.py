@@ -125,6 +125,11 @@ class SteeringLoader(DataLoader[Batch]):
         self.batches = GlobalBatches(
             dataset, batch_size, shuffle=shuffle, drop_last=drop_last, seed=seed, ranks=ranks
         )
+        if not len(dataset):
+            raise DatasetError(
+                f"split {dataset.split!r} has no pairs; take another, or build the dataset with a "
+                "share for it"
+            )
         if not self.batches.samples:
             raise DatasetError(
                 f"split {dataset.split!r} has {len(dataset)} pairs, not one batch of {batch_size}; "

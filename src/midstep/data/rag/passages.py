@@ -15,7 +15,7 @@ from midstep.core.errors import DatasetError, FormatError
 from midstep.data.build.distinct import normalised
 from midstep.data.rag.base import RAGDatasetBase
 from midstep.data.rag.corpus import Corpus
-from midstep.data.rag.stores import VectorStore
+from midstep.data.rag.stores import Record, VectorStore, as_rows
 
 if TYPE_CHECKING:
     from midstep.data.build.encoders import Encoder
@@ -24,6 +24,8 @@ __all__ = ["PassageDataset", "fill_store", "read_pairs"]
 
 PAGE = 512
 """Texts encoded and added together: what a kill can lose."""
+SAME_ENCODER = 0.99
+"""Cosine of two encodings of one text; rounding moves it by far less, another encoder by more."""
 
 
 class PassageDataset(RAGDatasetBase):
@@ -114,11 +116,13 @@ class _Numbered:
 def fill_store(store: VectorStore, texts: Mapping[str, str], encoder: Encoder) -> int:
     """Encode and add the texts that the store lacks; gives their number.
 
-    A text that is there under the same id but reads otherwise is refused.
+    A text that is there under the same id but reads otherwise is refused, and so is a store that
+    another encoder has filled.
     """
     from midstep.data.build.encoders import checked_vectors
 
     added, names = 0, list(texts)
+    _check_encoder(store.get(names[:1]), encoder)
     for start in range(0, len(names), PAGE):
         page = names[start : start + PAGE]
         known = store.get(page)
@@ -136,6 +140,20 @@ def fill_store(store: VectorStore, texts: Mapping[str, str], encoder: Encoder) -
     return added
 
 
+def _check_encoder(known: Mapping[str, Record], encoder: Encoder) -> None:
+    """A record is encoded once more: vectors of two encoders must not be compared."""
+    from midstep.data.build.encoders import checked_vectors
+
+    for name, record in known.items():
+        vector = checked_vectors(encoder, [record.text])
+        same_width = vector.shape[1] == len(record.embedding)
+        if not same_width or float(as_rows(vector, None)[0] @ record.embedding) < SAME_ENCODER:
+            raise DatasetError(
+                f"the store holds a vector of {name!r} that is not of the encoder {encoder.name}; "
+                "use a store of its own for every encoder"
+            )
+
+
 def read_pairs(
     path: str | Path,
     question_key: str = "question",
@@ -144,6 +162,8 @@ def read_pairs(
     limit: int | None = None,
 ) -> Iterator[tuple[str, str]]:
     """Question and passage of every line of a JSON Lines file."""
+    if not Path(path).is_file():
+        raise DatasetError(f"{path} does not exist; name a JSON Lines file of texts")
     with Path(path).open("rb") as file:
         for number, line in enumerate(file, start=1):
             if limit is not None and number > limit:
