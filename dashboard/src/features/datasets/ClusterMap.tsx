@@ -189,9 +189,7 @@ function drawCentroids({ context, frame, read }: Pen, props: ClusterMapProps): v
   context.textAlign = "center";
   context.textBaseline = "middle";
   const order = byWeight(props);
-  const places = points.centroids.x.map((_, cluster) =>
-    placeOf(frame, points, points.pair.length + cluster),
-  );
+  const places = points.centroids.x.map((_, cluster) => placeOf(frame, points, points.pair.length + cluster));
   const named = apartFrom(places, order, 2 * RADIUS + 1);
   const last = [...order].reverse().sort((a, b) => Number(named.has(a)) - Number(named.has(b)));
   for (const cluster of last) {
