@@ -12,6 +12,7 @@ from benchmarks.many_runs import run_folders
 from playwright.sync_api import Locator, Page, expect
 
 from midstep.server.root_server import RootServer, RootServerConfig
+from tests.served import serving_root
 
 pytestmark = pytest.mark.browser
 
@@ -49,6 +50,43 @@ def listed(page: Page, folder: Path) -> list[dict[str, str]]:
     download.value.save_as(target)
     with target.open() as file:
         return list(csv.DictReader(file))
+
+
+def test_where_no_run_is_live_one_arrives_at_the_list_and_sees_all_of_its_columns(
+    page: Page, server: RootServer
+) -> None:
+    page.goto(server.url)
+    expect(page).to_have_url(re.compile(r"/runs$"))
+    expect(page).to_have_title("Runs · midstep")
+    expect(rows(page).first).to_be_visible()
+    grid = page.get_by_role("grid", name="Runs")
+    assert grid.evaluate("grid => grid.scrollWidth <= grid.clientWidth")
+
+
+def test_a_folder_without_runs_offers_to_start_one(page: Page, tmp_path: Path) -> None:
+    with RootServer(RootServerConfig(outputs=tmp_path / "outputs", port=0)) as empty:
+        page.goto(empty.url)
+        expect(panel(page)).to_contain_text("No runs yet")
+        page.get_by_role("button", name="New run").click()
+        start = page.get_by_role("dialog", name="New run").get_by_role("button", name="Start run")
+        expect(start).to_be_enabled()
+
+
+def test_keys_on_the_list_do_not_move_a_run_that_is_not_on_the_screen(
+    page: Page, tmp_path: Path
+) -> None:
+    with serving_root(tmp_path) as served:
+        page.goto(f"{served.url}/#token={served.tokens.control}")
+        expect(page).to_have_url(re.compile("/live"))
+        expect(page.get_by_role("button", name="Resume")).to_be_enabled()
+        page.get_by_role("link", name="Runs").click()
+        expect(rows(page)).to_have_count(1)
+        for key in ("ArrowRight", " ", "j"):
+            page.keyboard.press(key)
+        expect(page).to_have_url(re.compile("at="))
+        page.get_by_role("link", name="Live").click()
+        expect(page.get_by_role("button", name="Resume")).to_be_enabled()
+        assert served.run.controller.get_state()["step"] == 0
 
 
 def test_a_filter_is_a_chip_in_the_address_and_a_copied_link_shows_the_same(

@@ -27,11 +27,15 @@ def launcher(tmp_path: Path) -> Iterator[Launcher]:
         if lock_holder(run_dir) is not None:
             end_process(run_dir, "kill")
             _ended(run_dir)
+    _reaped(made)
+
+
+def _reaped(launcher: Launcher) -> None:
     deadline = time.monotonic() + WAIT_S
-    while made._children and time.monotonic() < deadline:
-        made.reap()
+    while launcher._children and time.monotonic() < deadline:
+        launcher.reap()
         time.sleep(0.02)
-    assert not made._children
+    assert not launcher._children
 
 
 def _ended(run_dir: Path) -> str:
@@ -49,12 +53,15 @@ def _start(launcher: Launcher, *, steps: int = 3, paused: bool = False, **more: 
 def test_a_recipe_trains_to_its_end_in_a_session_of_its_own(launcher: Launcher) -> None:
     started = _start(launcher, name="first try")
     assert _ended(started.run_dir) == "finished"
+    _reaped(launcher)
     header = FactsReader(started.run_dir).header()
     assert header["run_id"] == started.run_id
     assert header["name"] == "first try"
     assert header["config"]["recipe"] == "bcl"
     assert header["config"]["steps"] == 3
-    assert (started.run_dir / "console.log").exists()
+    console = (started.run_dir / "console.log").read_text()
+    assert f"run {started.run_id}: bcl" in console
+    assert console.endswith("finished after 3 steps\n")
 
 
 def test_a_paused_run_stands_apart_from_us_until_it_is_ended_by_signal(launcher: Launcher) -> None:

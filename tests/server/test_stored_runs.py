@@ -43,6 +43,18 @@ def test_its_state_is_that_of_its_end(finished):
     assert state["offers"] == []
 
 
+def test_of_several_ended_runs_none_is_taken_for_the_live_one_and_none_is_opened(tmp_path):
+    for name in ("a", "b"):
+        with Run(name=name, save_dir=tmp_path / "runs") as run:
+            pass
+    with RootServer(RootServerConfig(outputs=tmp_path, port=0)) as root:
+        served = served_over(root, run)
+        refused = served.ask("GET", "/debug/state")
+        assert refused.status == 409
+        assert refused.json()["message"].startswith("None of the 2 runs is live")
+        assert not root.app.state.runs._opened
+
+
 def test_the_table_of_features_is_that_of_the_last_examination(finished):
     keys = finished.ask("GET", f"{finished.debug}/step_data/keys").json()
     assert (keys["step"], keys["keys"]) == (12, ["features", "health"])

@@ -1,5 +1,5 @@
 import type { ReactNode } from "react";
-import { useConnection, useRunDetail, useRunId } from "@/api/hooks";
+import { useConnection, useRunDetail, useRunId, useRuns } from "@/api/hooks";
 import type { ConnectionStatus } from "@/lib/connection";
 import { formatCount, formatTime, NONE } from "@/lib/format";
 import type { Connection } from "@/lib/store";
@@ -42,6 +42,10 @@ const EXPLAINED: Partial<Record<ConnectionStatus, (ageS: number) => string>> = {
 /** How fresh the page is; opens what is known of the connection. */
 export function ConnectionBadge() {
   const connection = useConnection();
+  const runId = useRunId();
+  const { data } = useRuns();
+  // Before the first run there is nothing to be connected to.
+  if (runId === null && data?.total === 0) return null;
   return (
     <Popover label="Connection" button={<ConnectionMark {...connection} />} className="-mx-1.5 h-7 px-1.5">
       <div className="w-80">

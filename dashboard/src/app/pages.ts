@@ -47,6 +47,9 @@ export const PAGES = ENTRIES.map((entry) => ({
   Page: lazy(async () => ({ default: await entry.load() })),
 }));
 
+/** Pages that show no single run. */
+export const OF_NO_RUN: ReadonlySet<string> = new Set(["/runs", "/data"]);
+
 /** One run of the list; it belongs to the Runs page. */
 export const RunPage = lazy(async () => ({ default: (await import("./pages/RunPage")).RunPage }));
 export const RUN_PATH = "/runs/:id";

@@ -4,7 +4,7 @@ import { useRunDetail, useRunId, useRunState } from "@/api/hooks";
 import type { RunState } from "@/api/types";
 import { formatCount } from "@/lib/format";
 import { useThrottled } from "@/lib/useThrottled";
-import { PAGES } from "./pages";
+import { OF_NO_RUN, PAGES } from "./pages";
 
 const GLYPHS: Partial<Record<RunState, string>> = {
   paused: "‖ ",
@@ -24,9 +24,6 @@ export function titleOf(
   if (state === undefined || name === undefined) return "midstep";
   return `${GLYPHS[state] ?? ""}${formatCount(step)} ${name}`;
 }
-
-/** Pages that show no single run. */
-const OF_NO_RUN = new Set(["/runs", "/data"]);
 
 export function useDocumentTitle(): void {
   const [path] = useLocation();

@@ -10,7 +10,7 @@ import { formatCount } from "@/lib/format";
 import { switchTheme, useTheme } from "@/lib/theme";
 import { RUN_TO_FIELD, useTransport } from "@/lib/transport";
 import { useGo } from "./navigation";
-import { PAGES } from "./pages";
+import { OF_NO_RUN, PAGES } from "./pages";
 
 /** What can be done from everywhere; panels add their own. */
 export function useShellActions(): void {
@@ -30,6 +30,8 @@ function useRunActions(): void {
   const runTo = useVerb("run_until");
   const stop = useVerb("stop");
   const [location] = useLocation();
+  // A key must not move a run that is not on the screen.
+  const unseen = OF_NO_RUN.has(location) ? "Open the run first" : null;
   const group = "Run";
   useAction({
     id: "pause-resume",
@@ -37,7 +39,7 @@ function useRunActions(): void {
     group,
     keys: "Space",
     words: "pause resume play continue",
-    disabledReason: (toggle === "pause" ? pause : resume).disabledReason,
+    disabledReason: unseen ?? (toggle === "pause" ? pause : resume).disabledReason,
     run: () => void runVerb(toggle, {}),
   });
   useAction({
@@ -45,7 +47,7 @@ function useRunActions(): void {
     title: "Step",
     group,
     keys: "→",
-    disabledReason: step.disabledReason,
+    disabledReason: unseen ?? step.disabledReason,
     run: () => void runVerb("step", { n: 1 }),
   });
   useAction({
@@ -53,7 +55,7 @@ function useRunActions(): void {
     title: `Step ${formatCount(n)} steps`,
     group,
     keys: "Shift →",
-    disabledReason: step.disabledReason,
+    disabledReason: unseen ?? step.disabledReason,
     run: () => void runVerb("step", { n: useTransport.getState().n }),
   });
   useAction({
@@ -62,7 +64,7 @@ function useRunActions(): void {
     group,
     keys: "←",
     words: "rewind undo step",
-    disabledReason: back.disabledReason,
+    disabledReason: unseen ?? back.disabledReason,
     run: () => void goBack({ n: 1 }),
   });
   useAction({
@@ -71,7 +73,7 @@ function useRunActions(): void {
     group,
     keys: "Shift ←",
     words: "rewind",
-    disabledReason: back.disabledReason,
+    disabledReason: unseen ?? back.disabledReason,
     run: () => void goBack({ n: useTransport.getState().n }),
   });
   useAction({
@@ -79,7 +81,7 @@ function useRunActions(): void {
     title: "Set learning rate and other hyperparameters…",
     group,
     words: "lr weight decay momentum",
-    disabledReason: hparams,
+    disabledReason: unseen ?? hparams,
     run: () => openDialog("hparams"),
   });
   useAction({
@@ -87,7 +89,7 @@ function useRunActions(): void {
     title: "Check that steps repeat bit for bit…",
     group,
     words: "determinism certificate health",
-    disabledReason: certificate,
+    disabledReason: unseen ?? certificate,
     run: () => openDialog("certificate"),
   });
   useAction({
@@ -99,7 +101,13 @@ function useRunActions(): void {
     disabledReason: location.startsWith("/live") ? runTo.disabledReason : "Open Live first",
     run: () => focusField(RUN_TO_FIELD),
   });
-  useAction({ id: "stop", title: "Stop run", group, disabledReason: stop.disabledReason, run: askStop });
+  useAction({
+    id: "stop",
+    title: "Stop run",
+    group,
+    disabledReason: unseen ?? stop.disabledReason,
+    run: askStop,
+  });
 }
 
 function usePageActions(): void {

@@ -75,8 +75,16 @@ def _train(training: RecipeTraining, run: Run, asked: Asked) -> int:
         run.controller.pause()
     with stop_at_signals(run.controller, note), run, reachable(run):
         _answer(asked, {"started": True})
+        _say(f"run {run.run_id}: {asked.recipe} {strict_json.dumps(asked.settings)}")
         training.run_to_end(run)
+    _say(f"{run.status} after {run.step:,} steps")
     return 0
+
+
+def _say(line: str) -> None:
+    """A line for the run's console."""
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
 
 
 def _answer(asked: Asked, said: dict[str, Any]) -> None:

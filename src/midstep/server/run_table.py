@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
@@ -13,7 +13,7 @@ from midstep.server.problems import Refusal, not_found
 if TYPE_CHECKING:
     from midstep.facts import FactsReader, SeriesStore
 
-__all__ = ["RunEntry", "RunLike", "RunTable"]
+__all__ = ["RunEntry", "RunLike", "RunTable", "only_id"]
 
 T = TypeVar("T")
 ENDED = frozenset({"finished", "stopped", "failed"})
@@ -194,18 +194,25 @@ class RunTable:
     def only(self) -> RunEntry:
         """The one live run, for the short addresses; when all have ended, the one there is."""
         everyone = self.entries()
-        return self.choose([entry for entry in everyone if entry.is_live] or everyone)
+        live = [entry.id for entry in everyone if entry.is_live]
+        return self.get(only_id(live, [entry.id for entry in everyone]))
 
-    def choose(self, entries: list[RunEntry]) -> RunEntry:
-        """The one of `entries`; several are refused with their ids, none is a 404."""
-        if len(entries) > 1:
-            names = ", ".join(entry.id for entry in entries[:8])
-            raise Refusal(
-                409,
-                "several_runs",
-                f"{len(entries)} runs are live ({names}). "
-                "Use /api/v1/runs/{id}/debug/… to say which one.",
-            )
-        if not entries:
-            raise not_found()
-        return entries[0]
+
+def only_id(live: Sequence[str], everyone: Sequence[str]) -> str:
+    """The one live run, else the one there is; several are refused with their ids, none is a 404.
+
+    >>> only_id([], ["k3v9"])
+    'k3v9'
+    """
+    ids = live or everyone
+    if len(ids) > 1:
+        names, more = ", ".join(ids[:8]), " …" if len(ids) > 8 else ""
+        said = f"{len(ids)} runs are live" if live else f"None of the {len(ids)} runs is live"
+        raise Refusal(
+            409,
+            "several_runs",
+            f"{said} ({names}{more}). Use /api/v1/runs/{{id}}/debug/… to say which one.",
+        )
+    if not ids:
+        raise not_found()
+    return ids[0]

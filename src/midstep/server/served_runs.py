@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from midstep.facts.places import events_path, last_attempt
 from midstep.facts.run_query import RunQuery
 from midstep.server.problems import not_found
-from midstep.server.run_table import RunEntry, RunTable
+from midstep.server.run_table import RunEntry, RunTable, only_id
 from midstep.server.stored_run import StoredEntry, StoredRun
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ class ServedRuns(RunTable):
 
     def only(self) -> RunEntry:
         """The one live run, for the short addresses; when all have ended, the one there is."""
-        return self.choose([self.get(each) for each in self._ids(live=True) or self._ids()])
+        return self.get(only_id(self._ids(live=True), self._ids()))
 
     def folders(self) -> list[Path]:
         """The folders that hold run directories."""

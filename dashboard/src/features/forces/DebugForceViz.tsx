@@ -121,6 +121,9 @@ function TensorMenu({ tensor, tensors, onTensor }: Forces & { onTensor: (tensor:
 function NoForces({ error, fact }: { error: string | null; fact?: ReactNode }) {
   const step = useVerb("step");
   const ended = useRunState(hasEnded) ?? false;
+  const coming = useRunState((run) => run.step_data_step !== null) ?? true;
+  if (ended && error === null && coming)
+    return <Panel title="Forces" fact={fact} className="h-full" state={{ kind: "loading" }} />;
   if (ended) {
     const told = error ?? "This run ended before its forces were looked at.";
     return (

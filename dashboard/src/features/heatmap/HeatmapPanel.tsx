@@ -168,8 +168,11 @@ export default function HeatmapPanel({ forces, onSelect, onWatch, stale }: Heatm
 function NoMatrix({ error }: { error: string | null }) {
   const step = useVerb("step");
   const ended = useRunState(hasEnded) ?? false;
+  const coming = useRunState((run) => run.step_data_step !== null) ?? true;
+  if (ended && error === null && coming)
+    return <Panel title="Cosine similarity" className="h-full" state={{ kind: "loading" }} />;
   if (ended) {
-    const text = "This run ended before its rows were looked at.";
+    const text = error ?? "This run ended before its rows were looked at.";
     return <Panel title="Cosine similarity" className="h-full" state={{ kind: "unavailable", text }} />;
   }
   const action = <StepAction verb={step} onStep={() => void step.run({ n: 1 })} />;

@@ -1,5 +1,6 @@
 /** What the run's process printed; it follows the end until one scrolls up. */
 import { useEffect, useLayoutEffect, useRef, useState } from "react";
+import { ApiError } from "@/api/client";
 import { readConsole } from "@/api/runs";
 import { downloadText } from "@/lib/download";
 import { formatBytes } from "@/lib/format";
@@ -73,7 +74,7 @@ export default function ConsolePanel({ runId, live }: ConsolePanelProps) {
 function useConsole(runId: string, live: boolean) {
   const [printed, setPrinted] = useState<ConsoleText>(EMPTY_CONSOLE);
   const [known, setKnown] = useState(false);
-  const [error, setError] = useState<string | null>(null);
+  const [error, setError] = useState<Error | null>(null);
   const end = useRef(0);
   useEffect(() => {
     const closing = new AbortController();
@@ -88,7 +89,8 @@ function useConsole(runId: string, live: boolean) {
         setError(null);
       } catch (problem) {
         if (closing.signal.aborted) return;
-        setError(problem instanceof Error ? problem.message : String(problem));
+        setError(problem instanceof Error ? problem : new Error(String(problem)));
+        if (isRefusal(problem)) return; // Asked again, the answer would be the same.
       }
       // One that has ended is read once more, for its last words.
       if (live && !closing.signal.aborted) timer = setTimeout(() => void ask(), ASK_MS);
@@ -102,8 +104,12 @@ function useConsole(runId: string, live: boolean) {
   return { console: printed, known, error };
 }
 
-function stateOf(known: boolean, text: string, error: string | null, live: boolean): PanelState {
-  if (!known && error !== null) return { kind: "error", title: "The console could not be read", text: error };
+const isRefusal = (problem: unknown) => problem instanceof ApiError && problem.status === 403;
+
+function stateOf(known: boolean, text: string, error: Error | null, live: boolean): PanelState {
+  if (!known && isRefusal(error)) return { kind: "unavailable", text: error?.message ?? "" };
+  if (!known && error !== null)
+    return { kind: "error", title: "The console could not be read", text: error.message };
   if (!known) return { kind: "loading" };
   if (text !== "") return { kind: "data" };
   return {
