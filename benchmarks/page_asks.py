@@ -1,9 +1,8 @@
-"""Asks as an open page does: `python -m benchmarks.page_asks URL KEY`.
+"""Asks as an open page does: `python -m benchmarks.page_asks URL TAB KEY`.
 
 Its input tells it `on` and `off`, and it answers with the same word, `on` once the first message
-of the stream is there. While it is on, the stream is read, and batch, table and forces are asked
-for over one connection that is kept, each at the pace of the page while a run goes on. A page shows
-only some of these at a time.
+of the stream is there. While it is on, the stream is read, and what the tab shows is asked for over
+one connection that is kept, each at the pace of the page while a run goes on.
 """
 
 from __future__ import annotations
@@ -16,22 +15,26 @@ import threading
 import time
 from urllib.parse import SplitResult, urlsplit
 
-BATCH_S = 0.25
-"""Time between two batches; every second one comes with the table, every fourth with the forces."""
+TURN_S = 0.25
+ASKED_EVERY = {
+    "step": {"batch": 1, "step_data/{key}": 2, "rewind": 4},
+    "features": {"forces": 4, "cosine_matrix?source=weights": 4, "trajectories": 4, "rewind": 4},
+}
+"""For each tab what it asks for, and in which turns."""
 
 
 class Page:
     """One open page."""
 
-    def __init__(self, url: str, key: str) -> None:
+    def __init__(self, url: str, tab: str, key: str) -> None:
         self._place: SplitResult = urlsplit(url)
         self._headers = {"Authorization": f"Bearer {self._place.fragment.removeprefix('token=')}"}
         self._kept = http.client.HTTPConnection(str(self._place.hostname), self._place.port)
         runs = json.loads(self.ask("/api/v1/runs"))["runs"]
         self._run = str(runs[0]["id"])
-        debug = f"/api/v1/runs/{self._run}/debug"
-        self._batch, self._forces = f"{debug}/batch", f"{debug}/forces"
-        self._table = f"{debug}/step_data/{key}"
+        debug = f"/api/v1/runs/{self._run}/debug/"
+        asked = ASKED_EVERY[tab].items()
+        self._asked = {debug + path.format(key=key): turns for path, turns in asked}
         self._stream: socket.socket | None = None
         self.looking = threading.Event()
 
@@ -64,13 +67,11 @@ class Page:
         turn = 0
         while self.looking.wait():
             begun = time.monotonic()
-            if turn % 4 == 0:
-                self.ask(self._forces)
-            if turn % 2 == 0:
-                self.ask(self._table)
-            self.ask(self._batch)
+            for path, turns in self._asked.items():
+                if turn % turns == 0:
+                    self.ask(path)
             turn += 1
-            time.sleep(max(0.0, BATCH_S - (time.monotonic() - begun)))
+            time.sleep(max(0.0, TURN_S - (time.monotonic() - begun)))
 
 
 def _drain(stream: socket.socket) -> None:
@@ -78,9 +79,9 @@ def _drain(stream: socket.socket) -> None:
         pass
 
 
-def main(url: str, key: str) -> None:
+def main(url: str, tab: str, key: str) -> None:
     """Obey the words on the input until it ends."""
-    page = Page(url, key)
+    page = Page(url, tab, key)
     threading.Thread(target=page.keep_asking, daemon=True).start()
     print("ready", flush=True)
     for line in sys.stdin:
@@ -90,4 +91,4 @@ def main(url: str, key: str) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2])
+    main(*sys.argv[1:4])
