@@ -90,14 +90,16 @@ def against(peer: Peer, size: str) -> Figure:
     """The resident sweep over a library on the same block, or why that one failed."""
     ours, theirs = [], []
     try:
-        for _ in range(ROUNDS):
-            theirs.append(spent(peer.theirs))
-            ours.append(spent(peer.ours))
+        theirs.append(spent(peer.theirs))
     except (RuntimeError, NotImplementedError, ValueError, AttributeError) as error:
         reason = str(error).split("\n", maxsplit=1)[0][:80]
         return Figure(
             name=f"influence: {peer.name}", value=float("nan"), unit="×", note=f"fails: {reason}"
         )
+    ours.append(spent(peer.ours))  # what fails here is ours, and is not hidden
+    for _ in range(ROUNDS - 1):
+        theirs.append(spent(peer.theirs))
+        ours.append(spent(peer.ours))
     return ratio(f"influence: resident sweep, against {peer.name}, {size}", ours, theirs, 1.0)
 
 

@@ -9,6 +9,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import torch
 
@@ -111,27 +112,38 @@ def _overhead(count: int, bar: float) -> Figure:
     )
 
 
+def told_by_viewers(run: Run, child: subprocess.Popen[str], seconds: float) -> dict[str, Any]:
+    """What they saw of 1,000 scalars a second."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        run.log(**SCALARS, sent_at=time.monotonic())
+        run.controller.wait_if_paused()
+        time.sleep(0.02)
+    assert child.stdout is not None
+    told: dict[str, Any] = json.loads(child.stdout.readline())
+    return told
+
+
+def latency_of(each: str, told: dict[str, Any]) -> Figure:
+    """How long a scalar takes to a viewer."""
+    return Figure(
+        name=f"{each}: latency p99",
+        value=told["p99_ms"],
+        unit="ms",
+        bar=500,
+        low=told["p50_ms"],
+        high=told["max_ms"],
+        note="noise column: median – largest",
+    )
+
+
 def fan_out(count: int = 50, seconds: float = 15.0) -> list[Figure]:
     """1,000 scalars a second to fifty viewers: frames a second, latency, gaps."""
     with served_run() as (run, url), viewers(url, count, seconds) as child:
-        end = time.monotonic() + seconds
-        while time.monotonic() < end:
-            run.log(**SCALARS, sent_at=time.monotonic())
-            run.controller.wait_if_paused()
-            time.sleep(0.02)
-        assert child.stdout is not None
-        told = json.loads(child.stdout.readline())
+        told = told_by_viewers(run, child, seconds)
     each = f"fan-out, {count} viewers, 1,000 scalars/s"
     return [
-        Figure(
-            name=f"{each}: latency p99",
-            value=told["p99_ms"],
-            unit="ms",
-            bar=500,
-            low=told["p50_ms"],
-            high=told["max_ms"],
-            note="noise column: median – largest",
-        ),
+        latency_of(each, told),
         Figure(
             name=f"{each}: scalar frames a second and viewer",
             value=told["frames_per_s"],

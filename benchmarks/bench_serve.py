@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import socket
@@ -18,7 +17,7 @@ from urllib.parse import urlsplit
 
 import psutil
 
-from benchmarks.bench_live import SCALARS, viewers
+from benchmarks.bench_live import latency_of, told_by_viewers, viewers
 from benchmarks.figures import Figure, percentile
 from midstep.client import Client
 from midstep.live.socket_page import reachable
@@ -102,25 +101,11 @@ def _latency() -> Figure:
 def _fan_out(count: int = 50, seconds: float = 15.0) -> list[Figure]:
     """1,000 scalars a second to fifty viewers through the server."""
     with served_run() as (run, pid, url), viewers(url, count, seconds) as child:
-        end = time.monotonic() + seconds
-        while time.monotonic() < end:
-            run.log(**SCALARS, sent_at=time.monotonic())
-            run.controller.wait_if_paused()
-            time.sleep(0.02)
-        assert child.stdout is not None
-        told = json.loads(child.stdout.readline())
+        told = told_by_viewers(run, child, seconds)
         resident = psutil.Process(pid).memory_info().rss / 2**20
     each = f"fan-out through the server, {count} viewers, 1,000 scalars/s"
     return [
-        Figure(
-            name=f"{each}: latency p99",
-            value=told["p99_ms"],
-            unit="ms",
-            bar=500,
-            low=told["p50_ms"],
-            high=told["max_ms"],
-            note="noise column: median – largest",
-        ),
+        latency_of(each, told),
         Figure(
             name=f"{each}: rows missing or doubled",
             value=told["gaps"],

@@ -51,7 +51,7 @@ def write_over(sources: Mapping[str, Callable[[], Any]], clones: Mapping[str, An
     try:
         for name, over in clones.items():
             tensor = sources[name]()
-            if tensor.shape != over.shape or tensor.dtype != over.dtype:
+            if not _fits(over, tensor):
                 return False
             over.copy_(tensor.detach())
     except Exception:  # noqa: BLE001 - somebody's callable: who clones anew says what is wrong
@@ -60,14 +60,17 @@ def write_over(sources: Mapping[str, Callable[[], Any]], clones: Mapping[str, An
 
 
 def _copy(tensor: Any, over: Any) -> Any:
-    if over is not None and (over.shape, over.dtype, over.device, over.stride()) == (
-        tensor.shape,
-        tensor.dtype,
-        tensor.device,
-        tensor.stride(),
-    ):
-        return over.copy_(tensor)
-    return tensor.clone()
+    return over.copy_(tensor) if over is not None and _fits(over, tensor) else tensor.clone()
+
+
+def _fits(over: Any, tensor: Any) -> bool:
+    """Whether the memory of a clone can take `tensor` as it lies."""
+    return bool(
+        over.shape == tensor.shape
+        and over.dtype == tensor.dtype
+        and over.device == tensor.device
+        and over.stride() == tensor.stride()
+    )
 
 
 def has_rows(read: Callable[[], Any]) -> bool:
