@@ -30,15 +30,9 @@ test: test-page test-python  ## Run all tests
 test-page: $(STAMPS)/npm
 	@cd dashboard && npm test --silent
 
-# A failure is shown, and what failed runs once more by itself: a machine that others use may starve a
-# test that waits for a browser or a process. What fails twice fails.
-AGAIN := echo "midstep: once more, by itself, what failed above" >&2; $(BIN)/pytest -q --lf --lfnf=none
-
 test-python: $(STAMPS)/dev $(PAGE) programs
-	@$(BIN)/pytest -q -n $(WORKERS) -m "not soak and not serial and not browser" $(ARGS) || { \
-		$(AGAIN) -m "not soak and not serial and not browser" $(ARGS); }
-	@$(BIN)/pytest -q -m "(serial or browser) and not soak" $(ARGS) || { \
-		$(AGAIN) -m "(serial or browser) and not soak" $(ARGS); }
+	@$(BIN)/pytest -q -n $(WORKERS) -m "not soak and not serial and not browser" $(ARGS)
+	@$(BIN)/pytest -q -m "(serial or browser) and not soak" $(ARGS)
 
 lint: $(STAMPS)/dev $(STAMPS)/typegen  ## Check style, types, the layers of rooms, and drift of generated types
 	@$(BIN)/ruff check .
