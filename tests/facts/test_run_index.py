@@ -227,6 +227,19 @@ def test_a_live_run_is_listed_with_the_state_and_step_of_its_lease(tmp_path: Pat
     assert listed(index)["a"]["state"] == "stopped"
 
 
+def test_a_run_has_its_own_id_before_its_first_record(tmp_path: Path):
+    """Else a list that looks just then shows it twice: as what it will be, and by its folder."""
+    run_dir = tmp_path / "run_a"
+    (run_dir / "facts").mkdir(parents=True)
+    index = RunIndex(tmp_path, cache="memory")
+    with Lease.acquire(run_dir, "0123456789ab"):
+        assert index.refresh().added == ("0123456789ab",)
+        with FactsWriter(run_dir, run_id="0123456789ab") as facts:
+            facts.event("on_start", name="a")
+        found = index.refresh()
+    assert (found.added, found.removed) == ((), ())
+
+
 def test_a_run_without_a_socket_is_live_but_out_of_reach(tmp_path: Path):
     with FactsWriter(tmp_path / "a") as facts, Lease.acquire(tmp_path / "a", facts.run_id):
         row = listed(RunIndex(tmp_path, "memory"))["a"]

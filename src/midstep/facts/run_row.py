@@ -120,7 +120,7 @@ def current_row(row: RunRow, folder: Path, digest: RunDigest, watch: LeaseWatch)
             why=end.reason,
             ended_at=None if is_live else ended_at,
         )
-    return _leased(row, folder, end)
+    return _leased(row, folder, digest, end)
 
 
 def facts_row(directory: str, digest: RunDigest) -> RunRow:
@@ -223,9 +223,11 @@ def _damage(digest: RunDigest) -> str | None:
     return None
 
 
-def _leased(row: RunRow, folder: Path, end: EndState) -> RunRow:
+def _leased(row: RunRow, folder: Path, digest: RunDigest, end: EndState) -> RunRow:
     """A run whose lease is there: live, killed, or ended and still standing."""
     lease = read_lease(folder) or {}
+    if digest.events.run_id is None and is_run_id(str(lease.get("run_id"))):
+        row = replace(row, id=str(lease["run_id"]))  # its first record is still on the way
     is_live = end.state in LIVE
     state: str = end.state
     if end.state == "running" and lease.get("state") in MOVING:
