@@ -20,18 +20,27 @@ from midstep.facts import (
     SeriesStore,
     StepRows,
     events_index,
+    files,
 )
 from midstep.facts import frames as frames_module
 from midstep.facts import ledger as ledger_module
 from midstep.facts.frames import FileHeader, file_header
 
 
+@pytest.fixture(params=[False, True], ids=["opened", "held"])
+def held(request: pytest.FixtureRequest) -> bool:
+    """Whether the files are held open between two looks."""
+    return bool(request.param)
+
+
 def numbers(items: list[EventRecord | StepRows]) -> list[int]:
     return [seq for item in items for seq in range(item.seq, item.last_seq + 1)]
 
 
-def test_a_tail_gives_each_record_once_in_order_as_it_is_written(tmp_path: Path) -> None:
-    tail = FactsTail(tmp_path)
+def test_a_tail_gives_each_record_once_in_order_as_it_is_written(
+    tmp_path: Path, held: bool
+) -> None:
+    tail = FactsTail(tmp_path, held=held)
     assert tail.poll() == []
     seen: list[int] = []
     with FactsWriter(tmp_path) as facts:
@@ -48,6 +57,9 @@ def test_a_tail_gives_each_record_once_in_order_as_it_is_written(tmp_path: Path)
         assert tail.poll() == []
         assert seen == list(range(1, facts.written + 1))
     assert tail.problems == []
+    tail.close()
+    assert tail.poll() == []
+    tail.close()
 
 
 def test_a_tail_gives_columns_of_rows_with_the_same_names(tmp_path: Path) -> None:
@@ -80,8 +92,8 @@ def test_a_tail_starts_behind_a_number(tmp_path: Path) -> None:
     assert tail.problems == []
 
 
-def test_a_tail_follows_into_the_next_attempt_and_timeline(tmp_path: Path) -> None:
-    tail = FactsTail(tmp_path)
+def test_a_tail_follows_into_the_next_attempt_and_timeline(tmp_path: Path, held: bool) -> None:
+    tail = FactsTail(tmp_path, held=held)
     with FactsWriter(tmp_path, attempt=1) as facts:
         facts.log(1, loss=1.0)
     assert numbers(tail.poll()) == [1]
@@ -91,6 +103,7 @@ def test_a_tail_follows_into_the_next_attempt_and_timeline(tmp_path: Path) -> No
         facts.log(1, loss=1.5)
         items = tail.poll()
     assert [(item.seq, item.timeline) for item in items] == [(2, 0), (3, 1)]
+    tail.close()
 
 
 def test_records_that_arrive_out_of_order_in_the_two_files_are_put_in_order(
@@ -124,8 +137,11 @@ def test_a_missing_record_is_reported_and_the_rest_goes_on(tmp_path: Path) -> No
     assert tail.problems == ["records 2 to 2 are missing (damaged, or lost in a power cut)"]
 
 
-def test_a_run_directory_made_anew_is_read_anew(tmp_path: Path) -> None:
-    run, tail = tmp_path / "run", FactsTail(tmp_path / "run")
+def test_a_run_directory_made_anew_is_read_anew(
+    tmp_path: Path, held: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(files, "IN_PLACE_S", 0.0)
+    run, tail = tmp_path / "run", FactsTail(tmp_path / "run", held=held)
     with FactsWriter(run) as facts:
         for step in range(9):
             facts.log(step, loss=1.0)
@@ -135,6 +151,7 @@ def test_a_run_directory_made_anew_is_read_anew(tmp_path: Path) -> None:
         facts.log(0, loss=1.0)
     assert tail.poll() == []
     assert any("replaced" in problem for problem in tail.problems)
+    tail.close()
 
 
 def test_an_unknown_version_of_a_steps_file_is_refused_by_name(tmp_path: Path) -> None:

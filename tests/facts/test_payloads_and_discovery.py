@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import threading
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,6 +19,8 @@ from midstep.facts import (
     build_event_payload,
     discover_runs,
     ensure_facts_dir,
+    tender,
+    write_scalars_csv,
 )
 from tests.checkers.kill import assert_facts_survive
 
@@ -124,3 +127,23 @@ def test_given_run_directories_must_exist(tmp_path: Path) -> None:
         discover_runs(run_dirs=[tmp_path / "missing"])
     with pytest.raises(ConfigError, match="either"):
         discover_runs()
+
+
+def test_a_table_that_takes_long_to_derive_is_left_for_the_end(tmp_path: Path, monkeypatch) -> None:
+    """Made anew from all epochs each second it would take ever more of the training's time."""
+    monkeypatch.setattr(tender, "SYNC_EVERY_S", 0.01)
+    monkeypatch.setattr(tender, "CSV_SHARE", 1e-9)
+    derived = threading.Event()
+
+    def derive(run_dir: Path) -> Path:
+        derived.set()
+        return write_scalars_csv(run_dir)
+
+    monkeypatch.setattr(tender, "write_scalars_csv", derive)
+    with FactsWriter(tmp_path) as facts:
+        facts.event("on_epoch_end", epoch=0, split="train", train_loss=1.0)
+        assert derived.wait(30)
+        derived.clear()
+        facts.event("on_epoch_end", epoch=1, split="train", train_loss=0.5)
+        assert not derived.wait(0.2)
+    assert [row["epoch"] for row in table(tmp_path)] == ["0", "1"]

@@ -11,14 +11,15 @@ from midstep.facts import FactsTail, FactsWriter, outbox
 RECORDS = 4000
 
 
+@pytest.mark.parametrize("held", [False, True])
 @pytest.mark.parametrize("is_every_write_slow", [False, True])
 def test_a_tail_that_reads_while_rows_and_events_are_written_misses_and_repeats_none(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_every_write_slow: bool
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_every_write_slow: bool, held: bool
 ) -> None:
     if is_every_write_slow:  # records go through the queue, and several threads write
         monkeypatch.setattr(outbox, "SLOW_WRITE_S", -1.0)
     with FactsWriter(tmp_path) as facts:
-        tail = FactsTail(tmp_path)
+        tail = FactsTail(tmp_path, held=held)
         done = threading.Event()
 
         def write() -> None:
@@ -39,6 +40,7 @@ def test_a_tail_that_reads_while_rows_and_events_are_written_misses_and_repeats_
         seen += numbers(tail)
         assert seen == list(range(1, facts.seq + 1))
         assert tail.problems == []
+        tail.close()
 
 
 def numbers(tail: FactsTail) -> list[int]:

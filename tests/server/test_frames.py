@@ -4,8 +4,10 @@ import asyncio
 import json
 
 import numpy as np
+import pytest
 
 from midstep.facts import EventRecord, StepRows
+from midstep.facts.lines import Head, check_line, encode_fields, encode_line
 from midstep.server.frames import MAX_NUMBERS, durable_frames, state_frame, volatile_frame
 from midstep.server.pacing import FrameBudget
 from midstep.server.viewer_queue import MAX_BYTES, ViewerQueue
@@ -22,8 +24,11 @@ def rows(first: int, count: int, timeline: int = 0, **columns: float) -> StepRow
     )
 
 
-def event(seq: int) -> EventRecord:
-    return EventRecord(seq, 0, {"seq": seq, "moment": "on_intervention"})
+def event(seq: int, moment: str = "on_intervention", timeline: int = 0, **fields) -> EventRecord:
+    head = Head(1, 0, 1.5, 0.25, moment, "0123456789ab", timeline)
+    line = check_line(encode_line(seq, head, encode_fields(fields)).rstrip(b"\n"))
+    assert line is not None
+    return EventRecord(line)
 
 
 def parsed(frame):
@@ -57,6 +62,22 @@ def test_events_and_timelines_keep_their_place():
         b"id: 0.4",
         b"id: 1.5",
     ]
+
+
+@pytest.mark.parametrize("moment", ["on_epoch_end", 'odd "moment"', "üm"])
+def test_an_event_travels_as_it_was_written(moment):
+    told = event(
+        *(7, moment, 3),
+        loss=float("nan"),
+        words='"quoted"\n\u2028 ü',
+        moment_='","run_id":"x","timeline":9,',
+        metrics={"a": [1e-300, 0.1, 2]},
+    )
+    (frame,) = durable_frames([told])
+    assert frame.data.startswith(b"id: 3.7\ndata: ")
+    assert frame.data.count(b"\n") == 3
+    assert parsed(frame) == {"type": "event", "seq": 7, "record": told.record}
+    assert (told.moment, told.timeline) == (told.record["moment"], told.record["timeline"])
 
 
 def test_long_stretches_are_cut_into_bounded_frames():
@@ -130,8 +151,8 @@ def test_budget_lets_a_burst_through_then_ten_a_second():
 
 
 def test_command_line_and_folder_travel_in_no_frame():
-    record = {"moment": "on_start", "seed": 7, "argv": ["--key", "abc"], "cwd": "/home/ada"}
-    (frame,) = durable_frames([EventRecord(1, 0, record)])
+    started = event(1, "on_start", seed=7, argv=["--key", "abc"], cwd="/home/ada")
+    (frame,) = durable_frames([started])
     assert b'"seed":7' in frame.data
     assert b"abc" not in frame.data
     assert b"ada" not in frame.data

@@ -52,13 +52,19 @@ class StepsFile:
         path: the file.
         offset: where a frame starts that is to be the first.
         layouts: names by layout, of those defined before `offset`.
+        held: keep the file open until `close`.
     """
 
     def __init__(
-        self, path: Path, *, offset: int = 0, layouts: Mapping[int, Sequence[str]] | None = None
+        self,
+        path: Path,
+        *,
+        offset: int = 0,
+        layouts: Mapping[int, Sequence[str]] | None = None,
+        held: bool = False,
     ) -> None:
         self.path = path
-        self._scanner = StepsScanner(path, count_rows=count_rows)
+        self._scanner = StepsScanner(path, count_rows=count_rows, held=held)
         self._scanner.offset = offset
         self._layouts = {
             identity: (tuple(names), row_dtype(len(names)))
@@ -83,6 +89,10 @@ class StepsFile:
     def damages(self) -> list[Damage]:
         """Bytes that make no whole record."""
         return self._scanner.damages
+
+    def close(self) -> None:
+        """Let the file go, where it is held open."""
+        self._scanner.close()
 
     def groups(self) -> Iterator[RowGroup]:
         """New rows; short runs of one layout within a piece of the file come together."""

@@ -96,6 +96,7 @@ class _Source:
 
     def refresh(self) -> _Points:
         """Every point: per step the row of the highest timeline, of these the last written."""
+        self._files.find()
         for file in self._files.changed_steps():
             for group in file.groups():
                 if self._name in group.names:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,26 +13,46 @@ from midstep.facts.places import events_path, facts_dir, list_events_files, list
 
 __all__ = ["FactsFiles"]
 
-FOLDER_SETTLES_NS = 2_000_000_000
-"""Younger than this, a folder's time says little: the clock of file times is coarse."""
+FOLDER_SETTLES_S = 2.0
+"""Younger than this, a folder's time may say little: on some disks file times are that coarse."""
+TICK_S = 0.05
+"""Younger than this it says little anywhere."""
+
+IN_PLACE_S = 1.0
+"""How often it is looked whether a file that is held open is still the one of its name."""
 
 Stamp = tuple[int, int, int]
 
 
 class FactsFiles:
-    """Opens the files of one rank as they appear and reads on in those that grew."""
+    """Opens the files of one rank as they appear and reads on in those that grew.
 
-    def __init__(self, run_dir: str | Path, *, rank: int = 0) -> None:
-        self._run_dir, self._rank = Path(run_dir), rank
+    Args:
+        run_dir: the run directory.
+        rank: whose facts.
+        held: keep the files open until `close`, for whoever looks many times a second.
+    """
+
+    def __init__(self, run_dir: str | Path, *, rank: int = 0, held: bool = False) -> None:
+        self._run_dir, self._rank, self._held = Path(run_dir), rank, held
+        self._in_place_until: dict[Path, float] = {}
         self._folder = facts_dir(run_dir)
         self._events: dict[Path, EventsScanner] = {}
         self._steps: dict[Path, StepsFile] = {}
         self._stamps: dict[Path, Stamp | None] = {}
-        self._listed_at: Stamp | None = None
+        self._listed: Stamp | None = None
+        self._list_again_at = 0.0
         self._other: list[str] = []
         if rank == 0:
             path = events_path(run_dir, 0, 0)
-            self._events[path] = EventsScanner(path)
+            self._events[path] = EventsScanner(path, held=held)
+
+    def close(self) -> None:
+        """Let the files go, where they are held open; a further look opens them again."""
+        for events in self._events.values():
+            events.close()
+        for steps in self._steps.values():
+            steps.close()
 
     @property
     def problems(self) -> list[str]:
@@ -51,7 +72,6 @@ class FactsFiles:
 
     def new_lines(self) -> Iterator[Line]:
         """Events that are new since the last call."""
-        self._list_files()
         for path, scanner in list(self._events.items()):
             if not self._changed(path, scanner.offset):
                 continue
@@ -63,7 +83,6 @@ class FactsFiles:
 
     def changed_steps(self) -> Iterator[StepsFile]:
         """Steps files that grew, or are new, since the last call."""
-        self._list_files()
         for path, file in list(self._steps.items()):
             if self._changed(path, file.offset):
                 yield self._steps[path]
@@ -75,21 +94,41 @@ class FactsFiles:
         )
         self._other.append(words)
 
-    def _list_files(self) -> None:
+    def find(self, *, anew: bool = False) -> None:
+        """Look for new files: when the time of the folder changed, and until that has settled.
+
+        Args:
+            anew: list the folder whatever its time says.
+        """
         stamp = _stamp(self._folder, is_folder=True)
-        if stamp is None or stamp == self._listed_at:
+        is_known = stamp == self._listed and time.monotonic() < self._list_again_at
+        if stamp is None or (is_known and not anew):
             return
         for _, path in list_steps_files(self._run_dir, self._rank):
-            self._steps.setdefault(path, StepsFile(path))
+            if path not in self._steps:
+                self._steps[path] = StepsFile(path, held=self._held)
         if self._rank:
             for rank, _, path in list_events_files(self._run_dir):
-                if rank == self._rank:
-                    self._events.setdefault(path, EventsScanner(path))
-        is_settled = time.time_ns() - stamp[2] > FOLDER_SETTLES_NS
-        self._listed_at = stamp if is_settled else None
+                if rank == self._rank and path not in self._events:
+                    self._events[path] = EventsScanner(path, held=self._held)
+        age_s, self._listed = time.time() - stamp[2] / 1e9, stamp
+        if age_s < TICK_S:
+            self._list_again_at = 0.0
+        elif age_s < FOLDER_SETTLES_S:
+            self._list_again_at = time.monotonic() + FOLDER_SETTLES_S
+        else:
+            self._list_again_at = math.inf
 
     def _changed(self, path: Path, offset: int) -> bool:
-        """Whether a file has another size than at the last look; one that shrank is read anew."""
+        """Whether a file has another size than at the last look; one that shrank is read anew.
+
+        One that is held open tells that itself, and cheaper.
+        """
+        if self._held:
+            now = time.monotonic()
+            if offset and now < self._in_place_until.get(path, 0.0):
+                return True
+            self._in_place_until[path] = now + IN_PLACE_S
         stamp, last = _stamp(path), self._stamps.get(path)
         if stamp == last:
             return False
@@ -99,9 +138,11 @@ class FactsFiles:
         if stamp[2] < offset or (last is not None and stamp[:2] != last[:2]):
             self._other.append(f"{path.name} was replaced while it was read; read again")
             if path in self._steps:
-                self._steps[path] = StepsFile(path)
+                self._steps[path].close()
+                self._steps[path] = StepsFile(path, held=self._held)
             else:
-                self._events[path] = EventsScanner(path)
+                self._events[path].close()
+                self._events[path] = EventsScanner(path, held=self._held)
         return True
 
 

@@ -18,6 +18,7 @@ from zlib import crc32
 
 from midstep.core import strict_json
 from midstep.core.storage import storage_error
+from midstep.facts.reopened import Reopened
 from midstep.facts.scan import Damage
 
 __all__ = [
@@ -51,6 +52,10 @@ FIXED_FIELDS = (
 
 _TAIL_BYTES = len(b',"crc":"00000000"}')
 _START = re.compile(rb'\{"schema_version":(\d+),"seq":(\d+),')
+_FIXED = re.compile(
+    rb'\{"schema_version":\d+,"seq":\d+,"attempt":\d+,"rank":\d+,"wall":[^",]+,"mono":[^",]+,'
+    rb'"moment":"([a-z_]+)","run_id":"[^"\\]*","timeline":(\d+)[,}]'
+)
 _RECORD = re.compile(rb'\{"schema_version":\d+,"seq":\d+,.*?,"crc":"[0-9a-f]{8}"\}')
 
 
@@ -66,6 +71,18 @@ class Line(NamedTuple):
         made: dict[str, Any] = json.loads(self.raw)
         del made["crc"]
         return made
+
+    def json(self) -> bytes:
+        """The same as JSON, nothing parsed: what was written is strict JSON already."""
+        return self.raw[:-_TAIL_BYTES] + b"}"
+
+    def place(self) -> tuple[str, int]:
+        """Moment and timeline; read off where the line has the form that our writer gives it."""
+        found = _FIXED.match(self.raw)
+        if found is not None:
+            return found[1].decode(), int(found[2])
+        record = self.record()
+        return str(record["moment"]), int(record["timeline"])
 
 
 class Head(NamedTuple):
@@ -122,10 +139,12 @@ class EventsScanner:
     Args:
         path: the file.
         offset: where a line starts that is to be the first.
+        held: keep the file open until `close`.
     """
 
-    def __init__(self, path: Path, *, offset: int = 0) -> None:
+    def __init__(self, path: Path, *, offset: int = 0, held: bool = False) -> None:
         self.path = path
+        self._file = Reopened(path, held=held)
         self.offset = offset
         """File offset behind the last line."""
         self.damages: list[Damage] = []
@@ -133,11 +152,12 @@ class EventsScanner:
     def read(self) -> Iterator[Line]:
         """The whole lines that are new since the last call."""
         try:
-            with self.path.open("rb", buffering=0) as file:
-                size = os.fstat(file.fileno()).st_size
+            with self._file.descriptor() as descriptor:
+                size = os.fstat(descriptor).st_size
                 chunk_bytes = CHUNK_BYTES
                 while self.offset < size:
-                    buffer = os.pread(file.fileno(), chunk_bytes, self.offset)
+                    length = min(chunk_bytes, size - self.offset)
+                    buffer = os.pread(descriptor, length, self.offset)
                     end = buffer.rfind(b"\n") + 1
                     yield from self._lines(buffer[:end])
                     if end == 0 and self.offset + len(buffer) >= size:
@@ -147,6 +167,10 @@ class EventsScanner:
             return
         except OSError as error:
             raise storage_error(self.path, "read", error) from error
+
+    def close(self) -> None:
+        """Let the file go, where it is held open."""
+        self._file.close()
 
     def _lines(self, buffer: bytes) -> Iterator[Line]:
         for raw in buffer.split(b"\n")[:-1]:

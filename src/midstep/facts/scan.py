@@ -25,12 +25,14 @@ from midstep.facts.frames import (
     parse_file_header,
     seal_fields,
 )
+from midstep.facts.reopened import Reopened
 
 __all__ = ["Damage", "Piece", "Span", "StepsScanner", "frame_head", "is_whole_frame"]
 
 CHUNK_BYTES = 4 << 20
 SMALLEST_FRAME_BYTES = 24
 _CRC_HEAD = struct.Struct("<III")
+_CRC = struct.Struct("<I")
 _HEAD = struct.Struct("<4xII")
 
 CountRows = Callable[[bytes, int, int, int], int]
@@ -58,8 +60,11 @@ class Damage(NamedTuple):
 class StepsScanner:
     """Reads the frames of one steps file, each once, as they appear."""
 
-    def __init__(self, path: Path, *, count_rows: CountRows | None = None) -> None:
+    def __init__(
+        self, path: Path, *, count_rows: CountRows | None = None, held: bool = False
+    ) -> None:
         self.path = path
+        self._file = Reopened(path, held=held)
         self.offset = 0
         """File offset behind the last checked frame."""
         self.header: FileHeader | None = None
@@ -76,12 +81,16 @@ class StepsScanner:
     def read(self) -> Iterator[Piece]:
         """The frames that are new since the last call."""
         try:
-            with self.path.open("rb", buffering=0) as file:
-                yield from self._read(file.fileno())
+            with self._file.descriptor() as descriptor:
+                yield from self._read(descriptor)
         except FileNotFoundError:
             return
         except OSError as error:
             raise storage_error(self.path, "read", error) from error
+
+    def close(self) -> None:
+        """Let the file go, where it is held open."""
+        self._file.close()
 
     def _read(self, descriptor: int) -> Iterator[Piece]:
         size = self._size = os.fstat(descriptor).st_size
@@ -89,7 +98,7 @@ class StepsScanner:
             return
         chunk_bytes = CHUNK_BYTES
         while self.offset < size:
-            buffer = os.pread(descriptor, chunk_bytes, self.offset)
+            buffer = os.pread(descriptor, min(chunk_bytes, size - self.offset), self.offset)
             is_end = not buffer or self.offset + len(buffer) >= size
             spans, used = self._scan(buffer, is_end=is_end)
             self.offset += used
@@ -131,7 +140,7 @@ class StepsScanner:
                 start = at = at + size
             else:
                 resume = at if is_cut else at + size
-                checked, start, is_sound = self._check(buffer, start, resume)
+                checked, start, is_sound = self._check(buffer, start, resume, block)
                 spans += checked
                 if not is_sound:
                     return spans, start
@@ -158,13 +167,14 @@ class StepsScanner:
             return False
         return crc32(memoryview(buffer)[start:at]) == covered
 
-    def _check(self, buffer: bytes, start: int, resume: int) -> tuple[list[Span], int, bool]:
+    def _check(
+        self, buffer: bytes, start: int, resume: int, block: list[Span]
+    ) -> tuple[list[Span], int, bool]:
         """Check frame by frame up to `resume`, or to the first whole frame behind it.
 
         Returns the spans, the offset reached, and whether the walk can go on from there.
         """
-        spans: list[Span] = []
-        at = start
+        spans, at = _whole_frames(buffer, start, block)
         while at < resume or at == start:
             size, what = frame_head(buffer, at)
             if size and at + size <= len(buffer) and is_whole_frame(buffer, at, size):
@@ -207,6 +217,21 @@ def is_whole_frame(buffer: bytes, at: int, size: int) -> bool:
     """Whether the frame of that size at `at` fits its CRC."""
     expected = _CRC_HEAD.unpack_from(buffer, at)[0]
     return bool(crc32(memoryview(buffer)[at + 4 : at + size]) == expected)
+
+
+def _whole_frames(buffer: bytes, start: int, block: list[Span]) -> tuple[list[Span], int]:
+    """The frames of `block`, which begins at `start`, up to the first that does not fit its CRC."""
+    view, crc_at = memoryview(buffer), _CRC.unpack_from
+    spans: list[Span] = []
+    for offset, size, what, frames in block:
+        stop = start = offset + size * frames
+        for at in range(offset, stop, size):
+            if crc32(view[at + 4 : at + size]) != crc_at(buffer, at)[0]:
+                if at > offset:
+                    spans.append((offset, size, what, (at - offset) // size))
+                return spans, at
+        spans.append((offset, size, what, frames))
+    return spans, start
 
 
 def _find_frame(buffer: bytes, start: int) -> int | None:

@@ -128,6 +128,7 @@ class SeriesStore:
         """Take in what was written since; True when there was something."""
         with self._lock:
             before = self.seq
+            self._files.find()
             for file in self._files.changed_steps():
                 for group in file.groups():
                     self._take(group, file.unread_bytes)

@@ -11,24 +11,43 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from midstep.facts.columns import RowGroup
+from midstep.facts.columns import RowGroup, Rows
 from midstep.facts.files import FactsFiles
+from midstep.facts.lines import Line
 
 __all__ = ["EventRecord", "FactsTail", "StepRows"]
 
 
-@dataclass(frozen=True, slots=True)
 class EventRecord:
-    """One event."""
+    """One event, parsed when somebody asks for its record."""
 
-    seq: int
-    timeline: int
-    record: dict[str, Any]
+    __slots__ = ("_line", "_record", "moment", "timeline")
+
+    def __init__(self, line: Line) -> None:
+        self._line = line
+        self._record: dict[str, Any] | None = None
+        self.moment, self.timeline = line.place()
+
+    @property
+    def seq(self) -> int:
+        """Its number."""
+        return self._line.seq
 
     @property
     def last_seq(self) -> int:
         """The same as `seq`; rows have a range."""
-        return self.seq
+        return self._line.seq
+
+    @property
+    def record(self) -> dict[str, Any]:
+        """Its fields."""
+        if self._record is None:
+            self._record = self._line.record()
+        return self._record
+
+    def json(self) -> bytes:
+        """Its fields as JSON."""
+        return self._line.json()
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,10 +74,13 @@ class FactsTail:
         run_dir: the run directory.
         after_seq: skip records up to this number.
         rank: whose facts.
+        held: keep the files open until `close`, for whoever polls many times a second.
     """
 
-    def __init__(self, run_dir: str | Path, *, after_seq: int = 0, rank: int = 0) -> None:
-        self._files = FactsFiles(run_dir, rank=rank)
+    def __init__(
+        self, run_dir: str | Path, *, after_seq: int = 0, rank: int = 0, held: bool = False
+    ) -> None:
+        self._files = FactsFiles(run_dir, rank=rank, held=held)
         self._held: list[EventRecord | StepRows] = []
         self._gaps: list[str] = []
         self.last_seq = after_seq
@@ -76,7 +98,7 @@ class FactsTail:
         if self._gap_at() is not None:
             # The other file was read before the missing record was written; by now it is there,
             # since a number is written before the next one is.
-            self._read_new()
+            self._read_new(anew=True)
         held = sorted(self._held, key=lambda item: item.seq)
         # What the second look found beyond the first may have gaps of its own: it waits.
         self._held = [item for item in held if item.seq > seen]
@@ -105,13 +127,17 @@ class FactsTail:
             expected = max(expected, item.last_seq + 1)
         return None
 
-    def _read_new(self) -> bool:
+    def close(self) -> None:
+        """Let the files go, where they are held open; a further poll opens them again."""
+        self._files.close()
+
+    def _read_new(self, *, anew: bool = False) -> bool:
         """Hold what the files have beyond the last time; False when nothing changed."""
         before = len(self._held)
+        self._files.find(anew=anew)
         for line in self._files.new_lines():
             if line.seq > self.last_seq:
-                record = line.record()
-                self._held.append(EventRecord(line.seq, record["timeline"], record))
+                self._held.append(EventRecord(line))
         for file in self._files.changed_steps():
             for run in file.runs():
                 self._held.extend(_split(run, self.last_seq))
@@ -123,9 +149,7 @@ def _split(run: RowGroup, after_seq: int) -> Iterator[StepRows]:
     rows = run.rows
     if int(rows["seq"][-1]) <= after_seq:
         return
-    jumps = (np.diff(rows["seq"]) != 1) | (np.diff(rows["timeline"].astype(np.int64)) != 0)
-    edges = [0, *(np.flatnonzero(jumps) + 1).tolist(), len(rows)]
-    for start, stop in pairwise(edges):
+    for start, stop in pairwise(_edges(rows)):
         part = rows[start:stop]
         yield StepRows(
             first_seq=int(part["seq"][0]),
@@ -135,6 +159,15 @@ def _split(run: RowGroup, after_seq: int) -> Iterator[StepRows]:
             columns={name: part["values"][:, i] for i, name in enumerate(run.names)},
             wall=part["wall"],
         )
+
+
+def _edges(rows: Rows) -> list[int]:
+    """Where to cut, both ends included; most stretches are whole, and many a single row."""
+    if len(rows) == 1:
+        return [0, 1]
+    seq, timeline = rows["seq"], rows["timeline"]
+    jumps = (seq[1:] != seq[:-1] + 1) | (timeline[1:] != timeline[:-1])
+    return [0, *(np.flatnonzero(jumps) + 1).tolist(), len(rows)]
 
 
 def _cut_front(rows: StepRows, count: int) -> StepRows:

@@ -20,6 +20,8 @@ __all__ = ["SYNC_EVERY_S", "Tender"]
 
 SYNC_EVERY_S = 1.0
 REST_S = 0.001
+CSV_SHARE = 0.01
+"""Of the time that deriving `scalars.csv` may take: it is made anew from all epochs."""
 
 _log = logging.getLogger("midstep.facts")
 
@@ -34,6 +36,7 @@ class Tender:
         self._thread = threading.Thread(target=self._tend, name="midstep-facts", daemon=True)
         self.is_csv_due = False
         """Whether an epoch ended since `scalars.csv` was derived."""
+        self._csv_at = 0.0
 
     def start(self) -> None:
         """Begin."""
@@ -51,7 +54,8 @@ class Tender:
             self._thread.join()
         if self.retry() and self._outbox.drain():
             self._outbox.sync()
-            self._derive_csv()
+            if self.is_csv_due:
+                self._derive_csv()
         else:
             _log.error("%d records were lost: %s", len(self._outbox), self._outbox.fault)
 
@@ -85,13 +89,14 @@ class Tender:
             )
         elif self.retry():
             self._outbox.sync()
-            self._derive_csv()
+            if self.is_csv_due and time.monotonic() >= self._csv_at:
+                self._derive_csv()
 
     def _derive_csv(self) -> None:
-        if not self.is_csv_due:
-            return
         self.is_csv_due = False
+        began = time.monotonic()
         try:
             write_scalars_csv(self._run_dir)
         except StorageError as error:  # derived: the next epoch tries again
             _log.warning("%s", error)
+        self._csv_at = began + (time.monotonic() - began) / CSV_SHARE

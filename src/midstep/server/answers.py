@@ -13,6 +13,9 @@ from midstep.core import strict_json
 __all__ = ["SafetensorsAnswer", "StrictAnswer", "json_bytes"]
 
 
+_encoder = json.JSONEncoder(allow_nan=False, ensure_ascii=False, separators=(",", ":"))
+
+
 def json_bytes(value: Any) -> bytes:
     """Strict JSON of `value`; what plain JSON cannot hold goes through `strict_json.plain`.
 
@@ -20,8 +23,7 @@ def json_bytes(value: Any) -> bytes:
     b'{"loss":"NaN"}'
     """
     try:
-        text = json.dumps(value, allow_nan=False, ensure_ascii=False, separators=(",", ":"))
-        return text.encode("utf-8")
+        return _encoder.encode(value).encode("utf-8")
     except (TypeError, ValueError, RecursionError):
         return strict_json.dumps(value).encode("utf-8")
 

@@ -34,12 +34,14 @@ class EventOut:
     async def body(self, data: bytes) -> None:
         """One piece; more will come."""
         message = {"type": "http.response.body", "body": data, "more_body": True}
-        await asyncio.wait_for(self._send(message), self._stuck_s)
+        async with asyncio.timeout(self._stuck_s):  # wait_for would make a task of each piece
+            await self._send(message)
 
     async def end(self) -> None:
         """Nothing more will come."""
         message = {"type": "http.response.body", "body": b"", "more_body": False}
-        await asyncio.wait_for(self._send(message), self._stuck_s)
+        async with asyncio.timeout(self._stuck_s):
+            await self._send(message)
 
 
 async def until_gone(receive: Receive) -> None:

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from midstep.server.answers import json_bytes
-from midstep.server.arrays import numbers
-from midstep.server.withheld import without_private
+from midstep.server.withheld import has_private, without_private
 
 if TYPE_CHECKING:
     from midstep.facts import EventRecord, StepRows
@@ -75,9 +74,9 @@ def durable_frames(items: Iterable[EventRecord | StepRows]) -> Iterator[Frame]:
 
 def _event_frame(item: EventRecord) -> Frame:
     # The same bytes go to every viewer, so what only some may see goes to none.
-    record = without_private(item.record)
-    message = {"type": "event", "seq": item.seq, "record": record}
-    data = _event(message, identity=f"{item.timeline}.{item.seq}")
+    record = json_bytes(without_private(item.record)) if has_private(item.moment) else item.json()
+    head = f'id: {item.timeline}.{item.seq}\ndata: {{"type":"event","seq":{item.seq},"record":'
+    data = b"".join((head.encode(), record, b"}\n\n"))
     return Frame(data=data, first_seq=item.seq, last_seq=item.seq)
 
 
@@ -108,7 +107,7 @@ def _scalars_frame(held: Sequence[StepRows]) -> Frame:
         for name, values in rows.columns.items():
             if name not in columns:
                 columns[name] = [None] * total
-            columns[name][len(steps) : len(steps) + len(values)] = numbers(values)
+            columns[name][len(steps) : len(steps) + len(values)] = values.tolist()
         steps.extend(rows.step.tolist())
     first, last = held[0].first_seq, held[-1].last_seq
     message = {

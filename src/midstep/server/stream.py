@@ -91,7 +91,7 @@ class Hub:
         from midstep.facts import FactsTail
 
         self.seq = self.entry.seq
-        self._tail = FactsTail(self.entry.run.dir, after_seq=self.seq)
+        self._tail = FactsTail(self.entry.run.dir, after_seq=self.seq, held=True)
         # From here on, not from the first look on: a command may end in between.
         self._told, self._news = {"commands": self._command_states()}, True
         self._task = asyncio.get_running_loop().create_task(self._run())
@@ -122,12 +122,16 @@ class Hub:
             self._end_all()
         finally:
             unsubscribe()
+            if self._tail is not None:
+                self._tail.close()
 
     async def _pause(self, budget: FrameBudget) -> None:
         """Until something changes or it is time to look again, within the budget of frames."""
         with suppress(TimeoutError):
-            await asyncio.wait_for(self._wake.wait(), POLL_S)
-        await asyncio.sleep(budget.wait_s())
+            async with asyncio.timeout(POLL_S):
+                await self._wake.wait()
+        if (wait_s := budget.wait_s()) > 0:
+            await asyncio.sleep(wait_s)
         self._nudged = False
         self._wake.clear()
 

@@ -7,10 +7,15 @@ from typing import Any
 
 from midstep.core.moments import Moment
 
-__all__ = ["without_private"]
+__all__ = ["has_private", "without_private"]
 
 PRIVATE = frozenset({"argv", "cwd"})
 """Of a header record: a command line may hold a secret, a folder names its owner."""
+
+
+def has_private(moment: str) -> bool:
+    """Whether records of this moment may hold anything of the kind."""
+    return moment == Moment.START
 
 
 def without_private(record: Mapping[str, Any]) -> dict[str, Any]:
@@ -19,6 +24,6 @@ def without_private(record: Mapping[str, Any]) -> dict[str, Any]:
     >>> without_private({"moment": "on_start", "seed": 1, "cwd": "/home/ada"})
     {'moment': 'on_start', 'seed': 1}
     """
-    if record.get("moment") != Moment.START:
+    if not has_private(str(record.get("moment"))):
         return dict(record)
     return {name: value for name, value in record.items() if name not in PRIVATE}

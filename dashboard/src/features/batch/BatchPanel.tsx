@@ -15,7 +15,7 @@ import { BatchView, INFLUENCE } from "./BatchView";
 import { type Order, samplesOf, shownOrder } from "./samples";
 import { usePicture } from "./usePicture";
 
-const RUNNING_MS = 250;
+const RUNNING_MS = 500;
 
 interface BatchPanelProps {
   /** Ids to ring; the first one gets the cursor when the set is new. */

@@ -45,6 +45,8 @@ class HookBoard:
     ) -> None:
         self._controller, self.model, self._tell = controller, model, tell
         self._slots: tuple[Slot, ...] = ()
+        self._begun: tuple[Slot, ...] = ()
+        """Those that are there in the step in progress."""
         self._budget = Budget()
         self._add_probe()
         with ExitStack() as undo:
@@ -83,13 +85,14 @@ class HookBoard:
             if slot.hook.key == key:
                 slot.take_off()
         self._slots = tuple(slot for slot in self._slots if slot.hook.key != key)
+        self._begun = tuple(slot for slot in self._begun if slot.hook.key != key)
 
     def close(self) -> None:
         """Take everything off; closing twice is fine."""
         self._undo.close()
         for slot in self._slots:
             slot.take_off()
-        self._slots = ()
+        self._slots = self._begun = ()
 
     def _add_probe(self) -> None:
         control = self._controller
@@ -118,19 +121,18 @@ class HookBoard:
             self._controller.capture_step_data(hook.key, data, panel=hook.panel)
 
     def _begin(self) -> None:
-        if self._controller.wants_data:
+        if len(self._slots) > 1 and self._controller.wants_data:  # more than the probe of rules
             self._budget.step_begins(time.perf_counter())
-        for slot in self._slots:
-            slot.begin(self.model)
+        self._begun = tuple(slot for slot in self._slots if slot.begin(self.model))
 
     def _before(self, *_: Any) -> None:
         if not self._controller.is_busy:
             return  # nobody wants anything; what was put on goes as the next step begins
-        for slot in self._slots:
+        for slot in self._begun:
             slot.before(self.model)
 
     def _after(self, *_: Any) -> None:
         if not self._controller.is_busy:
             return
-        for slot in self._slots:
+        for slot in self._begun:
             slot.after(self.model)

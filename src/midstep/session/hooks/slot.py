@@ -48,15 +48,17 @@ class Slot:
         self._handles: list[RemovableHandle] = []
         self._begun = self._broken = False
 
-    def begin(self, model: nn.Module) -> None:
-        """A step begins: be there, or be gone."""
+    def begin(self, model: nn.Module) -> bool:
+        """A step begins: be there, or be gone; whether it is there."""
         self._begun = False
         if self._broken or not self._wanted():
-            self.take_off()
-            return
+            if self._handles:
+                self.take_off()
+            return False
         if not self._handles:
             self._guarded(self._put_on, model)
         self._guarded(self.hook.begin_step, model)
+        return True
 
     def before(self, model: nn.Module) -> None:
         """The gradients are there."""
