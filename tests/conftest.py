@@ -17,8 +17,11 @@ import pytest
 # Set before anything imports torch; children inherit it.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-GRACE_S = 5.0
+GRACE_S = 30.0
 """How long threads and children may take to end after a test; a clean test waits for nothing."""
+
+ALONE_S = 480
+"""The time limit of a test that runs alone; only one that fails comes near."""
 
 LIBRARY_THREADS = (
     "asyncio_",  # a loop's default executor, kept until the loop is closed by its library
@@ -36,6 +39,14 @@ LIBRARY_VARIABLES = {
     "KMP_INIT_AT_FORK",
     "TORCHINDUCTOR_CACHE_DIR",  # set by torch with the first optimizer
 }
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What drives a browser or many processes may take long on a machine that is busy."""
+    for item in items:
+        alone = item.get_closest_marker("browser") or item.get_closest_marker("serial")
+        if alone is not None and item.get_closest_marker("timeout") is None:
+            item.add_marker(pytest.mark.timeout(ALONE_S))
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -63,6 +74,12 @@ def user_folders(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     yield home
     os.environ.clear()
     os.environ.update(kept)
+
+
+@pytest.fixture(autouse=True)
+def patient_writer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A busy machine is not a slow disk: no row begins to wait, and no fact says so."""
+    monkeypatch.setattr("midstep.facts.outbox.SLOW_WRITE_S", 1e9)
 
 
 @pytest.fixture(autouse=True)
@@ -122,6 +139,12 @@ def _variables_left(before: dict[str, str]) -> list[str]:
         else:
             del os.environ[name]
     return changed
+
+
+@pytest.fixture
+def effects_awaited(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Answers of a server in this process come with their effect, however busy the machine is."""
+    monkeypatch.setattr("midstep.server.effects.EFFECT_WAIT_S", 60.0)
 
 
 @pytest.fixture(scope="session")

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from midstep.client.places import root_file
 from midstep.control import Command, DebugController
 from midstep.core.errors import ConfigError
+from midstep.server import effects
 from midstep.server.app import create_app
 from midstep.server.data_roots import DataRoots
 from midstep.server.guard import GuardConfig
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from midstep.server.root_server import RootServer
     from midstep.session import Run
 
-PATIENCE_S = 30.0
+PATIENCE_S = 60.0
 """Only a test that fails waits this long."""
 
 
@@ -135,6 +136,23 @@ def train(run: Run, stop_after: int = 10**9) -> None:
             return
 
 
+IMPATIENT_S = effects.EFFECT_WAIT_S
+"""How soon an answer says by itself that the effect is still to come."""
+
+
+@contextmanager
+def _effects_awaited() -> Iterator[None]:
+    """Answers come with their effect, however busy the machine is; unless a test set the time."""
+    if effects.EFFECT_WAIT_S != IMPATIENT_S:
+        yield
+        return
+    effects.EFFECT_WAIT_S = PATIENCE_S / 2
+    try:
+        yield
+    finally:
+        effects.EFFECT_WAIT_S = IMPATIENT_S
+
+
 @contextmanager
 def serving(
     folder: Path,
@@ -147,7 +165,7 @@ def serving(
     """A served run whose loop stands at step 0, unless told otherwise."""
     from midstep.session import Run
 
-    with Run(name="small", save_dir=folder, on_error="raise") as run:
+    with _effects_awaited(), Run(name="small", save_dir=folder, on_error="raise") as run:
         runs, tokens = RunTable(), Tokens.fresh()
         runs.add(run)
         app = create_app(runs, guard=GuardConfig(tokens=tokens, **guard), datasets=datasets)
@@ -175,6 +193,7 @@ def serving_root(
     from midstep.session import Run
 
     with (
+        _effects_awaited(),
         Run(name="small", save_dir=folder / "runs", on_error="raise") as run,
         reachable(run),
         RootServer(RootServerConfig(outputs=folder, port=0, **config)) as root,

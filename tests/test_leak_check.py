@@ -19,7 +19,7 @@ LEAKS = {
 @pytest.mark.parametrize("kind", LEAKS)
 def test_leak_fails_the_test_that_left_it(kind: str, pytester: pytest.Pytester) -> None:
     conftest = Path(__file__).with_name("conftest.py").read_text()
-    pytester.makeconftest(conftest.replace("GRACE_S = 5.0", "GRACE_S = 0.1"))
+    pytester.makeconftest(conftest.replace("GRACE_S = 30.0", "GRACE_S = 0.1"))
     pytester.makepyfile(f"""
         import os, subprocess, sys, threading, warnings
 

@@ -26,7 +26,8 @@ BROWSER_FLAGS = [
     "--disable-component-update",
     "--disable-sync",
 ]
-PATIENCE_S = 60.0
+PATIENCE_S = 180.0
+"""It loads torch, on a machine that may be busy with other things."""
 
 
 @contextmanager

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,10 +16,14 @@ from midstep.client import Client
 from midstep.facts import FactsReader
 
 PATIENCE_S = 60.0
+PATIENCE_MS = PATIENCE_S * 1000
 OWN = ("http://127.0.0.1:", "blob:", "data:")
 
 # What is waited for comes at once on a quiet machine; five seconds are little on a busy one.
-expect.set_options(timeout=PATIENCE_S * 1000 / 2)
+expect.set_options(timeout=PATIENCE_MS)
+
+
+Records = list[dict[str, Any]]
 
 
 @dataclass
@@ -33,10 +38,17 @@ class Demo:
         base, _, token = self.url.partition("/#token=")
         return Client(base, token=token)
 
-    def interventions(self) -> list[dict[str, Any]]:
+    def interventions(self, are_there: Callable[[Records], bool]) -> Records:
+        """Those on record, once the wanted ones are: the page may hear of them before the disk."""
         (run_dir,) = self.save_dir.glob("run_*")
-        events = FactsReader(run_dir).events()
-        return [event for event in events if event["moment"] == "on_intervention"]
+        deadline = time.monotonic() + PATIENCE_S
+        while True:
+            events = FactsReader(run_dir).events()
+            found = [event for event in events if event["moment"] == "on_intervention"]
+            if are_there(found):
+                return found
+            assert time.monotonic() < deadline, found
+            time.sleep(0.05)
 
 
 @pytest.fixture
@@ -66,7 +78,7 @@ def page(browser: Browser) -> Iterator[Page]:
     asked: list[str] = []
     context = browser.new_context(viewport={"width": 1280, "height": 720}, accept_downloads=True)
     made = context.new_page()
-    made.set_default_timeout(PATIENCE_S * 1000 / 2)
+    made.set_default_timeout(PATIENCE_MS)
     made.on("pageerror", lambda error: errors.append(str(error)))
     made.on("request", lambda request: asked.append(request.url))
     yield made

@@ -77,8 +77,7 @@ def test_choosing_a_cluster_filters_the_pairs(page: Page, served: Served, stored
     places = panel(page, "Clusters").get_by_role("img")
     places.focus()
     places.press("ArrowRight")
-    expect(page).to_have_url(re.compile(r"cluster=\d"))
-    chosen = int(re.search(r"cluster=(\d)", page.url)[1])  # type: ignore[index]
+    chosen = chosen_cluster(page)
     members = np.flatnonzero(clusters == chosen)
     expect(panel(page, "Pairs")).to_contain_text(re.compile(rf"^Pairs{len(members)}"))
     expect(panel(page, f"Pair {members[0]}")).to_be_visible()
@@ -95,6 +94,12 @@ def test_choosing_a_cluster_filters_the_pairs(page: Page, served: Served, stored
     page.keyboard.press("Escape")
     expect(pill).to_have_count(0)
     expect(panel(page, "Pairs")).to_contain_text(re.compile(r"^Pairs20"))
+
+
+def chosen_cluster(page: Page) -> int:
+    """The one that the address names."""
+    found = page.wait_for_function("() => /cluster=(\\d+)/.exec(location.search)?.[1]")
+    return int(found.json_value())
 
 
 COLOURED_PIXEL = """canvas => {
@@ -118,11 +123,9 @@ def test_a_click_on_a_mark_chooses_its_cluster(page: Page, served: Served, store
     expect(panel(page, "Clusters")).to_contain_text("Click one to see its pairs")
     canvas = panel(page, "Clusters").locator("canvas")
     canvas.scroll_into_view_if_needed()
-    page.wait_for_function(f"() => ({COLOURED_PIXEL})(document.querySelector('main canvas'))")
-    x, y = canvas.evaluate(COLOURED_PIXEL)
+    x, y = page.wait_for_function(COLOURED_PIXEL, arg=canvas.element_handle()).json_value()
     canvas.click(position={"x": x, "y": y})
-    expect(page).to_have_url(re.compile(r"cluster=\d"))
-    chosen = int(re.search(r"cluster=(\d)", page.url)[1])  # type: ignore[index]
+    chosen = chosen_cluster(page)
     members = np.flatnonzero(open_tables(stored)["pair_cluster_id"] == chosen)
     expect(panel(page, "Pairs")).to_contain_text(re.compile(rf"^Pairs{len(members)}"))
 
@@ -210,11 +213,9 @@ def test_without_a_folder_it_says_how_to_name_one(page: Page, tmp_path: Path) ->
         expect(datasets).to_contain_text("No data folder is named")
         expect(datasets).to_contain_text("midstep dataset build")
         expect(datasets).to_contain_text("midstep serve outputs --data data/")
-        page.keyboard.press("g")
-        page.keyboard.press("l")
+        page.keyboard.type("gl")
         expect(page).to_have_url(re.compile("/live"))
-        page.keyboard.press("g")
-        page.keyboard.press("d")
+        page.keyboard.type("gd")
         expect(page).to_have_url(re.compile("/data"))
 
 

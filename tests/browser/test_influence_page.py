@@ -150,11 +150,9 @@ def test_without_results_it_says_what_to_run(page: Page, tmp_path: Path) -> None
         (folder / "results.json").write_text("{")
         page.reload()
         expect(panel(page, "Stored results")).to_contain_text("Damaged")
-        page.keyboard.press("g")
-        page.keyboard.press("l")
+        page.keyboard.type("gl")
         expect(page).to_have_url(re.compile("/live"))
-        page.keyboard.press("g")
-        page.keyboard.press("i")
+        page.keyboard.type("gi")
         expect(page).to_have_url(re.compile("/influence"))
 
 
@@ -162,6 +160,7 @@ def test_a_paused_run_shows_which_samples_moved_which(page: Page, tmp_path: Path
     with session_page(tmp_path / "runs") as (_, url):
         page.goto(url)
         expect_step(page, 0)
+        expect(page.get_by_role("button", name="Step", exact=True).first).to_be_enabled()
         page.keyboard.press("ArrowRight")
         expect_step(page, 1)
         page.get_by_role("button", name="Influence: which samples moved which").click()

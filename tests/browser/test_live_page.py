@@ -18,7 +18,7 @@ from midstep.loops.demo import Demo as DemoTraining
 from midstep.loops.demo import DemoConfig
 from midstep.server.tokens import Tokens
 from midstep.session import Run
-from tests.browser.conftest import Demo
+from tests.browser.conftest import Demo, Records
 from tests.browser.relay import relay
 from tests.control.loop import until
 
@@ -34,8 +34,9 @@ def button(page: Page, name: str) -> Locator:
 
 
 def step_shown(page: Page) -> int:
-    text = page.get_by_role("banner").inner_text()
-    found = re.search(r"Step\s+([\d,]+)", text)
+    banner = page.get_by_role("banner")
+    expect(banner).to_contain_text(re.compile(r"Step\s*[\d,]+"))
+    found = re.search(r"Step\s+([\d,]+)", text := banner.inner_text())
     assert found, text
     return int(found[1].replace(",", ""))
 
@@ -44,10 +45,18 @@ def expect_step(page: Page, step: int) -> None:
     expect(page.get_by_role("banner")).to_contain_text(re.compile(rf"Step\s*{step:,}\s*/"))
 
 
-def picture(page: Page) -> str:
-    """The batch as drawn, pixel by pixel."""
-    canvas = page.get_by_role("region", name="Batch").locator("canvas").first
-    return str(canvas.evaluate("canvas => canvas.toDataURL()"))
+def new_picture(page: Page, index: int, seen: list[str]) -> str:
+    """The batch of that index as drawn, pixel by pixel, once it is another than those seen."""
+    grid = page.get_by_role("region", name="Batch").get_by_role("grid")
+    expect(grid).to_have_attribute("data-step", str(index))
+    canvas = grid.locator("canvas").element_handle()
+    is_new = "([canvas, seen]) => !seen.includes(canvas.toDataURL()) && canvas.toDataURL()"
+    return str(page.wait_for_function(is_new, arg=[canvas, seen]).json_value())
+
+
+def pauses(found: Records, step: int) -> Records:
+    """Those commands to pause that took effect at a step."""
+    return [each for each in found if each.get("command") == "pause" and each["step"] == step]
 
 
 def losses_in_chart(page: Page, folder: Path) -> list[tuple[int, float]]:
@@ -69,24 +78,20 @@ def test_pause_step_see_resume_and_break_on_the_loss(
     expect_step(page, 0)
     assert "token" not in page.url
 
-    pictures = []
+    pictures: list[str] = []
     for step in range(1, 6):
         button(page, "Step").click()
         expect_step(page, step)
         expect(page.get_by_role("img", name=re.compile(rf"at step {step}\b"))).to_be_visible()
-        page.wait_for_function(
-            "([before]) => document.querySelector('section canvas')?.toDataURL() !== before"
-            " || before === null",
-            arg=[pictures[-1] if pictures else None],
-        )
-        pictures.append(picture(page))
+        pictures.append(new_picture(page, step - 1, pictures))
     assert len(set(pictures)) == 5
 
     button(page, "Resume").click()
     page.wait_for_function(HUNDREDS)
     button(page, "Pause").click()
     expect(page.get_by_role("banner")).to_contain_text("Paused")
-    pause = next(e for e in reversed(demo.interventions()) if e.get("command") == "pause")
+    here = demo.client.state()["step"]
+    (pause,) = pauses(demo.interventions(lambda found: bool(pauses(found, here))), here)
     assert pause["step"] - pause["asked_step"] <= 1
     expect_step(page, pause["step"])
 
@@ -99,6 +104,7 @@ def test_pause_step_see_resume_and_break_on_the_loss(
     goal = pause["step"] + 50
     dialog.get_by_role("textbox").fill(f"loss > 0 and step >= {goal}")
     dialog.get_by_role("button", name="Add breakpoint").click()
+    expect(dialog).to_have_count(0)
     button(page, "Resume").click()
     expect(page.get_by_text("Stopped by breakpoint 1", exact=True)).to_be_visible()
     expect_step(page, goal)
@@ -106,6 +112,7 @@ def test_pause_step_see_resume_and_break_on_the_loss(
     assert state["breakpoint"]["step"] == goal
     assert state["batch_step"] == goal - 1
 
+    expect(page.get_by_role("img", name=re.compile(rf"at step {goal:,}\b"))).to_be_visible()
     assert [step for step, _ in losses_in_chart(page, tmp_path)] == list(range(1, goal + 1))
 
 
@@ -151,6 +158,7 @@ def training(run: Run) -> Iterator[None]:
 def test_keys_step_and_pause_and_leave_fields_alone(demo: Demo, page: Page) -> None:
     page.goto(demo.url)
     expect_step(page, 0)
+    expect(button(page, "Step")).to_be_enabled()  # it may still be loading its data
     page.keyboard.press("ArrowRight")
     expect_step(page, 1)
     page.keyboard.press("?")
@@ -163,8 +171,10 @@ def test_keys_step_and_pause_and_leave_fields_alone(demo: Demo, page: Page) -> N
     assert demo.client.state()["step"] == 1
     page.keyboard.press("Escape")
     page.keyboard.press("Control+k")
-    expect(page.get_by_role("dialog")).to_be_visible()
+    palette = page.get_by_role("dialog")
+    expect(palette.get_by_role("combobox")).to_be_focused()
     page.keyboard.type("resume")
+    expect(palette.get_by_role("option", selected=True)).to_contain_text("Resume")
     page.keyboard.press("Enter")
     page.wait_for_function(
         "() => /Step\\s*[\\d,]{2,}/.test(document.querySelector('header').innerText)"
@@ -196,10 +206,9 @@ def test_the_page_fits_the_screen_in_both_themes(demo: Demo, page: Page, scheme:
     expect_step(page, 0)
     button(page, "Step").click()
     expect_step(page, 1)
-    overflow = page.evaluate(
-        "() => [document.documentElement.scrollWidth - innerWidth,"
-        " document.documentElement.scrollHeight - innerHeight]"
+    page.wait_for_function(
+        "() => document.documentElement.scrollWidth === innerWidth"
+        " && document.documentElement.scrollHeight === innerHeight"
     )
-    assert overflow == [0, 0]
-    background = page.evaluate("() => getComputedStyle(document.body).backgroundColor")
-    assert background == {"light": "rgb(244, 245, 247)", "dark": "rgb(12, 14, 17)"}[scheme]
+    background = {"light": "rgb(244, 245, 247)", "dark": "rgb(12, 14, 17)"}[scheme]
+    expect(page.locator("body")).to_have_css("background-color", background)

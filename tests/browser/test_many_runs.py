@@ -117,7 +117,7 @@ def test_runs_are_started_stepped_compared_killed_and_followed_over_a_restart(
 
         live = page.context.new_page()
         live.set_default_timeout(PATIENCE_MS)
-        live.goto(page.url + "#" + url.partition("#")[2])
+        live.goto(page.evaluate("location.href") + "#" + url.partition("#")[2])
         expect(live.get_by_role("button", name="Connection: Live")).to_be_visible()
 
         compare_while_both_train(page, tmp_path)

@@ -108,7 +108,13 @@ def test_step_data_under_odd_keys_is_listed_and_opened(odd_page: Page) -> None:
         expect(odd_page.get_by_role("region", name=name, exact=True)).to_be_visible()
 
 
+IS_DRAWN = """canvas => canvas.getContext('2d')
+  .getImageData(0, 0, canvas.width, canvas.height).data.some((value) => value !== 0)"""
+
+
 def test_labels_and_breakpoints_of_odd_names_are_text(odd_page: Page) -> None:
     grid = odd_page.get_by_role("region", name="Batch")
-    grid.locator("canvas").first.click(position={"x": 5, "y": 5})
+    canvas = grid.locator("canvas").first
+    odd_page.wait_for_function(IS_DRAWN, arg=canvas.element_handle())
+    canvas.click(position={"x": 5, "y": 5})
     expect(grid).to_contain_text(f"Label {MARKUP}")

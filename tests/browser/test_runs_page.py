@@ -59,8 +59,8 @@ def test_where_no_run_is_live_one_arrives_at_the_list_and_sees_all_of_its_column
     expect(page).to_have_url(re.compile(r"/runs$"))
     expect(page).to_have_title("Runs · midstep")
     expect(rows(page).first).to_be_visible()
-    grid = page.get_by_role("grid", name="Runs")
-    assert grid.evaluate("grid => grid.scrollWidth <= grid.clientWidth")
+    grid = page.get_by_role("grid", name="Runs").element_handle()
+    page.wait_for_function("grid => grid.scrollWidth <= grid.clientWidth", arg=grid)
 
 
 def test_a_folder_without_runs_offers_to_start_one(page: Page, tmp_path: Path) -> None:
@@ -106,7 +106,7 @@ def test_a_filter_is_a_chip_in_the_address_and_a_copied_link_shows_the_same(
     assert losses == sorted(losses)
 
     copied = page.context.new_page()
-    copied.goto(page.url + "#" + server.url.partition("#")[2])
+    copied.goto(page.evaluate("location.href") + "#" + server.url.partition("#")[2])
     expect(panel(copied)).to_contain_text(f"75 of {RUNS} match")
     assert [row["id"] for row in listed(copied, tmp_path)] == [row["id"] for row in found]
     copied.close()
@@ -123,7 +123,7 @@ def test_groups_have_mean_and_spread_and_can_be_folded(page: Page, server: RootS
     expect(group).to_contain_text(re.compile(r"0\.\d+ ± 0\.\d+"))
     page.get_by_role("button", name="Group control").click()
     expect(page.get_by_role("button", name="Group gating")).to_be_visible()
-    assert "closed=control" in page.url
+    expect(page).to_have_url(re.compile("closed=control"))
 
 
 def test_keys_walk_choose_and_open_also_far_down_the_list(page: Page, server: RootServer) -> None:

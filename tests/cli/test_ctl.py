@@ -14,6 +14,8 @@ import torch
 import midstep
 from midstep.cli.main import main
 
+pytestmark = pytest.mark.usefixtures("effects_awaited")
+
 Ask = Callable[..., Any]
 
 

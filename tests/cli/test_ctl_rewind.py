@@ -18,6 +18,8 @@ from midstep.client.transport import ClientError
 from midstep.control import Command
 from midstep.session import Session, SessionConfig
 
+pytestmark = pytest.mark.usefixtures("effects_awaited")
+
 TIMEOUT_S = 60.0
 
 

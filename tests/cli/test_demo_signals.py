@@ -5,9 +5,11 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -68,12 +70,11 @@ def said(live: Started) -> str:
     return live.process.stderr.read()
 
 
-def wait_for_stop(client: Client) -> None:
+def wait_for(client: Client, holds: Callable[[dict[str, Any]], bool]) -> None:
     """Each look is a request, so this does not spin."""
-    for _ in range(2000):
-        if client.state()["stopped"]:
-            return
-    pytest.fail("the first signal was not heard")
+    deadline = time.monotonic() + LIMIT_S
+    while not holds(client.state()):
+        assert time.monotonic() < deadline, client.state()
 
 
 def assert_the_next_start_is_clean(run_dir: Path) -> None:
@@ -89,7 +90,7 @@ def assert_the_next_start_is_clean(run_dir: Path) -> None:
 def test_a_second_signal_ends_a_long_step_at_once(tmp_path: Path, number: signal.Signals) -> None:
     with stuck_in_a_step(tmp_path) as (live, client):
         live.process.send_signal(number)
-        wait_for_stop(client)
+        wait_for(client, lambda state: state["stopped"])
         assert live.process.poll() is None
         live.process.send_signal(number)
         assert live.finish() == 128 + number
@@ -139,7 +140,8 @@ def test_a_closed_pipe_and_then_a_signal_stop_at_the_boundary(
         assert live.process.stdout is not None
         live.process.stdout.close()
         client = Client(base, token=token)
-        assert client.step(2)["step"] == 2  # it has a line to say about this, to nobody
+        client.step(2)  # it has a line to say about this, to nobody
+        wait_for(client, lambda state: state["step"] == 2)
         client.resume()
         live.process.send_signal(number)
         assert live.process.wait(LIMIT_S) == 0

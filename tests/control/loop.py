@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from midstep.control import DebugController
 
-PATIENCE_S = 30.0
+PATIENCE_S = 60.0
 
 
 class Loop:
@@ -58,16 +59,17 @@ def running(
         loop.join()
 
 
-def until(condition: Callable[[], bool], controller: DebugController) -> None:
+def until(
+    condition: Callable[[], bool], controller: DebugController, patience_s: float = PATIENCE_S
+) -> None:
     """Wait for a state, woken by the controller itself; fails after a generous time."""
     changed = threading.Event()
     unsubscribe = controller.subscribe(changed.set)
+    deadline = time.monotonic() + patience_s
     try:
-        for _ in range(int(PATIENCE_S / 0.05)):
-            if condition():
-                return
+        while not condition():
+            assert time.monotonic() < deadline, f"not true; state is {controller.get_state()}"
             changed.wait(0.05)
             changed.clear()
     finally:
         unsubscribe()
-    raise AssertionError(f"never came true; state is {controller.get_state()}")

@@ -15,7 +15,7 @@ import pytest
 from midstep.core.errors import RunHeldError
 from midstep.core.moments import Moment
 from midstep.core.storage import replace_json
-from midstep.facts import FactsWriter, Lease, LeaseWatch, Progress, end_state, read_lease
+from midstep.facts import FactsWriter, Lease, LeaseWatch, Progress, end_state, ends, read_lease
 from midstep.facts import lease as lease_module
 from midstep.facts.lock import RunLock, lock_holder
 from tests.checkers.kill import Acknowledge, ForkedChild, fork, run_forked
@@ -182,6 +182,26 @@ def test_a_living_process_is_running_and_a_killed_one_is_killed(
     found = end_state(tmp_path)
     assert found.state == "killed"
     assert str(child.pid) in str(found.reason)
+
+
+def test_a_run_that_ends_while_it_is_looked_at_is_not_said_to_be_killed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    facts = FactsWriter(tmp_path)
+    lease = Lease.acquire(tmp_path, facts.run_id)
+    facts.event(Moment.START)
+    real = ends._last_turning
+
+    def then_end(run_dir: Path) -> object:
+        monkeypatch.setattr(ends, "_last_turning", real)
+        found = real(run_dir)
+        facts.event(Moment.TRAIN_END, status="finished")
+        facts.close()
+        lease.release()
+        return found
+
+    monkeypatch.setattr(ends, "_last_turning", then_end)
+    assert end_state(tmp_path).state == "finished"
 
 
 def test_a_new_attempt_of_a_failed_run_is_running_again(tmp_path: Path) -> None:

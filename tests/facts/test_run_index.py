@@ -14,9 +14,11 @@ from typing import Any
 import pytest
 
 from midstep.facts import FactsWriter, Lease, Progress, last_attempt
+from midstep.facts.digest import RunDigest
 from midstep.facts.index import RunIndex
 from midstep.facts.index_cache import IndexCache
 from midstep.facts.labels import write_labels
+from midstep.facts.lock import RunLock
 from midstep.facts.run_query import RunQuery
 from midstep.facts.run_row import derived_id
 from tests.facts.run_twin import slow_row
@@ -238,6 +240,39 @@ def test_a_run_has_its_own_id_before_its_first_record(tmp_path: Path):
             facts.event("on_start", name="a")
         found = index.refresh()
     assert (found.added, found.removed) == ((), ())
+
+
+def test_a_directory_that_was_just_taken_is_listed_once_it_says_which_run_it_is(tmp_path: Path):
+    index = RunIndex(tmp_path, cache="memory")
+    lock = RunLock.acquire(tmp_path / "run_a")  # the first thing that a new run does
+    try:
+        assert not index.refresh()
+        with Lease.acquire(tmp_path / "run_a", "0123456789ab"):
+            assert index.refresh().added == ("0123456789ab",)
+    finally:
+        lock.release()
+
+
+def test_a_run_that_ends_between_two_reads_of_one_look_is_not_said_to_be_killed(
+    tmp_path: Path, monkeypatch
+):
+    facts = FactsWriter(tmp_path / "a")
+    lease = Lease.acquire(tmp_path / "a", facts.run_id)
+    facts.event("on_start", name="a")
+    index = RunIndex(tmp_path, "memory")
+    assert listed(index)["a"]["live"]
+    real = RunDigest.update
+
+    def then_end(digest: RunDigest, folder: str) -> bool:
+        monkeypatch.setattr(RunDigest, "update", real)
+        changed = real(digest, folder)
+        facts.event("on_train_end", status="finished")
+        facts.close()
+        lease.release()
+        return changed
+
+    monkeypatch.setattr(RunDigest, "update", then_end)
+    assert listed(index)["a"]["state"] == "finished"
 
 
 def test_a_run_without_a_socket_is_live_but_out_of_reach(tmp_path: Path):

@@ -230,7 +230,8 @@ def test_a_stopped_trainer_does_not_respond_and_comes_back(tmp_path):
             told = len(follower.seen)
             eventually(lambda: len(follower.seen) > told + 20)
             assert contiguous(follower.seen)
-            assert client.pause()["state"] == "paused"
+            client.pause()
+            eventually(lambda: client.state()["state"] == "paused")
 
 
 def test_a_run_taken_up_again_goes_on_in_the_same_stream(tmp_path):

@@ -52,7 +52,7 @@ def test_ctrl_c_three_times_ends_it_and_the_same_script_goes_on(tmp_path):
             process.wait(0.01)  # so that it is heard before the next one
         except subprocess.TimeoutExpired:
             continue
-    _, errors = process.communicate(timeout=30)
+    _, errors = process.communicate(timeout=60)
     assert process.returncode == -signal.SIGINT, errors
     assert "Fatal Python error" not in errors
     assert end_state(run_dir).state in ("stopped", "killed")
@@ -68,7 +68,7 @@ def test_a_terminal_that_hangs_up_stops_it_with_a_checkpoint_and_0(tmp_path):
     process = started(run_dir, FOREVER)
     wait_until_it_trains(process)
     process.send_signal(signal.SIGHUP)
-    _, errors = process.communicate(timeout=30)
+    _, errors = process.communicate(timeout=60)
     assert process.returncode == 0, errors
     last = FactsReader(run_dir).events()[-1]
     assert (last["moment"], last["reason"]) == ("on_train_end", "SIGHUP")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -35,12 +35,11 @@ def _free(run_dir: Path) -> None:
     assert lock_holder(run_dir) is None
 
 
-def _wait_for(client: Client, state: str) -> None:
-    """Lists asked for in quick succession share one look at the disk."""
+def _wait_until(holds: Callable[[], bool]) -> None:
     deadline = time.monotonic() + WAIT_S
-    while client.runs()[0]["state"] != state and time.monotonic() < deadline:
+    while not holds():
+        assert time.monotonic() < deadline, "it did not happen"
         time.sleep(0.05)
-    assert client.runs()[0]["state"] == state
 
 
 def test_a_started_run_is_stepped_through_the_server_and_killed(
@@ -51,10 +50,11 @@ def test_a_started_run_is_stepped_through_the_server_and_killed(
     assert (row["name"], row["recipe"], row["live"]) == ("try", "bcl", True)
     assert row["config"]["seed"] == 3
     client.run = row["id"]
-    assert client.step(2)["step"] == 2
+    client.step(2)
+    _wait_until(lambda: client.state()["step"] == 2)
     assert client.end("kill") == {"id": row["id"], "how": "kill"}
     _free(tmp_path / "runs" / row["directory"])
-    _wait_for(client, "killed")
+    _wait_until(lambda: client.runs()[0]["state"] == "killed")  # lists may share one look
     with pytest.raises(ClientError, match="no process runs it any more") as refused:
         client.end("kill")
     assert refused.value.status == 409

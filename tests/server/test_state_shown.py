@@ -71,6 +71,19 @@ def _lasting(state: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in state.items() if key not in MEASURED | {"dropped"}}
 
 
+def test_a_later_state_has_the_larger_number_whichever_way_it_comes(served):
+    with viewing(served) as events:
+        told = [next(events)[1]["state"]["number"]]
+        for verb in ("step", "resume", "pause"):
+            answer = served.ask("POST", f"/debug/{verb}", {}).json()
+            told.append(answer["number"])
+            for _, message in events:
+                if message["type"] == "state" and message["state"]["number"] >= answer["number"]:
+                    break
+        assert told == sorted(set(told))
+        assert served.ask("GET", "/debug/state").json()["number"] == told[-1]
+
+
 def test_the_state_on_the_stream_is_the_real_one_after_every_change(served):
     controller = served.controller
     with viewing(served) as events:

@@ -1,18 +1,21 @@
 from __future__ import annotations
 
+import asyncio
 import socket
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.client import HTTPConnection
 from typing import Any
 
+import psutil
 import pytest
 from pydantic import TypeAdapter
 
 from midstep.client.events import parse_events
 from midstep.core import strict_json
 from midstep.core.moments import Moment
+from midstep.facts import FactsTail
 from midstep.server import event_stream, stream
 from midstep.server.app import create_app
 from midstep.server.models_stream import StreamMessage
@@ -239,6 +242,34 @@ def test_nothing_is_polled_when_nobody_views(served):
     assert hub.viewers == set()
 
 
+def test_a_look_that_outlives_its_hub_leaves_no_file_open(served, monkeypatch):
+    """The loop of a server that closes cancels the hub; its thread reads on for a moment."""
+    reading, go_on = threading.Event(), threading.Event()
+    poll = FactsTail.poll
+
+    def slow(tail: FactsTail) -> Any:
+        reading.set()
+        go_on.wait(PATIENCE_S)
+        return poll(tail)
+
+    async def live_and_be_cancelled() -> None:
+        hub = stream.Hub(served.runs.get(served.run.run_id))
+        hub.join(None)
+        await asyncio.to_thread(reading.wait, PATIENCE_S)
+        later = threading.Timer(0.1, go_on.set)
+        later.start()
+        assert hub._task is not None
+        hub._task.cancel()
+        with suppress(asyncio.CancelledError):
+            await hub._task
+        later.join()
+
+    monkeypatch.setattr(FactsTail, "poll", slow)
+    asyncio.run(live_and_be_cancelled())
+    held = [file.path for file in psutil.Process().open_files() if file.mode == "r"]
+    assert [path for path in held if str(served.run.dir) in path] == []
+
+
 def test_silence_is_broken_by_pings(served, monkeypatch):
     monkeypatch.setattr(stream, "PING_S", 0.01)
     with viewing(served) as events:
@@ -247,7 +278,7 @@ def test_silence_is_broken_by_pings(served, monkeypatch):
 
 
 def test_a_stuck_viewer_is_cut_off_and_the_others_go_on(served, monkeypatch, caplog):
-    monkeypatch.setattr(event_stream, "STUCK_S", 0.3)
+    monkeypatch.setattr(event_stream, "STUCK_S", 2.0)  # longer than this thread ever takes
     hub = served.app.state.hubs.of(served.runs.get(served.run.run_id))
     stuck = socket.socket()
     stuck.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)

@@ -64,3 +64,28 @@ describe("askEarly", () => {
     vi.unstubAllGlobals();
   });
 });
+
+describe("an answer that breaks off in the middle", () => {
+  const broken = () =>
+    new Response(new ReadableStream({ pull: (stream) => stream.error(new TypeError("network error")) }));
+
+  it.each([
+    ["text", () => api.get("/runs")],
+    ["bytes", () => api.bytes("/runs")],
+    ["a file", () => api.blob("/runs")],
+  ])("is a server that does not answer, as %s too", async (_, ask) => {
+    vi.stubGlobal("fetch", async () => broken());
+    await expect(ask()).rejects.toMatchObject({ name: "ApiError", status: 0 });
+    vi.unstubAllGlobals();
+  });
+
+  it("stays an end of one's own where one gave it up", async () => {
+    const closing = new AbortController();
+    vi.stubGlobal("fetch", async () => {
+      closing.abort();
+      return broken();
+    });
+    await expect(api.get("/runs", closing.signal)).rejects.not.toMatchObject({ name: "ApiError" });
+    vi.unstubAllGlobals();
+  });
+});

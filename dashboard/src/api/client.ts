@@ -100,14 +100,28 @@ async function send(method: Method, path: string, body?: unknown, signal?: Abort
         cache: "no-store",
       }));
   } catch (error) {
-    if (signal?.aborted) throw error;
-    throw new ApiError(0, {
-      error: "unreachable",
-      message: "The server does not answer. Check that the run's process is still there.",
-    } as Problem);
+    throw lost(error, signal);
   }
   if (!response.ok) throw new ApiError(response.status, await problemOf(response));
   return response;
+}
+
+/** What a connection that was not made or broke off is to those who asked; what they gave up themselves stays that. */
+function lost(error: unknown, signal: AbortSignal | undefined): unknown {
+  if (signal?.aborted) return error;
+  return new ApiError(0, {
+    error: "unreachable",
+    message: "The server does not answer. Check that the run's process is still there.",
+  } as Problem);
+}
+
+/** The body of an answer; the connection may break off in the middle of it. */
+async function whole<T>(body: Promise<T>, signal: AbortSignal | undefined): Promise<T> {
+  try {
+    return await body;
+  } catch (error) {
+    throw lost(error, signal);
+  }
 }
 
 /** An answer with its status, where 202 means that the command is still on its way. */
@@ -123,7 +137,7 @@ async function sendJson<T>(
   signal?: AbortSignal,
 ): Promise<Answer<T>> {
   const response = await send(method, path, body, signal);
-  const text = await response.text();
+  const text = await whole(response.text(), signal);
   return { status: response.status, body: (text === "" ? null : JSON.parse(text)) as T };
 }
 
@@ -135,8 +149,9 @@ export const api = {
   patch: <T>(path: string, body?: unknown) => sendJson<T>("PATCH", path, body),
   delete: <T>(path: string, body?: unknown) => sendJson<T>("DELETE", path, body),
   bytes: async (path: string, signal?: AbortSignal) =>
-    (await send("GET", path, undefined, signal)).arrayBuffer(),
-  blob: async (path: string, signal?: AbortSignal) => (await send("GET", path, undefined, signal)).blob(),
+    whole((await send("GET", path, undefined, signal)).arrayBuffer(), signal),
+  blob: async (path: string, signal?: AbortSignal) =>
+    whole((await send("GET", path, undefined, signal)).blob(), signal),
 };
 
 /** The newest runs with everything the list shows of them. */

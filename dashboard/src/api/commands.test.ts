@@ -4,6 +4,10 @@ import { useToasts } from "@/lib/toasts";
 import { runVerb, useBusy } from "./commands";
 import type { CommandOut, StateOut } from "./types";
 
+/** Only a test that fails waits this long, on a machine that may be busy. */
+const PATIENCE_MS = 20_000;
+vi.setConfig({ testTimeout: 3 * PATIENCE_MS });
+
 interface Asked {
   path: string;
   body: { id: string };
@@ -54,7 +58,7 @@ describe("runVerb", () => {
   it("takes each of several steps asked for while the first is on its way, one after the other", async () => {
     const outcomes = [1, 2, 3].map((n) => runVerb("step", { n }));
     for (const [place, n] of [1, 2, 3].entries()) {
-      await vi.waitFor(() => expect(asked).toHaveLength(place + 1));
+      await vi.waitFor(() => expect(asked).toHaveLength(place + 1), PATIENCE_MS);
       expect(asked[place]?.body).toMatchObject({ n });
       asked[place]?.answer(200, paused);
     }
@@ -88,7 +92,7 @@ describe("runVerb", () => {
     const id = asked[0]?.body.id ?? "";
     const command = { id, seq: 1, command: "pause", status: "pending" } as CommandOut;
     asked[0]?.answer(202, command);
-    await vi.waitFor(() => expect(useBusy.getState().verbs.pause).toBeTypeOf("number"));
+    await vi.waitFor(() => expect(useBusy.getState().verbs.pause).toBeTypeOf("number"), PATIENCE_MS);
     useLive.getState().putCommand({ ...command, status: "done" });
     expect((await outcome)?.status).toBe("done");
     expect(useToasts.getState().toasts).toEqual([]);
@@ -96,8 +100,8 @@ describe("runVerb", () => {
 
   it("does not go back to an answer that the stream has overtaken", async () => {
     const outcome = runVerb("resume", {});
-    useLive.getState().setState({ ...running, step: 9 });
-    asked[0]?.answer(200, { ...running, step: 6 });
+    useLive.getState().setState({ ...running, number: 9, step: 9 });
+    asked[0]?.answer(200, { ...running, number: 6, step: 6 });
     await outcome;
     expect(useLive.getState().state?.step).toBe(9);
   });

@@ -29,14 +29,19 @@ export function useStale(): boolean {
   return useLive(({ connection }) => ["stale", "reconnecting", "not responding"].includes(connection.status));
 }
 
+/** What the connection allows: a link that can only look stays one while messages are late. */
+function allowing({ status, canControl }: Connection): Connection["status"] {
+  return status === "stale" && !canControl ? "view only" : status;
+}
+
 /** Why nothing can be commanded now; null when it can. */
 export function useNoCommandsReason(): string | null {
-  return useLive(({ state, connection }) => whyNoCommands(state, connection.status));
+  return useLive(({ state, connection }) => whyNoCommands(state, allowing(connection)));
 }
 
 /** Why a command of the registry cannot be given now; null when it can. */
 export function useCommandReason(name: string): string | null {
-  return useLive(({ state, connection }) => whyNotCommand(name, state, connection.status));
+  return useLive(({ state, connection }) => whyNotCommand(name, state, allowing(connection)));
 }
 
 export interface VerbHandle<V extends VerbName> {
@@ -52,7 +57,7 @@ export interface VerbHandle<V extends VerbName> {
 /** A verb as a button needs it. */
 export function useVerb<V extends VerbName>(verb: V): VerbHandle<V> {
   const since = useBusy((busy) => busy.verbs[verb]);
-  const disabledReason = useLive(({ state, connection }) => whyNot(verb, state, connection.status));
+  const disabledReason = useLive(({ state, connection }) => whyNot(verb, state, allowing(connection)));
   return {
     run: (payload) => runVerb(verb, payload),
     busy: since !== undefined,

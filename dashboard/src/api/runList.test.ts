@@ -2,6 +2,10 @@ import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { RunListFeed, useRunTable, withChanges } from "./runList";
 import type { RunListing, RunRow } from "./runTypes";
 
+/** Only a test that fails waits this long, on a machine that may be busy. */
+const PATIENCE_MS = 20_000;
+vi.setConfig({ testTimeout: 3 * PATIENCE_MS });
+
 const row = (id: string, step = 0) => ({ id, step }) as RunRow;
 const listing = (runs: RunRow[], total = runs.length): RunListing => ({
   runs,
@@ -51,10 +55,10 @@ describe("RunListFeed", () => {
     const feed = new RunListFeed(async (offset, limit) =>
       listing(all.slice(offset, offset + limit), all.length),
     );
-    await vi.waitFor(() => expect(useRunTable.getState().rows.size).toBe(1500));
-    await vi.waitFor(() => expect(useRunTable.getState().streaming).toBe(true));
+    await vi.waitFor(() => expect(useRunTable.getState().rows.size).toBe(1500), PATIENCE_MS);
+    await vi.waitFor(() => expect(useRunTable.getState().streaming).toBe(true), PATIENCE_MS);
     write?.({ type: "runs", runs: [row("new", 3)], removed: ["r7"], states: { running: 1 }, total: 1500 });
-    await vi.waitFor(() => expect(ids()[0]).toBe("new"));
+    await vi.waitFor(() => expect(ids()[0]).toBe("new"), PATIENCE_MS);
     expect(useRunTable.getState().rows.has("r7")).toBe(false);
     expect(useRunTable.getState().states).toEqual({ running: 1 });
     feed.close();
@@ -66,11 +70,11 @@ describe("RunListFeed", () => {
       answer = resolve;
     });
     const feed = new RunListFeed(() => promise);
-    await vi.waitFor(() => expect(useRunTable.getState().streaming).toBe(true));
+    await vi.waitFor(() => expect(useRunTable.getState().streaming).toBe(true), PATIENCE_MS);
     write?.({ type: "runs", runs: [row("a", 9)], removed: [], states: {}, total: 1 });
-    await vi.waitFor(() => expect(useRunTable.getState().rows.get("a")?.step).toBe(9));
+    await vi.waitFor(() => expect(useRunTable.getState().rows.get("a")?.step).toBe(9), PATIENCE_MS);
     answer(listing([row("a", 4)]));
-    await vi.waitFor(() => expect(useRunTable.getState().loaded).toBe(true));
+    await vi.waitFor(() => expect(useRunTable.getState().loaded).toBe(true), PATIENCE_MS);
     expect(useRunTable.getState().rows.get("a")?.step).toBe(9);
     feed.close();
   });
@@ -81,9 +85,9 @@ describe("RunListFeed", () => {
       asked += 1;
       return listing([row("a", asked)]);
     });
-    await vi.waitFor(() => expect(write).not.toBeNull());
+    await vi.waitFor(() => expect(write).not.toBeNull(), PATIENCE_MS);
     write?.({ type: "hello" });
-    await vi.waitFor(() => expect(useRunTable.getState().streaming).toBe(false));
+    await vi.waitFor(() => expect(useRunTable.getState().streaming).toBe(false), PATIENCE_MS);
     const before = asked;
     await vi.advanceTimersByTimeAsync(5_000);
     expect(asked).toBeGreaterThan(before);

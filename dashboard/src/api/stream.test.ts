@@ -2,6 +2,10 @@ import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { isCrowded, type Link, RunStream, waitBeforeRetry } from "./stream";
 import type { StreamMessage } from "./types";
 
+/** Only a test that fails waits this long, on a machine that may be busy. */
+const PATIENCE_MS = 20_000;
+vi.setConfig({ testTimeout: 3 * PATIENCE_MS });
+
 const encoder = new TextEncoder();
 
 /** A connection of the server, to be fed and broken by the test. */
@@ -83,11 +87,11 @@ function open(): Tab {
 }
 
 async function connection(index: number): Promise<Connection> {
-  await vi.waitFor(() => expect(connections.length).toBeGreaterThan(index), 5_000);
+  await vi.waitFor(() => expect(connections.length).toBeGreaterThan(index), PATIENCE_MS);
   return connections[index] as Connection;
 }
 
-const eventually = (check: () => void) => vi.waitFor(check, 5_000);
+const eventually = (check: () => void) => vi.waitFor(check, PATIENCE_MS);
 
 beforeEach(() => {
   connections = [];

@@ -3354,6 +3354,11 @@ export interface components {
             loss: number | ("NaN" | "Infinity" | "-Infinity") | null;
             /** Lr */
             lr: number | ("NaN" | "Infinity" | "-Infinity") | null;
+            /**
+             * Number
+             * @default 0
+             */
+            number: number;
             /** Offers */
             offers: string[];
             /** Parked */

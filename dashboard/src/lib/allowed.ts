@@ -17,7 +17,8 @@ export function whyNoCommands(state: StateOut | null, status: ConnectionStatus):
   if (status === "denied")
     return "The server does not know this page's token. Open the link that the run printed.";
   if (status === "reconnecting") return "Waiting for the connection to come back";
-  if (status === "stale" || status === "not responding") return "Waiting for an answer from the run";
+  // After two silent seconds a command is still sent and waits for its answer: a press is not lost to a hiccup.
+  if (status === "not responding") return "Waiting for an answer from the run";
   if (state === null) return "No run is live";
   if (hasEnded(state)) return "The run has ended";
   return null;

@@ -5,6 +5,7 @@ import { series, useLive } from "./store";
 
 const state = (more: Partial<StateOut> = {}) =>
   ({
+    number: 1,
     state: "running",
     step: 1,
     paused: false,
@@ -42,6 +43,24 @@ describe("the store of the run", () => {
     live().take(hello(false, 40), 0);
     expect(live().generation).toBe(before + 2);
     expect(series.seq).toBe(40);
+  });
+
+  it("keeps the newer of two states that crossed on their way", () => {
+    live().take(hello(false), 0);
+    const stepping = state({ state: "stepping", step: 0, number: 2 });
+    const paused = state({ state: "paused", paused: true, parked: true, number: 3 });
+    live().setState(paused);
+    // The stream tells late what it saw before the answer was made.
+    live().take({ type: "state", state: stepping, dropped: 0 } as StreamMessage, 0);
+    expect(live().state).toBe(paused);
+    const stopped = state({ state: "stopped", stopped: true, number: 4 });
+    live().take({ type: "state", state: stopped, dropped: 0 } as StreamMessage, 0);
+    // An answer of the same step that was on its way all the while.
+    live().setState(paused);
+    expect(live().state).toBe(stopped);
+    // Another process counts afresh.
+    live().take(hello(true), 0);
+    expect(live().state).toMatchObject({ state: "running", number: 1 });
   });
 
   it("replaces a command by its newer record and keeps the server's order", () => {
@@ -85,5 +104,10 @@ describe("whyNot", () => {
     expect(whyNot("pause", state(), "view only")).toBe("This link can only look");
     expect(whyNot("stop", state({ state: "finished" }), "live")).toBe("The run has ended");
     expect(whyNot("stop", state(), "reconnecting")).toContain("connection");
+    expect(whyNot("stop", state(), "not responding")).toContain("Waiting");
+  });
+
+  it("lets a command be sent while messages are late: it waits for its answer", () => {
+    expect(whyNot("step", state({ paused: true, parked: true }), "stale")).toBe(null);
   });
 });

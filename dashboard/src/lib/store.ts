@@ -82,12 +82,9 @@ function refreshed(connection: Connection, now: number, state: StateOut | null):
   return { ...connection, ageS, status };
 }
 
-/** An answer may arrive after the stream has already told of later steps. */
-function isOlder(answer: StateOut, known: StateOut | null): boolean {
-  return (
-    known !== null &&
-    (answer.timeline < known.timeline || (answer.timeline === known.timeline && answer.step < known.step))
-  );
+/** An answer may arrive after the stream has told of what came later, and the stream after an answer. */
+function isOlder(told: StateOut, known: StateOut | null): boolean {
+  return known !== null && told.number < known.number;
 }
 
 /** Replaces a command by its newer record, or appends it; order is the server's sequence. */
@@ -117,6 +114,7 @@ function afterMessage(live: LiveData, message: StreamMessage): Partial<LiveData>
     case "hello":
       return afterHello(live, message);
     case "state":
+      if (isOlder(message.state, live.state)) return {};
       noteTimeline(message.state);
       return { state: message.state };
     case "scalars":
@@ -174,10 +172,12 @@ export const useLive = create<LiveData & LiveActions>()((set) => ({
       const connection = refreshed(live.connection, now, live.state);
       return connection === live.connection ? live : { connection };
     }),
-  setState: (state) => {
-    noteTimeline(state);
-    set((live) => (isOlder(state, live.state) ? live : { state }));
-  },
+  setState: (state) =>
+    set((live) => {
+      if (isOlder(state, live.state)) return live;
+      noteTimeline(state);
+      return { state };
+    }),
   setCommands: (commands) => set((live) => ({ commands: live.commands.reduce(withCommand, commands) })),
   putCommand: (command) => set((live) => ({ commands: withCommand(live.commands, command) })),
   setBreakpoints: (breakpoints) => set({ breakpoints }),

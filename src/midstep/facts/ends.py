@@ -18,7 +18,7 @@ from midstep.facts.lines import EventsScanner, Line, check_line
 from midstep.facts.lock import Holder, boot_id, lock_holder, lock_note
 from midstep.facts.places import events_path
 
-__all__ = ["EndState", "LeaseWatch", "State", "end_state", "end_state_after"]
+__all__ = ["EndState", "LeaseWatch", "State", "end_state", "end_state_after", "written_bytes"]
 
 State = Literal["running", "not responding", "finished", "stopped", "failed", "killed", "lost"]
 
@@ -97,7 +97,20 @@ def end_state(run_dir: str | Path, *, watch: LeaseWatch = _watch) -> EndState:
     >>> end_state(folder).state
     'finished'
     """
-    return end_state_after(run_dir, _last_turning(run_dir), watch=watch)
+    while True:
+        size = written_bytes(run_dir)
+        found = end_state_after(run_dir, _last_turning(run_dir), watch=watch)
+        # A run that is let go between the two reads has said before how it ended.
+        if found.state in ("running", "not responding") or written_bytes(run_dir) == size:
+            return found
+
+
+def written_bytes(run_dir: str | Path) -> int:
+    """How much of its events a run has written."""
+    try:
+        return events_path(run_dir, 0, 0).stat().st_size
+    except OSError:
+        return 0
 
 
 def end_state_after(

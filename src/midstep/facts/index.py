@@ -25,6 +25,7 @@ from midstep.facts.ends import LeaseWatch
 from midstep.facts.history import EpochHistory
 from midstep.facts.index_cache import IndexCache, KeptRow, cache_file
 from midstep.facts.listing import list_run_folders
+from midstep.facts.lock import lock_holder
 from midstep.facts.own_files import disk_bytes
 from midstep.facts.run_query import RunPage, RunQuery, select
 from midstep.facts.run_row import (
@@ -33,6 +34,7 @@ from midstep.facts.run_row import (
     derived_id,
     facts_row,
     unreadable_row,
+    wrote_on,
 )
 
 __all__ = ["Changes", "RunIndex"]
@@ -162,6 +164,8 @@ class RunIndex:
         rows: dict[str, RunRow] = {}
         directories: dict[str, str] = {}
         for directory in sorted(self._digests, key=self._claim):
+            if self._is_nameless(directory):
+                continue
             try:
                 row = self._row(directory)
             except WRONG as error:  # records of the right form with odd values in them
@@ -172,6 +176,20 @@ class RunIndex:
             rows[row.id], directories[row.id] = row, directory
         before, self._rows, self._directories = self._rows, _with_parents(rows), directories
         return _changes(before, self._rows)
+
+    def _is_nameless(self, directory: str) -> bool:
+        """Whether a process has just taken the directory and not yet written which run it is.
+
+        Listed under an id of its folder it would be another run at the next look.
+        """
+        digest = self._digests[directory]
+        if (
+            digest.has_lease
+            or digest.events.records
+            or any(each.rows for each in digest.steps.values())
+        ):
+            return False
+        return lock_holder(self.root / directory) is not None
 
     def _claim(self, directory: str) -> tuple[bool, str]:
         """Of two directories with one id the live one has it, else the first by name."""
@@ -184,7 +202,12 @@ class RunIndex:
             return known
         if known is None or is_settled:
             known = facts_row(directory, digest)
-        row = current_row(known, self.root / directory, digest, self._watch)
+        folder = self.root / directory
+        row = current_row(known, folder, digest, self._watch)
+        if not row.live and wrote_on(folder, digest):  # and has ended since it was read
+            digest.update(os.fspath(folder))
+            known = facts_row(directory, digest)
+            row = current_row(known, folder, digest, self._watch)
         # An end on record stands until the files change, or somebody takes the run up again.
         is_settled = digest.events.end is not None and not digest.has_lease
         self._facts_rows[directory] = (row if is_settled else known, is_settled)

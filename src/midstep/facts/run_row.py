@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from midstep.core.ids import is_run_id
-from midstep.facts.digest import RunDigest
-from midstep.facts.ends import EndState, LeaseWatch, end_state_after
+from midstep.facts.digest import EVENTS, RunDigest
+from midstep.facts.ends import EndState, LeaseWatch, end_state_after, written_bytes
 from midstep.facts.flat_config import Setting
 from midstep.facts.lease import read_lease
 from midstep.facts.lock import boot_id, lock_holder
@@ -26,6 +26,7 @@ __all__ = [
     "facts_row",
     "read_row",
     "unreadable_row",
+    "wrote_on",
 ]
 
 MOST_SUMMARY = 64
@@ -121,6 +122,13 @@ def current_row(row: RunRow, folder: Path, digest: RunDigest, watch: LeaseWatch)
             ended_at=None if is_live else ended_at,
         )
     return _leased(row, folder, digest, end)
+
+
+def wrote_on(folder: Path, digest: RunDigest) -> bool:
+    """Whether a run without an end on record has written more since it was digested."""
+    stamp = digest.stamps.get(EVENTS)
+    known = 0 if stamp is None else stamp[1]
+    return digest.events.end is None and written_bytes(folder) > known
 
 
 def facts_row(directory: str, digest: RunDigest) -> RunRow:

@@ -141,6 +141,8 @@ class Evidence(Out):
 class StateOut(Out):
     """The real state of a live run, never the hoped-for one."""
 
+    number: int = 0
+    """Grows with every change: of two that cross on their way, the larger one is the newer."""
     state: RunState
     paused: bool
     """Asked to pause."""

@@ -17,6 +17,8 @@ __all__ = ["RunEntry", "RunLike", "RunTable", "only_id"]
 
 T = TypeVar("T")
 ENDED = frozenset({"finished", "stopped", "failed"})
+MEASURED = {"boundary_age_s": None, "steps_per_s": None}
+"""What is another at every look, though nothing happened."""
 NOT_RESPONDING_S = 10.0
 """Without a boundary for this long a run is said not to respond."""
 
@@ -84,6 +86,9 @@ class RunEntry:
         self._reader: FactsReader | None = None
         self._reader_lock = threading.Lock()
         self._header: dict[str, Any] = {}
+        self._state_lock = threading.Lock()
+        self._last_state: dict[str, Any] = {}
+        self._state_number = 0
 
     @property
     def controller(self) -> DebugController:
@@ -111,6 +116,15 @@ class RunEntry:
         return self.controller.get_state()["state"] not in ENDED
 
     def state(self) -> dict[str, Any]:
+        """The state now, numbered by its changes: an answer and the stream may cross on the way."""
+        with self._state_lock:
+            state = self._state_now()
+            lasting = {**state, **MEASURED}
+            if lasting != self._last_state:
+                self._last_state, self._state_number = lasting, self._state_number + 1
+            return {**state, "number": self._state_number}
+
+    def _state_now(self) -> dict[str, Any]:
         """The controller's state, and "not responding" when no boundary came for a while."""
         state = self.controller.get_state()
         moving = state["state"] in ("running", "stepping", "pausing")

@@ -139,7 +139,7 @@ class StoredEntry(RunEntry):
             self._has_moved = self._end.state == "running" and find_lane(self.run.dir) is not None
         return self._end
 
-    def state(self) -> dict[str, Any]:
+    def _state_now(self) -> dict[str, Any]:
         """The state in which it was left, with its true end; a live one's is not known here."""
         end = self.end()
         state = self.controller.get_state()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import threading
 import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
@@ -39,6 +40,8 @@ class Hub:
         """Durable frames up to this number have been told."""
         self.viewers: set[ViewerQueue] = set()
         self._tail: FactsTail | None = None
+        self._reading = threading.Lock()
+        """A look goes on in its thread when its task is cancelled: files are let go behind it."""
         self._task: asyncio.Task[None] | None = None
         self._wake = asyncio.Event()
         self._nudged = False
@@ -122,8 +125,13 @@ class Hub:
             self._end_all()
         finally:
             unsubscribe()
-            if self._tail is not None:
-                self._tail.close()
+            self._let_go()
+
+    def _let_go(self) -> None:
+        with self._reading:
+            tail, self._tail = self._tail, None
+            if tail is not None:
+                tail.close()
 
     async def _pause(self, budget: FrameBudget) -> None:
         """Until something changes or it is time to look again, within the budget of frames."""
@@ -170,9 +178,9 @@ class Hub:
         return [*self._new_facts(), *told]
 
     def _new_facts(self) -> list[Frame]:
-        assert self._tail is not None  # noqa: S101 - set by _begin
         try:
-            return list(durable_frames(self._tail.poll()))
+            with self._reading:
+                return [] if self._tail is None else list(durable_frames(self._tail.poll()))
         except (MidstepError, OSError):
             if not self._complained:
                 self._complained = True
