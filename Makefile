@@ -74,7 +74,7 @@ wheel: $(STAMPS)/dev $(PAGE)  ## Build sdist and wheel into dist/, the page insi
 	@$(BIN)/python -m build --no-isolation .
 
 clean:  ## Remove everything that was built or installed here; runs in outputs/ stay
-	rm -rf $(VENV) $(STAMPS) dashboard/node_modules dashboard/typegen/node_modules src/midstep/server/static \
+	rm -rf $(VENV) $(STAMPS) .bench-env dashboard/node_modules dashboard/typegen/node_modules src/midstep/server/static \
 		build dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 
 # -- the chain ------------------------------------------------------------------------------------

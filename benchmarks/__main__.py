@@ -22,6 +22,7 @@ MODULES = (
     "forces",
     "influence",
     "live",
+    "loaders",
     "metrics",
     "mining",
     "page",

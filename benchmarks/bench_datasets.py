@@ -126,6 +126,7 @@ class Endless:
         for _ in range(count):
             if next(self._pass, None) is None:
                 self._pass = iter(self.loader)
+                next(self._pass)
         return time.perf_counter() - begun
 
     def close(self) -> None:

@@ -28,7 +28,8 @@ app = typer.Typer(
         "Examples: [bold]midstep dataset build pairs.csv --out data/boolq[/bold] · "
         "[bold]midstep dataset info data/boolq[/bold] · "
         "[bold]midstep dataset validate data/boolq[/bold] · "
-        "[bold]midstep dataset convert data/boolq data/boolq.h5 --form hdf5[/bold]"
+        "[bold]midstep dataset audit data/boolq[/bold] · "
+        "[bold]midstep dataset convert data/boolq data/boolq-hdf5 --form hdf5[/bold]"
     ),
     no_args_is_help=True,
     rich_markup_mode="rich",

@@ -66,7 +66,8 @@ all; an interrupted build goes on where it stood when started again.
 
 AUDIT_HELP = """Look for leaks between the splits: questions, source texts, near duplicates.
 
-The exit code is 1 when something is found. docs/datasets/splitting.md tells what to do then.
+The exit code is 1 when something is found, 2 when the dataset cannot be compared, as with vectors
+that are not finite. docs/datasets/splitting.md tells what to do about leaks.
 """
 
 _Tables = Annotated[
@@ -85,17 +86,20 @@ def build(
     ] = "hashing",
     embeddings: Annotated[
         Path | None,
-        typer.Option("--embeddings", help="Folder with questions.npy, sources.npy instead."),
+        typer.Option(
+            "--embeddings",
+            help="Folder with questions.npy, sources.npy of the tables' rows, for no encoder.",
+        ),
     ] = None,
     question_column: Annotated[str, typer.Option(help="Column of questions.")] = "question",
     source_column: Annotated[str, typer.Option(help="Column of sources.")] = "source",
     relevance_column: Annotated[str, typer.Option(help="Column of relevance.")] = "relevance",
     no_relevance: Annotated[
-        bool, typer.Option("--no-relevance", help="Every row counts 1.")
+        bool, typer.Option("--no-relevance", help="No such column: every row counts 1.")
     ] = False,
     keywords_column: Annotated[str, typer.Option(help="Column of keywords.")] = "keywords",
     split_column: Annotated[
-        str | None, typer.Option(help="Column that says train, val or test; split here if not.")
+        str | None, typer.Option(help="Column that says train, val or test, in place of --ratios.")
     ] = None,
     ratios: Annotated[str, typer.Option(help="Shares of train, val, test.")] = "0.8,0.1,0.1",
     keep_together: Annotated[
@@ -104,18 +108,25 @@ def build(
     near_duplicate: Annotated[
         float, typer.Option(help="Cosine from which texts are nearly the same.")
     ] = 0.95,
-    clusters: Annotated[int | None, typer.Option(help="How many; by the pairs if not.")] = None,
+    clusters: Annotated[
+        int | None, typer.Option(help="How many; √(pairs / 2) if left out.")
+    ] = None,
     negatives: Annotated[int, typer.Option(help="Negatives of a pair.")] = 12,
     quotas: Annotated[
-        str | None, typer.Option(help="Of tiers 1 to 4: 4,3,3,2; in that proportion if not.")
+        str | None,
+        typer.Option(help="Of tiers 1 to 4, of sum --negatives; as 4,3,3,2 if left out."),
     ] = None,
     margin: Annotated[
         float, typer.Option(help="Share of the answer's score a negative may reach.")
     ] = 0.95,
-    samples: Annotated[SampleName, typer.Option(help="Kind of triplets.")] = SampleName.contrastive,
-    k: Annotated[int, typer.Option("--k", help="Wrong or similar sources of a triplet.")] = 5,
+    samples: Annotated[
+        SampleName, typer.Option(help="Kind of triplets, for --kind triplets.")
+    ] = SampleName.contrastive,
+    k: Annotated[
+        int, typer.Option("--k", help="Wrong or similar sources of a question, likewise.")
+    ] = 5,
     seed: Annotated[int, typer.Option(help="Of split, clusters, random negatives.")] = 0,
-    form: Annotated[FormName, typer.Option(help="Physical form.")] = FormName.memmap,
+    form: Annotated[FormName, typer.Option(help="Physical form; see convert.")] = FormName.memmap,
     as_json: _Json = False,
 ) -> None:
     """Build a dataset; see `BUILD_HELP` for what the user reads."""
@@ -173,7 +184,10 @@ def _numbers(option: str, text: str, count: int) -> list[float]:
     except ValueError:
         found = []
     if len(found) != count:
-        raise ConfigError(f"{option} takes {count} numbers with commas, got {text!r}")
+        example = "0.8,0.1,0.1" if count == 3 else "4,3,3,2"
+        raise ConfigError(
+            f"{option} takes {count} numbers with commas, got {text!r}; write for example {example}"
+        )
     return found
 
 
@@ -259,13 +273,16 @@ def _say_made(screen: Screen, made: Path, kind: Kind, told: dict[str, Any]) -> N
     screen.say(f"negatives: {tiers}; {brief['short_pairs']:,} pairs with a shortage (ledger.json)")
     verdict = "clean" if brief["clean"] else f"leaks found: midstep dataset audit {made}"
     screen.say(f"audit: {verdict}")
+    screen.say(f"look at it with: midstep dataset info {made}")
 
 
 def audit(
     folder: Annotated[Path, typer.Argument(help="Folder of the dataset, with config.json.")],
     near_duplicate: Annotated[
         float | None,
-        typer.Option(help="Cosine from which texts are nearly the same; as built if left out."),
+        typer.Option(
+            help="Cosine (0 to 1) from which texts are nearly the same; as built if left out."
+        ),
     ] = None,
     write: Annotated[bool, typer.Option("--write", help="Put audit.json into the folder.")] = False,
     as_json: _Json = False,

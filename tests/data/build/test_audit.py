@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from midstep.core.errors import ConfigError, DatasetError
 from midstep.data.build.audit import audit_dataset
 from midstep.data.build.sidecars import Texts, write_texts
 from midstep.data.embedding.writing import write_dataset
@@ -141,3 +142,30 @@ def test_texts_are_read_a_row_at_a_time(tmp_path: Path) -> None:
     assert json.loads(raw[offsets[2] : offsets[3]]) == lines[2]
     write_texts(tmp_path, "keywords", [])
     assert len(Texts(tmp_path, "keywords")) == 0
+
+
+@pytest.mark.parametrize("value", [7, 1.01, 0, -0.5, float("nan"), float("inf")])
+def test_threshold_that_is_no_cosine_is_refused_before_anything_is_read(value, tmp_path) -> None:
+    with pytest.raises(ConfigError, match="near_duplicate must be a cosine above 0 and up to 1"):
+        audit_dataset(tmp_path / "not there", near_duplicate=value)
+
+
+def test_threshold_of_a_strange_build_file_is_not_believed(tmp_path: Path) -> None:
+    folder = written(tmp_path / "d", *clean_parts())
+    (folder / "build.json").write_text(json.dumps({"config": {"near_duplicate": 7}}))
+    assert audit_dataset(folder).levels["near_duplicate"].threshold == 0.95
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+@pytest.mark.parametrize(("table", "column"), [("question_embs", 0), ("source_embs", 1)])
+def test_vectors_that_are_not_finite_are_no_clean_audit(tmp_path, table, column, value) -> None:
+    tables, texts = clean_parts()
+    row = int(tables["pair_index"][0, column])
+    folder = written(tmp_path / "d", tables, texts)
+    stored = np.load(folder / f"{table}.npy", mmap_mode="r+")
+    stored[row, 1] = value
+    stored.flush()
+    with pytest.raises(DatasetError, match="cannot be audited") as caught:
+        audit_dataset(folder, write=True)
+    assert f"{table}[{row}] has a value that is not finite" in str(caught.value)
+    assert not (folder / "audit.json").exists()

@@ -186,8 +186,9 @@ def test_given_embeddings_take_the_place_of_an_encoder(table: Path, tmp_path: Pa
     assert one["question_embs"].tobytes() == two["question_embs"].tobytes()
     assert one["hard_negatives"].tobytes() == two["hard_negatives"].tobytes()
     assert read(made, "build.json")["encoder"] == {"name": "given", "dimension": 16}
-    np.save(given / "sources.npy", np.ones((7, 16)))
-    with pytest.raises(DatasetError, match=r"sources\.npy has 7 rows, the tables have 150"):
+    for name in ("questions", "sources"):
+        np.save(given / f"{name}.npy", np.ones((7, 16)))
+    with pytest.raises(DatasetError, match=r"questions\.npy has 7 rows, the tables have 150"):
         build_dataset(build_config(table, tmp_path / "e", embeddings=given))
 
 
@@ -338,9 +339,10 @@ def test_folder_without_a_name_is_refused(table: Path) -> None:
 
 
 def test_build_that_finished_nothing_leaves_nothing(tmp_path: Path) -> None:
-    with pytest.raises(DatasetError, match="cannot be read"):
-        build_dataset(build_config(tmp_path / "missing.csv", tmp_path / "d"))
-    assert not list(tmp_path.iterdir())
+    table = write_csv(tmp_path / "t.csv", [*topic_rows(3), {**topic_rows(1)[0], "relevance": 4}])
+    with pytest.raises(DatasetError, match="the table cannot be used"):
+        build_dataset(build_config(table, tmp_path / "d"))
+    assert list(tmp_path.iterdir()) == [table]
 
 
 def test_question_with_many_sources_has_none_of_them_as_negative(tmp_path: Path) -> None:

@@ -304,6 +304,7 @@ def test_missing_files_are_all_named(copy: Path) -> None:
     with pytest.raises(DatasetError) as caught:
         open_tables(copy)
     assert caught.value.problems == ("val_idx.npy is missing", "source_embs.npy is missing")
+    assert "is not whole; restore it or build it again" in str(caught.value)
 
 
 def test_missing_and_wrong_keys_of_config_are_all_named(copy: Path) -> None:

@@ -41,6 +41,10 @@ export default function AuditPanel({ told, error }: AuditPanelProps) {
           {Object.entries(audit.levels).map(([name, level]) => (
             <Level key={name} name={LEVELS[name] ?? name} level={level} />
           ))}
+          <p className="px-3 pt-2 text-t3">
+            As audit.json tells it. For tables that were changed since:{" "}
+            <code className="font-mono">midstep dataset audit --write</code>
+          </p>
         </div>
       )}
     </Panel>

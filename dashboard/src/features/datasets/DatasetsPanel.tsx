@@ -25,6 +25,10 @@ export default function DatasetsPanel({ list, error, shown, onOpen }: DatasetsPa
           <Entry key={one.id} one={one} selected={one.id === shown} onOpen={onOpen} />
         ))}
       </ul>
+      <p className="px-3 pb-2 text-t3">
+        Files are not compared with their hashes here:{" "}
+        <code className="font-mono">midstep dataset validate</code> does it.
+      </p>
     </Panel>
   );
 }

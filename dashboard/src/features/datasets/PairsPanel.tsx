@@ -7,7 +7,7 @@ import { ExportMenu } from "@/charts/ExportMenu";
 import { filesOf } from "@/charts/files";
 import { formatCount, formatFixed, plural } from "@/lib/format";
 import { IconButton, Panel, type PanelState, rowClass, Segmented } from "@/ui";
-import type { SplitChoice } from "./shape";
+import { rowAfter, type SplitChoice } from "./shape";
 
 const CHOICES = [
   { value: "all", label: "All" },
@@ -67,15 +67,17 @@ interface PairTableProps {
 
 function PairTable({ pairs, pair, onPair }: PairTableProps) {
   const body = useRef<HTMLTableSectionElement>(null);
+  // One stop for Tab, however many rows: the chosen one, or the first; arrows do the rest.
+  const stop = Math.max(
+    pairs.findIndex((one) => one.pair === pair),
+    0,
+  );
   const move = (event: KeyboardEvent) => {
-    const by = event.key === "ArrowDown" ? 1 : event.key === "ArrowUp" ? -1 : 0;
-    if (by === 0 || pairs.length === 0) return;
+    const next = rowAfter(event, stop, pairs.length);
+    if (next === null) return;
     event.preventDefault();
-    const at = pairs.findIndex((one) => one.pair === pair);
-    const next = Math.min(Math.max(at + by, 0), pairs.length - 1);
     onPair(pairs[next]?.pair as number);
-    const button = body.current?.rows[next]?.querySelector("button");
-    button?.focus();
+    body.current?.rows[next]?.querySelector("button")?.focus();
   };
   const head = "px-2 font-normal";
   return (
@@ -98,7 +100,7 @@ function PairTable({ pairs, pair, onPair }: PairTableProps) {
           </tr>
         </thead>
         <tbody ref={body}>
-          {pairs.map((one) => (
+          {pairs.map((one, at) => (
             <tr
               key={one.pair}
               onClick={() => onPair(one.pair)}
@@ -107,6 +109,7 @@ function PairTable({ pairs, pair, onPair }: PairTableProps) {
               <td className="pr-2 pl-3">
                 <button
                   type="button"
+                  tabIndex={at === stop ? 0 : -1}
                   aria-pressed={one.pair === pair}
                   onClick={() => onPair(one.pair)}
                   className="h-6 rounded-chip hover:text-accent"

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from midstep.core import storage, strict_json
-from midstep.core.errors import FormatError
+from midstep.core.errors import ConfigError, DatasetError, FormatError
 from midstep.data.build.clustering import unit_rows
 from midstep.data.build.distinct import normalised
 from midstep.data.build.search import above
@@ -82,10 +82,20 @@ def audit_dataset(
         near_duplicate: cosine from which two texts are nearly the same; what the dataset was built
             with when left out, else 0.95.
         write: put the report into the folder as audit.json.
+
+    Raises:
+        ConfigError: if `near_duplicate` is no cosine above 0.
+        DatasetError: if a vector is not finite: it is like no other, so nothing could be found.
     """
+    if near_duplicate is not None and not _is_threshold(near_duplicate):
+        raise ConfigError(
+            f"near_duplicate must be a cosine above 0 and up to 1, got {near_duplicate!r}; "
+            f"{NEAR_DUPLICATE} is usual, leave it out for what the dataset was built with"
+        )
     tables = open_tables(folder, verify=False)
     least = _built_with(Path(folder)) if near_duplicate is None else near_duplicate
     used = {"question": _questions(tables), "source": _sources(tables)}
+    _check_finite(tables, used)
     keys = {kind: _Keys(tables, kind) for kind in used}
     report = AuditReport(
         levels={
@@ -102,9 +112,33 @@ def audit_dataset(
 def _built_with(folder: Path) -> float:
     try:
         told = strict_json.loads((folder / "build.json").read_bytes())
-        return float(told["config"]["near_duplicate"])
+        least = float(told["config"]["near_duplicate"])
     except (OSError, FormatError, KeyError, TypeError, ValueError):
         return NEAR_DUPLICATE  # a dataset from elsewhere says nothing of it
+    return least if _is_threshold(least) else NEAR_DUPLICATE
+
+
+def _is_threshold(value: float) -> bool:
+    return 0 < value <= 1
+
+
+def _check_finite(tables: Tables, used: Mapping[str, Mapping[str, Ids]]) -> None:
+    problems = []
+    for kind, splits in used.items():
+        rows = np.unique(np.concatenate(list(splits.values())))
+        vectors = np.asarray(tables[f"{kind}_embs"])
+        wrong = rows[~np.isfinite(vectors[rows]).all(axis=1)]
+        if len(wrong):
+            problems.append(
+                f"{kind}_embs[{wrong[0]}] has a value that is not finite, as have "
+                f"{len(wrong) - 1:,} more of the {len(rows):,} rows in use"
+            )
+    if problems:
+        raise DatasetError(
+            f"{tables.folder} cannot be audited, rows that are not finite compare with nothing; "
+            "embed these texts again",
+            problems,
+        )
 
 
 def _questions(tables: Tables) -> dict[str, Ids]:

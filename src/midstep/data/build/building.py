@@ -13,6 +13,7 @@ from midstep.core import storage
 from midstep.core.errors import DatasetError
 from midstep.data.build.assembly import Assembly
 from midstep.data.build.audit import audit_dataset
+from midstep.data.build.beginning import check_beginning
 from midstep.data.build.checking import negative_problems, validate_dataset
 from midstep.data.build.config import BuildConfig
 from midstep.data.build.filling import LISTED, Filled
@@ -59,9 +60,10 @@ def build_dataset(config: BuildConfig, *, progress: Tell | None = None) -> Path:
 
 
 def workshop_of(config: BuildConfig, progress: Tell | None) -> AbstractContextManager[Workshop]:
-    """The workshop of a build, if the folder it is for can still be made."""
+    """The workshop of a build, unless something is amiss that can be known by now."""
     if not config.out_folder.name:
         raise DatasetError(f"out is {str(config.out)!r}; name a new folder for the dataset")
+    check_beginning(config)
     return Workshop.open(config.work_folder, progress, result=config.out_folder)
 
 

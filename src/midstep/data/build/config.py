@@ -158,7 +158,7 @@ def _problems(config: BuildConfig) -> list[str | None]:
         _at_least("adjacent", config.adjacent, 0),
         _at_least("batch_texts", config.batch_texts, 1),
         None if config.n_clusters is None else _at_least("n_clusters", config.n_clusters, 1),
-        _within("near_duplicate", config.near_duplicate, 0, 1),
+        _threshold("near_duplicate", config.near_duplicate),
         _within("similar_quantile", config.similar_quantile, 0, 1),
         _within("margin", config.margin, 0, 1),
     ]
@@ -208,6 +208,12 @@ def _within(name: str, value: Any, low: float, high: float) -> str | None:
     if _is_number(value) and low <= value <= high:
         return None
     return f"{name} must be a number from {low} to {high}, got {value!r}"
+
+
+def _threshold(name: str, value: Any) -> str | None:
+    if _is_number(value) and 0 < value <= 1:
+        return None
+    return f"{name} must be a cosine above 0 and up to 1, got {value!r}"
 
 
 def _is_number(value: Any) -> bool:

@@ -25,6 +25,7 @@ __all__ = [
     "CallableEncoder",
     "Encoder",
     "HashingEncoder",
+    "check_encoder",
     "checked_vectors",
     "encoder_from",
     "sentence_encoder",
@@ -79,7 +80,9 @@ class HashingEncoder:
 
     def __init__(self, dimension: int = 384) -> None:
         if dimension < 2:
-            raise ConfigError(f"dimension must be at least 2, got {dimension}")
+            raise ConfigError(
+                f"a hashing encoder has a width of at least 2, got {dimension}; 384 is usual"
+            )
         self.dimension = dimension
         self._places: dict[str, tuple[NDArray[np.int64], NDArray[np.float64]]] = {}
 
@@ -224,6 +227,17 @@ def encoder_from(value: Encoder | Callable[[list[str]], Any] | str) -> Encoder:
     if callable(value):
         return CallableEncoder(value)
     raise ConfigError(f"an encoder is a name, an Encoder or a function, got {value!r}")
+
+
+def check_encoder(value: Encoder | Callable[[list[str]], Any] | str) -> None:
+    """What `encoder_from` would say of it; a model is looked for, but not loaded."""
+    kind, _, folder = value.partition(":") if isinstance(value, str) else ("", "", "")
+    if kind == "sentence" and folder:
+        from midstep.data.build.sentences import check_model
+
+        check_model(Path(folder))
+    else:
+        encoder_from(value)
 
 
 def checked_vectors(encoder: Encoder, texts: Sequence[str]) -> NDArray[np.float32]:

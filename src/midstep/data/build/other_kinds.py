@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from midstep.core import storage
-from midstep.core.errors import DatasetError
+from midstep.core.errors import ConfigError, DatasetError
 from midstep.data.build.assembly import Assembly
 from midstep.data.build.building import workshop_of
 from midstep.data.build.config import BuildConfig
@@ -94,6 +94,8 @@ def build_triplets(
         k: wrong or similar sources of each.
         progress: told where the build stands.
     """
+    if k < 1:
+        raise ConfigError(f"k must be a whole number of at least 1, got {k}")
     with workshop_of(config, progress) as shop:
         made = Assembly(config, shop)
         made.split  # noqa: B018 - the last stage that is needed

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import csv
 import math
-from collections.abc import Iterator
+from collections.abc import Generator
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,8 +14,10 @@ from midstep.core.errors import DatasetError, MissingExtraError
 from midstep.data.build.config import BuildConfig
 from midstep.data.embedding.layout import SPLITS
 
-__all__ = ["Rows", "read_rows"]
+__all__ = ["Rows", "check_tables", "read_rows"]
 
+Records = Generator[tuple[str, dict[str, Any]], None, None]
+"""(where, row) for each row."""
 TOLD = 20
 """Wrong rows that are told; one error must stay readable."""
 LONGEST_CELL = 16 * 1024 * 1024
@@ -47,6 +50,13 @@ class _Problems(list[str]):
             raise DatasetError("the table cannot be used", [*self[:TOLD], *more])
 
 
+def check_tables(config: BuildConfig) -> None:
+    """That every table is there with its columns; none is read beyond its first row."""
+    for path in config.table_paths:
+        with closing(_records(path, config)) as records:
+            next(records, None)
+
+
 def read_rows(config: BuildConfig) -> Rows:
     """All rows of all tables; everything that is wrong with them is one `DatasetError`."""
     rows, problems = Rows(), _Problems()
@@ -60,18 +70,19 @@ def read_rows(config: BuildConfig) -> Rows:
     return rows
 
 
-def _records(path: Path, config: BuildConfig) -> Iterator[tuple[str, dict[str, Any]]]:
+def _records(path: Path, config: BuildConfig) -> Records:
     """(where, row) for each row, its columns checked first."""
     if not path.is_file():
-        raise DatasetError(f"{path} does not exist; name a CSV or Parquet file")
+        said = "is a folder" if path.is_dir() else "does not exist"
+        raise DatasetError(f"{path} {said}; name a CSV, TSV or Parquet file")
     if path.suffix.lower() in (".parquet", ".pq"):
         return _parquet(path, config)
     if path.suffix.lower() in (".csv", ".tsv"):
         return _csv(path, config)
-    raise DatasetError(f"{path.name} is neither .csv, .tsv nor .parquet")
+    raise DatasetError(f"{path.name} is neither .csv, .tsv nor .parquet; save it as one of them")
 
 
-def _csv(path: Path, config: BuildConfig) -> Iterator[tuple[str, dict[str, Any]]]:
+def _csv(path: Path, config: BuildConfig) -> Records:
     csv.field_size_limit(LONGEST_CELL)
     delimiter = "\t" if path.suffix.lower() == ".tsv" else ","
     try:
@@ -91,7 +102,7 @@ def _csv(path: Path, config: BuildConfig) -> Iterator[tuple[str, dict[str, Any]]
         raise DatasetError(f"{path.name} is no whole CSV file: {error}") from None
 
 
-def _parquet(path: Path, config: BuildConfig) -> Iterator[tuple[str, dict[str, Any]]]:
+def _parquet(path: Path, config: BuildConfig) -> Records:
     try:
         import pyarrow
         from pyarrow import parquet

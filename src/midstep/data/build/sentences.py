@@ -5,6 +5,7 @@ Read is what sentence-transformers writes; transformers alone is enough to run i
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,7 +18,7 @@ from midstep.core.errors import DatasetError, FormatError, MissingExtraError
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["SentenceEncoder"]
+__all__ = ["SentenceEncoder", "check_model"]
 
 POOLINGS = {"pooling_mode_mean_tokens": "mean", "pooling_mode_cls_token": "first"}
 LONGEST = 256
@@ -35,11 +36,7 @@ class SentenceEncoder:
 
     def __init__(self, folder: str | Path, *, batch_size: int = 32, device: str = "cpu") -> None:
         self.folder = Path(folder)
-        if not (self.folder / "config.json").is_file():
-            raise DatasetError(
-                f"{folder} holds no model (no config.json); name the folder of a sentence encoder "
-                "on this machine, or use the encoder 'hashing'"
-            )
+        check_model(self.folder)
         self._pooling = _pooling(self.folder)
         self._longest = int(
             _settings(self.folder / "sentence_bert_config.json").get("max_seq_length", LONGEST)
@@ -77,6 +74,18 @@ class SentenceEncoder:
                 pooled = hidden[:, 0]
             unit: NDArray[np.float32] = torch.nn.functional.normalize(pooled).cpu().numpy()
         return unit
+
+
+def check_model(folder: Path) -> None:
+    """That there is a model in the folder which can be run here; it is not loaded."""
+    if not (folder / "config.json").is_file():
+        raise DatasetError(
+            f"{folder} holds no model (no config.json); name the folder of a sentence encoder "
+            "on this machine, or use the encoder 'hashing'"
+        )
+    _pooling(folder)
+    if importlib.util.find_spec("transformers") is None:
+        raise MissingExtraError.of("transformers", "hf")
 
 
 def _loaded(folder: Path, device: str) -> tuple[Any, Any]:

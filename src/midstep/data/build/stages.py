@@ -49,6 +49,7 @@ __all__ = [
     "pools",
     "split_stage",
     "steering_stage",
+    "stored_vectors",
     "texts_of",
 ]
 
@@ -96,7 +97,10 @@ def given_vectors(folder: Path, texts: Distinct, rows: int) -> Pieces:
         path = folder / f"{name}.npy"
         vectors = _vectors(path)
         if len(vectors) != rows:
-            raise DatasetError(f"{path} has {len(vectors)} rows, the tables have {rows}")
+            raise DatasetError(
+                f"{path} has {len(vectors)} rows, the tables have {rows}; "
+                "write a row for each row of the tables, in their order"
+            )
         made[name] = vectors[at]
     width = made["questions"].shape[1]
     made["keywords"] = _keyword_vectors(folder, texts, width)
@@ -126,15 +130,27 @@ def _keyword_vectors(folder: Path, texts: Distinct, width: int) -> NDArray[np.fl
     return vectors[[at[each] for each in texts.keywords]]
 
 
-def _vectors(path: Path) -> NDArray[np.float32]:
+def stored_vectors(path: Path) -> NDArray[Any]:
+    """The table of a .npy file, mapped: floats [N, D], their values not yet looked at."""
     try:
         found = np.load(path, mmap_mode="r", allow_pickle=False)
     except OSError as error:
-        raise DatasetError(f"{path} cannot be read: {error.strerror or error}") from None
+        raise DatasetError(
+            f"{path} cannot be read: {error.strerror or error}; --embeddings takes a folder with "
+            "questions.npy and sources.npy, a row for each row of the tables"
+        ) from None
     except ValueError as error:
-        raise DatasetError(f"{path} cannot be read: {error}") from None
+        raise DatasetError(
+            f"{path} cannot be read: {error}; write it with numpy.save, floats [N, D]"
+        ) from None
     if found.ndim != 2 or found.dtype.kind != "f":
         raise DatasetError(f"{path} is {found.dtype} {list(found.shape)}, expected floats [N, D]")
+    mapped: NDArray[Any] = found
+    return mapped
+
+
+def _vectors(path: Path) -> NDArray[np.float32]:
+    found = stored_vectors(path)
     wrong = np.flatnonzero(~np.isfinite(found).all(axis=1))
     if len(wrong):
         raise DatasetError(f"{path}[{wrong[0]}] has a value that is not finite")

@@ -170,7 +170,10 @@ class Workshop:
 
 def _check_free(target: Path) -> None:
     if os.path.lexists(target):
-        raise StorageError(f"cannot write {target}: there is something of that name already")
+        raise StorageError(
+            f"cannot write {target}: there is something of that name already; "
+            "choose another name, or remove it first"
+        )
 
 
 def _hold(lock: IO[str], folder: Path) -> None:

@@ -61,7 +61,9 @@ class EmbeddingFiles:
             except DatasetError as error:
                 problems.append(str(error))
         if problems:
-            raise DatasetError(f"the dataset in {self.folder} is not whole", problems)
+            raise DatasetError(
+                f"the dataset in {self.folder} is not whole; restore it or build it again", problems
+            )
         return arrays
 
     def _one(self, name: str, *, mapped: bool, verify: bool) -> NDArray[Any]:

@@ -151,7 +151,9 @@ def open_tables(
     if not problems:
         problems = _shape_problems(tables)
     if problems:
-        raise DatasetError(f"the dataset in {folder} is not whole", problems)
+        raise DatasetError(
+            f"the dataset in {folder} is not whole; restore it or build it again", problems
+        )
     return tables
 
 
