@@ -20,9 +20,6 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 GRACE_S = 30.0
 """How long threads and children may take to end after a test; a clean test waits for nothing."""
 
-ALONE_S = 480
-"""The time limit of a test that runs alone; only one that fails comes near."""
-
 LIBRARY_THREADS = (
     "asyncio_",  # a loop's default executor, kept until the loop is closed by its library
     "AnyIO worker thread",  # starlette's pool, kept a while for the next request
@@ -39,14 +36,6 @@ LIBRARY_VARIABLES = {
     "KMP_INIT_AT_FORK",
     "TORCHINDUCTOR_CACHE_DIR",  # set by torch with the first optimizer
 }
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What drives a browser or many processes may take long on a machine that is busy."""
-    for item in items:
-        alone = item.get_closest_marker("browser") or item.get_closest_marker("serial")
-        if alone is not None and item.get_closest_marker("timeout") is None:
-            item.add_marker(pytest.mark.timeout(ALONE_S))
 
 
 @pytest.fixture(scope="session", autouse=True)

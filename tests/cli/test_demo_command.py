@@ -24,7 +24,7 @@ from midstep.facts import FactsReader, end_state
 from midstep.loops.bcl import CONDITIONS
 
 DEMO = [sys.executable, "-m", "midstep.cli", "demo"]
-LIMIT_S = 90.0
+LIMIT_S = 240.0
 
 
 def demo(*arguments: str, cwd: Path, **settings: object) -> subprocess.CompletedProcess[str]:

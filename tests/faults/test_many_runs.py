@@ -24,7 +24,7 @@ from midstep.server.root_server import RootServer, RootServerConfig
 from tests.served import keep_port
 
 LIFE = Path(__file__).with_name("served_life.py")
-LIMIT_S = 60.0
+LIMIT_S = 180.0
 pytestmark = pytest.mark.serial
 
 

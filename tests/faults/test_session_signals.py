@@ -52,13 +52,13 @@ def test_ctrl_c_three_times_ends_it_and_the_same_script_goes_on(tmp_path):
             process.wait(0.01)  # so that it is heard before the next one
         except subprocess.TimeoutExpired:
             continue
-    _, errors = process.communicate(timeout=60)
+    _, errors = process.communicate(timeout=180)
     assert process.returncode == -signal.SIGINT, errors
     assert "Fatal Python error" not in errors
     assert end_state(run_dir).state in ("stopped", "killed")
     step = max(0, assert_whole(run_dir))
     again = started(run_dir, step + 1)
-    _, errors = again.communicate(timeout=60)
+    _, errors = again.communicate(timeout=180)
     assert again.returncode == 0, errors
     assert (end_state(run_dir).state, assert_whole(run_dir)) == ("finished", step + 1)
 
@@ -68,7 +68,7 @@ def test_a_terminal_that_hangs_up_stops_it_with_a_checkpoint_and_0(tmp_path):
     process = started(run_dir, FOREVER)
     wait_until_it_trains(process)
     process.send_signal(signal.SIGHUP)
-    _, errors = process.communicate(timeout=60)
+    _, errors = process.communicate(timeout=180)
     assert process.returncode == 0, errors
     last = FactsReader(run_dir).events()[-1]
     assert (last["moment"], last["reason"]) == ("on_train_end", "SIGHUP")
@@ -78,7 +78,7 @@ def test_a_terminal_that_hangs_up_stops_it_with_a_checkpoint_and_0(tmp_path):
 def test_a_closed_stdout_is_no_concern_of_a_session_that_says_nothing(tmp_path):
     run_dir = tmp_path / "run"
     process = started(run_dir, 5, "deaf")
-    _, errors = process.communicate(timeout=60)
+    _, errors = process.communicate(timeout=180)
     assert process.returncode == 0, errors
     assert (end_state(run_dir).state, assert_whole(run_dir)) == ("finished", 5)
 
@@ -88,7 +88,7 @@ def test_a_print_of_the_users_into_a_closed_pipe_is_an_error_of_theirs_on_record
     process = started(run_dir, FOREVER, "say", stdout=subprocess.PIPE)
     assert process.stdout is not None
     process.stdout.close()
-    _, errors = process.communicate(timeout=60)
+    _, errors = process.communicate(timeout=180)
     assert process.returncode != 0
     assert "BrokenPipeError" in errors
     assert end_state(run_dir).state == "failed"

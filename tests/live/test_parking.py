@@ -17,7 +17,7 @@ from midstep.core.errors import ClientError
 from midstep.facts import end_state
 
 SCRIPT = Path(__file__).with_name("failing.py")
-LIMIT_S = 60.0
+LIMIT_S = 180.0
 
 
 class Failing:

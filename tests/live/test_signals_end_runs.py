@@ -20,7 +20,7 @@ from midstep.live import attach, serve
 from tests.live.trainer import Plain
 
 SCRIPT = Path(__file__).with_name("signalled.py")
-LIMIT_S = 60.0
+LIMIT_S = 180.0
 
 
 @contextmanager

@@ -16,7 +16,7 @@ from midstep.facts.lock import lock_holder
 from midstep.server.ending import end_process
 from midstep.server.launching import Launcher, Start, Started
 
-WAIT_S = 60.0
+WAIT_S = 180.0
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from midstep.server.ending import end_process
 from midstep.server.root_server import RootServer, RootServerConfig
 from tests.served import Served
 
-WAIT_S = 60.0
+WAIT_S = 180.0
 
 
 @pytest.fixture
