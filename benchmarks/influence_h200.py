@@ -27,7 +27,13 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from benchmarks.influence_accuracy import Language, accuracy, group_batches, train
+from benchmarks.influence_accuracy import (
+    Language,
+    accuracy,
+    group_batches,
+    medians,
+    train,
+)
 from benchmarks.influence_decoder import Shape, decoder
 from midstep.influence.batches import SequenceBatch
 from midstep.influence.kernels import fisher_kernel
@@ -238,17 +244,30 @@ def accuracy_part(
 ) -> dict[str, Any]:
     """K(E,U) of 8 × 8 sequences in the short type against float32 of the same weights.
 
-    With `--random-tokens` also those of random tokens on a drawn model, whose pairs are nearly
-    orthogonal: there a relative error says little, the error of the cosines does.
+    Medians over `--trainings`, with the extremes. With `--random-tokens` also those of random
+    tokens on a drawn model, whose pairs are nearly orthogonal: there a relative error says little,
+    the error of the cosines does.
     """
+    around = functools.partial(attention, options.attention)
+    found: dict[str, Any] = {"layers": shape.layers, "steps": options.steps}
+    found |= medians([trained_accuracy(options, shape, device) for _ in range(options.trainings)])
+    for name in ("relative_error_eu", "rank_correlation_eu"):
+        low, high = found["smallest"][name], found["largest"][name]
+        print(f"{shape.layers} layers, {name}: {found[name]:.4f} [{low:.4f}-{high:.4f}]")
+    if options.random_tokens:
+        fresh_memory(device)
+        drawn = decoder(shape, device, options.dtype)
+        one, other = (batch_of(8, shape, device, seed) for seed in (1, 2))
+        state = adam_state(drawn)
+        found["random_tokens"] = accuracy(drawn, state, one, other, options.dtype, around)
+    return found
+
+
+def trained_accuracy(
+    options: argparse.Namespace, shape: Shape, device: torch.device
+) -> dict[str, float]:
+    """The figures after one training of its own."""
     fresh_memory(device)
-
-    def figures(
-        model: nn.Module, state: AdamState, update: SequenceBatch, evaluation: SequenceBatch
-    ) -> dict[str, float]:
-        around = functools.partial(attention, options.attention)
-        return accuracy(model, state, update, evaluation, options.dtype, around)
-
     language = Language(shape.vocabulary)
     model = decoder(shape, device, torch.float32)
     with torch.compiler.set_stance("force_eager"):
@@ -257,16 +276,10 @@ def accuracy_part(
         )
     state = AdamState.from_optimizer(optimizer, model)
     pair = group_batches(language, prompts=4, completions=2, tokens=shape.context)
-    found: dict[str, Any] = {"layers": shape.layers, "steps": options.steps}
-    found |= {"loss_before": losses[0], "loss_after": losses[-1]}
-    found |= figures(model, state, on(pair[0], device), on(pair[1], device))
-    del model, optimizer, state
-    fresh_memory(device)
-    if options.random_tokens:
-        drawn = decoder(shape, device, options.dtype)
-        one, other = (batch_of(8, shape, device, seed) for seed in (1, 2))
-        found["random_tokens"] = figures(drawn, adam_state(drawn), one, other)
-    return found
+    found = {"loss_before": losses[0], "loss_after": losses[-1]}
+    around = functools.partial(attention, options.attention)
+    update, evaluation = (on(each, device) for each in pair)
+    return found | accuracy(model, state, update, evaluation, options.dtype, around)
 
 
 def on(batch: SequenceBatch, device: torch.device) -> SequenceBatch:
@@ -291,6 +304,7 @@ def parsed(arguments: list[str]) -> argparse.Namespace:
     reader.add_argument("--repeats", type=int, default=2)
     reader.add_argument("--attention", default="cudnn", choices=["cudnn", "flash", "default"])
     reader.add_argument("--steps", type=int, default=40, help="of training before the accuracy")
+    reader.add_argument("--trainings", type=int, default=5, help="median of so many")
     reader.add_argument("--random-tokens", action="store_true", help="their accuracy as well")
     reader.add_argument("--keep-compiled", action="store_true", help="parts share compiled code")
     reader.add_argument("--profile", action="store_true", help="a table of GPU kernels as well")
@@ -299,6 +313,8 @@ def parsed(arguments: list[str]) -> argparse.Namespace:
     reader.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     reader.add_argument("--json", type=Path, default=None, help="also write the result here")
     options = reader.parse_args(arguments)
+    if options.trainings < 1:
+        reader.error("--trainings must be at least 1")
     if options.quick:
         options.layers, options.sequences = 4, 64
     if options.tiny:

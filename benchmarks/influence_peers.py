@@ -1,4 +1,4 @@
-"""The same block of per-sample gradients and inner products by other means, where installed.
+"""The same block of per-sample gradients and inner products by other means.
 
 `vmap` and opacus give inner products over all parameters: they are held against the exact kernel of
 the Adam step, which does more. kronfluence leaves out embeddings, norms and head: there both sides
@@ -7,20 +7,20 @@ are the plain inner product over the same linear layers.
 
 from __future__ import annotations
 
-import importlib.util
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
+from benchmarks.figures import Figure
 from midstep.models.causal_lm import CausalLM
 
 if TYPE_CHECKING:
     from benchmarks.influence_work import Work
 
-__all__ = ["Peer", "peers"]
+__all__ = ["PEERS", "Peer", "not_measured", "shown_reason"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,31 +28,46 @@ class Peer:
     """A library's way to a block, and ours."""
 
     name: str
-    theirs: Callable[[], object]
-    ours: Callable[[], object]
+    theirs: Callable[[Work], object]
+    ours: Callable[[Work], object]
+    package: str | None = None
+    """What has to be installed for it; None: torch itself."""
+    bar: float = 1.0
+
+    def title(self, size: str) -> str:
+        """How its figure is called."""
+        return f"influence: resident sweep, against {self.name}, {size}"
 
 
-def peers(work: Work) -> Iterator[Peer]:
-    """What can be run here."""
+def not_measured(peer: Peer, size: str, why: str) -> Figure:
+    """The row of a library that gave no figure; its bar counts as missed."""
+    return Figure(
+        name=peer.title(size),
+        value=float("nan"),
+        unit="×",
+        bar=peer.bar,
+        note=shown_reason(why),
+    )
 
-    def exact() -> object:
-        return work.kernel(algorithm="sweep", mode="resident")
 
-    yield Peer(name="vmap(grad)", theirs=lambda: by_vmap(work), ours=exact)
-    if importlib.util.find_spec("opacus"):
-        yield Peer(name="opacus per-sample gradients", theirs=lambda: by_opacus(work), ours=exact)
-    if importlib.util.find_spec("kronfluence") and importlib.util.find_spec("accelerate"):
-        from benchmarks.kronfluence_block import identity_block, linear_names
+def shown_reason(why: str) -> str:
+    """As it stands in a cell of the table, its last words kept: they say what went wrong."""
+    return f"not measured: {' '.join(why.split())[-160:].replace('|', '/')}"
 
-        names = [f"{name}.*" for name in linear_names(work.model)]
-        yield Peer(
-            name="kronfluence identity (plain, linear layers only)",
-            theirs=lambda: identity_block(work.model, work.update, work.evaluation),
-            ours=lambda: work.kernel(
-                algorithm="sweep", mode="resident", preconditioner="sgd", parameters=names,
-                want=("EU",),
-            ),
-        )  # fmt: skip
+
+def exact(work: Work) -> object:
+    """Our kernel of the Adam step over all parameters."""
+    return work.kernel(algorithm="sweep", mode="resident")
+
+
+def plain_of_linear_layers(work: Work) -> object:
+    """Our plain inner products over what kronfluence counts."""
+    from benchmarks.kronfluence_block import linear_names
+
+    names = [f"{name}.*" for name in linear_names(work.model)]
+    return work.kernel(
+        algorithm="sweep", mode="resident", preconditioner="sgd", parameters=names, want=("EU",)
+    )
 
 
 def by_vmap(work: Work) -> None:
@@ -97,3 +112,22 @@ def by_opacus(work: Work) -> None:
         torch.autograd.backward(made.sum())
         sides.append([each.grad_sample for each in wrapped.parameters()])
     inner_products(sides[1], sides[0])
+
+
+def by_kronfluence(work: Work) -> None:
+    """Its identity strategy over the linear layers of the blocks."""
+    from benchmarks.kronfluence_block import identity_block
+
+    identity_block(work.model, work.update, work.evaluation)
+
+
+PEERS = (
+    Peer(name="vmap(grad)", theirs=by_vmap, ours=exact),
+    Peer(name="opacus per-sample gradients", theirs=by_opacus, ours=exact, package="opacus"),
+    Peer(
+        name="kronfluence identity (plain, linear layers only)",
+        theirs=by_kronfluence,
+        ours=plain_of_linear_layers,
+        package="kronfluence",
+    ),
+)

@@ -1,6 +1,7 @@
 """Teach a small language model to add and subtract, then ask which samples taught it what.
 
     python examples/rl/arithmetic_grpo.py [--folder outputs/arithmetic] [--steps 100]
+    midstep serve outputs
 
 Offline and about a minute on two cores: a supervised warm-up (so that some answers are right and
 rewards differ), a GRPO-style loop on rewards alone, then sample, predict and check one more step.
@@ -126,11 +127,13 @@ def study(checkpoint: Path, outputs: Path) -> None:
         print(f"    η={found['lr']:.0e}   error {share:7.3f} %   r={r:.6f}")
     print(f"    slope of the error {checked['slope']:.3f} (1: exact to first order)")
     print(f"\n  report: {results.directory / 'report.html'}")
+    print(f"  on the page: midstep serve {outputs.parent}, then Influence")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--folder", type=Path, default=Path("outputs/arithmetic"))
+    parser.add_argument("--results", type=Path, default=Path("outputs/influence"))
     parser.add_argument("--warm-up", type=int, default=250)
     parser.add_argument("--steps", type=int, default=100)
     asked = parser.parse_args()
@@ -152,7 +155,7 @@ def main() -> None:
     name = f"step-{asked.steps}-{time.strftime('%Y%m%dT%H%M%S')}"
     asked.folder.mkdir(parents=True, exist_ok=True)
     checkpoint = save_checkpoint(asked.folder / name, model, tokenizer, optimizer)
-    study(checkpoint, asked.folder / "influence")
+    study(checkpoint, asked.results)
     print(f"  {time.monotonic() - start:.0f} s")
 
 

@@ -1,10 +1,12 @@
 """One GRPO-style update of a local language model on GSM8K: sampled, predicted, checked.
 
-    python examples/rl/gsm8k_study.py --model FOLDER --gsm8k FOLDER [--out outputs/gsm8k]
+    python examples/rl/gsm8k_study.py --model FOLDER --gsm8k FOLDER
+    midstep serve outputs
 
 The model is a folder that transformers can load (extra `hf`), for example SmolLM2-135M-Instruct;
 the other folder holds train.jsonl and test.jsonl. A few supervised steps on reference solutions
-come first: they give Adam its state and show the model the tags that the reward asks for.
+come first: they give Adam its state and show the model the tags that the reward asks for. The model
+goes to `--out`, the study to `--results`, which `midstep serve` of the folder above it shows.
 """
 
 from __future__ import annotations
@@ -69,6 +71,7 @@ def main() -> None:
     parser.add_argument("--model", type=Path, required=True)
     parser.add_argument("--gsm8k", type=Path, required=True)
     parser.add_argument("--out", type=Path, default=Path("outputs/gsm8k"))
+    parser.add_argument("--results", type=Path, default=Path("outputs/influence"))
     parser.add_argument("--warm-up", type=int, default=12)
     parser.add_argument("--rate", type=float, default=1e-4)
     parser.add_argument("--prompts", type=int, default=4)
@@ -97,7 +100,7 @@ def main() -> None:
         prompt_set=questions,
         max_new_tokens=asked.new_tokens,
         temperature=0.8,
-        outputs=str(asked.out / "influence"),
+        outputs=str(asked.results),
     )
     plan = FisherKernelPlan(
         name="gsm8k",
@@ -114,6 +117,7 @@ def main() -> None:
         error, r = float(one["relative_error"]), float(one["correlation"])
         print(f"  η={float(one['lr']):.0e}   error {100 * error:.3f} %   r={r:.6f}")
     print(f"  report: {results.directory}/report.html")
+    print(f"  on the page: midstep serve {asked.results.parent}, then Influence")
 
 
 if __name__ == "__main__":

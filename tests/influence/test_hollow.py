@@ -102,7 +102,7 @@ def test_numbers_for_the_gpu_kernel_make_the_same_diagonal() -> None:
     step = preconditioner_of("adam_post", state, [n for n, _ in model.named_parameters()])
     step.clip_factor = 0.7
     columns = parameter.shape[0]
-    tile = Tile(name, 1, 0, 3, columns, parameter.dtype, parameter.device)
+    tile = Tile(name, 1, 0, 3, columns, parameter.dtype, parameter.device, turned=True)
     gradient = torch.randn(3, columns, dtype=parameter.dtype)
     numbers = step.adam_tile(tile)
     clipped = numbers.clip_factor * gradient.flatten()

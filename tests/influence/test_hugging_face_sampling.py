@@ -139,6 +139,14 @@ def test_a_whole_study_runs(checkpoint: Path, tmp_path: Path) -> None:
     assert results.validation["rates"][0]["relative_error"] < 0.02
 
 
+def test_unknown_characters_of_a_hugging_face_tokenizer_are_named() -> None:
+    from midstep.influence.sampling.tokenizers import HuggingFaceTokenizer
+
+    made = HuggingFaceTokenizer(tokenizer())
+    assert made.unknown_in("1+1=") == ""
+    assert made.unknown_in("2×3=6×1é") == "×é"
+
+
 def test_example_of_a_gsm8k_study_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -168,8 +176,13 @@ def test_example_of_a_gsm8k_study_runs(
         str(tmp_path),
         "--out",
         str(tmp_path / "o"),
+        "--results",
+        str(tmp_path / "influence"),
     ]
     sizes = ["--warm-up", "1", "--new-tokens", "4", "--completions", "6"]
     monkeypatch.setattr(sys, "argv", [str(example), *asked, *sizes])
     runpy.run_path(str(example), run_name="__main__")
-    assert "η=1e-06" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "η=1e-06" in said
+    assert f"midstep serve {tmp_path}," in said
+    assert len(list((tmp_path / "influence").glob("*/results.json"))) == 1

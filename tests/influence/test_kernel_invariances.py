@@ -7,7 +7,7 @@ from functools import cache
 import pytest
 import torch
 
-from midstep.influence import head, sweep
+from midstep.influence import contraction, head, sweep
 from midstep.influence.batches import SequenceBatch
 from midstep.influence.kernels import fisher_kernel
 from tests.influence.twins import VOCABULARY, batch_of, relative, stepped_optimizer, tiny
@@ -77,7 +77,7 @@ def test_tile_size_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_one_triangle_of_the_update_block_gives_the_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     model, optimizer, true = case("gpt2")
-    monkeypatch.setattr(sweep, "TRIANGLE_FROM", 2)
+    monkeypatch.setattr(contraction, "TRIANGLE_FROM", 2)
     found = kernel_of(model, optimizer, batch_of(5, 1), want=("EU", "UU"))
     assert relative(found.k_eu, true.k_eu) <= 1e-10
     assert relative(found.k_uu, true.k_uu) <= 1e-10

@@ -146,3 +146,10 @@ def test_groups_of_a_trainer_file_are_told_apart() -> None:
     assert all(each.endswith("weight") and "norm" not in each for each in decayed)
     assert all("norm" in each or each.endswith("bias") for each in plain)
     assert len(decayed) + len(plain) == len(list(MODEL.parameters()))
+
+
+@pytest.mark.parametrize("name", ["lr", "max_grad_norm", "clip_factor"])
+@pytest.mark.parametrize("value", [-1.0, 0.0, float("nan"), float("inf")])
+def test_numbers_that_would_turn_the_step_are_refused(name: str, value: float) -> None:
+    with pytest.raises(ConfigError, match=f"{name} must be a number above 0"):
+        kernel(**{name: value})

@@ -51,7 +51,13 @@ def test_plan_comes_back_from_its_description() -> None:
         ({"requests": ["evaluation"]}, r"requests\[0\] must be a mapping"),
         ({"requests": [{"kind": "evaluation", "n": 1}]}, r"requests\[0\] has no setting 'n'"),
         ({"validate_rates": [0.0]}, "validate_rates must be above 0"),
+        ({"validate_rates": [float("inf")]}, "validate_rates must be above 0"),
         ({"top_k": -1}, "top_k must be 0 or above"),
+        *[
+            ({name: value}, f"{name} must be a number above 0, got")
+            for name in ("lr", "max_grad_norm")
+            for value in (-1, 0, float("nan"), float("inf"), "1", True)
+        ],
     ],
 )
 def test_wrong_settings_are_refused_with_their_place(changes: dict, word: str) -> None:

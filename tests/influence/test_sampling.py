@@ -109,6 +109,19 @@ def test_sequence_that_cannot_be_scored_is_refused(prompt: str, response: str, w
         small_generator().build_custom_sequence(prompt, response)
 
 
+def test_unknown_characters_are_refused_in_a_response_and_told_in_a_prompt(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    generator = small_generator()
+    with pytest.raises(ConfigError, match=r"the response 'fünf'.*does not know"):
+        generator.build_custom_sequence("2+3=", "fünf")
+    with pytest.raises(ConfigError, match="does not know"):
+        generator.generate_from_custom_prompts(["2+3"], responses=["five"])
+    assert not caplog.records
+    generator.build_custom_sequence("2×3=", "6")
+    assert "the prompt '2×3=' has characters that the tokenizer does not know ('×')" in caplog.text
+
+
 def test_tensors_hold_prompt_response_then_padding() -> None:
     batch = small_generator().generate_update_batch(3, 2, seed=1)
     made = batch.sequence_batch()

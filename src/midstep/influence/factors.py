@@ -65,15 +65,19 @@ class OuterFactor:
     by_rows: bool = False
 
     def add_rows(self, out_BRC: Tensor, tile: Tile, *, first: bool) -> None:
-        """One product a sequence, of the rows asked for."""
-        left, right = (
-            (self.right_BTC, self.left_BTA) if tile.axis else (self.left_BTA, self.right_BTC)
-        )
-        rows_BRT = left[:, :, tile.start : tile.stop].mT
-        if first and out_BRC.dtype == left.dtype:
-            torch.bmm(rows_BRT, right, out=out_BRC)
+        """One product a sequence, of the rows or columns asked for."""
+        left, right = self.left_BTA, self.right_BTC
+        part = slice(tile.start, tile.stop)
+        if tile.axis == 0:
+            left = left[:, :, part]
         else:
-            _put(out_BRC, torch.bmm(rows_BRT, right), first=first)
+            right = right[:, :, part]
+        if tile.turned:
+            left, right = right, left
+        if first and out_BRC.dtype == left.dtype:
+            torch.bmm(left.mT, right, out=out_BRC)
+        else:
+            _put(out_BRC, torch.bmm(left.mT, right), first=first)
 
     def dot(self, direction: Tensor) -> Tensor:
         """Σ_t left_t · direction · right_t, the longer side turned into the shorter."""
@@ -114,9 +118,9 @@ class EmbeddingFactor:
         order = self._by_id
         part = slice(bisect_left(order.ids, tile.start), bisect_left(order.ids, tile.stop))
         if part.start < part.stop:
-            rows = torch.add(order.rows[part], order.sequences[part], alpha=tile.rows) - tile.start
+            rows = torch.add(order.rows[part], order.sequences[part], alpha=tile.cut) - tile.start
             grads = order.grads[part].to(out_BRC.dtype)
-            out_BRC.view(-1, tile.columns).index_add_(0, rows, grads)
+            out_BRC.view(-1, tile.across).index_add_(0, rows, grads)
 
     @cached_property
     def _by_id(self) -> _ById:
@@ -163,10 +167,10 @@ class HeadFactor:
     def _tile(self, start: int, stop: int) -> Tensor:
         """Seed · (onehot − softmax) of some words, [B, T, R]."""
         logits_KR = product(self.hidden_BTC.flatten(0, 1), self.weight_VC[start:stop].mT)
-        bias = None if self.bias_V is None else self.bias_V[start:stop]
-        return softmax_rows(
+        make = softmax_rows if logits_KR.is_cuda else softmax_rows_in_place
+        return make(
             logits_KR.view(*self.targets_BT.shape, -1),
-            bias,
+            None if self.bias_V is None else self.bias_V[start:stop],
             self.targets_BT - start,
             self.seeds_BT,
             self.logsumexp_BT,
@@ -215,6 +219,26 @@ def softmax_rows(
     return (grads_BTR * seeds_BT[..., None]).to(dtype)
 
 
+def softmax_rows_in_place(
+    logits_BTR: Tensor,
+    bias_R: Tensor | None,
+    targets_BT: Tensor,
+    seeds_BT: Tensor,
+    logsumexp_BT: Tensor,
+    dtype: torch.dtype,
+) -> Tensor:
+    """The same on a CPU, the logits used up: passes over them while they are in its cache."""
+    if bias_R is not None:
+        logits_BTR += bias_R
+    logits_BTR.sub_(logsumexp_BT[..., None]).exp_().mul_(-seeds_BT[..., None])
+    words = logits_BTR.shape[-1]
+    inside_K = ((targets_BT >= 0) & (targets_BT < words)).flatten().nonzero().flatten()
+    if len(inside_K):
+        places_K = inside_K * words + targets_BT.flatten()[inside_K]
+        logits_BTR.view(-1).index_add_(0, places_K, seeds_BT.flatten()[inside_K])
+    return logits_BTR.to(dtype)
+
+
 @fused
 def dots(left_BTC: Tensor, right_BTC: Tensor) -> Tensor:
     """[B] sums of products over everything but the first axis."""
@@ -240,8 +264,8 @@ class StoredFactor:
     def add_rows(self, out_BRC: Tensor, tile: Tile, *, first: bool) -> None:
         """Copy the rows out."""
         if self.grads_B.dim() == 3:
-            part = self.grads_B.narrow(1 + tile.axis, tile.start, tile.rows)
-            part = part.mT if tile.axis else part
+            part = self.grads_B.narrow(1 + tile.axis, tile.start, tile.cut)
+            part = part.mT if tile.turned else part
         else:
             part = self.grads_B.flatten(1)[:, tile.start : tile.stop, None]
         _put(out_BRC, part.to(out_BRC.dtype), first=first)

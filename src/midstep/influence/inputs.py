@@ -65,7 +65,7 @@ def weights_of(
 ) -> tuple[Tensor, Tensor]:
     """W [N] and the weight of each token in its sequence's score [N, T]."""
     device = batch.input_ids.device
-    wide = torch.float64 if device.type == "cpu" else torch.float32
+    wide = torch.float64  # on a GPU too: a model may be float64 there
     own = getattr(given, "weights", None)
     source = weights if weights is not None else own
     if source is None:

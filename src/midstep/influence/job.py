@@ -12,6 +12,7 @@ import torch
 from midstep.core.errors import ConfigError
 from midstep.influence.anatomy import Anatomy, take_apart
 from midstep.influence.block import DeltaTerms, KernelBlock
+from midstep.influence.contraction import KernelSums, SweepTask
 from midstep.influence.coverage import groups_of
 from midstep.influence.coverage_probe import Coverage, probe_batch, probe_coverage
 from midstep.influence.direction import contract, token_tangents
@@ -27,7 +28,7 @@ from midstep.influence.inputs import check_fits, sequences_of, trained_parameter
 from midstep.influence.passes import Passes, Side
 from midstep.influence.planner import Algorithm, CostPlan, Mode, choose, measured_rate
 from midstep.influence.stopwatch import Stopwatch, unwatched
-from midstep.influence.sweep import KernelSums, KernelSweep
+from midstep.influence.sweep import KernelSweep
 from midstep.influence.tiles import Tile
 from midstep.influence.workload import free_bytes_on, workload_of
 
@@ -154,18 +155,18 @@ class KernelJob:
         sides = [self.update] if self.evaluation is None else [self.update, self.evaluation]
         if self.max_grad_norm is not None:
             self._find_clip_factor()
-        sweep = KernelSweep(
-            self.update,
-            self.evaluation,
-            self.weights[self.update.places],
-            self.preconditioner,
-            self.parameters,
-            groups_of(self.model, list(self.parameters), self.anatomy.head),
+        task = SweepTask(
+            update=self.update,
+            evaluation=self.evaluation,
+            weights_U=self.weights[self.update.places],
+            preconditioner=self.preconditioner,
+            parameters=self.parameters,
+            groups=groups_of(self.model, list(self.parameters), self.anatomy.head),
             with_uu="UU" in want or self.evaluation is None,
             with_drift="delta" in want,
             with_norms=norms,
-            stopwatch=self.stopwatch,
         )
+        sweep = KernelSweep(task, stopwatch=self.stopwatch)
         if plan.algorithm == "resident":
             for side in sides:
                 self.keep_gradients(side)

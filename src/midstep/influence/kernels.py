@@ -19,6 +19,7 @@ from midstep.influence.inputs import adam_state_of, plain_decay, plain_rate
 from midstep.influence.job import KernelJob, Want
 from midstep.influence.passes import standing
 from midstep.influence.preconditioners import PreconditionerName, preconditioner_of
+from midstep.influence.step_numbers import check_step_numbers
 from midstep.influence.stopwatch import Stopwatch, unwatched
 
 if TYPE_CHECKING:
@@ -94,6 +95,7 @@ def fisher_kernel(
     >>> tuple(block.k_uu.shape), bool((block.k_uu == block.k_uu.T).all())
     ((2, 2), True)
     """
+    check_step_numbers(lr=lr, clip_factor=clip_factor, max_grad_norm=max_grad_norm)
     state = adam_state_of(optimizer, model, fresh=fresh_state, needed=preconditioner != "sgd")
     decay = plain_decay(optimizer, model)
     if dtype is not None and dtype != next(model.parameters()).dtype:

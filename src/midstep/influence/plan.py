@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
@@ -10,6 +11,7 @@ from typing import Any, Literal, TypeVar, get_args
 
 from midstep.core import strict_json
 from midstep.core.errors import ConfigError, FormatError, MissingExtraError, StorageError
+from midstep.influence.step_numbers import check_step_numbers
 
 __all__ = ["BatchRequest", "FisherKernelConfig", "FisherKernelPlan", "RequestKind", "read_plan"]
 
@@ -121,9 +123,10 @@ class FisherKernelPlan:
         _check_choice(self, "preconditioner", ("adam_post", "adam_state", "sgd"))
         _check_choice(self, "algorithm", ("auto", "sweep", "direction", "jvp", "resident"))
         _check_choice(self, "dtype", (None, "float64", "float32", "bfloat16"))
+        check_step_numbers(lr=self.lr, max_grad_norm=self.max_grad_norm)
         if self.top_k < 0:
             raise ConfigError(f"top_k must be 0 or above, got {self.top_k}")
-        if any(not rate > 0 for rate in self.validate_rates):
+        if any(not 0 < rate < math.inf for rate in self.validate_rates):
             raise ConfigError(f"validate_rates must be above 0, got {self.validate_rates}")
         names = [request.name for request in self.requests]
         if len(set(names)) != len(names):

@@ -17,6 +17,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, Protocol
 
+import torch
+
 from midstep.core.errors import ConfigError
 from midstep.influence.optimizer_state import AdamState, ParameterState
 from midstep.influence.scaling import AdamTile
@@ -50,14 +52,23 @@ class Preconditioner(Protocol):
     def name(self) -> str:
         """adam_post, adam_state or sgd."""
 
-    def diagonal(self, tile: Tile, gradient_RC: Tensor | None) -> Tensor:
-        """D of a tile, given the tile of G."""
+    def diagonal(
+        self, tile: Tile, gradient_RC: Tensor | None, *, out_RC: Tensor | None = None
+    ) -> Tensor:
+        """D of a tile, given the tile of G; written to `out_RC` where that helps."""
 
     def adam_tile(self, tile: Tile) -> AdamTile | None:
         """The same as numbers for a kernel that makes D itself; None where D is of another form."""
 
-    def drift(self, tile: Tile, weights_RC: Tensor, diagonal_RC: Tensor) -> tuple[Tensor, Tensor]:
-        """The directions of momentum and of decay, both per unit of η."""
+    def drift(
+        self,
+        tile: Tile,
+        weights_RC: Tensor,
+        diagonal_RC: Tensor,
+        *,
+        out: tuple[Tensor, Tensor] | None = None,
+    ) -> tuple[Tensor, Tensor]:
+        """The directions of momentum and of decay, both per unit of η; written to `out`."""
 
 
 @dataclass
@@ -75,20 +86,32 @@ class SgdPreconditioner:
         """Always sgd."""
         return "sgd"
 
-    def diagonal(self, tile: Tile, gradient_RC: Tensor | None) -> Tensor:  # noqa: ARG002 - of the interface
+    def diagonal(
+        self,
+        tile: Tile,
+        gradient_RC: Tensor | None,  # noqa: ARG002 - of the interface
+        *,
+        out_RC: Tensor | None = None,  # noqa: ARG002 - of the interface
+    ) -> Tensor:
         """One everywhere."""
-        import torch
-
         return torch.ones((), dtype=tile.dtype, device=tile.device).expand(tile.shape)
 
     def adam_tile(self, tile: Tile) -> AdamTile | None:  # noqa: ARG002 - of the interface
         """Of another form."""
         return None
 
-    def drift(self, tile: Tile, weights_RC: Tensor, diagonal_RC: Tensor) -> tuple[Tensor, Tensor]:
+    def drift(
+        self,
+        tile: Tile,
+        weights_RC: Tensor,
+        diagonal_RC: Tensor,
+        *,
+        out: tuple[Tensor, Tensor] | None = None,
+    ) -> tuple[Tensor, Tensor]:
         """No momentum; −λθ."""
-        decay = self.decay.get(tile.name, 0.0)
-        return weights_RC.new_zeros(()).expand_as(diagonal_RC), -decay * weights_RC
+        momentum, decay = _rooms(diagonal_RC, out)
+        rate = self.decay.get(tile.name, 0.0)
+        return momentum.zero_(), torch.mul(weights_RC, -rate, out=decay)
 
 
 @dataclass
@@ -112,7 +135,9 @@ class AdamPreconditioner:
         """What this parameter's group steps, against the reference."""
         return kept.lr * self.ratio / self.lr
 
-    def diagonal(self, tile: Tile, gradient_RC: Tensor | None) -> Tensor:
+    def diagonal(
+        self, tile: Tile, gradient_RC: Tensor | None, *, out_RC: Tensor | None = None
+    ) -> Tensor:
         """D of a tile."""
         kept = self.state.parameters[tile.name]
         second = tile.of(kept.exp_avg_sq)
@@ -124,7 +149,14 @@ class AdamPreconditioner:
             raise ConfigError("adam_post needs the batch's gradient to know v'")
         corrected = 1 - kept.beta2 ** (kept.step + 1)
         return adam_diagonal(
-            second, gradient_RC, kept.beta2, self.clip_factor, corrected, kept.eps, scale
+            second,
+            gradient_RC,
+            kept.beta2,
+            self.clip_factor,
+            corrected,
+            kept.eps,
+            scale,
+            out_RC=out_RC,
         )
 
     def adam_tile(self, tile: Tile) -> AdamTile | None:
@@ -141,13 +173,28 @@ class AdamPreconditioner:
             scale=self.share(kept) * first_rate(kept) / self.rate,
         )
 
-    def drift(self, tile: Tile, weights_RC: Tensor, diagonal_RC: Tensor) -> tuple[Tensor, Tensor]:
+    def drift(
+        self,
+        tile: Tile,
+        weights_RC: Tensor,
+        diagonal_RC: Tensor,
+        *,
+        out: tuple[Tensor, Tensor] | None = None,
+    ) -> tuple[Tensor, Tensor]:
         """−β₁/(1−β₁ᵗ) D m and −λθ, each times the group's share."""
         kept = self.state.parameters[tile.name]
         # `diagonal` carries (1−β₁)/(1−β₁ᵗ) of its own group over the reference's: undone here.
         factor = kept.beta1 * self.rate / (1 - kept.beta1) if kept.beta1 < 1 else 0.0
-        momentum = -factor * diagonal_RC * tile.of(kept.exp_avg)
-        return momentum, -self.share(kept) * kept.weight_decay * weights_RC
+        momentum, decay = _rooms(diagonal_RC, out)
+        torch.mul(diagonal_RC, tile.of(kept.exp_avg), out=momentum).mul_(-factor)
+        return momentum, torch.mul(weights_RC, -self.share(kept) * kept.weight_decay, out=decay)
+
+
+def _rooms(like: Tensor, out: tuple[Tensor, Tensor] | None) -> tuple[Tensor, Tensor]:
+    if out is not None:
+        return out
+    made = torch.empty((2, *like.shape), dtype=like.dtype, device=like.device)
+    return made[0], made[1]
 
 
 def adam_diagonal(
@@ -158,11 +205,20 @@ def adam_diagonal(
     corrected: float,
     eps: float,
     scale: float,
+    *,
+    out_RC: Tensor | None = None,
 ) -> Tensor:
-    """D after the step: scale / (sqrt(v'/(1−β₂ᵗ)) + ε)."""
-    clipped = gradient_RC * clip_factor
-    after = clipped.mul_(clipped).mul_(1 - beta2).add_(second_RC, alpha=beta2)
-    return after.div_(corrected).sqrt_().add_(eps).reciprocal_().mul_(scale)
+    """D after the step: scale / (sqrt(v'/(1−β₂ᵗ)) + ε), in five passes.
+
+    1 / (sqrt(v' / (1−β₂ᵗ) / scale²) + ε / scale): the numbers are put together beforehand.
+    """
+    made = torch.empty_like(gradient_RC) if out_RC is None else out_RC
+    if scale == 0:  # a group that does not move
+        return made.zero_()
+    whole = corrected * scale**2
+    torch.mul(second_RC, beta2 / whole, out=made)
+    made.addcmul_(gradient_RC, gradient_RC, value=(1 - beta2) * clip_factor**2 / whole)
+    return made.sqrt_().add_(eps / scale).reciprocal_()
 
 
 def first_rate(kept: ParameterState) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -22,6 +23,7 @@ from midstep.influence.sampling.tokenizers import Tokenizer
 
 __all__ = ["Draft", "Responses", "custom_prompt", "drawn_drafts", "given_draft", "written_drafts"]
 
+_log = logging.getLogger(__name__)
 Responses = Literal["generated", "reference"] | Sequence[str]
 """Drawn from the model, taken from the prompt set, or given as texts, one a prompt."""
 
@@ -134,6 +136,8 @@ def given_draft(
     source: str = "given",
 ) -> Draft:
     """A response that was written, not drawn; `closed` adds the end token."""
+    if source == "given":
+        _check_response(tokenizer, text)
     tokens = tokenizer.encode(text, prompt=False)
     if not tokens:
         raise ConfigError(
@@ -146,7 +150,31 @@ def given_draft(
     return Draft(prompt, at, 0, _prompt_tokens(tokenizer, prompt), response, source)
 
 
+def _check_response(tokenizer: Tokenizer, text: str) -> None:
+    """Refuse a response of the user's own that would be scored as another."""
+    unknown = tokenizer.unknown_in(text)
+    if unknown:
+        raise ConfigError(
+            f"the response {text[-40:]!r} has characters that the tokenizer does not know "
+            f"({unknown[:20]!r}): another text would be scored in its place; write it without them"
+        )
+
+
+def _look_at_prompt(tokenizer: Tokenizer, text: str) -> None:
+    """Say what the model will not see of a prompt of the user's own."""
+    unknown = tokenizer.unknown_in(text)
+    if unknown:
+        _log.warning(
+            "the prompt %r has characters that the tokenizer does not know (%r): the model sees "
+            "its token for the unknown in their place",
+            text[-40:],
+            unknown[:20],
+        )
+
+
 def _prompt_tokens(tokenizer: Tokenizer, prompt: Prompt) -> list[int]:
+    if prompt.split == "custom":
+        _look_at_prompt(tokenizer, prompt.text)
     tokens = tokenizer.encode(prompt.text, prompt=True)
     if not tokens:
         raise ConfigError(

@@ -40,6 +40,10 @@ class Tokenizer(Protocol):
         """The text of tokens, without special ones."""
         ...
 
+    def unknown_in(self, text: str) -> str:
+        """The characters of `text` that no token stands for, each once."""
+        ...
+
 
 class CharacterTokenizer:
     """One token a character: printable ASCII and line ends, with four special tokens in front.
@@ -83,6 +87,14 @@ class CharacterTokenizer:
             elif token >= first:
                 made.append(self.alphabet[token - first])
         return "".join(made)
+
+    def unknown_in(self, text: str) -> str:
+        """The characters that are not in the alphabet, each once.
+
+        >>> CharacterTokenizer("0123456789+=").unknown_in("2×3=6×1")
+        '×'
+        """
+        return "".join(dict.fromkeys(one for one in text if one not in self._ids))
 
     def describe(self) -> dict[str, Any]:
         """What `from_description` needs to make it again."""
@@ -141,6 +153,20 @@ class HuggingFaceTokenizer:
         """The text of `tokens`."""
         text: str = self.tokenizer.decode(list(tokens), skip_special_tokens=True)
         return text
+
+    def unknown_in(self, text: str) -> str:
+        """The characters that become the unknown token; nothing where that is the end token."""
+        unknown = self.tokenizer.unk_token_id
+        if unknown is None or unknown == self.end_id:
+            return ""
+        if unknown not in self.tokenizer.encode(text, add_special_tokens=False):
+            return ""
+        found = [
+            one
+            for one in dict.fromkeys(text)
+            if unknown in self.tokenizer.encode(one, add_special_tokens=False)
+        ]
+        return "".join(found) or text
 
 
 def _hash(*parts: str) -> str:

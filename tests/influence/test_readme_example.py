@@ -1,0 +1,28 @@
+"""The example on influence in the README runs as it stands, and says the truth."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import torch
+
+README = Path(__file__).resolve().parents[2] / "README.md"
+
+
+def test_the_example_of_the_readme_predicts_what_the_step_does(capsys) -> None:
+    blocks = re.findall(r"```python\n(.*?)```", README.read_text(encoding="utf-8"), re.DOTALL)
+    (example,) = [block for block in blocks if "fisher_kernel" in block]
+    torch.manual_seed(0)
+    names: dict[str, Any] = {}
+    exec(compile(example, str(README), "exec"), names)
+    assert "tensor" in capsys.readouterr().out
+    found, actual = (
+        names["found"],
+        names["actual_change"](
+            names["model"], update=names["update"], evaluation=names["asked"], **names["step"]
+        ),
+    )
+    assert found.contributions().shape == (2, 4)
+    torch.testing.assert_close(found.delta_logpi, actual.to(found.delta_logpi), rtol=0.1, atol=1e-6)

@@ -1,0 +1,60 @@
+"""Ctrl-C during a sweep: every thread ends at its next tile, and the process with it."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+
+CHILD = """
+import threading, torch
+from midstep.influence import sweep
+from midstep.influence.contraction import Contraction
+from midstep.influence.kernels import fisher_kernel
+from tests.influence.twins import batch_of, tiny
+
+torch.set_num_threads(2)
+sweep.TILE_BYTES_CPU, sweep.FEWEST_VALUES = 600, 0
+begun, told, plain, count = threading.Event(), threading.Event(), Contraction.add, []
+
+
+def held(self, tile):
+    count.append(tile)
+    if len(count) == 2:
+        print("sweeping", flush=True)
+    if len(count) >= 2:
+        told.wait(30)  # until the interrupt has come by
+    plain(self, tile)
+
+
+Contraction.add = held
+join = threading.Thread.join
+
+
+def joined(self, timeout=None):
+    try:
+        return join(self, timeout)
+    except KeyboardInterrupt:
+        told.set()
+        raise
+
+
+threading.Thread.join = joined
+try:
+    fisher_kernel(tiny("gpt2"), batch_of(5, 1), preconditioner="sgd", algorithm="sweep")
+except KeyboardInterrupt:
+    names = [each.name for each in threading.enumerate()]
+    print("stopped", len(count) <= 4, names, torch.get_num_threads(), flush=True)
+"""
+
+
+def test_interrupt_ends_every_thread_at_its_next_tile() -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", CHILD], stdout=subprocess.PIPE, text=True
+    ) as child:
+        assert child.stdout is not None
+        assert child.stdout.readline() == "sweeping\n"
+        child.send_signal(signal.SIGINT)
+        said = child.stdout.read()
+    assert said == "stopped True ['MainThread'] 2\n"
+    assert child.returncode == 0
