@@ -375,6 +375,16 @@ def test_a_copy_of_a_run_is_listed_beside_it_under_an_id_of_its_own(tmp_path: Pa
     assert index.directory(derived_id("b")) == tmp_path / "b"
 
 
+def test_a_study_of_influence_is_no_run_but_a_run_in_a_folder_of_that_name_is(tmp_path: Path):
+    study = tmp_path / "influence" / "20261115T120000Z_study"
+    for folder in (study, tmp_path / "influence" / "run_a"):
+        with FactsWriter(folder) as facts:
+            facts.event("on_start", name=folder.name)
+    (study / "requests").mkdir()
+    (study / "plan.json").write_text("{}")
+    assert set(listed(RunIndex(tmp_path, "memory"))) == {"influence/run_a"}
+
+
 def test_runs_of_sweeps_are_found_and_folders_below_a_run_are_not(tmp_path: Path):
     write_run(tmp_path / "runs" / "a")
     write_run(tmp_path / "multiruns" / "exp" / "b")

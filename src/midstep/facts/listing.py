@@ -15,6 +15,8 @@ DEPTH = 3
 """As in `outputs/multiruns/exp_…/run_…`."""
 _MARKS = ("facts", ".hydra")
 """A folder that has one of these is a run."""
+_STUDY = ("plan.json", "requests")
+"""A folder that has both is a study of influence: it keeps facts too, and has a page of its own."""
 
 
 def list_run_folders(root: str | os.PathLike[str]) -> list[str]:
@@ -44,13 +46,18 @@ def _below(folder: str, prefix: str, depth: int) -> Iterator[str]:
         if entry.name.startswith(".") or not entry.is_dir(follow_symlinks=False):
             continue
         if _is_run(entry.path):
-            yield prefix + entry.name
+            if not _is_study(entry.path):
+                yield prefix + entry.name
         elif depth > 1:
             yield from _below(entry.path, f"{prefix}{entry.name}/", depth - 1)
 
 
 def _is_run(folder: str) -> bool:
     return any(_has(f"{folder}/{mark}") for mark in _MARKS)
+
+
+def _is_study(folder: str) -> bool:
+    return all(os.path.lexists(f"{folder}/{mark}") for mark in _STUDY)
 
 
 def _has(path: str) -> bool:
