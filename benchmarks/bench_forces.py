@@ -25,6 +25,8 @@ __all__ = ["figures"]
 BLOCK_S = 0.5
 SETTLE_S = 0.3
 """After the page is opened: the bar is on one that is open, not on opening it."""
+PAIRS = 100
+"""Of blocks: a difference of a few per cent needs many."""
 ROWS = 2048
 
 
@@ -110,7 +112,7 @@ def page_open(condition: Condition, tab: str, key: str) -> Figure:
             tell(child, "off")
             return watched_steps[-1][0]
 
-        ratio = alternating_ratio(bare, watched)
+        ratio = alternating_ratio(bare, watched, pairs=PAIRS)
     percent = [100 * (value - 1) for value in ratio]
     cost = more_cpu(bare_steps, watched_steps)
     return Figure(
