@@ -30,6 +30,7 @@ def side_by_side(shares: Sequence[Sequence[_Item]], work: Callable[[int, _Item],
     [[1, 2], [3]]
     """
     stop, ready = threading.Event(), threading.Semaphore(0)
+    ended = [threading.Event() for _ in shares]
     errors: list[BaseException] = []
 
     def run(lane: int) -> None:
@@ -45,6 +46,8 @@ def side_by_side(shares: Sequence[Sequence[_Item]], work: Callable[[int, _Item],
         except BaseException as error:  # noqa: BLE001 - raised again by the caller
             errors.append(error)
             stop.set()
+        finally:
+            ended[lane].set()
 
     threads = [
         threading.Thread(target=run, args=(lane,), name=f"influence-{lane}")
@@ -57,12 +60,13 @@ def side_by_side(shares: Sequence[Sequence[_Item]], work: Callable[[int, _Item],
         for _ in threads:
             ready.acquire()
         torch.set_num_threads(usual)
-        for thread in threads:
-            thread.join()
+        for each in ended:  # Python 3.11 takes a thread for ended whose join was interrupted
+            each.wait()
     finally:
         stop.set()
-        for thread in threads:
+        for each, thread in zip(ended, threads, strict=True):
             if thread.ident is not None:
+                each.wait()
                 thread.join()
         torch.set_num_threads(usual)
     if errors:
