@@ -24,8 +24,15 @@ from typing import Any
 import torch
 from torch.utils.data import BatchSampler, DataLoader, RandomSampler
 
-from benchmarks.bench_datasets import BATCH, Endless, PerSample, small_config, tables_of
-from benchmarks.figures import Figure, alternating_ratio
+from benchmarks.bench_datasets import (
+    BATCH,
+    Endless,
+    PerSample,
+    small_config,
+    tables_of,
+    times_as_fast,
+)
+from benchmarks.figures import Figure
 from benchmarks.memory_ceilings import one_thread, told_ceilings
 from midstep.data import JASPERSteeringDataset, create_loader, write_dataset
 
@@ -167,23 +174,11 @@ def _same_samples(dataset: JASPERSteeringDataset, batch: dict[str, torch.Tensor]
 
 def _against(dataset: JASPERSteeringDataset, loader: Any, who: str, bar: float | None) -> Figure:
     ours, theirs = Endless(create_loader(dataset, "train", BATCH)), Endless(loader)
-    value, low, high = alternating_ratio(
-        lambda: ours.draw(BLOCK * 10) / 10, lambda: theirs.draw(BLOCK)
-    )
-    many = 10 * BLOCK
-    speeds = f"theirs {many / theirs.draw(many):.0f}/s, ours {many / ours.draw(many):.0f}/s"
+    name = f"steering loader against {who}"
+    found = times_as_fast(ours, theirs, BLOCK, name=name, bar=bar, told=told_ceilings())
     ours.close()
     theirs.close()
-    return Figure(
-        name=f"steering loader against {who}",
-        value=value,
-        unit="×",
-        low=low,
-        high=high,
-        bar=bar,
-        at_least=True,
-        note=f"{speeds}; {told_ceilings()}",
-    )
+    return found
 
 
 def main(name: str, answer: Path | None = None) -> int:
