@@ -26,8 +26,8 @@ with Lease.acquire(sys.argv[1], "0123456789ab") as lease:
 """
 
 
-def write_run(directory: Path, *, status: str = "finished") -> str:
-    with FactsWriter(directory) as facts:
+def write_run(directory: Path, *, status: str = "finished", run_id: str | None = None) -> str:
+    with FactsWriter(directory, run_id=run_id) as facts:
         facts.event(Moment.START, name="my run", seed=3)
         for step in range(1, 4):
             facts.log(step, loss=1.0 / step)
@@ -98,6 +98,16 @@ def test_ambiguous_start_asks_for_more(tmp_path: Path, capsys: pytest.CaptureFix
     write_run(tmp_path / "run_b")
     assert main(["runs", "show", "", "--save-dir", str(tmp_path)]) == 2
     assert "names 2 runs" in capsys.readouterr().err
+
+
+def test_a_whole_name_goes_before_the_start_of_another_runs_id(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_run(tmp_path / "a", run_id="b23456789abc")
+    write_run(tmp_path / "b", run_id="c23456789abc")
+    for named, run_id in (("a", "b2"), ("b", "c2"), ("b2", "b2"), ("c", "c2")):
+        assert main(["runs", "show", named, "--json", "--save-dir", str(tmp_path)]) == 0
+        assert json.loads(capsys.readouterr().out)["id"].startswith(run_id)
 
 
 def test_folder_that_is_no_run_is_left_out(

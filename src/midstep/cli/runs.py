@@ -134,11 +134,15 @@ def _index(save_dir: Path) -> RunIndex:
 
 
 def find_run(run: str, save_dir: Path) -> Path:
-    """The run directory that `run` names: a path, a directory name, or the start of an id."""
+    """The run directory that `run` names: a path, an id, a directory name, or an id's start.
+
+    A whole name goes before a start: which ids begin with a directory's name is chance.
+    """
     if run and (Path(run) / "facts").is_dir():
         return Path(run)
-    index = _index(save_dir)
-    named = [row for row in index.rows().rows if _is_named(row, run)]
+    rows = _index(save_dir).rows().rows
+    named = [row for row in rows if run in _names(row)]
+    named = named or [row for row in rows if row.id.startswith(run)]
     if len(named) == 1:
         return save_dir / named[0].directory
     if named:
@@ -146,8 +150,8 @@ def find_run(run: str, save_dir: Path) -> Path:
     raise ConfigError(f"no run {run} in {save_dir}; list what there is with: midstep runs ls")
 
 
-def _is_named(row: RunRow, run: str) -> bool:
-    return run in (row.directory, row.directory.rpartition("/")[2]) or row.id.startswith(run)
+def _names(row: RunRow) -> tuple[str, str, str]:
+    return row.id, row.directory, row.directory.rpartition("/")[2]
 
 
 def _summary(row: RunRow, directory: Path) -> dict[str, Any]:
