@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import random
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -181,6 +183,37 @@ def test_sigterm_to_the_whole_group_with_its_workers_ends_with_0_too(tmp_path):
     assert (told[-1], child.status) == ("ends with 0", 0), told[-3:]
     assert end_state(run_dir).state == "stopped"
     assert assert_newest_loads(run_dir, []) >= 2
+
+
+@pytest.mark.parametrize(("how", "heard"), [(signal.SIGTERM, None), (signal.SIGKILL, "Killed")])
+def test_a_worker_that_ends_of_it_later_raises_nothing_and_any_other_death_does(
+    how, heard, tmp_path
+):
+    """Torch tells of a dead worker wherever the main thread is by then."""
+
+    def work(acknowledge: Callable[[Any], None]) -> None:
+        torch.set_num_threads(1)
+        recipe = Recipe(case=Case(workers=2))
+        with recipe({"save_dir": tmp_path, "run_name": "run"}) as session:
+            session.on_step(
+                lambda record: record.step == 1 and os.kill(os.getpid(), signal.SIGTERM)
+            )
+            with pytest.raises(SystemExit):
+                session.fit(steps=10**6)
+            worker = multiprocessing.active_children()[0]
+            try:
+                # From elsewhere: a signal of its parent's a worker takes for a plain end.
+                subprocess.run(["kill", f"-{how.value}", str(worker.pid)], check=True)
+                os.waitid(os.P_PID, int(worker.pid), os.WEXITED | os.WNOWAIT)
+                time.sleep(0.5)  # the handler runs in between, at the latest
+                acknowledge(None)
+            except RuntimeError as error:
+                acknowledge(str(error))
+
+    child = ForkedChild(work)
+    (told,) = child.wait(timeout_s=60.0)
+    assert child.status == 0
+    assert told is None if heard is None else heard in told
 
 
 def test_a_second_sigterm_exits_at_once_and_the_checkpoint_before_loads(tmp_path):

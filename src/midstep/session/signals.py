@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Self
 
 from midstep.control import Command
 from midstep.core.errors import StopTraining
+from midstep.session.undisturbed import expect_ended_workers, is_ended_worker
 
 if TYPE_CHECKING:
     from midstep.control import DebugController
@@ -19,8 +20,6 @@ if TYPE_CHECKING:
 __all__ = ["GracefulStop", "stop_at_signals"]
 
 _DEFAULTS = (signal.SIG_DFL, signal.default_int_handler)
-_WORKER_ENDED = "is killed by signal: Terminated"
-"""How torch words it."""
 _TO_END = (signal.SIGTERM, signal.SIGHUP)
 
 
@@ -70,6 +69,8 @@ class GracefulStop:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        if self.asked:
+            expect_ended_workers()
         for number, handler in self._previous.items():
             signal.signal(number, handler)  # type: ignore[arg-type]  # what getsignal gave
         if self._thread.is_alive():
@@ -82,8 +83,8 @@ class GracefulStop:
         A batch system signals the whole group: then a loader's worker dies of it first, and the
         loader raises.
         """
-        is_stop = error is None or isinstance(error, StopTraining)
-        return self.asked and (is_stop or _WORKER_ENDED in str(error))
+        is_stop = error is None or isinstance(error, StopTraining) or is_ended_worker(error)
+        return self.asked and is_stop
 
     def _handle(self, number: int, _frame: FrameType | None) -> None:
         if os.getpid() != self._process:  # a forked child has our handler, but not our thread

@@ -1,13 +1,17 @@
-"""A moment in which news of dead children raise nothing."""
+"""News of dead children that raise nothing: for a moment, or of those that a signal ended."""
 
 from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from types import FrameType
 
-__all__ = ["undisturbed_by_children"]
+__all__ = ["expect_ended_workers", "is_ended_worker", "undisturbed_by_children"]
+
+_ENDED = "is killed by signal: Terminated"
+"""How torch words it."""
 
 
 @contextmanager
@@ -30,6 +34,39 @@ def undisturbed_by_children() -> Iterator[None]:
     finally:
         # None stands for a handler that was not installed from Python; the default is closest.
         signal.signal(signal.SIGCHLD, signal.SIG_DFL if before is None else before)
+
+
+def is_ended_worker(error: BaseException) -> bool:
+    """Whether this is torch's complaint about a loader's worker that SIGTERM ended."""
+    return isinstance(error, RuntimeError) and _ENDED in str(error)
+
+
+def expect_ended_workers() -> None:
+    """From now on it is no error that SIGTERM ends a loader's worker: it went to the whole group.
+
+    Torch would raise that wherever the main thread is when it hears of it, perhaps long after
+    the training has ended. Every other death is told as before.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        return
+    told = signal.getsignal(signal.SIGCHLD)
+    if not callable(told) or isinstance(told, _Expecting):
+        return
+    signal.signal(signal.SIGCHLD, _Expecting(told))
+
+
+class _Expecting:
+    """A handler of SIGCHLD that asks the one before it."""
+
+    def __init__(self, told: Callable[[int, FrameType | None], object]) -> None:
+        self._told = told
+
+    def __call__(self, number: int, frame: FrameType | None) -> None:
+        try:
+            self._told(number, frame)
+        except RuntimeError as error:
+            if not is_ended_worker(error):
+                raise
 
 
 def _nothing(_number: int, _frame: object) -> None:
