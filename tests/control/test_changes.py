@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
@@ -13,6 +14,7 @@ from torch import Tensor
 from midstep.control import Command, DebugController
 from midstep.control import changes as module
 from midstep.core.errors import ConfigError, ControlError
+from tests.control.loop import until
 
 PATIENCE_S = 30.0
 
@@ -36,8 +38,8 @@ def clones() -> Callable[[], int]:
 class Loop:
     """A loop in a thread of its own that adds 1 to every weight at each step."""
 
-    def __init__(self, **weights: Tensor) -> None:
-        self.controller, self.weights = DebugController(), weights
+    def __init__(self, *, clock: Callable[[], float] = time.monotonic, **weights: Tensor) -> None:
+        self.controller, self.weights = DebugController(clock=clock), weights
         for name in weights:
             self.controller.add_source(name, lambda name=name: self.weights[name])
         self._thread = threading.Thread(target=self._train, name="training")
@@ -155,6 +157,32 @@ def test_pause_out_of_nowhere_says_to_make_a_step() -> None:
         loop.ask("step")
         change = loop.controller.look_at_change()
         assert float((change.after - change.before).mean()) == 1.0
+
+
+def test_what_a_step_of_another_timeline_did_is_not_shown() -> None:
+    with Loop(weight=plain(), clock=lambda: 0.0) as loop, loop.controller.viewer():
+        loop.ask("step", n=5)
+        loop.ask("resume")
+        until(lambda: loop.controller.finished_steps > 30, loop.controller)
+        loop.ask("pause")
+        assert loop.controller.look_at_change().note is not None
+        loop.controller.move_to(3)
+        with pytest.raises(ControlError, match="Make one step"):
+            loop.controller.look_at_change(patience_s=5.0)
+
+
+def test_running_loop_clones_in_the_steps_that_are_shown_alone(clones: Callable[[], int]) -> None:
+    now = [0.0]
+    controller = DebugController(clock=lambda: now[0])
+    weight = Counted(torch.zeros(2, 3))
+    controller.add_source("weight", lambda: weight)
+    with controller.viewer():
+        controller.enter()
+        for shown in range(1, 6):
+            for _ in range(50):
+                controller.wait_if_paused()
+            assert clones() == 2 * shown  # before and after
+            now[0] += 0.11
 
 
 def test_running_loop_is_looked_at_by_many_at_once() -> None:

@@ -17,10 +17,11 @@ if TYPE_CHECKING:
     import pytest
 
 
-def test_pausing_in_an_unshown_step_shows_what_that_step_did() -> None:
+def test_pausing_in_an_unshown_step_shows_its_data_and_the_change_of_the_last_one_shown() -> None:
     weight = torch.zeros(2, 3)
     controller = DebugController(clock=lambda: 1.0)  # the first step is shown, and then no other
     controller.add_source("weight", lambda: weight)
+    controller.declare_forces("weight", tensors="told")
 
     def body(step: int) -> None:
         weight.add_(1)
@@ -29,26 +30,21 @@ def test_pausing_in_an_unshown_step_shows_what_that_step_did() -> None:
     with controller.viewer(), running(controller, body):
         until(lambda: controller.finished_steps > 500, controller)
         controller.submit(Command(name="pause")).result(PATIENCE_S)
+        stands_at = controller.finished_steps
+        assert controller.get_step_data("told") == {"step": stands_at - 1}
+        weights = controller.look_at_change(whole=False)
+        assert (weights.step, float(weights.after[0, 0])) == (stands_at, stands_at)
         change = controller.look_at_change()
-        assert change.step == controller.finished_steps > 500
+        assert change.step < 100
         assert torch.equal(change.before, torch.full((2, 3), change.step - 1.0))
         assert torch.equal(change.after, torch.full((2, 3), float(change.step)))
-        assert controller.get_step_data("told") == {"step": change.step - 1}
-
-
-def test_a_tensor_replaced_by_another_shape_is_followed() -> None:
-    weights = {"now": torch.zeros(2, 3)}
-    controller = DebugController(clock=lambda: 1.0)
-    controller.add_source("weight", lambda: weights["now"])
-
-    def body(step: int) -> None:
-        weights["now"] = torch.full((2, 3 if step < 100 else 5), step + 1.0)
-
-    with controller.viewer(), running(controller, body):
-        until(lambda: controller.finished_steps > 200, controller)
-        controller.submit(Command(name="pause")).result(PATIENCE_S)
-        change = controller.look_at_change()
-        assert torch.equal(change.before, torch.full((2, 5), float(change.step - 1)))
+        assert change.tensors == {"step": change.step - 1}
+        assert f"step {change.step}," in str(change.note)
+        assert f"behind step {stands_at:,}." in str(change.note)
+        controller.submit(Command(name="step")).result(PATIENCE_S)
+        stepped = controller.look_at_change()
+        assert (stepped.step, stepped.note) == (stands_at + 1, None)
+        assert torch.equal(stepped.before, torch.full((2, 3), float(stands_at)))
 
 
 def test_what_was_held_is_dropped_when_the_viewer_leaves() -> None:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from midstep.control.row_tensors import clone_within, has_rows, why_no_rows, write_over
+from midstep.control.row_tensors import clone_within, has_rows, why_no_rows
 from midstep.control.shared import Shared
 from midstep.control.viewer import Viewer
 from midstep.core.errors import ConfigError, ControlError
@@ -20,7 +20,7 @@ from midstep.core.errors import ConfigError, ControlError
 __all__ = ["Change", "Changes", "Forces"]
 
 RUNNING_BYTES = 4 * 2**20
-"""Clones in a step that is not to be shown unless the loop happens to park at it."""
+"""Clones in a step that is not to be shown unless a breakpoint stops the loop at it."""
 SHOWN_BYTES = 32 * 2**20
 """Clones in one of the ten steps a second that are shown while running."""
 STANDING_BYTES = 256 * 2**20
@@ -82,41 +82,32 @@ class Changes:
         self._before: dict[str, Any] = {}
         self._begun_at = -1
         self._record: _Record | None = None
+        self._followed: _Record | None = None
+        """The last one that has the weights from before: the loop may park behind a later step."""
         self.fresh = False
         """Whether a reader waits for a tensor that a standing loop has not cloned yet."""
 
     # -- the training thread's side ---------------------------------------------------------------
 
     def begin(self, *, by_hand: bool) -> None:
-        """A step begins: clone what its end will be compared with, if anybody may look."""
+        """A step begins: clone what its end will be compared with, if it is to be shown."""
         shared = self._shared
-        unshown = shared.viewers and not (by_hand or shared.captures.wanted)
-        if unshown and self._begun_at == shared.finished - 1 and self._renew():
-            return
         spare, self._before = self._before, {}  # of a step that was not shown: nobody else has it
-        if not shared.wants_data:
-            self._drop()
+        shown = shared.captures.wanted
+        if not (by_hand or shown or shared.breakpoints.may_stop(shared.index + 1)):
+            if not shared.viewers:
+                self._drop()
             return
-        running = SHOWN_BYTES if shared.captures.wanted else RUNNING_BYTES
+        running = SHOWN_BYTES if shown else RUNNING_BYTES
         budget = STANDING_BYTES if by_hand else running
         self._before = self._clones(self._plan(everything=by_hand), budget, spare)
         self._begun_at, shared.holds_weights = shared.finished, True
-
-    def _renew(self) -> bool:
-        """Write over the clones of the step before, which was not shown; False if one has changed.
-
-        What to clone is chosen anew behind each step that is shown, ten times a second.
-        """
-        if not write_over(self._shared.watches.sources, self._before):
-            return False
-        self._begun_at = self._shared.finished
-        return True
 
     def _drop(self) -> None:
         """Nobody looks any more: hold nothing, and let the boundary be one flag test again."""
         shared = self._shared
         if shared.holds_weights:
-            self._record = None
+            self._record = self._followed = None
             with shared.lock:
                 shared.holds_weights = False
                 shared.refresh_flags()
@@ -131,9 +122,15 @@ class Changes:
             before = {}
         self._begun_at = -1
         after = self._clones(before, STANDING_BYTES)
-        self._publish(
-            _Record(step=shared.finished, before=before, after=after, values=self._values())
-        )
+        record = _Record(step=shared.finished, before=before, after=after, values=self._values())
+        if before:
+            self._followed = record
+        self._publish(record)
+
+    def forget_after(self, step: int) -> None:
+        """The loop stands at `step` again: what a step behind it did is of another timeline."""
+        if self._followed is not None and self._followed.step > step:
+            self._followed = None
 
     def serve(self) -> None:
         """While the loop stands: clone what a reader waits for."""
@@ -206,19 +203,34 @@ class Changes:
     def look(self, source: str | None, *, whole: bool, patience_s: float) -> Change:
         """The last shown change of a tensor; waits for one, as a viewer, if there is none yet.
 
+        A loop that was running parks behind a step that was perhaps not shown; then the last one
+        that was is given, with a note.
+
         Args:
             source: a name of `sources`; the first when left out.
             whole: whether the weights from before the step are needed too.
             patience_s: how long to wait.
         """
-        name = self._checked(source)
-        with self._shared.lock:
-            self._asked[name] = self._shared.clock()
+        name, shared = self._checked(source), self._shared
+        with shared.lock:
+            self._asked[name] = shared.clock()
             held = self._record
+            earlier = self._earlier(name) if whole else None
+        if earlier is not None:
+            return self._change(earlier, name, note=_why_earlier(earlier.step, shared.finished))
         if held is None or not self._is_there(held, name, whole=whole):
-            with Viewer(self._shared):
+            with Viewer(shared):
                 held = self._wait(name, whole=whole, patience_s=patience_s)
         return self._change(held, name)
+
+    def _earlier(self, name: str) -> _Record | None:
+        """Under the lock: what to show where the loop parked behind a step that was not shown."""
+        held, followed = self._record, self._followed
+        if held is None or not self._shared.parked or held.step != self._shared.finished:
+            return None
+        if followed is held or followed is None or name in held.before:
+            return None
+        return followed if name in followed.before else None
 
     def _checked(self, source: str | None) -> str:
         known = self.sources()
@@ -272,7 +284,7 @@ class Changes:
                 or f"No step that changed {name} was finished yet. Ask again after the next step."
             )
 
-    def _change(self, held: _Record, name: str) -> Change:
+    def _change(self, held: _Record, name: str, *, note: str | None = None) -> Change:
         told = self._declared.get(name, Forces(source=name))
         return Change(
             step=held.step,
@@ -281,7 +293,15 @@ class Changes:
             after=held.after[name],
             tensors=_mapping(held.values.get(told.tensors or "")),
             metrics=_mapping(held.values.get(told.metrics or "")),
+            note=note,
         )
+
+
+def _why_earlier(step: int, stands_at: int) -> str:
+    return (
+        f"This is step {step:,}, the last one shown before the run was paused behind step "
+        f"{stands_at:,}. Make one step to see what that does."
+    )
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:

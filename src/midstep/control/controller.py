@@ -86,6 +86,7 @@ class DebugController:
             shared.reading.forget()
             shared.captures.forget_after(step)
             shared.watches.forget_after(step)
+            self._changes.forget_after(step)
             shared.wake()
 
     def capture_batch(

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-__all__ = ["Cloned", "clone_within", "has_rows", "why_no_rows", "write_over"]
+__all__ = ["Cloned", "clone_within", "has_rows", "why_no_rows"]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -44,19 +44,6 @@ def clone_within(
         if refusal is not None:
             made.refusals[name] = f"{name} {refusal}"
     return made
-
-
-def write_over(sources: Mapping[str, Callable[[], Any]], clones: Mapping[str, Any]) -> bool:
-    """Bring clones up to date in their own memory; False where one no longer fits."""
-    try:
-        for name, over in clones.items():
-            tensor = sources[name]()
-            if not _fits(over, tensor):
-                return False
-            over.copy_(tensor.detach())
-    except Exception:  # noqa: BLE001 - somebody's callable: who clones anew says what is wrong
-        return False
-    return True
 
 
 def _copy(tensor: Any, over: Any) -> Any:
