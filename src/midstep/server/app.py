@@ -82,6 +82,17 @@ def create_app(
     app.state.datasets = datasets or DataRoots()
     add_handlers(app)
     app.add_api_route("/api/v1/health", health, response_model=Health, tags=["health"])
+    # Routes are tried one by one: what an open page asks for all the time comes first.
+    looked_into = (
+        routes_forces,
+        routes_look,
+        routes_rewind,
+        routes_watches,
+        routes_verbs,
+        routes_breakpoints,
+    )
+    for topic in looked_into:
+        _add(app, topic.router, prefix="/api/v1/runs/{run_id}/debug", tag="debug")
     for topic in (
         routes_runs,
         routes_curves,
@@ -94,15 +105,7 @@ def create_app(
         routes_datasets,
     ):
         _add(app, topic.router)
-    for topic in (
-        routes_verbs,
-        routes_rewind,
-        routes_forces,
-        routes_look,
-        routes_breakpoints,
-        routes_watches,
-    ):
-        _add(app, topic.router, prefix="/api/v1/runs/{run_id}/debug", tag="debug")
+    for topic in looked_into:
         _add(app, topic.router, prefix="/debug", tag="short")
     add_page(app, static)
     openapi.install(app)

@@ -6,7 +6,8 @@ import asyncio
 import logging
 import threading
 import time
-from contextlib import suppress
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from midstep.core.errors import MidstepError
@@ -43,8 +44,7 @@ class Hub:
         self._reading = threading.Lock()
         """A look goes on in its thread when its task is cancelled: files are let go behind it."""
         self._task: asyncio.Task[None] | None = None
-        self._wake = asyncio.Event()
-        self._nudged = False
+        self._wake = threading.Event()
         self._news = True
         self._told: dict[str, Any] = {}
         self._complained = False
@@ -97,6 +97,7 @@ class Hub:
         self._tail = FactsTail(self.entry.run.dir, after_seq=self.seq, held=True)
         # From here on, not from the first look on: a command may end in between.
         self._told, self._news = {"commands": self._command_states()}, True
+        self._wake.set()
         self._task = asyncio.get_running_loop().create_task(self._run())
 
     def reader_behind(self, seq: int) -> DiskReader:
@@ -104,27 +105,27 @@ class Hub:
         return DiskReader(self.entry.run.dir, after_seq=seq)
 
     async def _run(self) -> None:
-        loop = asyncio.get_running_loop()
-        unsubscribe = self.entry.controller.subscribe(lambda: self._nudge(loop))
-        budget, last_sent = FrameBudget(), time.monotonic()
+        loop, last_sent = asyncio.get_running_loop(), time.monotonic()
+        # It waits in its thread: of a look the loop hears once, and of a nudge not at all.
+        thread = ThreadPoolExecutor(1, thread_name_prefix="midstep-stream")
+        look = partial(self._next_look, FrameBudget())
+        unsubscribe = self.entry.controller.subscribe(self._nudge)
         try:
             while self.viewers:
-                frames = await asyncio.to_thread(self._look)
-                if frames:
-                    budget.spend()
-                elif time.monotonic() - last_sent >= PING_S:
+                frames = await loop.run_in_executor(thread, look)
+                if not frames and time.monotonic() - last_sent >= PING_S:
                     frames = [volatile_frame("ping", {"type": "ping", "at": time.time()})]
                 if frames:
                     last_sent = time.monotonic()
                     self._tell(frames)
                 if self.entry.has_moved:
                     self._end_all()
-                await self._pause(budget)
         except Exception:
             log.exception("the stream of run %s broke; its viewers start again", self.entry.id)
             self._end_all()
         finally:
             unsubscribe()
+            thread.shutdown(wait=False)
             self._let_go()
 
     def _let_go(self) -> None:
@@ -133,24 +134,10 @@ class Hub:
             if tail is not None:
                 tail.close()
 
-    async def _pause(self, budget: FrameBudget) -> None:
-        """Until something changes or it is time to look again, within the budget of frames."""
-        with suppress(TimeoutError):
-            async with asyncio.timeout(POLL_S):
-                await self._wake.wait()
-        if (wait_s := budget.wait_s()) > 0:
-            await asyncio.sleep(wait_s)
-        self._nudged = False
-        self._wake.clear()
-
-    def _nudge(self, loop: asyncio.AbstractEventLoop) -> None:
+    def _nudge(self) -> None:
         """From any thread, at once: something changed."""
         self._news = True
-        if self._nudged:
-            return
-        self._nudged = True
-        with suppress(RuntimeError):  # the loop is closed: nobody looks any more
-            loop.call_soon_threadsafe(self._wake.set)
+        self._wake.set()
 
     def _tell(self, frames: list[Frame]) -> None:
         for frame in frames:
@@ -165,7 +152,17 @@ class Hub:
             return frame
         return state_frame(self._told["state_now"], queue.dropped)
 
-    # -- in a thread of the pool: encoding never holds up the loop --------------------------------
+    # -- in a thread of its own: encoding never holds up the loop ---------------------------------
+
+    def _next_look(self, budget: FrameBudget) -> list[Frame]:
+        """Wait until something changes or it is time, within the budget of frames; then look."""
+        self._wake.wait(POLL_S)
+        if (wait_s := budget.wait_s()) > 0:
+            time.sleep(wait_s)
+        self._wake.clear()
+        if frames := self._look():
+            budget.spend()
+        return frames
 
     def _look(self) -> list[Frame]:
         """What is new. The state is read first, so that facts are never older than it."""
