@@ -8,7 +8,7 @@ import { runVerb } from "./commands";
 import { useRunId, useRunState } from "./hooks";
 import type { RewindOut } from "./types";
 
-const RUNNING_MS = 1_000;
+const RUNNING_MS = 2_000;
 
 /** Null while nothing is known, and for a run that cannot be taken back at all. */
 export function useRewind(): RewindOut | null {

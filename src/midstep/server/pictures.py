@@ -125,10 +125,12 @@ def _range(tiles: Any, kind: str) -> tuple[float, float]:
     """The values drawn black and white: the natural range where there is one."""
     import numpy as np
 
-    finite = tiles[np.isfinite(tiles)]
-    if finite.size == 0:
-        return 0.0, 1.0
-    low, high = float(finite.min()), float(finite.max())
+    low, high = float(tiles.min()), float(tiles.max())
+    if not (math.isfinite(low) and math.isfinite(high)):
+        finite = tiles[np.isfinite(tiles)]
+        if finite.size == 0:
+            return 0.0, 1.0
+        low, high = float(finite.min()), float(finite.max())
     if kind == "u" and tiles.dtype.itemsize == 1:
         return 0.0, 255.0
     if low >= 0 and high <= 1:
@@ -140,9 +142,15 @@ def _grey(tiles: Any, low: float, high: float) -> Any:
     """Values as bytes; NaN is black, infinities are the ends."""
     import numpy as np
 
-    # Half the range first: high - low may overflow for values near the largest float.
-    scaled = (tiles.astype(np.float64) / 2 - low / 2) / (high / 2 - low / 2)
-    return (np.nan_to_num(np.clip(scaled, 0, 1)) * 255 + 0.5).astype(np.uint8)
+    scaled = tiles.astype(np.float64)
+    scaled /= 2  # half the range: high - low may overflow for values near the largest float
+    scaled -= low / 2
+    scaled /= high / 2 - low / 2
+    np.fmax(scaled, 0, out=scaled)  # of 0 and NaN it takes 0
+    np.minimum(scaled, 1, out=scaled)
+    scaled *= 255
+    scaled += 0.5
+    return scaled.astype(np.uint8)
 
 
 def _sheet(tiles: Any) -> tuple[Any, int, int]:
@@ -172,7 +180,9 @@ def encode_png(pixels: Any) -> bytes:
     lines[:, 1:] = pixels.reshape(height, width * channels)
     colour = {1: 0, 3: 2}[channels]
     header = struct.pack(">IIBBBBB", width, height, 8, colour, 0, 0, 0)
-    body = zlib.compress(lines.tobytes(), 1)  # a third less time, 5 % more bytes
+    # Runs alone: for digits half the time of the default and a tenth fewer bytes than level 1.
+    packer = zlib.compressobj(1, strategy=zlib.Z_RLE)
+    body = packer.compress(lines.tobytes()) + packer.flush()
     chunks = ((b"IHDR", header), (b"IDAT", body), (b"IEND", b""))
     return b"\x89PNG\r\n\x1a\n" + b"".join(_chunk(name, data) for name, data in chunks)
 
