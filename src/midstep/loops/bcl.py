@@ -127,7 +127,8 @@ class BclTraining(Demo):
         control, training = session.controller, session.training
         session.after_step(lambda _model: self._examine(training.step + 1))
         if self.bcl is not None:
-            self.bcl.wants_tensors = lambda: control.wants_data and not training.replaying
+            # Kept in every step they would cost a hundredth of it: memory is free again later.
+            self.bcl.wants_tensors = lambda: control.shows_step and not training.replaying
         return session
 
     def begin(self, session: Session) -> None:
