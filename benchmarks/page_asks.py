@@ -17,7 +17,7 @@ from urllib.parse import SplitResult, urlsplit
 
 TURN_S = 0.25
 ASKED_EVERY = {
-    "step": {"batch": 2, "step_data/{key}": 2, "rewind": 8},
+    "step": {"batch": 4, "step_data/{key}": 4, "rewind": 8},
     "features": {"forces": 4, "cosine_matrix?source=weights": 4, "trajectories": 4, "rewind": 8},
 }
 """For each tab what it asks for, and in which turns."""

@@ -1,15 +1,12 @@
 /** What the last step did to the rows of a tensor: forces, one row in detail, and how alike the rows are. */
 import { useMemo } from "react";
 import { useLive } from "@/lib/store";
-import { type Latest, useLatest } from "@/lib/useLatest";
+import { type Latest, RUNNING_MS, useLatest } from "@/lib/useLatest";
 import { plainNumbers } from "./bulk";
 import { api, runPath } from "./client";
 import { useRunId, useRunState } from "./hooks";
 import { readSafetensors } from "./safetensors";
 import { type ForceDetailOut, type ForcesOut, fromWire, type MatrixSource } from "./types";
-
-/** While the run goes on these are asked for at most once a second: they are for reading, not for watching run by. */
-const RUNNING_MS = 1_000;
 
 /** A key that changes when there is something new to fetch; null while there is nothing. */
 function useStepKey(rest: string | null): { key: string | null; runId: string; leastMs: number } {

@@ -8,6 +8,7 @@ import { runVerb } from "./commands";
 import { useRunId, useRunState } from "./hooks";
 import type { RewindOut } from "./types";
 
+/** While it goes on the slider cannot be used; how far it reaches need not be known so soon. */
 const RUNNING_MS = 2_000;
 
 /** Null while nothing is known, and for a run that cannot be taken back at all. */

@@ -1,12 +1,11 @@
 /** What became of the watched rows: columns over steps for each row and each pair of rows. */
 import { useLive } from "@/lib/store";
-import { type Latest, useLatest } from "@/lib/useLatest";
+import { type Latest, RUNNING_MS, useLatest } from "@/lib/useLatest";
 import { api, runPath } from "./client";
 import { useRunId, useRunState } from "./hooks";
 import { readSafetensors, toFloat64 } from "./safetensors";
 import { useWatches } from "./watches";
 
-const RUNNING_MS = 1_000;
 /** Points a series is asked for at most; beyond, the server keeps first, last and extremes. */
 const SHOWN_POINTS = 2_000;
 export const ALL_POINTS = 10_000;

@@ -9,6 +9,8 @@ export interface Latest<T> {
   error: Error | null;
 }
 
+/** While a run goes on, panels are asked for at most this often: they are for reading, not for watching run by. */
+export const RUNNING_MS = 1_000;
 /** How long after a failed request the next is made. */
 const RETRY_MS = 1_000;
 

@@ -19,7 +19,7 @@ TICK_S = 0.05
 """Younger than this it says little anywhere."""
 
 IN_PLACE_S = 1.0
-"""How often it is looked whether a file that is held open is still the one of its name."""
+"""How often it is looked whether files held open have kept their names, and whether others came."""
 
 Stamp = tuple[int, int, int]
 
@@ -41,7 +41,7 @@ class FactsFiles:
         self._steps: dict[Path, StepsFile] = {}
         self._stamps: dict[Path, Stamp | None] = {}
         self._listed: Stamp | None = None
-        self._list_again_at = 0.0
+        self._list_again_at = self._settled_until = 0.0
         self._other: list[str] = []
         if rank == 0:
             path = events_path(run_dir, 0, 0)
@@ -100,8 +100,12 @@ class FactsFiles:
         Args:
             anew: list the folder whatever its time says.
         """
+        if self._held and not anew and time.monotonic() < self._settled_until:
+            return
         stamp = _stamp(self._folder, is_folder=True)
         is_known = stamp == self._listed and time.monotonic() < self._list_again_at
+        if is_known:
+            self._settled_until = time.monotonic() + IN_PLACE_S
         if stamp is None or (is_known and not anew):
             return
         for _, path in list_steps_files(self._run_dir, self._rank):

@@ -9,13 +9,11 @@ import { hasEnded } from "@/lib/allowed";
 import { useLive } from "@/lib/store";
 import { useTheme } from "@/lib/theme";
 import { useUrlChoice, useUrlState } from "@/lib/urlState";
-import { useLatest } from "@/lib/useLatest";
+import { RUNNING_MS, useLatest } from "@/lib/useLatest";
 import { Panel, StepAction } from "@/ui";
 import { BatchView, INFLUENCE } from "./BatchView";
 import { type Order, samplesOf, shownOrder } from "./samples";
 import { usePicture } from "./usePicture";
-
-const RUNNING_MS = 500;
 
 interface BatchPanelProps {
   /** Ids to ring; the first one gets the cursor when the set is new. */

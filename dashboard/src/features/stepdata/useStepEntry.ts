@@ -1,14 +1,12 @@
-/** Fetches step data: when the run stands at once, while it goes on at most twice a second. */
+/** Fetches step data: when the run stands at once, while it goes on at most once a second. */
 import { useMemo, useState } from "react";
 import { getEntry } from "@/api/bulk";
 import { api, runPath } from "@/api/client";
 import { useRunId, useRunState } from "@/api/hooks";
 import type { StateOut, StepDataOut } from "@/api/types";
 import { useLive } from "@/lib/store";
-import { type Latest, useLatest } from "@/lib/useLatest";
+import { type Latest, RUNNING_MS, useLatest } from "@/lib/useLatest";
 import { looksLikeTable } from "./shape";
-
-const RUNNING_MS = 500;
 
 export function useStepKeys(): string[] {
   const joined = useRunState((state) => state.step_data_keys.join("\n")) ?? "";
