@@ -5,6 +5,12 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
+import threading
+import time
+
+import pytest
+
+from midstep.influence.side_by_side import side_by_side
 
 CHILD = """
 import signal, threading, time, torch
@@ -55,3 +61,22 @@ def test_interrupt_ends_every_thread_at_its_next_tile() -> None:
         said = child.stdout.read()
     assert said == "stopped True ['MainThread'] 2\n"
     assert child.returncode == 0
+
+
+def test_a_thread_whose_start_is_interrupted_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    start = threading.Thread.start
+
+    def interrupted(thread: threading.Thread) -> None:
+        if thread.name == "influence-1":
+            begin = thread._bootstrap_inner
+            thread._bootstrap_inner = lambda: (time.sleep(0.3), begin())
+            thread._started.wait = _ctrl_c
+        start(thread)
+
+    def _ctrl_c(_timeout: float | None = None) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(threading.Thread, "start", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        side_by_side([[1], [2]], lambda _lane, _item: None)
+    assert not [each.name for each in threading.enumerate() if "influence" in each.name]

@@ -65,7 +65,7 @@ def side_by_side(shares: Sequence[Sequence[_Item]], work: Callable[[int, _Item],
     finally:
         stop.set()
         for each, thread in zip(ended, threads, strict=True):
-            if thread.ident is not None:
+            if thread in threading.enumerate():  # also one whose start was interrupted
                 each.wait()
                 thread.join()
         torch.set_num_threads(usual)
