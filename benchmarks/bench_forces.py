@@ -14,7 +14,7 @@ from contextlib import contextmanager
 import numpy as np
 import torch
 
-from benchmarks.figures import Figure, alternating_ratio
+from benchmarks.figures import Figure, sandwiched_ratio
 from midstep.live import serve
 from midstep.loops.bcl import BclConfig, BclTraining, Condition
 from midstep.server.cosine import cluster_order, similarity, unit_rows
@@ -22,11 +22,14 @@ from midstep.session import Run
 
 __all__ = ["figures"]
 
-BLOCK_S = 0.5
-SETTLE_S = 0.3
+BLOCK_S = 0.25
+"""Short, since the speed of a shared machine drifts from second to second."""
+OPENING_S = 0.3
 """After the page is opened: the bar is on one that is open, not on opening it."""
-PAIRS = 100
-"""Of blocks: a difference of a few per cent needs many."""
+CLOSING_S = 0.1
+"""After it is closed, likewise."""
+BLOCKS = 300
+"""With the page open: a difference of a few per cent needs many."""
 ROWS = 2048
 
 
@@ -44,7 +47,7 @@ def training(run: Run, condition: Condition) -> Iterator[None]:
 
 
 def step_time(run: Run) -> tuple[float, float]:
-    """Seconds a step takes over the next half second: by the clock, and of this process's CPU."""
+    """Seconds a step takes over one block: by the clock, and of this process's CPU."""
     first, begun, spent = run.controller.finished_steps, time.perf_counter(), time.process_time()
     time.sleep(BLOCK_S)
     steps = max(1, run.controller.finished_steps - first)
@@ -107,12 +110,13 @@ def page_open(condition: Condition, tab: str, key: str) -> Figure:
 
         def watched() -> float:
             tell(child, "on")
-            time.sleep(SETTLE_S)
+            time.sleep(OPENING_S)
             watched_steps.append(step_time(run))
             tell(child, "off")
+            time.sleep(CLOSING_S)
             return watched_steps[-1][0]
 
-        ratio = alternating_ratio(bare, watched, pairs=PAIRS)
+        ratio = sandwiched_ratio(bare, watched, times=BLOCKS)
     percent = [100 * (value - 1) for value in ratio]
     cost = more_cpu(bare_steps, watched_steps)
     return Figure(

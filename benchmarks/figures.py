@@ -7,7 +7,7 @@ import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-__all__ = ["Figure", "alternating_ratio", "percentile", "spread_of"]
+__all__ = ["Figure", "alternating_ratio", "percentile", "sandwiched_ratio", "spread_of"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,4 +71,20 @@ def alternating_ratio(
         else:
             base = plain()
             ratios.append(treated() / base)
+    return spread_of(ratios)
+
+
+def sandwiched_ratio(
+    plain: Callable[[], float], treated: Callable[[], float], *, times: int
+) -> tuple[float, float, float]:
+    """Median ratio of a treated block to the mean of the plain ones before and behind it.
+
+    A machine whose speed drifts from second to second favours neither.
+    """
+    plain(), treated()  # warm up both
+    before, ratios = plain(), []
+    for _ in range(times):
+        between, behind = treated(), plain()
+        ratios.append(2 * between / (before + behind))
+        before = behind
     return spread_of(ratios)

@@ -2,25 +2,33 @@
 
 Its input tells it `on` and `off`, and it answers with the same word, `on` once the first message
 of the stream is there. While it is on, the stream is read, and what the tab shows is asked for over
-one connection that is kept, each at the pace of the page while a run goes on.
+one connection that is kept, each at the pace of the page while a run goes on. Its first turn comes
+at a moment of chance within that, as of a page that has been open for a while.
 """
 
 from __future__ import annotations
 
 import http.client
 import json
+import random
 import socket
 import sys
 import threading
 import time
 from urllib.parse import SplitResult, urlsplit
 
-TURN_S = 0.25
-ASKED_EVERY = {
-    "step": {"batch": 4, "step_data/{key}": 4, "rewind": 8},
-    "features": {"forces": 4, "cosine_matrix?source=weights": 4, "trajectories": 4, "rewind": 8},
+TURN_S = 0.05
+"""How often it is looked whether the page was closed."""
+ASKED_EVERY_S = {
+    "step": {"batch": 1.0, "step_data/{key}": 1.0, "rewind": 2.0},
+    "features": {
+        "forces": 1.0,
+        "cosine_matrix?source=weights": 1.0,
+        "trajectories": 1.0,
+        "rewind": 2.0,
+    },
 }
-"""For each tab what it asks for, and in which turns."""
+"""For each tab what it asks for, and how often."""
 
 
 class Page:
@@ -33,8 +41,8 @@ class Page:
         runs = json.loads(self.ask("/api/v1/runs"))["runs"]
         self._run = str(runs[0]["id"])
         debug = f"/api/v1/runs/{self._run}/debug/"
-        asked = ASKED_EVERY[tab].items()
-        self._asked = {debug + path.format(key=key): turns for path, turns in asked}
+        asked = ASKED_EVERY_S[tab].items()
+        self._asked = {debug + path.format(key=key): every_s for path, every_s in asked}
         self._stream: socket.socket | None = None
         self.looking = threading.Event()
 
@@ -64,14 +72,15 @@ class Page:
 
     def keep_asking(self) -> None:
         """While it is open, for ever."""
-        turn = 0
         while self.looking.wait():
-            begun = time.monotonic()
-            for path, turns in self._asked.items():
-                if turn % turns == 0:
+            now = time.monotonic()
+            due = {path: now + every_s * random.random() for path, every_s in self._asked.items()}
+            while self.looking.is_set():
+                path = min(due, key=due.__getitem__)
+                time.sleep(max(0.0, min(TURN_S, due[path] - time.monotonic())))
+                if self.looking.is_set() and time.monotonic() >= due[path]:
+                    due[path] += self._asked[path]
                     self.ask(path)
-            turn += 1
-            time.sleep(max(0.0, TURN_S - (time.monotonic() - begun)))
 
 
 def _drain(stream: socket.socket) -> None:

@@ -265,9 +265,26 @@ def test_a_look_that_outlives_its_hub_leaves_no_file_open(served, monkeypatch):
         later.join()
 
     monkeypatch.setattr(FactsTail, "poll", slow)
+    monkeypatch.setattr("midstep.facts.open_writer", lambda _dir: None)  # as of another process
     asyncio.run(live_and_be_cancelled())
+    assert reading.is_set()
     held = [file.path for file in psutil.Process().open_files() if file.mode == "r"]
     assert [path for path in held if str(served.run.dir) in path] == []
+
+
+@pytest.mark.parametrize("light_bytes", [0, 1 << 20])
+def test_a_run_of_this_process_is_not_read_back_from_disk(served, monkeypatch, light_bytes):
+    """On the loop and in a thread."""
+    monkeypatch.setattr("midstep.facts.own_tail.LIGHT_BYTES", light_bytes)
+    monkeypatch.delattr(FactsTail, "poll")
+    with viewing(served) as events:
+        next(events)
+        for step in range(3):
+            served.run.facts.log(step, loss=step / 7)
+        seen: list[float] = []
+        while len(seen) < 3:
+            seen += until(events, "scalars")["columns"]["loss"]
+        assert seen == [0.0, 1 / 7, 2 / 7]
 
 
 def test_silence_is_broken_by_pings(served, monkeypatch):

@@ -121,7 +121,8 @@ class Boundary:
         if not going:  # somebody came with a wish, or the last viewer left
             return self.pass_through()
         shared.boundaries += 1
-        self._changes.begin(by_hand=False)
+        if shared.captures.wanted:  # else nothing can stop the loop there: no wish is pressing
+            self._changes.begin(by_hand=False)
         shared.begin_step()
         return True
 

@@ -19,6 +19,7 @@ from midstep.facts.writer import FactsWriter, open_writer
 if TYPE_CHECKING:
     from midstep.facts.deletion import delete_run
     from midstep.facts.index import RunIndex
+    from midstep.facts.own_tail import OwnTail
     from midstep.facts.reader import FactsReader
     from midstep.facts.run_query import RunQuery
     from midstep.facts.series import Series, SeriesStore
@@ -32,6 +33,7 @@ __all__ = [
     "FactsWriter",
     "Lease",
     "LeaseWatch",
+    "OwnTail",
     "Progress",
     "RunIndex",
     "RunQuery",
@@ -55,6 +57,7 @@ _HOME = {
     "EventRecord": ".tail",
     "FactsReader": ".reader",
     "FactsTail": ".tail",
+    "OwnTail": ".own_tail",
     "RunIndex": ".index",
     "RunQuery": ".run_query",
     "Series": ".series",

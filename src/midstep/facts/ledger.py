@@ -1,11 +1,13 @@
 """The two files of one writer, and the one number that counts what is in them.
 
-One thread at a time. Every record is written whole and counted, or neither: also when a signal
-raises in the middle, since the caller's Ctrl+C may come between any two instructions.
+One thread at a time; only followers come and go from any. Every record is written whole and
+counted, or neither: also when a signal raises in the middle, since the caller's Ctrl+C may come
+between any two instructions.
 """
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Collection
 from pathlib import Path
@@ -24,6 +26,7 @@ from midstep.facts.frames import (
 )
 from midstep.facts.lines import Head, encode_line
 from midstep.facts.places import events_path, steps_path
+from midstep.facts.told import Told, ToldRecord
 
 __all__ = ["LONGEST_NAME", "MAXIMUM_LAYOUTS", "Ledger"]
 
@@ -41,6 +44,8 @@ class Ledger:
         """The number of the last record in the files."""
         self._layouts: dict[tuple[str, ...], Layout] = {}
         self._next_layout = layouts + 1
+        self._followers: tuple[Told, ...] = ()
+        self._following = threading.Lock()
         self.events = AppendFile(events_path(run_dir, header.rank, header.attempt))
         try:
             self.steps = AppendFile(steps_path(run_dir, header.rank, header.attempt))
@@ -75,7 +80,7 @@ class Ledger:
                 row = layout.row(timeline, seq, step, wall, mono, values)
                 data = layout_frame(layout) + row
             else:
-                data = layout.row(timeline, seq, step, wall, mono, values)
+                row = data = layout.row(timeline, seq, step, wall, mono, values)
             crc = crc32(data, block_crc)
             if before + len(data) - block_start < SEAL_EVERY_BYTES:
                 steps.append(data)
@@ -91,6 +96,8 @@ class Ledger:
             steps.take_back(before)
             self._block_start, self._block_crc = block_start, block_crc
             raise
+        for follower in self._followers:
+            follower.tell(ToldRecord(seq, layout, row))
 
     def _remember(self, layout: Layout) -> None:
         """Only a definition that is in the file counts, hence after the write."""
@@ -108,11 +115,26 @@ class Ledger:
         """Append one event."""
         before, seq = self.events.size, self.seq + 1
         try:
-            self.events.append(encode_line(seq, head, fields_text))
+            line = encode_line(seq, head, fields_text)
+            self.events.append(line)
             self.seq = seq
         except BaseException:
             self.events.take_back(before)
             raise
+        for follower in self._followers:
+            follower.tell(ToldRecord(seq, None, line))
+
+    def follow(self) -> Told:
+        """Tell every record from now on, once it is counted."""
+        told = Told()
+        with self._following:
+            self._followers = (*self._followers, told)
+        return told
+
+    def unfollow(self, told: Told) -> None:
+        """Tell it no more; idempotent."""
+        with self._following:
+            self._followers = tuple(each for each in self._followers if each is not told)
 
     def in_place(self) -> bool:
         """Whether both files still stand where they were opened."""

@@ -15,7 +15,7 @@ from midstep.facts.columns import RowGroup, Rows
 from midstep.facts.files import FactsFiles
 from midstep.facts.lines import Line
 
-__all__ = ["EventRecord", "FactsTail", "StepRows"]
+__all__ = ["EventRecord", "FactsTail", "StepRows", "split_rows"]
 
 
 class EventRecord:
@@ -76,6 +76,9 @@ class FactsTail:
         rank: whose facts.
         held: keep the files open until `close`, for whoever polls many times a second.
     """
+
+    is_light = False
+    """Whether the next poll is a matter of a moment; one that meets a disk may not be."""
 
     def __init__(
         self, run_dir: str | Path, *, after_seq: int = 0, rank: int = 0, held: bool = False
@@ -140,11 +143,11 @@ class FactsTail:
                 self._held.append(EventRecord(line))
         for file in self._files.changed_steps():
             for run in file.runs():
-                self._held.extend(_split(run, self.last_seq))
+                self._held.extend(split_rows(run, self.last_seq))
         return len(self._held) > before
 
 
-def _split(run: RowGroup, after_seq: int) -> Iterator[StepRows]:
+def split_rows(run: RowGroup, after_seq: int) -> Iterator[StepRows]:
     """Rows behind `after_seq`, cut where the timeline changes or the numbers jump."""
     rows = run.rows
     if int(rows["seq"][-1]) <= after_seq:

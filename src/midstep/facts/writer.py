@@ -24,6 +24,7 @@ from midstep.facts.places import ensure_facts_dir
 from midstep.facts.recovery import recover
 from midstep.facts.scrutiny import Scrutiny
 from midstep.facts.tender import Tender
+from midstep.facts.told import Told
 
 __all__ = ["FactsWriter", "open_writer"]
 
@@ -127,6 +128,19 @@ class FactsWriter:
     def durability_lost(self) -> str | None:
         """Why some records may not survive a power cut: an fsync failed."""
         return self._outbox.durability_lost
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether it takes no more records; those that wait may still be on their way."""
+        return self._ended is not None
+
+    def follow(self) -> Told:
+        """Be told every record from now on, once it is with the kernel."""
+        return self._ledger.follow()
+
+    def unfollow(self, told: Told) -> None:
+        """Be told no more; idempotent."""
+        self._ledger.unfollow(told)
 
     # -- scalars --------------------------------------------------------------------------------
 

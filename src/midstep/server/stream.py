@@ -7,7 +7,7 @@ import logging
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from midstep.core.errors import MidstepError
@@ -19,7 +19,7 @@ from midstep.server.run_table import RunEntry
 from midstep.server.viewer_queue import ViewerQueue
 
 if TYPE_CHECKING:
-    from midstep.facts import FactsTail
+    from midstep.facts import FactsTail, OwnTail
 
 __all__ = ["Hub", "HubTable"]
 
@@ -33,18 +33,23 @@ MOST_IDLE = 8
 
 
 class Hub:
-    """Tells the viewers of one run what happens. Everything but `_look` is on the server's loop."""
+    """Tells the viewers of one run what happens.
+
+    Everything is on the server's loop, but for a look that may take long: each change of threads
+    beside a training hands the interpreter over and back.
+    """
 
     def __init__(self, entry: RunEntry) -> None:
         self.entry = entry
         self.seq = 0
         """Durable frames up to this number have been told."""
         self.viewers: set[ViewerQueue] = set()
-        self._tail: FactsTail | None = None
+        self._tail: FactsTail | OwnTail | None = None
         self._reading = threading.Lock()
         """A look goes on in its thread when its task is cancelled: files are let go behind it."""
         self._task: asyncio.Task[None] | None = None
-        self._wake = threading.Event()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._wake = asyncio.Event()
         self._news = True
         self._told: dict[str, Any] = {}
         self._complained = False
@@ -91,29 +96,36 @@ class Hub:
         return int(seq) if known and self.seq - int(seq) <= REPLAY_AT_MOST else None
 
     def _begin(self) -> None:
-        from midstep.facts import FactsTail
+        from midstep.facts import FactsTail, OwnTail, open_writer
 
-        self.seq = self.entry.seq
-        self._tail = FactsTail(self.entry.run.dir, after_seq=self.seq, held=True)
+        writer = open_writer(self.entry.run.dir)
+        if writer is None:
+            self._tail = FactsTail(self.entry.run.dir, after_seq=self.entry.seq, held=True)
+        else:
+            self._tail = OwnTail(writer)
+        self.seq = self._tail.last_seq
         # From here on, not from the first look on: a command may end in between.
         self._told, self._news = {"commands": self._command_states()}, True
         self._wake.set()
-        self._task = asyncio.get_running_loop().create_task(self._run())
+        self._loop = asyncio.get_running_loop()
+        self._task = self._loop.create_task(self._run(self._loop))
 
     def reader_behind(self, seq: int) -> DiskReader:
         """How a viewer reads on from disk by itself."""
         return DiskReader(self.entry.run.dir, after_seq=seq)
 
-    async def _run(self) -> None:
-        loop, last_sent = asyncio.get_running_loop(), time.monotonic()
-        # It waits in its thread: of a look the loop hears once, and of a nudge not at all.
+    async def _run(self, loop: asyncio.AbstractEventLoop) -> None:
+        last_sent, budget = time.monotonic(), FrameBudget()
         thread = ThreadPoolExecutor(1, thread_name_prefix="midstep-stream")
-        look = partial(self._next_look, FrameBudget())
         unsubscribe = self.entry.controller.subscribe(self._nudge)
         try:
             while self.viewers:
-                frames = await loop.run_in_executor(thread, look)
-                if not frames and time.monotonic() - last_sent >= PING_S:
+                await self._until_due(loop, budget)
+                light = self._tail is not None and self._tail.is_light
+                frames = self._look() if light else await loop.run_in_executor(thread, self._look)
+                if frames:
+                    budget.spend()
+                elif time.monotonic() - last_sent >= PING_S:
                     frames = [volatile_frame("ping", {"type": "ping", "at": time.time()})]
                 if frames:
                     last_sent = time.monotonic()
@@ -128,6 +140,15 @@ class Hub:
             thread.shutdown(wait=False)
             self._let_go()
 
+    async def _until_due(self, loop: asyncio.AbstractEventLoop, budget: FrameBudget) -> None:
+        """Until something changes or it is time, within the budget of frames."""
+        timer = loop.call_later(POLL_S, self._wake.set)
+        await self._wake.wait()
+        timer.cancel()
+        if (wait_s := budget.wait_s()) > 0:
+            await asyncio.sleep(wait_s)
+        self._wake.clear()
+
     def _let_go(self) -> None:
         with self._reading:
             tail, self._tail = self._tail, None
@@ -136,8 +157,11 @@ class Hub:
 
     def _nudge(self) -> None:
         """From any thread, at once: something changed."""
-        self._news = True
-        self._wake.set()
+        if not self._news:  # else a look is due already, and sees this too
+            self._news = True
+            if self._loop is not None:
+                with suppress(RuntimeError):  # the loop has just closed
+                    self._loop.call_soon_threadsafe(self._wake.set)
 
     def _tell(self, frames: list[Frame]) -> None:
         for frame in frames:
@@ -152,17 +176,7 @@ class Hub:
             return frame
         return state_frame(self._told["state_now"], queue.dropped)
 
-    # -- in a thread of its own: encoding never holds up the loop ---------------------------------
-
-    def _next_look(self, budget: FrameBudget) -> list[Frame]:
-        """Wait until something changes or it is time, within the budget of frames; then look."""
-        self._wake.wait(POLL_S)
-        if (wait_s := budget.wait_s()) > 0:
-            time.sleep(wait_s)
-        self._wake.clear()
-        if frames := self._look():
-            budget.spend()
-        return frames
+    # -- on the loop, or in a thread where it may take long ---------------------------------------
 
     def _look(self) -> list[Frame]:
         """What is new. The state is read first, so that facts are never older than it."""

@@ -121,8 +121,11 @@ class HookBoard:
             self._controller.capture_step_data(hook.key, data, panel=hook.panel)
 
     def _begin(self) -> None:
-        if len(self._slots) > 1 and self._controller.wants_data:  # more than the probe of rules
-            self._budget.step_begins(time.perf_counter())
+        if len(self._slots) > 1:  # more than the probe of rules
+            if self._controller.wants_data:
+                self._budget.step_begins(time.perf_counter())
+        elif not (self._begun or self._controller.measures_due):
+            return
         self._begun = tuple(slot for slot in self._slots if slot.begin(self.model))
 
     def _before(self, *_: Any) -> None:
