@@ -1,4 +1,4 @@
-"""Asks as an open page does: `python -m benchmarks.page_asks URL TAB KEY`.
+"""Asks as an open page does: `python -m benchmarks.page_asks URL TAB CONDITION`.
 
 Its input tells it `on` and `off`, and it answers with the same word, `on` once the first message
 of the stream is there. While it is on, the stream is read, and what the tab shows is asked for over
@@ -19,30 +19,37 @@ from urllib.parse import SplitResult, urlsplit
 
 TURN_S = 0.05
 """How often it is looked whether the page was closed."""
-ASKED_EVERY_S = {
-    "step": {"batch": 1.0, "step_data/{key}": 1.0, "rewind": 2.0},
-    "features": {
-        "forces": 1.0,
-        "cosine_matrix?source=weights": 1.0,
-        "trajectories": 1.0,
-        "rewind": 2.0,
-    },
-}
-"""For each tab what it asks for, and how often."""
+TABLE = {"novelty": "bcl_metrics", "control": "features"}
+SECOND_MATRIX = {"novelty": "som_targets", "control": "grad_delta"}
+_COSINES = "debug/cosine_matrix?source={}&tensor=encoder.weight&order=id&format=safetensors"
+
+
+def asked_every_s(tab: str, condition: str) -> dict[str, float]:
+    """What a tab asks for of a run of the demo, and how often. A browser test compares it."""
+    if tab == "step":
+        shown = ["debug/batch", f"debug/step_data/{TABLE[condition]}"]
+    else:
+        cosines = (_COSINES.format(each) for each in ("weights", SECOND_MATRIX[condition]))
+        shown = ["debug/forces", "debug/trajectories?points=2000&format=safetensors", *cosines]
+    return {**dict.fromkeys(shown, 1.0), "debug/rewind": 2.0}
+
+
+RUNS_ASKED = "/api/v1/runs?sort=-started_at&columns=&limit=50"
+RUNS_ASKED_EVERY_S = 5.0
 
 
 class Page:
     """One open page."""
 
-    def __init__(self, url: str, tab: str, key: str) -> None:
+    def __init__(self, url: str, tab: str, condition: str) -> None:
         self._place: SplitResult = urlsplit(url)
         self._headers = {"Authorization": f"Bearer {self._place.fragment.removeprefix('token=')}"}
         self._kept = http.client.HTTPConnection(str(self._place.hostname), self._place.port)
         runs = json.loads(self.ask("/api/v1/runs"))["runs"]
         self._run = str(runs[0]["id"])
-        debug = f"/api/v1/runs/{self._run}/debug/"
-        asked = ASKED_EVERY_S[tab].items()
-        self._asked = {debug + path.format(key=key): every_s for path, every_s in asked}
+        of_run = asked_every_s(tab, condition).items()
+        self._asked = {f"/api/v1/runs/{self._run}/{path}": every_s for path, every_s in of_run}
+        self._asked[RUNS_ASKED] = RUNS_ASKED_EVERY_S
         self._stream: socket.socket | None = None
         self.looking = threading.Event()
 
@@ -88,9 +95,9 @@ def _drain(stream: socket.socket) -> None:
         pass
 
 
-def main(url: str, tab: str, key: str) -> None:
+def main(url: str, tab: str, condition: str) -> None:
     """Obey the words on the input until it ends."""
-    page = Page(url, tab, key)
+    page = Page(url, tab, condition)
     threading.Thread(target=page.keep_asking, daemon=True).start()
     print("ready", flush=True)
     for line in sys.stdin:

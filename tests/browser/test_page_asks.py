@@ -1,0 +1,47 @@
+"""The bench of an open page asks what the page asks."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+import pytest
+from benchmarks.page_asks import RUNS_ASKED, RUNS_ASKED_EVERY_S, asked_every_s
+
+from tests.browser.conftest import PATIENCE_S, Demo
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page, Request
+
+pytestmark = pytest.mark.browser
+
+
+@pytest.mark.parametrize("tab", ["Step", "Features"])
+def test_what_the_page_asks_again_and_again_is_what_the_bench_asks(
+    page: Page, demo: Demo, tab: str
+) -> None:
+    asked: Counter[str] = Counter()
+
+    def note(request: Request) -> None:
+        place = urlsplit(request.url)
+        path = place.path.partition("/debug/")[2]
+        name = f"debug/{path}" if path else place.path
+        asked[name if not place.query else f"{name}?{place.query}"] += 1
+
+    page.goto(demo.url)
+    page.get_by_role("tab", name=tab).click()
+    demo.client.resume()
+    page.wait_for_timeout(2_000)  # what is asked once, at the start, is not meant
+    page.on("request", note)
+    begun = time.monotonic()
+    expected = asked_every_s(tab.lower(), "novelty")
+    while any(asked[path] < 2 for path in expected) or not asked[RUNS_ASKED]:
+        assert time.monotonic() < begun + PATIENCE_S, asked
+        page.wait_for_timeout(100)
+    spent_s = time.monotonic() - begun
+    again = {path for path, times in asked.items() if times > 1}
+    assert again - {RUNS_ASKED} == set(expected)
+    for path, every_s in {**expected, RUNS_ASKED: RUNS_ASKED_EVERY_S}.items():
+        assert asked[path] <= spent_s / every_s + 2
