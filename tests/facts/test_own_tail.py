@@ -3,30 +3,31 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from midstep.core.moments import Moment
-from midstep.facts import EventRecord, FactsTail, FactsWriter, OwnTail, StepRows, told
+from midstep.facts import EventRecord, FactsTail, FactsWriter, OwnTail, StepRows, ToldRows, told
 
 LAYOUTS = [("loss",), ("loss", "lr"), ("accuracy",), tuple(f"metric_{i}" for i in range(30))]
 ODD = [float("nan"), float("inf"), -0.0, 5e-324, 1 / 3, 10**15]
 
 
-def plain(items: list[EventRecord | StepRows]) -> list[Any]:
+def plain(items: Sequence[EventRecord | StepRows | ToldRows]) -> list[Any]:
     """Records one by one, however they came together."""
     found: list[Any] = []
     for item in items:
         if isinstance(item, EventRecord):
             found.append((item.seq, item.moment, item.timeline, item.json()))
             continue
-        for row, step in enumerate(item.step.tolist()):
-            values = {name: repr(float(column[row])) for name, column in item.columns.items()}
-            wall = float(item.wall[row])
-            found.append((item.first_seq + row, item.timeline, step, wall, values))
-        assert item.last_seq == item.first_seq + len(item.step) - 1
+        steps, columns = item.listed()
+        for row, step in enumerate(steps):
+            values = {name: repr(column[row]) for name, column in columns.items()}
+            found.append((item.first_seq + row, item.timeline, step, values))
+        assert item.last_seq == item.first_seq + len(steps) - 1
     return found
 
 

@@ -19,7 +19,7 @@ from midstep.facts.writer import FactsWriter, open_writer
 if TYPE_CHECKING:
     from midstep.facts.deletion import delete_run
     from midstep.facts.index import RunIndex
-    from midstep.facts.own_tail import OwnTail
+    from midstep.facts.own_tail import OwnTail, ToldRows
     from midstep.facts.reader import FactsReader
     from midstep.facts.run_query import RunQuery
     from midstep.facts.series import Series, SeriesStore
@@ -40,6 +40,7 @@ __all__ = [
     "Series",
     "SeriesStore",
     "StepRows",
+    "ToldRows",
     "append_jsonl_event",
     "append_scalars_csv",
     "build_event_payload",
@@ -63,6 +64,7 @@ _HOME = {
     "Series": ".series",
     "SeriesStore": ".series",
     "StepRows": ".tail",
+    "ToldRows": ".own_tail",
     "delete_run": ".deletion",
 }
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,6 @@ LONG_RUN = 64
 """Rows in a run, on average, from which a view of each run is cheaper than one gathered copy."""
 
 
-@lru_cache(maxsize=256)
 def row_dtype(names: int) -> np.dtype[np.void]:
     """The bytes of a row frame with so many values."""
     return np.dtype(

@@ -14,7 +14,7 @@ from __future__ import annotations
 import json
 import struct
 from collections.abc import Collection
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from zlib import crc32
 
 from midstep.core.errors import FormatError
@@ -86,13 +86,14 @@ def parse_file_header(data: bytes, name: str) -> FileHeader | None:
 class Layout:
     """The names of a row's values; rows of one layout have one size."""
 
-    __slots__ = ("_pack", "identity", "names", "row_bytes")
+    __slots__ = ("_pack", "_unpack", "identity", "names", "row_bytes")
 
     def __init__(self, identity: int, names: tuple[str, ...]) -> None:
         self.identity, self.names = identity, names
         row = struct.Struct(f"<IIIQqdd{len(names)}d")
         self.row_bytes = row.size + 4
         self._pack = row.pack
+        self._unpack = struct.Struct(f"<4x8xIQq16x{len(names)}d").iter_unpack
 
     def row(
         self,
@@ -106,6 +107,10 @@ class Layout:
         """One row frame. Raises what `struct` raises when a value is no number."""
         body = self._pack(self.row_bytes, self.identity, timeline, seq, step, wall, mono, *values)
         return _CRC.pack(crc32(body)) + body
+
+    def columns(self, rows: bytes) -> list[tuple[Any, ...]]:
+        """Of row frames, one behind the other: timeline, number, step and each value of all."""
+        return list(zip(*self._unpack(rows), strict=True))
 
 
 def layout_frame(layout: Layout) -> bytes:

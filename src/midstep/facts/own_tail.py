@@ -2,21 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import groupby
 
-import numpy as np
-
-from midstep.facts.columns import RowGroup, row_dtype
+from midstep.facts.frames import Layout
 from midstep.facts.lines import SCHEMA_VERSION, Line
-from midstep.facts.tail import EventRecord, FactsTail, StepRows, split_rows
+from midstep.facts.tail import EventRecord, FactsTail, StepRows
 from midstep.facts.told import ToldRecord
 from midstep.facts.writer import FactsWriter
 
-__all__ = ["OwnTail"]
+__all__ = ["OwnTail", "ToldRows"]
 
 LIGHT_BYTES = 32 << 10
 """Some four thousand numbers."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToldRows:
+    """What `StepRows` are, in plain numbers: of the few rows of a moment they are ready sooner."""
+
+    first_seq: int
+    last_seq: int
+    timeline: int
+    step: Sequence[int]
+    columns: Mapping[str, Sequence[float]]
+
+    def part(self, start: int, stop: int) -> ToldRows:
+        """The rows from `start` up to `stop`."""
+        return ToldRows(
+            first_seq=self.first_seq + start,
+            last_seq=self.first_seq + stop - 1,
+            timeline=self.timeline,
+            step=self.step[start:stop],
+            columns={name: values[start:stop] for name, values in self.columns.items()},
+        )
+
+    def listed(self) -> tuple[Sequence[int], Mapping[str, Sequence[float]]]:
+        """Steps and columns."""
+        return self.step, self.columns
 
 
 class OwnTail:
@@ -41,13 +65,13 @@ class OwnTail:
         """Whether the next poll is a matter of a moment: no disk, and not much that waits."""
         return self._disk is None and self._told.waiting_bytes < LIGHT_BYTES
 
-    def poll(self) -> list[EventRecord | StepRows]:
+    def poll(self) -> Sequence[EventRecord | StepRows | ToldRows]:
         """New records in the order of their numbers; empty, and cheap, when there are none."""
         if self._disk is not None:
             return self._disk.poll()
         is_over = self._writer.is_closed  # before the last records are taken
         fresh = [record for record in self._told.take() if record.seq > self.last_seq]
-        found: list[EventRecord | StepRows] = []
+        found: list[EventRecord | ToldRows] = []
         for stretch in _stretches(fresh):
             if stretch[0].seq != self.last_seq + 1:
                 is_over = True
@@ -78,12 +102,25 @@ def _place(numbered: tuple[int, ToldRecord]) -> tuple[int, int]:
     return record.seq - index, 0 if record.layout is None else record.layout.identity
 
 
-def _as_facts(stretch: list[ToldRecord]) -> Iterator[EventRecord | StepRows]:
+def _as_facts(stretch: list[ToldRecord]) -> Iterator[EventRecord | ToldRows]:
     layout = stretch[0].layout
-    if layout is None:
-        for seq, _, line in stretch:
-            yield EventRecord(Line(seq, SCHEMA_VERSION, line.removesuffix(b"\n")))
-    else:
-        frames = b"".join(record.data for record in stretch)
-        rows = np.frombuffer(frames, row_dtype(len(layout.names)))
-        yield from split_rows(RowGroup(layout.names, rows), stretch[0].seq - 1)
+    if layout is not None:
+        yield from _rows(layout, b"".join(record.data for record in stretch))
+        return
+    for seq, _, line in stretch:
+        yield EventRecord(Line(seq, SCHEMA_VERSION, line.removesuffix(b"\n")))
+
+
+def _rows(layout: Layout, frames: bytes) -> Iterator[ToldRows]:
+    """Rows whose numbers follow each other, cut where the timeline changes."""
+    timelines, seqs, steps, *values = layout.columns(frames)
+    columns = dict(zip(layout.names, values, strict=True))
+    whole = ToldRows(seqs[0], seqs[-1], timelines[0], steps, columns)
+    if timelines.count(timelines[0]) == len(timelines):  # nearly always
+        yield whole
+        return
+    start = 0
+    for timeline, same in groupby(timelines):
+        stop = start + len(list(same))
+        yield replace(whole.part(start, stop), timeline=timeline)
+        start = stop

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from midstep.facts.columns import RowGroup, Rows
 from midstep.facts.files import FactsFiles
 from midstep.facts.lines import Line
 
-__all__ = ["EventRecord", "FactsTail", "StepRows", "split_rows"]
+__all__ = ["EventRecord", "FactsTail", "StepRows"]
 
 
 class EventRecord:
@@ -66,6 +66,21 @@ class StepRows:
         """The first number."""
         return self.first_seq
 
+    def part(self, start: int, stop: int) -> StepRows:
+        """The rows from `start` up to `stop`."""
+        return StepRows(
+            first_seq=self.first_seq + start,
+            last_seq=self.first_seq + stop - 1,
+            timeline=self.timeline,
+            step=self.step[start:stop],
+            columns={name: values[start:stop] for name, values in self.columns.items()},
+            wall=self.wall[start:stop],
+        )
+
+    def listed(self) -> tuple[list[int], dict[str, list[float]]]:
+        """Steps and columns as plain numbers."""
+        return self.step.tolist(), {name: held.tolist() for name, held in self.columns.items()}
+
 
 class FactsTail:
     """What is new in a run's facts, poll by poll, each record once and in order.
@@ -113,7 +128,7 @@ class FactsTail:
                 continue
             item = found
             if item.seq <= self.last_seq and isinstance(item, StepRows):
-                item = _cut_front(item, self.last_seq + 1 - item.first_seq)
+                item = item.part(self.last_seq + 1 - item.first_seq, len(item.step))
             if item.seq > self.last_seq + 1:
                 self._gaps.append(
                     f"records {self.last_seq + 1} to {item.seq - 1} are missing "
@@ -143,11 +158,11 @@ class FactsTail:
                 self._held.append(EventRecord(line))
         for file in self._files.changed_steps():
             for run in file.runs():
-                self._held.extend(split_rows(run, self.last_seq))
+                self._held.extend(_split(run, self.last_seq))
         return len(self._held) > before
 
 
-def split_rows(run: RowGroup, after_seq: int) -> Iterator[StepRows]:
+def _split(run: RowGroup, after_seq: int) -> Iterator[StepRows]:
     """Rows behind `after_seq`, cut where the timeline changes or the numbers jump."""
     rows = run.rows
     if int(rows["seq"][-1]) <= after_seq:
@@ -171,13 +186,3 @@ def _edges(rows: Rows) -> list[int]:
     seq, timeline = rows["seq"], rows["timeline"]
     jumps = (seq[1:] != seq[:-1] + 1) | (timeline[1:] != timeline[:-1])
     return [0, *(np.flatnonzero(jumps) + 1).tolist(), len(rows)]
-
-
-def _cut_front(rows: StepRows, count: int) -> StepRows:
-    return replace(
-        rows,
-        first_seq=rows.first_seq + count,
-        step=rows.step[count:],
-        columns={name: values[count:] for name, values in rows.columns.items()},
-        wall=rows.wall[count:],
-    )

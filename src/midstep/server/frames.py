@@ -10,7 +10,9 @@ from midstep.server.answers import json_bytes
 from midstep.server.withheld import has_private, without_private
 
 if TYPE_CHECKING:
-    from midstep.facts import EventRecord, StepRows
+    from midstep.facts import EventRecord, StepRows, ToldRows
+
+    Rows = StepRows | ToldRows
 
 __all__ = ["Frame", "durable_frames", "state_frame", "volatile_frame"]
 
@@ -27,7 +29,7 @@ class Frame:
     """For volatile frames: a newer one of the same key replaces it. None: durable."""
     first_seq: int = 0
     last_seq: int = 0
-    rows: tuple[StepRows, ...] = ()
+    rows: tuple[Rows, ...] = ()
     """Behind a scalars message: its rows."""
 
     def behind(self, seq: int) -> tuple[Frame, ...]:
@@ -54,11 +56,11 @@ def state_frame(state: dict[str, Any], dropped: int = 0) -> Frame:
     return volatile_frame("state", {"type": "state", "state": state, "dropped": dropped})
 
 
-def durable_frames(items: Iterable[EventRecord | StepRows]) -> Iterator[Frame]:
+def durable_frames(items: Iterable[EventRecord | Rows]) -> Iterator[Frame]:
     """Facts as frames, neighbouring rows of one timeline joined."""
     from midstep.facts import EventRecord
 
-    stretch: list[StepRows] = []
+    stretch: list[Rows] = []
     for item in items:
         if isinstance(item, EventRecord):
             yield from _scalars(stretch)
@@ -80,12 +82,12 @@ def _event_frame(item: EventRecord) -> Frame:
     return Frame(data=data, first_seq=item.seq, last_seq=item.seq)
 
 
-def _scalars(stretch: Sequence[StepRows]) -> Iterator[Frame]:
+def _scalars(stretch: Sequence[Rows]) -> Iterator[Frame]:
     """Frames of a stretch of rows, each small enough to send at once."""
-    held: list[StepRows] = []
+    held: list[Rows] = []
     space = MAX_NUMBERS
     for rows in stretch:
-        left: StepRows | None = rows
+        left: Rows | None = rows
         while left is not None:
             width = len(left.columns) + 1
             part, left = _split(left, max(1, space // width))
@@ -98,17 +100,18 @@ def _scalars(stretch: Sequence[StepRows]) -> Iterator[Frame]:
         yield _scalars_frame(held)
 
 
-def _scalars_frame(held: Sequence[StepRows]) -> Frame:
+def _scalars_frame(held: Sequence[Rows]) -> Frame:
     """One message over rows of perhaps several layouts; what a row lacks is null."""
     total = sum(len(rows.step) for rows in held)
     columns: dict[str, list[Any]] = {}
     steps: list[int] = []
     for rows in held:
-        for name, values in rows.columns.items():
+        own_steps, own_columns = rows.listed()
+        for name, values in own_columns.items():
             if name not in columns:
                 columns[name] = [None] * total
-            columns[name][len(steps) : len(steps) + len(values)] = values.tolist()
-        steps.extend(rows.step.tolist())
+            columns[name][len(steps) : len(steps) + len(values)] = values
+        steps.extend(own_steps)
     first, last = held[0].first_seq, held[-1].last_seq
     message = {
         "type": "scalars",
@@ -122,29 +125,15 @@ def _scalars_frame(held: Sequence[StepRows]) -> Frame:
     return Frame(data=data, first_seq=first, last_seq=last, rows=tuple(held))
 
 
-def _split(rows: StepRows, count: int) -> tuple[StepRows, StepRows | None]:
+def _split(rows: Rows, count: int) -> tuple[Rows, Rows | None]:
     """The first `count` rows, and the rest."""
     if len(rows.step) <= count:
         return rows, None
-    return _slice(rows, 0, count), _slice(rows, count, len(rows.step))
+    return rows.part(0, count), rows.part(count, len(rows.step))
 
 
-def _cut(rows: StepRows, seq: int) -> Iterator[StepRows]:
+def _cut(rows: Rows, seq: int) -> Iterator[Rows]:
     """What of `rows` lies behind `seq`."""
     start = max(0, seq + 1 - rows.first_seq)
     if start < len(rows.step):
-        yield _slice(rows, start, len(rows.step))
-
-
-def _slice(rows: StepRows, start: int, stop: int) -> StepRows:
-    """Rows of one `StepRows` have contiguous sequence numbers."""
-    from dataclasses import replace
-
-    return replace(
-        rows,
-        first_seq=rows.first_seq + start,
-        last_seq=rows.first_seq + stop - 1,
-        step=rows.step[start:stop],
-        columns={name: values[start:stop] for name, values in rows.columns.items()},
-        wall=rows.wall[start:stop],
-    )
+        yield rows.part(start, len(rows.step))
