@@ -318,8 +318,8 @@ def test_a_run_of_a_named_server_is_chosen_too(
 ) -> None:
     url = midstep.Client.find(save_dir).url
     assert ask("state", "--url", url, "--run", "loop")["step"] == 0
-    assert main(["ctl", "state", "--url", url, "--run", "x", "--save-dir", str(save_dir)]) == 2
-    assert "no live run is called x" in capsys.readouterr().err
+    assert main(["ctl", "state", "--url", url, "--run", "nobody", "--save-dir", str(save_dir)]) == 2
+    assert "no live run is called nobody" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
