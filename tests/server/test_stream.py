@@ -272,11 +272,20 @@ def test_a_look_that_outlives_its_hub_leaves_no_file_open(served, monkeypatch):
     assert [path for path in held if str(served.run.dir) in path] == []
 
 
-@pytest.mark.parametrize("light_bytes", [0, 1 << 20])
-def test_a_run_of_this_process_is_not_read_back_from_disk(served, monkeypatch, light_bytes):
-    """On the loop and in a thread."""
+@pytest.mark.parametrize(
+    ("light_bytes", "thread"), [(0, "midstep-stream_0"), (1 << 20, "midstep-server")]
+)
+def test_a_run_of_this_process_is_not_read_back_from_disk(served, monkeypatch, light_bytes, thread):
+    """On the loop what is small, in a thread what is not."""
     monkeypatch.setattr("midstep.facts.own_tail.LIGHT_BYTES", light_bytes)
     monkeypatch.delattr(FactsTail, "poll")
+    looked, look = set(), stream.Hub._look
+
+    def noted(hub: stream.Hub) -> Any:
+        looked.add(threading.current_thread().name)
+        return look(hub)
+
+    monkeypatch.setattr(stream.Hub, "_look", noted)
     with viewing(served) as events:
         next(events)
         for step in range(3):
@@ -285,6 +294,7 @@ def test_a_run_of_this_process_is_not_read_back_from_disk(served, monkeypatch, l
         while len(seen) < 3:
             seen += until(events, "scalars")["columns"]["loss"]
         assert seen == [0.0, 1 / 7, 2 / 7]
+    assert looked == {thread}
 
 
 def test_silence_is_broken_by_pings(served, monkeypatch):

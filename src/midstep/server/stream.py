@@ -8,6 +8,7 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from midstep.core.errors import MidstepError
@@ -48,7 +49,6 @@ class Hub:
         self._reading = threading.Lock()
         """A look goes on in its thread when its task is cancelled: files are let go behind it."""
         self._task: asyncio.Task[None] | None = None
-        self._loop: asyncio.AbstractEventLoop | None = None
         self._wake = asyncio.Event()
         self._news = True
         self._told: dict[str, Any] = {}
@@ -107,17 +107,16 @@ class Hub:
         # From here on, not from the first look on: a command may end in between.
         self._told, self._news = {"commands": self._command_states()}, True
         self._wake.set()
-        self._loop = asyncio.get_running_loop()
-        self._task = self._loop.create_task(self._run(self._loop))
+        self._task = asyncio.get_running_loop().create_task(self._run())
 
     def reader_behind(self, seq: int) -> DiskReader:
         """How a viewer reads on from disk by itself."""
         return DiskReader(self.entry.run.dir, after_seq=seq)
 
-    async def _run(self, loop: asyncio.AbstractEventLoop) -> None:
-        last_sent, budget = time.monotonic(), FrameBudget()
+    async def _run(self) -> None:
+        loop, last_sent, budget = asyncio.get_running_loop(), time.monotonic(), FrameBudget()
         thread = ThreadPoolExecutor(1, thread_name_prefix="midstep-stream")
-        unsubscribe = self.entry.controller.subscribe(self._nudge)
+        unsubscribe = self.entry.controller.subscribe(partial(self._nudge, loop))
         try:
             while self.viewers:
                 await self._until_due(loop, budget)
@@ -155,13 +154,12 @@ class Hub:
             if tail is not None:
                 tail.close()
 
-    def _nudge(self) -> None:
+    def _nudge(self, loop: asyncio.AbstractEventLoop) -> None:
         """From any thread, at once: something changed."""
         if not self._news:  # else a look is due already, and sees this too
             self._news = True
-            if self._loop is not None:
-                with suppress(RuntimeError):  # the loop has just closed
-                    self._loop.call_soon_threadsafe(self._wake.set)
+            with suppress(RuntimeError):  # the loop has just closed
+                loop.call_soon_threadsafe(self._wake.set)
 
     def _tell(self, frames: list[Frame]) -> None:
         for frame in frames:
