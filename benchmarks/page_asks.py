@@ -1,9 +1,10 @@
 """Asks as an open page does: `python -m benchmarks.page_asks URL TAB CONDITION`.
 
 Its input tells it `on` and `off`, and it answers with the same word, `on` once the first message
-of the stream is there. While it is on, the stream is read, and what the tab shows is asked for over
-one connection that is kept, each at the pace of the page while a run goes on. Its first turn comes
-at a moment of chance within that, as of a page that has been open for a while.
+of the stream is there. While it is on, the stream is read, and what the tab shows is asked for as
+the page does while a run goes on: on one beat, all that is due at once, over connections that are
+kept. The beat, and the list of runs beside it, begin at moments of chance, as of a page that has
+been open for a while.
 """
 
 from __future__ import annotations
@@ -15,10 +16,13 @@ import socket
 import sys
 import threading
 import time
+from collections import deque
 from urllib.parse import SplitResult, urlsplit
 
 TURN_S = 0.05
 """How often it is looked whether the page was closed."""
+CONNECTIONS = 6
+"""Enough for all that a page asks at once."""
 TABLE = {"novelty": "bcl_metrics", "control": "features"}
 SECOND_MATRIX = {"novelty": "som_targets", "control": "grad_delta"}
 _COSINES = "debug/cosine_matrix?source={}&tensor=encoder.weight&order=id&format=safetensors"
@@ -44,19 +48,22 @@ class Page:
     def __init__(self, url: str, tab: str, condition: str) -> None:
         self._place: SplitResult = urlsplit(url)
         self._headers = {"Authorization": f"Bearer {self._place.fragment.removeprefix('token=')}"}
-        self._kept = http.client.HTTPConnection(str(self._place.hostname), self._place.port)
-        runs = json.loads(self.ask("/api/v1/runs"))["runs"]
+        place = (str(self._place.hostname), self._place.port)
+        self._kept = deque(http.client.HTTPConnection(*place) for _ in range(CONNECTIONS))
+        runs = json.loads(self.ask("/api/v1/runs")[0])["runs"]
         self._run = str(runs[0]["id"])
         of_run = asked_every_s(tab, condition).items()
         self._asked = {f"/api/v1/runs/{self._run}/{path}": every_s for path, every_s in of_run}
-        self._asked[RUNS_ASKED] = RUNS_ASKED_EVERY_S
         self._stream: socket.socket | None = None
         self.looking = threading.Event()
 
-    def ask(self, path: str) -> bytes:
-        """The body of an answer."""
-        self._kept.request("GET", path, headers=self._headers)
-        return self._kept.getresponse().read()
+    def ask(self, *paths: str) -> list[bytes]:
+        """The bodies of the answers to requests that are made at once."""
+        used = [self._kept.popleft() for _ in paths]
+        self._kept.extend(used)  # in turn: one that is idle for long is closed
+        for connection, path in zip(used, paths, strict=True):
+            connection.request("GET", path, headers=self._headers)
+        return [connection.getresponse().read() for connection in used]
 
     def open(self) -> None:
         """Follow the stream; its first message is there when this returns."""
@@ -80,14 +87,16 @@ class Page:
     def keep_asking(self) -> None:
         """While it is open, for ever."""
         while self.looking.wait():
-            now = time.monotonic()
-            due = {path: now + every_s * random.random() for path, every_s in self._asked.items()}
+            beat = time.monotonic() + random.random()
+            due = {path: beat + random.randrange(int(each)) for path, each in self._asked.items()}
+            due[RUNS_ASKED] = time.monotonic() + RUNS_ASKED_EVERY_S * random.random()
             while self.looking.is_set():
-                path = min(due, key=due.__getitem__)
-                time.sleep(max(0.0, min(TURN_S, due[path] - time.monotonic())))
-                if self.looking.is_set() and time.monotonic() >= due[path]:
-                    due[path] += self._asked[path]
-                    self.ask(path)
+                time.sleep(max(0.0, min(TURN_S, min(due.values()) - time.monotonic())))
+                now = [path for path, at in due.items() if at <= time.monotonic()]
+                if now and self.looking.is_set():
+                    self.ask(*now)
+                    for path in now:
+                        due[path] += self._asked.get(path, RUNS_ASKED_EVERY_S)
 
 
 def _drain(stream: socket.socket) -> None:

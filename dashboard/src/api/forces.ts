@@ -9,14 +9,14 @@ import { readSafetensors } from "./safetensors";
 import { type ForceDetailOut, type ForcesOut, fromWire, type MatrixSource } from "./types";
 
 /** A key that changes when there is something new to fetch; null while there is nothing. */
-function useStepKey(rest: string | null): { key: string | null; runId: string; leastMs: number } {
+function useStepKey(rest: string | null): { key: string | null; runId: string; beatMs: number } {
   const runId = useRunId();
   const generation = useLive((live) => live.generation);
   const step = useRunState((state) => (state.step > 0 ? `${state.timeline} ${state.step}` : null)) ?? null;
   const parked = useRunState((state) => state.parked) ?? false;
   const key =
     runId === null || rest === null || step === null ? null : [runId, generation, step, rest].join(" ");
-  return { key, runId: runId ?? "", leastMs: parked ? 0 : RUNNING_MS };
+  return { key, runId: runId ?? "", beatMs: parked ? 0 : RUNNING_MS };
 }
 
 function query(values: Record<string, string | null>): string {
@@ -45,10 +45,10 @@ export function readForces(answer: ForcesOut): Forces {
 
 /** Both forces on every row of a tensor; of the run's own choice when null. */
 export function useForces(tensor: string | null): Latest<Forces> {
-  const { key, runId, leastMs } = useStepKey(tensor ?? "");
+  const { key, runId, beatMs } = useStepKey(tensor ?? "");
   const load = async (_: string, signal: AbortSignal) =>
     readForces(await api.get<ForcesOut>(runPath(runId, `/debug/forces${query({ tensor })}`), signal));
-  return useLatest(key, load, { leastMs });
+  return useLatest(key, load, { beatMs });
 }
 
 export interface ForceDetail {
@@ -81,12 +81,12 @@ export function readDetail(answer: ForceDetailOut): ForceDetail {
 
 /** One row's change in its two parts; nothing while no row is chosen. */
 export function useForceDetail(tensor: string | null, feature: number | null): Latest<ForceDetail> {
-  const { key, runId, leastMs } = useStepKey(feature === null ? null : `${feature} ${tensor ?? ""}`);
+  const { key, runId, beatMs } = useStepKey(feature === null ? null : `${feature} ${tensor ?? ""}`);
   const load = async (_: string, signal: AbortSignal) => {
     const rest = `/debug/step_data/force_detail${query({ feature: String(feature), tensor })}`;
     return readDetail(await api.get<ForceDetailOut>(runPath(runId, rest), signal));
   };
-  return useLatest(key, load, { leastMs });
+  return useLatest(key, load, { beatMs });
 }
 
 export interface CosineRequest {
@@ -147,10 +147,10 @@ export function readCosine(buffer: ArrayBuffer): CosineMatrix {
 /** Cosines of all pairs of rows; nothing while null. */
 export function useCosineMatrix(request: CosineRequest | null): Latest<CosineMatrix> {
   const rest = useMemo(() => (request === null ? null : cosineQuery(request)), [request]);
-  const { key, runId, leastMs } = useStepKey(rest);
+  const { key, runId, beatMs } = useStepKey(rest);
   const load = async (_: string, signal: AbortSignal) =>
     readCosine(await api.bytes(runPath(runId, `/debug/cosine_matrix${rest}`), signal));
-  return useLatest(key, load, { leastMs });
+  return useLatest(key, load, { beatMs });
 }
 
 function cosineQuery({ source, tensor, order, full }: CosineRequest): string {

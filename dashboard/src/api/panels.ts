@@ -14,7 +14,7 @@ export function useRowPanel(tensor: string | null): PanelOut | null {
   const { data } = useLatest<StepDataKeys>(
     key,
     (_, signal) => api.get<StepDataKeys>(runPath(runId ?? "", "/debug/step_data/keys"), signal),
-    { leastMs: 0 },
+    { beatMs: 0 },
   );
   const panels = Object.values(data?.panels ?? {}).filter((panel) => panel !== null);
   const own = panels.filter(({ source }) => tensor !== null && source === tensor);

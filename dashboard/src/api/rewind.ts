@@ -22,7 +22,7 @@ export function useRewind(): RewindOut | null {
   const key = runId === null || place === null ? null : [runId, generation, place, parked].join(" ");
   const load = (_: string, signal: AbortSignal) =>
     api.get<RewindOut>(runPath(runId ?? "", "/debug/rewind"), signal);
-  return useLatest<RewindOut>(key, load, { leastMs: parked ? 0 : RUNNING_MS }).data;
+  return useLatest<RewindOut>(key, load, { beatMs: parked ? 0 : RUNNING_MS }).data;
 }
 
 /** Goes back and offers to go forward again, which repeats the same bits. */

@@ -83,7 +83,7 @@ export function useTrajectories(): Latest<Trajectories> {
   const watched = useWatches(({ ids, source }) => JSON.stringify([source, ids]));
   const key = runId === null || step === null ? null : [runId, generation, step, watched].join(" ");
   return useLatest(key, (_, signal) => fetchTrajectories(runId ?? "", SHOWN_POINTS, signal), {
-    leastMs: parked ? 0 : RUNNING_MS,
+    beatMs: parked ? 0 : RUNNING_MS,
   });
 }
 

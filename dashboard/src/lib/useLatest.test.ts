@@ -26,6 +26,36 @@ describe("Fetcher", () => {
     expect(shown.at(-1)).toEqual({ data: "data 99", key: "99", error: null });
   });
 
+  it("asks together with others, whenever each of them began", async () => {
+    const asked: number[][] = [];
+    for (let panel = 0; panel < 3; panel += 1) {
+      const own: number[] = [];
+      asked.push(own);
+      const load = (key: string) => {
+        own.push(performance.now());
+        return new Promise<string>((resolve) => setTimeout(() => resolve(key), 10 * panel));
+      };
+      const fetcher = new Fetcher<string>(load, () => {});
+      setInterval(() => fetcher.want(String(performance.now()), 1000), 70 + panel);
+      await vi.advanceTimersByTimeAsync(310);
+    }
+    const first = Math.ceil(performance.now() / 1000) * 1000 + 1000;
+    await vi.advanceTimersByTimeAsync(5000);
+    const later = asked.map((times) => times.filter((time) => time >= first));
+    expect(later[0]).toEqual([first, first + 1000, first + 2000, first + 3000]);
+    expect(later[1]).toEqual(later[0]);
+    expect(later[2]).toEqual(later[0]);
+  });
+
+  it("waits for no beat when nothing was new at the last one", async () => {
+    const { asked, fetcher } = made(1);
+    fetcher.want("a", 1000);
+    await vi.advanceTimersByTimeAsync(2300);
+    fetcher.want("b", 1000);
+    expect(asked).toEqual(["a", "b"]);
+    fetcher.close();
+  });
+
   it("never has two requests on the way, and each one runs to its end", async () => {
     const { asked, shown, fetcher } = made(1000);
     fetcher.want("a", 0);

@@ -123,7 +123,7 @@ function useShownBatch() {
   const { data, error } = useLatest<BatchOut>(
     key,
     (_, signal) => api.get<BatchOut>(runPath(runId ?? "", "/debug/batch"), signal),
-    { leastMs: parked ? 0 : RUNNING_MS },
+    { beatMs: parked ? 0 : RUNNING_MS },
   );
   const decoded = usePicture(data);
   return { batch: decoded?.batch ?? null, picture: decoded?.picture ?? null, error, running: !parked };

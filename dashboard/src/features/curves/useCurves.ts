@@ -56,8 +56,8 @@ const NOTHING: ReadonlyMap<string, Curve> = new Map();
 export function useCurves(runs: readonly CurveRun[], name: string | null, x: CurveAxis): Curves {
   const endedKey = keyOf(runs, name, x, false);
   const liveKey = keyOf(runs, name, x, true);
-  const ended = useLatest(endedKey, load, { leastMs: 0 });
-  const live = useLatest(liveKey, load, { leastMs: LIVE_MS });
+  const ended = useLatest(endedKey, load, { beatMs: 0 });
+  const live = useLatest(liveKey, load, { beatMs: LIVE_MS });
   const last = useRef(NOTHING);
   const curves = useMemo(() => {
     const fitting = [live.data, ended.data].filter((data) => data?.name === name && data?.x === x);

@@ -50,7 +50,7 @@ export function useStepEntry(key: string | null, full: boolean): Latest<StepData
     if (hinted && !full) return getEntry(path, signal);
     return api.get<StepDataOut>(`${path}${full ? "?full=1" : ""}`, signal);
   };
-  return useLatest(wanted, load, { leastMs: parked ? 0 : RUNNING_MS });
+  return useLatest(wanted, load, { beatMs: parked ? 0 : RUNNING_MS });
 }
 
 /** The key to show when none is chosen: one hinted as a table, else the first that makes a table, else the first of all. */
