@@ -7,9 +7,9 @@ is a function, not a module, so no hook of a module sees it. Who reads the colum
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING
 
-import torch
 from torch import Tensor
 from torch.nn import functional
 
@@ -29,24 +29,21 @@ def hidden_units(model: LinearAutoencoder, images: Tensor, further: Measure | No
 
     Args:
         model: as it stands behind the step; it is only read.
-        images: the batch, [B, …].
+        images: the batch, [B, …], which nobody changes afterwards: it is held, not cloned.
         further: gives columns that come first.
     """
     encoder = model.encoder
     weight, gradient = encoder.weight.detach(), encoder.weight.grad
-    none = torch.zeros(len(weight), dtype=weight.dtype, device=weight.device)
     return Later(
-        _measured,
+        partial(_measured, images.detach(), further),
         weight=weight,
         bias=encoder.bias.detach(),
-        grad_norm=none if gradient is None else gradient.norm(dim=1),
-        images=images.detach(),
-        further=further,
+        grad_norm=weight.new_zeros(len(weight)) if gradient is None else gradient.norm(dim=1),
     )
 
 
 def _measured(
-    weight: Tensor, bias: Tensor, grad_norm: Tensor, images: Tensor, further: Measure | None
+    images: Tensor, further: Measure | None, weight: Tensor, bias: Tensor, grad_norm: Tensor
 ) -> dict[str, Tensor]:
     before = functional.linear(images.flatten(1), weight, bias)
     active = before.relu()

@@ -130,7 +130,7 @@ class BCL:
 
     def last_tensors(self) -> dict[str, Tensor]:
         """Raw tensors of the last training forward; empty unless they were wanted then."""
-        return dict(self._tensors) if self._last_was_usable() else {}
+        return dict(self._tensors) if self._tensors and self._last_was_usable() else {}
 
     def _last_was_usable(self) -> bool:
         return self._usable is not None and bool(self._usable)
