@@ -1,10 +1,10 @@
 /** What the last step did to the rows of a tensor: forces, one row in detail, and how alike the rows are. */
 import { useMemo } from "react";
 import { useLive } from "@/lib/store";
-import { type Latest, RUNNING_MS, useLatest } from "@/lib/useLatest";
+import { type Latest, useLatest } from "@/lib/useLatest";
 import { plainNumbers } from "./bulk";
 import { api, runPath } from "./client";
-import { useRunId, useRunState } from "./hooks";
+import { useMoment, useRunId } from "./hooks";
 import { readSafetensors } from "./safetensors";
 import { type ForceDetailOut, type ForcesOut, fromWire, type MatrixSource } from "./types";
 
@@ -12,11 +12,12 @@ import { type ForceDetailOut, type ForcesOut, fromWire, type MatrixSource } from
 function useStepKey(rest: string | null): { key: string | null; runId: string; beatMs: number } {
   const runId = useRunId();
   const generation = useLive((live) => live.generation);
-  const step = useRunState((state) => (state.step > 0 ? `${state.timeline} ${state.step}` : null)) ?? null;
-  const parked = useRunState((state) => state.parked) ?? false;
+  const { moment: step, beatMs } = useMoment((state) =>
+    state.step > 0 ? `${state.timeline} ${state.step}` : null,
+  );
   const key =
     runId === null || rest === null || step === null ? null : [runId, generation, step, rest].join(" ");
-  return { key, runId: runId ?? "", beatMs: parked ? 0 : RUNNING_MS };
+  return { key, runId: runId ?? "", beatMs };
 }
 
 function query(values: Record<string, string | null>): string {

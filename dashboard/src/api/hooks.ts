@@ -4,6 +4,7 @@ import { useEffect, useState } from "react";
 import { type VerbName, whyNoCommands, whyNot, whyNotCommand } from "@/lib/allowed";
 import type { Series } from "@/lib/series";
 import { type Connection, series, useLive } from "@/lib/store";
+import { useOnBeat } from "@/lib/useOnBeat";
 import { type ApiError, api, runPath } from "./client";
 import { type Outcome, runVerb, useBusy, type VerbPayload } from "./commands";
 import { fillSeries } from "./scalars";
@@ -17,6 +18,23 @@ export function useRunState<T>(select?: (state: StateOut) => T): StateOut | T | 
     if (select === undefined) return state;
     return state === null ? undefined : select(state);
   });
+}
+
+/** While a run goes on, panels take over its moments on this beat: they are for reading, not for watching run by. */
+export const RUNNING_MS = 1_000;
+
+/**
+ * A part of the state that changes with every step, and the beat on which a run that goes on is asked for what belongs
+ * to it: null before the first message.
+ */
+export function useMoment(
+  select: (state: StateOut) => string | number | null,
+  runningMs = RUNNING_MS,
+): { moment: string | null; beatMs: number } {
+  const beatMs = useRunState((state) => state.parked) ? 0 : runningMs;
+  const read = ({ state }: { state: StateOut | null }) => (state === null ? null : select(state));
+  const moment = useOnBeat(useLive, read, beatMs);
+  return { moment: moment === null ? null : String(moment), beatMs };
 }
 
 export const useRunId = (): string | null => useLive((live) => live.runId);

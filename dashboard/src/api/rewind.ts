@@ -5,7 +5,7 @@ import { showToast } from "@/lib/toasts";
 import { useLatest } from "@/lib/useLatest";
 import { api, runPath } from "./client";
 import { runVerb } from "./commands";
-import { useRunId, useRunState } from "./hooks";
+import { useMoment, useRunId } from "./hooks";
 import type { RewindOut } from "./types";
 
 /** While it goes on the slider cannot be used; how far it reaches need not be known so soon. */
@@ -15,14 +15,15 @@ const RUNNING_MS = 2_000;
 export function useRewind(): RewindOut | null {
   const runId = useRunId();
   const generation = useLive((live) => live.generation);
-  const parked = useRunState((state) => state.parked) ?? false;
-  const place =
-    useRunState((state) => (state.offers.includes("back") ? `${state.timeline} ${state.step}` : null)) ??
-    null;
-  const key = runId === null || place === null ? null : [runId, generation, place, parked].join(" ");
+  const { moment: place, beatMs } = useMoment(
+    (state) => (state.offers.includes("back") ? `${state.timeline} ${state.step}` : null),
+    RUNNING_MS,
+  );
+  // Also when it comes to stand or goes on at the same step.
+  const key = runId === null || place === null ? null : [runId, generation, place, beatMs].join(" ");
   const load = (_: string, signal: AbortSignal) =>
     api.get<RewindOut>(runPath(runId ?? "", "/debug/rewind"), signal);
-  return useLatest<RewindOut>(key, load, { beatMs: parked ? 0 : RUNNING_MS }).data;
+  return useLatest<RewindOut>(key, load, { beatMs }).data;
 }
 
 /** Goes back and offers to go forward again, which repeats the same bits. */

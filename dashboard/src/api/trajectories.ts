@@ -1,8 +1,8 @@
 /** What became of the watched rows: columns over steps for each row and each pair of rows. */
 import { useLive } from "@/lib/store";
-import { type Latest, RUNNING_MS, useLatest } from "@/lib/useLatest";
+import { type Latest, useLatest } from "@/lib/useLatest";
 import { api, runPath } from "./client";
-import { useRunId, useRunState } from "./hooks";
+import { useMoment, useRunId } from "./hooks";
 import { readSafetensors, toFloat64 } from "./safetensors";
 import { useWatches } from "./watches";
 
@@ -78,13 +78,10 @@ export async function fetchTrajectories(
 export function useTrajectories(): Latest<Trajectories> {
   const runId = useRunId();
   const generation = useLive((live) => live.generation);
-  const step = useRunState((state) => `${state.timeline} ${state.step}`) ?? null;
-  const parked = useRunState((state) => state.parked) ?? false;
+  const { moment: step, beatMs } = useMoment((state) => `${state.timeline} ${state.step}`);
   const watched = useWatches(({ ids, source }) => JSON.stringify([source, ids]));
   const key = runId === null || step === null ? null : [runId, generation, step, watched].join(" ");
-  return useLatest(key, (_, signal) => fetchTrajectories(runId ?? "", SHOWN_POINTS, signal), {
-    beatMs: parked ? 0 : RUNNING_MS,
-  });
+  return useLatest(key, (_, signal) => fetchTrajectories(runId ?? "", SHOWN_POINTS, signal), { beatMs });
 }
 
 export async function clearTrajectories(runId: string): Promise<void> {

@@ -1,5 +1,6 @@
 /** Fetches something again when its key changes: one request at a time, on the beat, newest key wins. */
 import { useEffect, useRef, useState } from "react";
+import { nextBeat } from "./beat";
 
 export interface Latest<T> {
   data: T | null;
@@ -9,8 +10,6 @@ export interface Latest<T> {
   error: Error | null;
 }
 
-/** While a run goes on, panels are asked for on this beat: they are for reading, not for watching run by. */
-export const RUNNING_MS = 1_000;
 /** How long after a failed request the next is made. */
 const RETRY_MS = 1_000;
 
@@ -108,9 +107,4 @@ export class Fetcher<T> {
     this.latest = latest;
     this.show(latest);
   }
-}
-
-/** The first beat that is not too soon after a request; after one that kept to the beat, the one that follows it. */
-function nextBeat(startedAt: number, beatMs: number): number {
-  return beatMs === 0 ? startedAt : Math.ceil((startedAt + beatMs / 2) / beatMs) * beatMs;
 }

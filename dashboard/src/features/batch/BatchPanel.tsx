@@ -2,14 +2,21 @@
 import { useEffect, useState } from "react";
 import { api, runPath } from "@/api/client";
 import { runCommand } from "@/api/commands";
-import { useCommandReason, useNoCommandsReason, useRunId, useRunState, useVerb } from "@/api/hooks";
+import {
+  useCommandReason,
+  useMoment,
+  useNoCommandsReason,
+  useRunId,
+  useRunState,
+  useVerb,
+} from "@/api/hooks";
 import type { BatchOut } from "@/api/types";
 import { useAction } from "@/lib/actions";
 import { hasEnded } from "@/lib/allowed";
 import { useLive } from "@/lib/store";
 import { useTheme } from "@/lib/theme";
 import { useUrlChoice, useUrlState } from "@/lib/urlState";
-import { RUNNING_MS, useLatest } from "@/lib/useLatest";
+import { useLatest } from "@/lib/useLatest";
 import { Panel, StepAction } from "@/ui";
 import { BatchView, INFLUENCE } from "./BatchView";
 import { type Order, samplesOf, shownOrder } from "./samples";
@@ -117,16 +124,15 @@ function useCursor(): [number | null, (cursor: number | null) => void] {
 function useShownBatch() {
   const runId = useRunId();
   const generation = useLive((live) => live.generation);
-  const step = useRunState((state) => (state.has_batch ? state.batch_step : null)) ?? null;
-  const parked = useRunState((state) => state.parked) ?? false;
+  const { moment: step, beatMs } = useMoment((state) => (state.has_batch ? state.batch_step : null));
   const key = runId === null || step === null ? null : `${runId} ${generation} ${step}`;
   const { data, error } = useLatest<BatchOut>(
     key,
     (_, signal) => api.get<BatchOut>(runPath(runId ?? "", "/debug/batch"), signal),
-    { beatMs: parked ? 0 : RUNNING_MS },
+    { beatMs },
   );
   const decoded = usePicture(data);
-  return { batch: decoded?.batch ?? null, picture: decoded?.picture ?? null, error, running: !parked };
+  return { batch: decoded?.batch ?? null, picture: decoded?.picture ?? null, error, running: beatMs > 0 };
 }
 
 function NoBatch({ error }: { error: Error | null }) {

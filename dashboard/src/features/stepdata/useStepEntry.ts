@@ -2,10 +2,10 @@
 import { useMemo, useState } from "react";
 import { getEntry } from "@/api/bulk";
 import { api, runPath } from "@/api/client";
-import { useRunId, useRunState } from "@/api/hooks";
+import { useMoment, useRunId, useRunState } from "@/api/hooks";
 import type { StateOut, StepDataOut } from "@/api/types";
 import { useLive } from "@/lib/store";
-import { type Latest, RUNNING_MS, useLatest } from "@/lib/useLatest";
+import { type Latest, useLatest } from "@/lib/useLatest";
 import { looksLikeTable } from "./shape";
 
 export function useStepKeys(): string[] {
@@ -38,8 +38,7 @@ export function momentOf({
 export function useStepEntry(key: string | null, full: boolean): Latest<StepDataOut> {
   const runId = useRunId();
   const generation = useLive((live) => live.generation);
-  const moment = useRunState(momentOf) ?? null;
-  const parked = useRunState((state) => state.parked) ?? false;
+  const { moment, beatMs } = useMoment(momentOf);
   const hinted = useRunState((state) => key !== null && key in state.step_data_panels) ?? false;
   const wanted =
     runId === null || key === null || moment === null
@@ -50,7 +49,7 @@ export function useStepEntry(key: string | null, full: boolean): Latest<StepData
     if (hinted && !full) return getEntry(path, signal);
     return api.get<StepDataOut>(`${path}${full ? "?full=1" : ""}`, signal);
   };
-  return useLatest(wanted, load, { beatMs: parked ? 0 : RUNNING_MS });
+  return useLatest(wanted, load, { beatMs });
 }
 
 /** The key to show when none is chosen: one hinted as a table, else the first that makes a table, else the first of all. */
