@@ -88,7 +88,8 @@ def tell(child: subprocess.Popen[str], word: str) -> None:
     assert child.stdout is not None
     child.stdin.write(f"{word}\n")
     child.stdin.flush()
-    child.stdout.readline()
+    answered = child.stdout.readline().strip()
+    assert answered == word, "the process that asks has ended; what it wrote says why"
 
 
 def page_open(condition: Condition, tab: str) -> Figure:
