@@ -21,7 +21,7 @@ export function useRunState<T>(select?: (state: StateOut) => T): StateOut | T | 
 }
 
 /** While a run goes on, panels take over its moments on this beat: they are for reading, not for watching run by. */
-export const RUNNING_MS = 1_000;
+const RUNNING_MS = 1_000;
 
 /**
  * A part of the state that changes with every step, and the beat on which a run that goes on is asked for what belongs
@@ -34,7 +34,9 @@ export function useMoment(
   const beatMs = useRunState((state) => state.parked) ? 0 : runningMs;
   const read = ({ state }: { state: StateOut | null }) => (state === null ? null : select(state));
   const moment = useOnBeat(useLive, read, beatMs);
-  return { moment: moment === null ? null : String(moment), beatMs };
+  // At once: nothing of the run before is shown when another is followed.
+  const isThere = useRunState((state) => select(state) !== null) ?? false;
+  return { moment: isThere && moment !== null ? String(moment) : null, beatMs };
 }
 
 export const useRunId = (): string | null => useLive((live) => live.runId);
