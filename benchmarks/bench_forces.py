@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import statistics
 import subprocess
 import sys
@@ -15,6 +16,7 @@ import numpy as np
 import torch
 
 from benchmarks.figures import Figure, sandwiched_ratio
+from benchmarks.idle_browser import browser
 from midstep.live import serve
 from midstep.loops.bcl import BclConfig, BclTraining, Condition
 from midstep.server.cosine import cluster_order, similarity, unit_rows
@@ -22,14 +24,18 @@ from midstep.session import Run
 
 __all__ = ["figures"]
 
-BLOCK_S = 0.25
-"""Short, since the speed of a shared machine drifts from second to second."""
+BLOCK_S = 1.0
+"""As long as the page's beat, so that each block holds all that is asked in one."""
 OPENING_S = 0.3
 """After the page is opened: the bar is on one that is open, not on opening it."""
 CLOSING_S = 0.1
 """After it is closed, likewise."""
-BLOCKS = 300
+BLOCKS = 100
 """With the page open: a difference of a few per cent needs many."""
+BROWSER_BLOCK_S = 2.0
+BROWSER_OPENING_S = 2.0
+BROWSER_CLOSING_S = 0.7
+BROWSER_BLOCKS = 60
 ROWS = 2048
 
 
@@ -46,10 +52,10 @@ def training(run: Run, condition: Condition) -> Iterator[None]:
         thread.join()
 
 
-def step_time(run: Run) -> tuple[float, float]:
+def step_time(run: Run, block_s: float = BLOCK_S) -> tuple[float, float]:
     """Seconds a step takes over one block: by the clock, and of this process's CPU."""
     first, begun, spent = run.controller.finished_steps, time.perf_counter(), time.process_time()
-    time.sleep(BLOCK_S)
+    time.sleep(block_s)
     steps = max(1, run.controller.finished_steps - first)
     return (time.perf_counter() - begun) / steps, (time.process_time() - spent) / steps
 
@@ -132,6 +138,41 @@ def page_open(condition: Condition, tab: str) -> Figure:
     )
 
 
+def browser_open(chromium: str, condition: Condition, tab: str) -> Figure:
+    """Steps of the demo with the page open in a browser on the same cores, against bare ones."""
+    torch.set_num_threads(1)
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        Run(name="bench", save_dir=folder) as run,
+        serve(run, port=0, save_dir=folder) as page,
+        browser(chromium) as window,
+        training(run, condition),
+    ):
+
+        def bare() -> float:
+            return step_time(run, BROWSER_BLOCK_S)[0]
+
+        def watched() -> float:
+            window.open(str(page.url).replace("/#", f"/live?tab={tab}#"))
+            time.sleep(BROWSER_OPENING_S)
+            spent = step_time(run, BROWSER_BLOCK_S)[0]
+            window.close()
+            time.sleep(BROWSER_CLOSING_S)
+            return spent
+
+        ratio = sandwiched_ratio(bare, watched, times=BROWSER_BLOCKS)
+    percent = [100 * (value - 1) for value in ratio]
+    return Figure(
+        name=f"demo ({condition}), Chromium at the {tab} tab on the same cores: overhead",
+        value=percent[0],
+        low=percent[1],
+        high=percent[2],
+        unit="%",
+        bar=5.0,
+        note="what the browser itself takes included",
+    )
+
+
 def matrix() -> list[Figure]:
     """All pairs of 2,048 rows, as the reader's thread computes them."""
     rows = np.random.default_rng(0).standard_normal((ROWS, 784))
@@ -158,7 +199,12 @@ def matrix() -> list[Figure]:
 
 
 def figures() -> list[Figure]:
-    """The page open on two conditions and at two tabs, and the matrix."""
+    """The page open on two conditions and at two tabs, in a browser too, and the matrix."""
     conditions: tuple[Condition, ...] = ("novelty", "control")
     tabs = ("step", "features")
-    return [*(page_open(each, tab) for each in conditions for tab in tabs), *matrix()]
+    open_pages = [page_open(each, tab) for each in conditions for tab in tabs]
+    chromium = shutil.which("chromium")
+    if chromium is None:
+        print("chromium was not found; install it with: sudo apt-get install chromium")
+        return [*open_pages, *matrix()]
+    return [*open_pages, *(browser_open(chromium, "control", tab) for tab in tabs), *matrix()]

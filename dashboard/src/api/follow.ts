@@ -1,9 +1,10 @@
 /** Joins the stream of a run to the store, and keeps the clock that says how old the page is. */
 import { useLive } from "@/lib/store";
 import { api, runPath } from "./client";
+import { Inbox } from "./inbox";
 import { tellOfEvent } from "./notices";
 import { isCrowded, RunStream } from "./stream";
-import type { CommandOut } from "./types";
+import type { CommandOut, StreamMessage } from "./types";
 
 const TICK_MS = 500;
 
@@ -11,14 +12,19 @@ const TICK_MS = 500;
 export function followRun(runId: string): () => void {
   const live = useLive.getState();
   live.follow(runId);
+  const take = (message: StreamMessage, at: number) => {
+    live.take(message, at);
+    if (message.type === "hello") void fetchCommands(runId);
+    if (message.type === "event") tellOfEvent(message.record);
+  };
+  const inbox = new Inbox(take, () => !document.hidden);
   const open = () =>
     new RunStream(runId, {
-      onMessage: (message) => {
-        live.take(message, Date.now());
-        if (message.type === "hello") void fetchCommands(runId);
-        if (message.type === "event") tellOfEvent(message.record);
+      onMessage: (message) => inbox.receive(message),
+      onLink: (link, why) => {
+        inbox.deliver();
+        live.setLink(link, Date.now(), why ?? null);
       },
-      onLink: (link, why) => live.setLink(link, Date.now(), why ?? null),
     });
   let stream: RunStream | null = open();
   // A browser keeps six connections to a server: a tab nobody sees gives its own to those that are seen.
@@ -38,6 +44,7 @@ export function followRun(runId: string): () => void {
     clearInterval(clock);
     stream?.close();
     stream = null;
+    inbox.close();
     live.follow(null);
   };
 }

@@ -45,13 +45,21 @@ class Connection {
 /** Locks of one browser: the first asker holds, the others wait in line. */
 function fakeLocks() {
   let line = Promise.resolve();
-  return {
-    request: (_: string, { signal }: { signal: AbortSignal }, run: () => Promise<void>) => {
-      const turn = line.then(() => (signal.aborted ? undefined : run()));
+  const asked: { name: string }[] = [];
+  const locks = {
+    pending: asked,
+    query: async () => locks,
+    request: (name: string, { signal }: { signal: AbortSignal }, run: () => Promise<void>) => {
+      asked.push({ name });
+      const turn = line.then(() => {
+        asked.shift();
+        return signal.aborted ? undefined : run();
+      });
       line = turn.catch(() => undefined).then(() => undefined);
       return turn;
     },
   };
+  return locks;
 }
 
 class Tab {
@@ -152,6 +160,27 @@ describe("RunStream", () => {
     expect(second.lastId).toBe("0.2");
     second.send("0.3", scalars(3));
     await eventually(() => expect(follower.seqs).toEqual([2, 3]));
+  });
+
+  it("tells other tabs nothing while there are none", async () => {
+    const said = vi.spyOn(BroadcastChannel.prototype, "postMessage");
+    const kinds = () => said.mock.calls.map(([{ kind }]) => kind);
+    vi.stubGlobal("navigator", { locks: fakeLocks() });
+    const alone = open();
+    (await connection(0)).send("", hello);
+    await eventually(() => expect(alone.heard).toHaveLength(1));
+    expect(kinds()).toEqual(["join"]);
+    alone.stream.close();
+
+    // One that waits listens, also where its word did not arrive.
+    const locks = fakeLocks();
+    vi.stubGlobal("navigator", { locks });
+    const leader = open();
+    locks.pending.push(...locks.pending);
+    (await connection(1)).send("", hello);
+    await eventually(() => expect(leader.heard).toHaveLength(1));
+    expect(kinds()).toEqual(["join", "join", "link", "message"]);
+    said.mockRestore();
   });
 });
 

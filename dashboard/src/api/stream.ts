@@ -145,6 +145,12 @@ export async function isCrowded(): Promise<boolean> {
   return held.filter(({ name }) => name?.startsWith(LOCKS)).length >= MOST_STREAMS;
 }
 
+/** Whether another tab waits to lead, so that it listens until then. */
+async function isAwaited(lock: string): Promise<boolean> {
+  const { pending = [] } = await navigator.locks.query();
+  return pending.some(({ name }) => name === lock);
+}
+
 /** Follows a stream until `close`; every handler is called in order, in this tab only. */
 class SharedStream<M extends Message> {
   private readonly closing = new AbortController();
@@ -153,6 +159,8 @@ class SharedStream<M extends Message> {
   private lastId: string | null = null;
   private readonly tab = newId();
   private leads = false;
+  /** Whether a tab listens to this one. Alone, it spares the browser a copy of every message. */
+  private isHeard = false;
   private isOpen = false;
   private welcomed: boolean;
 
@@ -183,7 +191,10 @@ class SharedStream<M extends Message> {
     if (!shared) return this.lead();
     this.say({ kind: "join", from: this.tab });
     try {
-      await navigator.locks.request(this.name, { signal }, () => this.lead());
+      await navigator.locks.request(this.name, { signal }, async () => {
+        if (await isAwaited(this.name)) this.isHeard = true;
+        await this.lead();
+      });
     } catch (error) {
       if (!signal.aborted) throw error;
     }
@@ -213,7 +224,7 @@ class SharedStream<M extends Message> {
   }
 
   private publish(id: string, message: M): void {
-    this.say({ kind: "message", id, message });
+    if (this.isHeard) this.say({ kind: "message", id, message });
     this.take(id, message);
   }
 
@@ -226,7 +237,7 @@ class SharedStream<M extends Message> {
 
   private link(link: Link, why: string | null = null): void {
     this.isOpen = link === "open";
-    this.say({ kind: "link", link, why });
+    if (this.isHeard) this.say({ kind: "link", link, why });
     this.handlers.onLink(link, why);
   }
 
@@ -236,6 +247,7 @@ class SharedStream<M extends Message> {
 
   private heard(said: TabMessage<M>): void {
     if (said.kind === "join") {
+      this.isHeard = true;
       const hello = this.picture.welcome();
       const ready = this.leads && (hello !== null || (this.isOpen && !this.picture.needed));
       if (ready) this.say({ kind: "welcome", to: said.from, id: this.lastId ?? "", hello });

@@ -1,9 +1,8 @@
 import { useEffect } from "react";
 import { useLocation } from "wouter";
-import { useRunDetail, useRunId, useRunState } from "@/api/hooks";
+import { useMoment, useRunDetail, useRunId, useRunState } from "@/api/hooks";
 import type { RunState } from "@/api/types";
 import { formatCount } from "@/lib/format";
-import { useThrottled } from "@/lib/useThrottled";
 import { OF_NO_RUN, PAGES } from "./pages";
 
 const GLYPHS: Partial<Record<RunState, string>> = {
@@ -28,9 +27,9 @@ export function titleOf(
 export function useDocumentTitle(): void {
   const [path] = useLocation();
   const state = useRunState((run) => run.state);
-  const step = useRunState((run) => run.step);
+  const { moment } = useMoment((run) => run.step);
   const { data: run } = useRunDetail(useRunId());
-  const ofRun = useThrottled(titleOf(state, step, run?.name), 500);
+  const ofRun = titleOf(state, moment === null ? undefined : Number(moment), run?.name);
   const page = OF_NO_RUN.has(path) ? PAGES.find((one) => one.path === path) : undefined;
   const title = page === undefined ? ofRun : `${page.name} · midstep`;
   useEffect(() => {

@@ -72,21 +72,23 @@ export function HeatMap(props: HeatMapProps) {
   const left = strip ? STRIP : 0;
   const { rows, columns } = matrix;
   const below = props.footer === undefined ? 0 : FOOTER;
-  const area = (props.wide ? wideArea : heatArea)(rows, columns, {
-    width: room.width - left,
-    height: room.height - below,
-  });
-  const { onHeight } = props;
+  const { onHeight, canvasRef, wide } = props;
+  const area = useMemo(() => {
+    const within = { width: room.width - left, height: room.height - below };
+    return (wide ? wideArea : heatArea)(rows, columns, within);
+  }, [wide, rows, columns, room, left, below]);
   useEffect(() => onHeight?.(area.height), [onHeight, area.height]);
-  const shown = props.window ?? wholeWindow(rows, columns);
+  const shown = useMemo(() => props.window ?? wholeWindow(rows, columns), [props.window, rows, columns]);
+  const ratio = window.devicePixelRatio;
   const picture = useMemo(() => pictureOf(matrix, scale, theme), [matrix, scale, theme]);
 
+  // biome-ignore lint/correctness/useExhaustiveDependencies: the ratio changes with the screen the window is on
   useLayoutEffect(() => {
     const element = canvas.current;
     if (!element || area.width <= 0) return;
-    draw(element, picture, shown, area, strip ?? null, left);
-    if (props.canvasRef) props.canvasRef.current = element;
-  });
+    draw(element, picture, shown, area, strip ?? null, left, ratio);
+    if (canvasRef) canvasRef.current = element;
+  }, [picture, shown, area, strip, left, ratio, canvasRef]);
 
   useEffect(() => {
     const element = canvas.current;
@@ -259,8 +261,8 @@ function draw(
   area: { width: number; height: number },
   strip: readonly string[] | null,
   left: number,
+  ratio: number,
 ): void {
-  const ratio = devicePixelRatio;
   element.width = Math.round((area.width + left) * ratio);
   element.height = Math.round(area.height * ratio);
   const context = element.getContext("2d");

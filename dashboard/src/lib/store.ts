@@ -21,7 +21,6 @@ export interface Connection {
 }
 
 const MOST_COMMANDS = 500;
-const REDRAW_MS = 100;
 
 const noConnection: Connection = {
   status: "connecting",
@@ -43,7 +42,7 @@ interface LiveData {
   breakpoints: BreakpointOut[];
   /** Step at which this page began to watch; null before the first hello. */
   watchedFrom: number | null;
-  /** Grows when the series did, at most ten times a second. */
+  /** Grows when the series did. */
   seriesVersion: number;
   /** 0 before the first hello; grows when the server had to start over and what was fetched must be fetched again. */
   generation: number;
@@ -63,15 +62,11 @@ interface LiveActions {
 /** Columns are too large for immutable state; panels read them when `seriesVersion` changes. */
 export const series = new SeriesStore();
 
-let redrawTimer: ReturnType<typeof setTimeout> | null = null;
+const afterSeries = (live: LiveData): Partial<LiveData> => ({ seriesVersion: live.seriesVersion + 1 });
 
-/** Tells the panels that series grew, at most ten times a second. */
+/** Tells the panels that a series was filled. */
 export function seriesChanged(): void {
-  if (redrawTimer !== null) return;
-  redrawTimer = setTimeout(() => {
-    redrawTimer = null;
-    useLive.setState((live) => ({ seriesVersion: live.seriesVersion + 1 }));
-  }, REDRAW_MS);
+  useLive.setState(afterSeries);
 }
 
 function refreshed(connection: Connection, now: number, state: StateOut | null): Connection {
@@ -95,8 +90,9 @@ export function withCommand(commands: CommandOut[], command: CommandOut): Comman
 }
 
 /** Charts lose the steps that a rewind has undone, before the next step draws new ones. */
-function noteTimeline({ timeline, step }: StateOut): void {
-  if (series.wentBack(timeline, step)) seriesChanged();
+function afterState(live: LiveData, state: StateOut): Partial<LiveData> {
+  if (isOlder(state, live.state)) return {};
+  return { state, ...(series.wentBack(state.timeline, state.step) ? afterSeries(live) : {}) };
 }
 
 function afterHello(live: LiveData, hello: HelloMessage): Partial<LiveData> {
@@ -114,12 +110,9 @@ function afterMessage(live: LiveData, message: StreamMessage): Partial<LiveData>
     case "hello":
       return afterHello(live, message);
     case "state":
-      if (isOlder(message.state, live.state)) return {};
-      noteTimeline(message.state);
-      return { state: message.state };
+      return afterState(live, message.state);
     case "scalars":
-      if (series.append(message)) seriesChanged();
-      return {};
+      return series.append(message) ? afterSeries(live) : {};
     case "command":
       return { commands: withCommand(live.commands, message.command) };
     case "breakpoints":
@@ -172,12 +165,7 @@ export const useLive = create<LiveData & LiveActions>()((set) => ({
       const connection = refreshed(live.connection, now, live.state);
       return connection === live.connection ? live : { connection };
     }),
-  setState: (state) =>
-    set((live) => {
-      if (isOlder(state, live.state)) return live;
-      noteTimeline(state);
-      return { state };
-    }),
+  setState: (state) => set((live) => afterState(live, state)),
   setCommands: (commands) => set((live) => ({ commands: live.commands.reduce(withCommand, commands) })),
   putCommand: (command) => set((live) => ({ commands: withCommand(live.commands, command) })),
   setBreakpoints: (breakpoints) => set({ breakpoints }),

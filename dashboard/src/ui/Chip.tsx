@@ -1,6 +1,7 @@
 import type { ReactNode } from "react";
 import type { ListedState } from "@/api/runTypes";
 import { Icon, type IconName } from "./Icon";
+import { RunningDot } from "./RunningDot";
 
 export type Tone = "neutral" | "accent" | "ok" | "warn" | "bad";
 
@@ -33,13 +34,13 @@ export function Chip({ tone = "neutral", glyph, children }: ChipProps) {
 interface StateLook {
   word: string;
   tone: Tone;
-  icon: IconName | "dot" | "pulse" | "stop";
+  icon: IconName | "running" | "stop";
 }
 
 /** Colour, glyph and word of every state a run can be in; always all three. */
 export const STATE_LOOKS: Record<ListedState, StateLook> = {
   starting: { word: "Starting", tone: "neutral", icon: "spinner" },
-  running: { word: "Running", tone: "accent", icon: "pulse" },
+  running: { word: "Running", tone: "accent", icon: "running" },
   pausing: { word: "Pausing…", tone: "warn", icon: "spinner" },
   paused: { word: "Paused", tone: "warn", icon: "pause" },
   stepping: { word: "Stepping", tone: "accent", icon: "step" },
@@ -56,13 +57,7 @@ export const STATE_LOOKS: Record<ListedState, StateLook> = {
 };
 
 function glyphOf(icon: StateLook["icon"]): ReactNode {
-  if (icon === "dot" || icon === "pulse") {
-    return (
-      <span
-        className={`mx-1 size-1.5 rounded-full bg-current ${icon === "pulse" ? "animate-pulse-dot" : ""}`}
-      />
-    );
-  }
+  if (icon === "running") return <RunningDot />;
   if (icon === "stop") return <Icon name="stop" size={11} filled />;
   return <Icon name={icon} size={14} className={icon === "spinner" ? "animate-turn" : ""} />;
 }

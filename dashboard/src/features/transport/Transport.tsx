@@ -2,12 +2,11 @@
 import { lazy, Suspense, useEffect, useState } from "react";
 import { useBreakpoints, useRunState, useStale, useVerb } from "@/api/hooks";
 import { goBack, useRewind } from "@/api/rewind";
-import type { StateOut } from "@/api/types";
 import { hasEnded } from "@/lib/allowed";
 import { askStop } from "@/lib/dialogs";
 import { useTransport } from "@/lib/transport";
 import { proposedTarget, targetError } from "./progress";
-import { EndedStrip, TransportView } from "./TransportView";
+import { EndedStrip, ProgressTrack, TransportView } from "./TransportView";
 
 const RewindTrack = lazy(() => import("./RewindTrack"));
 
@@ -15,18 +14,29 @@ const RewindTrack = lazy(() => import("./RewindTrack"));
 const PATIENCE_MS = 2_000;
 
 export function Transport() {
-  const state = useRunState();
-  const stale = useStale();
-  if (state === null)
+  const ended = useRunState(hasEnded);
+  if (ended === undefined)
     return <p className="flex h-full items-center text-t3">Waiting for the run's first message.</p>;
-  return hasEnded(state) ? (
-    <EndedStrip state={state} stale={stale} />
-  ) : (
-    <LiveTransport state={state} stale={stale} />
-  );
+  return ended ? <EndedTransport /> : <LiveTransport />;
 }
 
-function LiveTransport({ state, stale }: { state: StateOut; stale: boolean }) {
+function EndedTransport() {
+  const state = useRunState();
+  const stale = useStale();
+  return state && <EndedStrip state={state} stale={stale} />;
+}
+
+/** Apart from the verbs, so that they are not drawn anew with every step. */
+function LiveProgress() {
+  const state = useRunState();
+  const stale = useStale();
+  return state && <ProgressTrack state={state} stale={stale} />;
+}
+
+function LiveTransport() {
+  const stale = useStale();
+  const state = useRunState((run) => run.state);
+  const waitingFor = useRunState((run) => run.waiting_for) ?? null;
   const pause = useVerb("pause");
   const resume = useVerb("resume");
   const step = useVerb("step");
@@ -37,17 +47,16 @@ function LiveTransport({ state, stale }: { state: StateOut; stale: boolean }) {
   const runUntil = useVerb("run_until");
   const stop = useVerb("stop");
   const { n } = useTransport();
-  const [target, setTarget] = useTarget(state.step, state.total_steps);
-  const error = targetError(target, state.step, state.total_steps);
-  const pausing = pause.busy || state.state === "pausing";
-  const toggle = pausing || state.state === "running" || state.state === "stepping" ? "pause" : "resume";
+  const { target, error, shownError } = useTarget();
+  const pausing = pause.busy || state === "pausing";
+  const toggle = pausing || state === "running" || state === "stepping" ? "pause" : "resume";
   const stepping = step.busy ? "Stepping…" : null;
   const waited = useElapsed(pausing, PATIENCE_MS);
   return (
     <TransportView
-      {...{ state, toggle, n, target, stale }}
-      targetError={state.parked || target !== state.run_until ? error : null}
-      waitingFor={waited ? state.waiting_for : null}
+      {...{ toggle, n, target }}
+      targetError={shownError}
+      waitingFor={waited ? waitingFor : null}
       onToggle={
         toggle === "pause"
           ? {
@@ -71,7 +80,9 @@ function LiveTransport({ state, stale }: { state: StateOut; stale: boolean }) {
           <Suspense fallback={null}>
             <RewindTrack {...{ rewind, breakpoints, stale }} disabledReason={backReason} />
           </Suspense>
-        ) : undefined
+        ) : (
+          <LiveProgress />
+        )
       }
       onStep={{ onClick: () => void step.run({ n: 1 }), busy: null, disabledReason: step.disabledReason }}
       onSteps={{
@@ -86,22 +97,26 @@ function LiveTransport({ state, stale }: { state: StateOut; stale: boolean }) {
       }}
       onStop={{ onClick: askStop, busy: stop.busy ? "Stopping…" : null, disabledReason: stop.disabledReason }}
       onN={(next) => useTransport.setState({ n: next })}
-      onTarget={setTarget}
+      onTarget={(next) => useTransport.setState({ runTo: next })}
     />
   );
 }
 
 /** The step to run to: what was typed until the run has passed it, then the next round step. */
-function useTarget(step: number, total: number | null): [number, (target: number) => void] {
+function useTarget(): { target: number; error: string | null; shownError: string | null } {
   const { runTo } = useTransport();
+  const isAhead = useRunState(({ step }) => runTo !== null && runTo > step);
   const [reachable, setReachable] = useState(false);
   useEffect(() => {
     if (runTo === null) setReachable(false);
-    else if (runTo > step) setReachable(true);
+    else if (isAhead) setReachable(true);
     // It was ahead and no longer is: the run got there, so there is nothing wrong to point at.
     else if (reachable) useTransport.setState({ runTo: null });
-  }, [runTo, step, reachable]);
-  return [runTo ?? proposedTarget(step, total), (target) => useTransport.setState({ runTo: target })];
+  }, [runTo, isAhead, reachable]);
+  const target = useRunState(({ step, total_steps }) => runTo ?? proposedTarget(step, total_steps)) ?? 0;
+  const error = useRunState(({ step, total_steps }) => targetError(target, step, total_steps)) ?? null;
+  const underWay = useRunState(({ parked, run_until }) => !parked && run_until === target);
+  return { target, error, shownError: underWay ? null : error };
 }
 
 /** Whether something has been so for longer than `afterMs`. */

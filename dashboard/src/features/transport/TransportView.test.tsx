@@ -14,7 +14,6 @@ const free: Control = { onClick: () => undefined, busy: null, disabledReason: nu
 
 function drawn(changes: Partial<TransportViewProps>): string {
   const props: TransportViewProps = {
-    state,
     toggle: "resume",
     onToggle: free,
     onBack: free,
@@ -28,7 +27,7 @@ function drawn(changes: Partial<TransportViewProps>): string {
     onTarget: () => undefined,
     targetError: null,
     waitingFor: null,
-    stale: false,
+    track: null,
     ...changes,
   };
   return renderToStaticMarkup(<TransportView {...props} />);

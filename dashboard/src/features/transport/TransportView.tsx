@@ -15,7 +15,6 @@ export interface Control {
 }
 
 export interface TransportViewProps {
-  state: StateOut;
   /** Which way the toggle goes now. */
   toggle: "pause" | "resume";
   onToggle: Control;
@@ -31,13 +30,12 @@ export interface TransportViewProps {
   targetError: string | null;
   /** What a pause waits for, once it has taken too long. */
   waitingFor: string | null;
-  stale: boolean;
-  /** In place of the way so far, where the run can be taken back. */
-  track?: ReactNode;
+  /** The way so far: where the run can be taken back, one to choose a step on. */
+  track: ReactNode;
 }
 
 export function TransportView(props: TransportViewProps) {
-  const { state, toggle, onToggle, onBack, onStep, onStop, waitingFor, stale } = props;
+  const { toggle, onToggle, onBack, onStep, onStop, waitingFor } = props;
   const pausing = toggle === "pause";
   return (
     <div className={ROW}>
@@ -64,7 +62,7 @@ export function TransportView(props: TransportViewProps) {
       </Button>
       {waitingFor && <span className="min-w-0 truncate text-t3">Waiting: {waitingFor}</span>}
       <Divider />
-      {props.track ?? <ProgressTrack state={state} stale={stale} />}
+      {props.track}
     </div>
   );
 }
@@ -129,7 +127,7 @@ function RunToGroup({ target, onTarget, onRunTo, targetError }: TransportViewPro
   );
 }
 
-function ProgressTrack({ state, stale }: { state: StateOut; stale: boolean }) {
+export function ProgressTrack({ state, stale }: { state: StateOut; stale: boolean }) {
   const [place, { width }] = useSize<HTMLDivElement>();
   const { share, fact, ticks } = progressOf(
     state.step,
