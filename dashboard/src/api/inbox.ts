@@ -1,8 +1,6 @@
 /** Messages of a run between its stream and the page. */
+import { untilRedraw } from "@/lib/beat";
 import type { StreamMessage } from "./types";
-
-/** Five pictures a second of a run that goes on: more than one reads, and a training on this machine pays for each. */
-const REDRAW_MS = 200;
 
 /** What a run that goes on tells all the time. */
 const STEADY: ReadonlySet<StreamMessage["type"]> = new Set(["state", "scalars", "event", "ping"]);
@@ -29,7 +27,7 @@ export class Inbox {
     this.waiting.push([message, Date.now()]);
     const canWait = wasRunning && this.running && STEADY.has(message.type) && this.isSeen();
     if (!canWait) this.deliver();
-    else this.timer ??= setTimeout(() => this.deliver(), REDRAW_MS - (performance.now() % REDRAW_MS));
+    else this.timer ??= setTimeout(() => this.deliver(), untilRedraw());
   }
 
   /** Hands on what waits. */

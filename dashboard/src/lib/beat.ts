@@ -4,3 +4,11 @@
 export function nextBeat(at: number, beatMs: number): number {
   return beatMs === 0 ? at : Math.ceil((at + beatMs / 2) / beatMs) * beatMs;
 }
+
+/** Five pictures a second of a run that goes on: more than one reads, and a training on this machine pays for each. */
+const REDRAW_MS = 200;
+
+/** Milliseconds to the next picture of a run that goes on; what came since the last is drawn in it together. */
+export function untilRedraw(): number {
+  return REDRAW_MS - (performance.now() % REDRAW_MS);
+}

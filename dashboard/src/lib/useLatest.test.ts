@@ -47,6 +47,26 @@ describe("Fetcher", () => {
     expect(later[2]).toEqual(later[0]);
   });
 
+  it("shows what is new with the next picture while a run goes on, and at once when it stands", async () => {
+    const { shown, fetcher } = made(30);
+    fetcher.want("a", 1000);
+    await vi.advanceTimersByTimeAsync(30);
+    expect(shown.map(({ key }) => key)).toEqual(["a"]); // there was nothing before it
+    await vi.advanceTimersByTimeAsync(2000 - (performance.now() % 1000));
+    fetcher.want("b", 1000);
+    await vi.advanceTimersByTimeAsync(199);
+    expect(shown.length).toBe(1);
+    await vi.advanceTimersByTimeAsync(1);
+    expect(shown.map(({ key }) => key)).toEqual(["a", "b"]);
+    await vi.advanceTimersByTimeAsync(1000 - (performance.now() % 1000));
+    fetcher.want("c", 1000);
+    await vi.advanceTimersByTimeAsync(31);
+    fetcher.want("c", 0);
+    expect(shown.map(({ key }) => key)).toEqual(["a", "b", "c"]);
+    await vi.advanceTimersByTimeAsync(1000);
+    expect(shown.length).toBe(3);
+  });
+
   it("waits for no beat when nothing was new at the last one", async () => {
     const { asked, fetcher } = made(1);
     fetcher.want("a", 1000);

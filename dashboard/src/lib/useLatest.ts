@@ -1,6 +1,6 @@
 /** Fetches something again when its key changes: one request at a time, on the beat, newest key wins. */
 import { useEffect, useRef, useState } from "react";
-import { nextBeat } from "./beat";
+import { nextBeat, untilRedraw } from "./beat";
 
 export interface Latest<T> {
   data: T | null;
@@ -54,6 +54,7 @@ export class Fetcher<T> {
   private beatMs = 0;
   private startedAt = Number.NEGATIVE_INFINITY;
   private timer: ReturnType<typeof setTimeout> | null = null;
+  private showing: ReturnType<typeof setTimeout> | null = null;
   private flying = false;
   private readonly closing = new AbortController();
 
@@ -66,12 +67,14 @@ export class Fetcher<T> {
     this.wanted = key;
     this.beatMs = beatMs;
     if (key === null) this.put({ data: null, key: null, error: null });
+    else if (beatMs === 0 && this.showing !== null) this.put(this.latest);
     this.schedule();
   }
 
   close(): void {
     this.closing.abort();
     if (this.timer !== null) clearTimeout(this.timer);
+    if (this.showing !== null) clearTimeout(this.showing);
   }
 
   private schedule(): void {
@@ -103,8 +106,17 @@ export class Fetcher<T> {
     this.schedule();
   }
 
+  /** What takes the place of something older is drawn with the next picture, while a run goes on. */
   private put(latest: Latest<T>): void {
+    const canWait = this.beatMs > 0 && latest.data !== null && this.latest.data !== null;
     this.latest = latest;
-    this.show(latest);
+    if (this.showing !== null) clearTimeout(this.showing);
+    this.showing = canWait ? setTimeout(() => this.draw(), untilRedraw()) : null;
+    if (!canWait) this.draw();
+  }
+
+  private draw(): void {
+    this.showing = null;
+    this.show(this.latest);
   }
 }
