@@ -98,6 +98,14 @@ def tell(child: subprocess.Popen[str], word: str) -> None:
     assert answered == word, "the process that asks has ended; what it wrote says why"
 
 
+def overhead(name: str, ratio: tuple[float, float, float], note: str) -> Figure:
+    """What an open page adds to a step, from the ratio to a bare one."""
+    value, low, high = (100 * (each - 1) for each in ratio)
+    return Figure(
+        name=f"{name}: overhead", value=value, low=low, high=high, unit="%", bar=5.0, note=note
+    )
+
+
 def page_open(condition: Condition, tab: str) -> Figure:
     """Steps of the demo, captured ten times a second while a page is open, against bare ones."""
     torch.set_num_threads(1)
@@ -124,15 +132,10 @@ def page_open(condition: Condition, tab: str) -> Figure:
             return watched_steps[-1][0]
 
         ratio = sandwiched_ratio(bare, watched, times=BLOCKS)
-    percent = [100 * (value - 1) for value in ratio]
     cost = more_cpu(bare_steps, watched_steps)
-    return Figure(
-        name=f"demo ({condition}), the page open at its {tab} tab: overhead",
-        value=percent[0],
-        low=percent[1],
-        high=percent[2],
-        unit="%",
-        bar=5.0,
+    return overhead(
+        f"demo ({condition}), the page open at its {tab} tab",
+        ratio,
         note="captured ten times a second, stream open; "
         f"{1000 * cost:.2g} ms of CPU a second, server included",
     )
@@ -161,14 +164,9 @@ def browser_open(chromium: str, condition: Condition, tab: str) -> Figure:
             return spent
 
         ratio = sandwiched_ratio(bare, watched, times=BROWSER_BLOCKS)
-    percent = [100 * (value - 1) for value in ratio]
-    return Figure(
-        name=f"demo ({condition}), Chromium at the {tab} tab on the same cores: overhead",
-        value=percent[0],
-        low=percent[1],
-        high=percent[2],
-        unit="%",
-        bar=5.0,
+    return overhead(
+        f"demo ({condition}), Chromium at the {tab} tab on the same cores",
+        ratio,
         note="what the browser itself takes included",
     )
 

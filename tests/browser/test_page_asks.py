@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 
 import pytest
 from benchmarks.page_asks import RUNS_ASKED, RUNS_ASKED_EVERY_S, asked_every_s
+from playwright.sync_api import expect
 
 from tests.browser.conftest import PATIENCE_S, Demo
 
@@ -45,3 +46,16 @@ def test_what_the_page_asks_again_and_again_is_what_the_bench_asks(
     assert again - {RUNS_ASKED} == set(expected)
     for path, every_s in {**expected, RUNS_ASKED: RUNS_ASKED_EVERY_S}.items():
         assert asked[path] <= spent_s / every_s + 2
+
+
+ENDLESS = """() => document.getAnimations()
+  .filter((one) => one.effect.getComputedTiming().iterations === Infinity).length"""
+
+
+def test_nothing_is_animated_without_end_while_a_run_goes_on(page: Page, demo: Demo) -> None:
+    page.goto(demo.url)
+    demo.client.resume()
+    dot = page.get_by_role("banner").get_by_text("Running").locator("span")
+    for opacity in ("0.35", "1"):  # it beats all the same
+        expect(dot).to_have_css("opacity", opacity)
+    assert page.evaluate(ENDLESS) == 0

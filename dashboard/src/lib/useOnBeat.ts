@@ -8,8 +8,8 @@ interface Source<S> {
 }
 
 /**
- * A part of a store as of the last beat, or later if it changed only then: so what shows it is not drawn again ten
- * times a second. With a beat of 0 it is always what the store holds.
+ * A part of a store as of the last beat, or later if it changed only then: so what shows it is not drawn again with
+ * every message. With a beat of 0 it is always what the store holds.
  */
 export function useOnBeat<S, T>(source: Source<S>, select: (state: S) => T, beatMs: number): T {
   const [taken, setTaken] = useState(() => select(source.getState()));
