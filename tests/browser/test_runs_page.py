@@ -11,7 +11,9 @@ import pytest
 from benchmarks.many_runs import run_folders
 from playwright.sync_api import Locator, Page, expect
 
+from midstep.live import serve
 from midstep.server.root_server import RootServer, RootServerConfig
+from midstep.session import Run
 from tests.served import serving_root
 
 pytestmark = pytest.mark.browser
@@ -63,6 +65,15 @@ def test_where_no_run_is_live_one_arrives_at_the_list_and_sees_all_of_its_column
     page.wait_for_function("grid => grid.scrollWidth <= grid.clientWidth", arg=grid)
 
 
+def test_a_link_that_names_no_page_keeps_the_rest_of_what_it_says(
+    page: Page, tmp_path: Path
+) -> None:
+    with serving_root(tmp_path) as served:
+        page.goto(f"{served.url}/?theme=dark&tab=features#token={served.tokens.control}")
+        expect(page).to_have_url(f"{served.url}/live?theme=dark&tab=features")
+        expect(page.get_by_role("tab", name="Features")).to_have_attribute("aria-selected", "true")
+
+
 def test_a_folder_without_runs_offers_to_start_one(page: Page, tmp_path: Path) -> None:
     with RootServer(RootServerConfig(outputs=tmp_path / "outputs", port=0)) as empty:
         page.goto(empty.url)
@@ -87,6 +98,35 @@ def test_keys_on_the_list_do_not_move_a_run_that_is_not_on_the_screen(
         page.get_by_role("link", name="Live").click()
         expect(page.get_by_role("button", name="Resume")).to_be_enabled()
         assert served.run.controller.get_state()["step"] == 0
+
+
+def measures(page: Page) -> list[str]:
+    return page.get_by_role("menu").locator("[role^=menuitem] .font-mono").all_inner_texts()
+
+
+def test_what_is_measured_while_its_menu_is_open_moves_no_entry(page: Page, tmp_path: Path) -> None:
+    with (
+        Run(name="grows", save_dir=tmp_path, on_error="raise") as run,
+        serve(run, port=0, save_dir=tmp_path) as made,
+    ):
+
+        def step(**measured: float) -> None:
+            run.log(loss=1.0, **measured)
+            run.controller.wait_if_paused()
+
+        run.controller.enter()
+        step()
+        page.goto(str(made.url).replace("/#", f"/runs?show={run.run_id}#"))
+        opener = page.get_by_role("button", name="Measure: Loss")
+        opener.click()
+        assert measures(page) == ["loss"]
+        while run.step < 42:
+            step(accuracy=0.5)
+        expect(rows(page).first).to_contain_text("42")
+        assert measures(page) == ["loss"]
+        page.keyboard.press("Escape")
+        opener.click()
+        assert measures(page) == ["accuracy", "loss"]
 
 
 def test_a_filter_is_a_chip_in_the_address_and_a_copied_link_shows_the_same(

@@ -4,7 +4,7 @@ import { useRuns } from "@/api/hooks";
 import { closeDialog, useDialog } from "@/lib/dialogs";
 import { AccessPage } from "./AccessPage";
 import { Announcer } from "./Announcer";
-import { addressOf, firstPage } from "./navigation";
+import { firstPage } from "./navigation";
 import { PanelBoundary } from "./PanelBoundary";
 import { PAGES, RUN_PATH, RunPage } from "./pages";
 import { Rail } from "./Rail";
@@ -56,7 +56,7 @@ export function App() {
 function FirstPage() {
   const { data, error } = useRuns();
   if (data === undefined && error === null) return <main className="flex-1" />;
-  return <Redirect to={addressOf(firstPage(data?.runs), window.location.search)} replace />;
+  return <Redirect to={firstPage(data?.runs) + window.location.search} replace />;
 }
 
 /** What goes on without being seen; in a component of its own, so that its ticking draws nothing else anew. */

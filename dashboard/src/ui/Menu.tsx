@@ -81,6 +81,9 @@ interface MenuListProps extends Pick<MenuProps, "items" | "heading"> {
 
 function MenuList({ items, heading, close }: MenuListProps) {
   const list = useRef<HTMLDivElement>(null);
+  // What comes or goes while it is open waits: an entry never moves under the pointer.
+  const [first] = useState(items);
+  const shown = items.length === first.length ? items : first;
   useEffect(() => list.current?.querySelector<HTMLElement>("[role^=menuitem]")?.focus(), []);
   const onKeyDown = (event: KeyboardEvent<HTMLDivElement>) => {
     if (event.key === "Tab") close();
@@ -89,7 +92,7 @@ function MenuList({ items, heading, close }: MenuListProps) {
   return (
     <div ref={list} role="menu" tabIndex={-1} className="min-w-44 p-1" onKeyDown={onKeyDown}>
       {heading && <div className="px-2 py-1 text-label text-t3">{heading}</div>}
-      {items.map((item, index) =>
+      {shown.map((item, index) =>
         item === "line" ? (
           // biome-ignore lint/suspicious/noArrayIndexKey: lines have no name, and menus do not reorder
           <hr key={`line-${index}`} className="mx-2 my-1 border-line" />
