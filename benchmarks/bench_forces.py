@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import statistics
 import subprocess
 import sys
@@ -14,6 +13,7 @@ from contextlib import contextmanager
 
 import numpy as np
 import torch
+from tools.demo_page import find_chromium
 
 from benchmarks.figures import Figure, sandwiched_ratio
 from benchmarks.idle_browser import browser
@@ -201,8 +201,7 @@ def figures() -> list[Figure]:
     conditions: tuple[Condition, ...] = ("novelty", "control")
     tabs = ("step", "features")
     open_pages = [page_open(each, tab) for each in conditions for tab in tabs]
-    chromium = shutil.which("chromium")
+    chromium = find_chromium()
     if chromium is None:
-        print("chromium was not found; install it with: sudo apt-get install chromium")
         return [*open_pages, *matrix()]
     return [*open_pages, *(browser_open(chromium, "control", tab) for tab in tabs), *matrix()]

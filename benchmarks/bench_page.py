@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import shutil
 import statistics
 import tempfile
 from pathlib import Path
 
-from tools.demo_page import BROWSER_FLAGS, running_demo
+from tools.demo_page import BROWSER_FLAGS, find_chromium, running_demo
 
 from benchmarks.figures import Figure, percentile
 
@@ -27,9 +26,8 @@ CLICK_TO_PICTURE = """async () => {
 
 def step_click_to_picture(clicks: int = 40) -> list[Figure]:
     """Milliseconds from the click to other pixels in the batch grid."""
-    chromium = shutil.which("chromium")
+    chromium = find_chromium()
     if chromium is None:
-        print("chromium was not found; install it with: sudo apt-get install chromium")
         return []
     with (
         tempfile.TemporaryDirectory() as folder,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import statistics
 import tempfile
 import threading
@@ -11,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tools.demo_page import BROWSER_FLAGS
+from tools.demo_page import BROWSER_FLAGS, find_chromium
 
 from benchmarks.figures import Figure, percentile
 
@@ -58,9 +57,8 @@ CLICK_TO_FRAME = """async (button) => {
 
 def large_panels(events: int = 60) -> list[Figure]:
     """Milliseconds a frame while one zooms, hovers, scrolls and sorts."""
-    chromium = shutil.which("chromium")
+    chromium = find_chromium()
     if chromium is None:
-        print("chromium was not found; install it with: sudo apt-get install chromium")
         return []
     from playwright.sync_api import sync_playwright
 

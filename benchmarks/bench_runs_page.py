@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 import tempfile
 import time
@@ -12,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tools.demo_page import BROWSER_FLAGS, running_demo, running_server
+from tools.demo_page import BROWSER_FLAGS, find_chromium, running_demo, running_server
 
 from benchmarks.figures import Figure, percentile
 from benchmarks.many_runs import long_runs, run_folders, run_id
@@ -201,9 +200,8 @@ def _holder(outputs: Path) -> int:
 
 def figures() -> list[Figure]:
     """All figures of this module."""
-    chromium = shutil.which("chromium")
+    chromium = find_chromium()
     if chromium is None:
-        print("chromium was not found; install it with: sudo apt-get install chromium")
         return []
     parts: tuple[Any, ...] = (long_list, many_curves, many_tabs, killed_run)
     return [figure for part in parts for figure in part(chromium)]

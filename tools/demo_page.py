@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 import time
@@ -14,7 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-__all__ = ["BROWSER_FLAGS", "running_demo", "running_server"]
+__all__ = ["BROWSER_FLAGS", "find_chromium", "running_demo", "running_server"]
 
 BROWSER_FLAGS = [
     "--headless",
@@ -28,6 +29,14 @@ BROWSER_FLAGS = [
 ]
 PATIENCE_S = 180.0
 """It loads torch, on a machine that may be busy with other things."""
+
+
+def find_chromium() -> str | None:
+    """Where Chromium is; without it, what to do is printed."""
+    path = shutil.which("chromium")
+    if path is None:
+        print("chromium was not found; install it with: sudo apt-get install chromium")
+    return path
 
 
 @contextmanager
