@@ -2,9 +2,8 @@
 
 Its input tells it `on` and `off`, and it answers with the same word, `on` once the first message
 of the stream is there. While it is on, the stream is read, and what the tab shows is asked for as
-the page does while a run goes on: on one beat, all that is due at once, over connections that are
-kept. The beat, and the list of runs beside it, begin at moments of chance, as of a page that has
-been open for a while.
+the page does while a run goes on: on one beat, all that is due in one request. The beat, and the
+list of runs beside it, begin at moments of chance, as of a page that has been open for a while.
 """
 
 from __future__ import annotations
@@ -19,12 +18,12 @@ import threading
 import time
 import traceback
 from collections import deque
-from urllib.parse import SplitResult, urlsplit
+from urllib.parse import SplitResult, urlencode, urlsplit
 
 TURN_S = 0.05
 """How often it is looked whether the page was closed."""
-CONNECTIONS = 6
-"""Enough for all that a page asks at once."""
+CONNECTIONS = 2
+"""One for what is looked into, one for the list of runs."""
 TABLE = {"novelty": "bcl_metrics", "control": "features"}
 SECOND_MATRIX = {"novelty": "som_targets", "control": "grad_delta"}
 _COSINES = "debug/cosine_matrix?source={}&tensor=encoder.weight&order=id&format=safetensors"
@@ -54,8 +53,7 @@ class Page:
         self._kept = deque(http.client.HTTPConnection(*place) for _ in range(CONNECTIONS))
         runs = json.loads(self.ask("/api/v1/runs")[0])["runs"]
         self._run = str(runs[0]["id"])
-        of_run = asked_every_s(tab, condition).items()
-        self._asked = {f"/api/v1/runs/{self._run}/{path}": every_s for path, every_s in of_run}
+        self._asked = {**asked_every_s(tab, condition), RUNS_ASKED: RUNS_ASKED_EVERY_S}
         self._stream: socket.socket | None = None
         self.looking = threading.Event()
 
@@ -66,6 +64,14 @@ class Page:
         for connection, path in zip(used, paths, strict=True):
             connection.request("GET", path, headers=self._headers)
         return [connection.getresponse().read() for connection in used]
+
+    def addresses(self, paths: list[str]) -> list[str]:
+        """Where to ask: what looks into the run goes together."""
+        looks = [path.removeprefix("debug/") for path in paths if path != RUNS_ASKED]
+        debug = f"/api/v1/runs/{self._run}/debug"
+        if len(looks) > 1:
+            looks = [f"together?{urlencode([('ask', each) for each in looks])}"]
+        return [f"{debug}/{each}" for each in looks] + [RUNS_ASKED] * (RUNS_ASKED in paths)
 
     def open(self) -> None:
         """Follow the stream; its first message is there when this returns."""
@@ -98,14 +104,14 @@ class Page:
         while self.looking.wait():
             beat = time.monotonic() + random.random()
             due = {path: beat + random.randrange(int(each)) for path, each in self._asked.items()}
-            due[RUNS_ASKED] = time.monotonic() + RUNS_ASKED_EVERY_S * random.random()
+            due[RUNS_ASKED] += random.random()  # it keeps no beat
             while self.looking.is_set():
                 time.sleep(max(0.0, min(TURN_S, min(due.values()) - time.monotonic())))
                 now = [path for path, at in due.items() if at <= time.monotonic()]
                 if now and self.looking.is_set():
-                    self.ask(*now)
+                    self.ask(*self.addresses(now))
                     for path in now:
-                        due[path] += self._asked.get(path, RUNS_ASKED_EVERY_S)
+                        due[path] += self._asked[path]
 
 
 def _drain(stream: socket.socket) -> None:

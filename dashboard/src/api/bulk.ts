@@ -1,5 +1,5 @@
 /** Tensors that are too large for JSON come a second time as bytes, and take the place of their summaries. */
-import { api } from "./client";
+import { api, type Reads } from "./client";
 import { readSafetensors, type TensorData } from "./safetensors";
 import type { StepDataOut, TensorSummary } from "./types";
 
@@ -59,8 +59,8 @@ export function plainNumbers(data: TensorData): ArrayLike<number> {
 }
 
 /** Fetches one entry; with `path` already asked for as JSON, large tensors follow as bytes. */
-export async function getEntry(path: string, signal: AbortSignal): Promise<StepDataOut> {
-  const entry = await api.get<StepDataOut>(path, signal);
+export async function getEntry(ask: Reads, path: string, signal: AbortSignal): Promise<StepDataOut> {
+  const entry = await ask.get<StepDataOut>(path, signal);
   if (!entry.summarised || !entry.panel || !entry.fits) return entry;
   if (summarisedElements(entry.data) > MOST_ELEMENTS) return entry;
   const { tensors, metadata } = readSafetensors(await api.bytes(`${path}?format=safetensors`, signal));

@@ -1,4 +1,5 @@
 /** Typed requests to the server. The token comes in the address's fragment and never leaves this tab. */
+import { type Ask, gathering } from "./together";
 import type { Problem } from "./types";
 
 const TOKEN_KEY = "midstep.token";
@@ -66,39 +67,31 @@ export async function problemOf(response: Response): Promise<Problem> {
   } as Problem;
 }
 
-type Method = "GET" | "POST" | "PATCH" | "DELETE";
-
 /** Answers on their way to who will ask for them. */
 const early = new Map<string, Promise<Response>>();
 
 /** Asks before the code that wants the answer is there; whoever asks first for the same gets it. */
 export function askEarly(path: string): void {
-  const asked = fetch(`/api/v1${path}`, { headers: requestHeaders(), cache: "no-store" });
+  const asked = request(path);
   // Who asks for it hears of the failure; without anybody it is nobody's.
   asked.catch(() => undefined);
   early.set(path, asked);
 }
 
-function takeEarly(method: Method, path: string): Promise<Response> | undefined {
-  const asked = method === "GET" ? early.get(path) : undefined;
+const ask: Ask = (path, signal) => {
+  const asked = early.get(path);
   early.delete(path);
-  return asked;
-}
+  return asked ?? request(path, signal);
+};
 
-async function send(method: Method, path: string, body?: unknown, signal?: AbortSignal): Promise<Response> {
-  const headers = requestHeaders();
-  // The guard wants a JSON content type on every write, also on one that has nothing to say.
-  if (method !== "GET") headers["Content-Type"] = "application/json";
+const request: Ask = (path, signal) =>
+  fetch(`/api/v1${path}`, { headers: requestHeaders(), signal, cache: "no-store" });
+
+/** The answer, if it is one; a refusal and a connection that was not made are errors. */
+async function answered(asked: Promise<Response>, signal?: AbortSignal): Promise<Response> {
   let response: Response;
   try {
-    response = await (takeEarly(method, path) ??
-      fetch(`/api/v1${path}`, {
-        method,
-        headers,
-        body: method === "GET" ? undefined : JSON.stringify(body ?? {}),
-        signal,
-        cache: "no-store",
-      }));
+    response = await asked;
   } catch (error) {
     throw lost(error, signal);
   }
@@ -124,35 +117,59 @@ async function whole<T>(body: Promise<T>, signal: AbortSignal | undefined): Prom
   }
 }
 
+/** What can be read; paths are relative to `/api/v1`. */
+export interface Reads {
+  get: <T>(path: string, signal?: AbortSignal) => Promise<T>;
+  bytes: (path: string, signal?: AbortSignal) => Promise<ArrayBuffer>;
+  blob: (path: string, signal?: AbortSignal) => Promise<Blob>;
+}
+
+function reads(asking: Ask): Reads {
+  return {
+    get: async <T>(path: string, signal?: AbortSignal) =>
+      JSON.parse(await whole((await answered(asking(path, signal), signal)).text(), signal)) as T,
+    bytes: async (path, signal) =>
+      whole((await answered(asking(path, signal), signal)).arrayBuffer(), signal),
+    blob: async (path, signal) => whole((await answered(asking(path, signal), signal)).blob(), signal),
+  };
+}
+
 /** An answer with its status, where 202 means that the command is still on its way. */
 export interface Answer<T> {
   status: number;
   body: T;
 }
 
-async function sendJson<T>(
-  method: Method,
+async function write<T>(
+  method: "POST" | "PATCH" | "DELETE",
   path: string,
   body?: unknown,
   signal?: AbortSignal,
 ): Promise<Answer<T>> {
-  const response = await send(method, path, body, signal);
+  // The guard wants a JSON content type on every write, also on one that has nothing to say.
+  const headers = { ...requestHeaders(), "Content-Type": "application/json" };
+  const sent = fetch(`/api/v1${path}`, {
+    method,
+    headers,
+    body: JSON.stringify(body ?? {}),
+    signal,
+    cache: "no-store",
+  });
+  const response = await answered(sent, signal);
   const text = await whole(response.text(), signal);
   return { status: response.status, body: (text === "" ? null : JSON.parse(text)) as T };
 }
 
 /** The requests of the page; paths are relative to `/api/v1`. */
 export const api = {
-  get: async <T>(path: string, signal?: AbortSignal) =>
-    (await sendJson<T>("GET", path, undefined, signal)).body,
-  post: <T>(path: string, body?: unknown, signal?: AbortSignal) => sendJson<T>("POST", path, body, signal),
-  patch: <T>(path: string, body?: unknown) => sendJson<T>("PATCH", path, body),
-  delete: <T>(path: string, body?: unknown) => sendJson<T>("DELETE", path, body),
-  bytes: async (path: string, signal?: AbortSignal) =>
-    whole((await send("GET", path, undefined, signal)).arrayBuffer(), signal),
-  blob: async (path: string, signal?: AbortSignal) =>
-    whole((await send("GET", path, undefined, signal)).blob(), signal),
+  ...reads(ask),
+  post: <T>(path: string, body?: unknown, signal?: AbortSignal) => write<T>("POST", path, body, signal),
+  patch: <T>(path: string, body?: unknown) => write<T>("PATCH", path, body),
+  delete: <T>(path: string, body?: unknown) => write<T>("DELETE", path, body),
 };
+
+/** For what is asked again and again while a run goes on: what comes at nearly the same moment goes together. */
+export const together: Reads = reads(gathering(ask));
 
 /** The newest runs with everything the list shows of them. */
 export const runsPath = (offset: number, limit: number): string =>

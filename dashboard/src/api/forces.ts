@@ -4,20 +4,22 @@ import { useLive } from "@/lib/store";
 import { type Latest, useLatest } from "@/lib/useLatest";
 import { plainNumbers } from "./bulk";
 import { api, runPath } from "./client";
-import { useMoment, useRunId } from "./hooks";
+import { type Moment, useMoment, useRunId } from "./hooks";
 import { readSafetensors } from "./safetensors";
 import { type ForceDetailOut, type ForcesOut, fromWire, type MatrixSource } from "./types";
 
 /** A key that changes when there is something new to fetch; null while there is nothing. */
-function useStepKey(rest: string | null): { key: string | null; runId: string; beatMs: number } {
+function useStepKey(rest: string | null): Omit<Moment, "moment"> & { key: string | null; runId: string } {
   const runId = useRunId();
   const generation = useLive((live) => live.generation);
-  const { moment: step, beatMs } = useMoment((state) =>
-    state.step > 0 ? `${state.timeline} ${state.step}` : null,
-  );
+  const {
+    moment: step,
+    beatMs,
+    ask,
+  } = useMoment((state) => (state.step > 0 ? `${state.timeline} ${state.step}` : null));
   const key =
     runId === null || rest === null || step === null ? null : [runId, generation, step, rest].join(" ");
-  return { key, runId: runId ?? "", beatMs };
+  return { key, runId: runId ?? "", beatMs, ask };
 }
 
 function query(values: Record<string, string | null>): string {
@@ -46,9 +48,9 @@ export function readForces(answer: ForcesOut): Forces {
 
 /** Both forces on every row of a tensor; of the run's own choice when null. */
 export function useForces(tensor: string | null): Latest<Forces> {
-  const { key, runId, beatMs } = useStepKey(tensor ?? "");
+  const { key, runId, beatMs, ask } = useStepKey(tensor ?? "");
   const load = async (_: string, signal: AbortSignal) =>
-    readForces(await api.get<ForcesOut>(runPath(runId, `/debug/forces${query({ tensor })}`), signal));
+    readForces(await ask.get<ForcesOut>(runPath(runId, `/debug/forces${query({ tensor })}`), signal));
   return useLatest(key, load, { beatMs });
 }
 
@@ -82,10 +84,10 @@ export function readDetail(answer: ForceDetailOut): ForceDetail {
 
 /** One row's change in its two parts; nothing while no row is chosen. */
 export function useForceDetail(tensor: string | null, feature: number | null): Latest<ForceDetail> {
-  const { key, runId, beatMs } = useStepKey(feature === null ? null : `${feature} ${tensor ?? ""}`);
+  const { key, runId, beatMs, ask } = useStepKey(feature === null ? null : `${feature} ${tensor ?? ""}`);
   const load = async (_: string, signal: AbortSignal) => {
     const rest = `/debug/step_data/force_detail${query({ feature: String(feature), tensor })}`;
-    return readDetail(await api.get<ForceDetailOut>(runPath(runId, rest), signal));
+    return readDetail(await ask.get<ForceDetailOut>(runPath(runId, rest), signal));
   };
   return useLatest(key, load, { beatMs });
 }
@@ -148,9 +150,11 @@ export function readCosine(buffer: ArrayBuffer): CosineMatrix {
 /** Cosines of all pairs of rows; nothing while null. */
 export function useCosineMatrix(request: CosineRequest | null): Latest<CosineMatrix> {
   const rest = useMemo(() => (request === null ? null : cosineQuery(request)), [request]);
-  const { key, runId, beatMs } = useStepKey(rest);
+  const { key, runId, beatMs, ask } = useStepKey(rest);
   const load = async (_: string, signal: AbortSignal) =>
-    readCosine(await api.bytes(runPath(runId, `/debug/cosine_matrix${rest}`), signal));
+    readCosine(
+      await (request?.full ? api : ask).bytes(runPath(runId, `/debug/cosine_matrix${rest}`), signal),
+    );
   return useLatest(key, load, { beatMs });
 }
 

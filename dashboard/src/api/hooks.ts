@@ -5,7 +5,7 @@ import { type VerbName, whyNoCommands, whyNot, whyNotCommand } from "@/lib/allow
 import type { Series } from "@/lib/series";
 import { type Connection, series, useLive } from "@/lib/store";
 import { useOnBeat } from "@/lib/useOnBeat";
-import { type ApiError, api, runPath } from "./client";
+import { type ApiError, api, type Reads, runPath, together } from "./client";
 import { type Outcome, runVerb, useBusy, type VerbPayload } from "./commands";
 import { fillSeries } from "./scalars";
 import type { BreakpointOut, CommandOut, RunDetail, RunList, StateOut } from "./types";
@@ -23,20 +23,27 @@ export function useRunState<T>(select?: (state: StateOut) => T): StateOut | T | 
 /** While a run goes on, panels take over its moments on this beat: they are for reading, not for watching run by. */
 const RUNNING_MS = 1_000;
 
-/**
- * A part of the state that changes with every step, and the beat on which a run that goes on is asked for what belongs
- * to it: null before the first message.
- */
+export interface Moment {
+  /** Null before the first message. */
+  moment: string | null;
+  /** The beat on which a run that goes on is asked for what belongs to the moment; 0 while it stands. */
+  beatMs: number;
+  /** Asks for it: together with all that keeps the beat, at once while the run stands. */
+  ask: Reads;
+}
+
+/** A part of the state that changes with every step, and how to ask for what belongs to it. */
 export function useMoment(
   select: (state: StateOut) => string | number | null,
   runningMs = RUNNING_MS,
-): { moment: string | null; beatMs: number } {
+): Moment {
   const beatMs = useRunState((state) => state.parked) ? 0 : runningMs;
   const read = ({ state }: { state: StateOut | null }) => (state === null ? null : select(state));
   const moment = useOnBeat(useLive, read, beatMs);
   // At once: nothing of the run before is shown when another is followed.
   const isThere = useRunState((state) => select(state) !== null) ?? false;
-  return { moment: isThere && moment !== null ? String(moment) : null, beatMs };
+  const ask = beatMs === 0 ? api : together;
+  return { moment: isThere && moment !== null ? String(moment) : null, beatMs, ask };
 }
 
 export const useRunId = (): string | null => useLive((live) => live.runId);

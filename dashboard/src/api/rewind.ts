@@ -3,7 +3,7 @@ import { formatCount } from "@/lib/format";
 import { useLive } from "@/lib/store";
 import { showToast } from "@/lib/toasts";
 import { useLatest } from "@/lib/useLatest";
-import { api, runPath } from "./client";
+import { runPath } from "./client";
 import { runVerb } from "./commands";
 import { useMoment, useRunId } from "./hooks";
 import type { RewindOut } from "./types";
@@ -15,14 +15,18 @@ const RUNNING_MS = 2_000;
 export function useRewind(): RewindOut | null {
   const runId = useRunId();
   const generation = useLive((live) => live.generation);
-  const { moment: place, beatMs } = useMoment(
+  const {
+    moment: place,
+    beatMs,
+    ask,
+  } = useMoment(
     (state) => (state.offers.includes("back") ? `${state.timeline} ${state.step}` : null),
     RUNNING_MS,
   );
   // Also when it comes to stand or goes on at the same step.
   const key = runId === null || place === null ? null : [runId, generation, place, beatMs].join(" ");
   const load = (_: string, signal: AbortSignal) =>
-    api.get<RewindOut>(runPath(runId ?? "", "/debug/rewind"), signal);
+    ask.get<RewindOut>(runPath(runId ?? "", "/debug/rewind"), signal);
   return useLatest<RewindOut>(key, load, { beatMs }).data;
 }
 

@@ -1,7 +1,7 @@
 /** What became of the watched rows: columns over steps for each row and each pair of rows. */
 import { useLive } from "@/lib/store";
 import { type Latest, useLatest } from "@/lib/useLatest";
-import { api, runPath } from "./client";
+import { api, type Reads, runPath } from "./client";
 import { useMoment, useRunId } from "./hooks";
 import { readSafetensors, toFloat64 } from "./safetensors";
 import { useWatches } from "./watches";
@@ -66,22 +66,23 @@ export function readTrajectories(buffer: ArrayBuffer): Trajectories {
 }
 
 export async function fetchTrajectories(
+  ask: Reads,
   runId: string,
   points: number,
   signal?: AbortSignal,
 ): Promise<Trajectories> {
   const path = runPath(runId, `/debug/trajectories?points=${points}&format=safetensors`);
-  return readTrajectories(await api.bytes(path, signal));
+  return readTrajectories(await ask.bytes(path, signal));
 }
 
 /** All tracks, asked for again after each step and when the watches change. */
 export function useTrajectories(): Latest<Trajectories> {
   const runId = useRunId();
   const generation = useLive((live) => live.generation);
-  const { moment: step, beatMs } = useMoment((state) => `${state.timeline} ${state.step}`);
+  const { moment: step, beatMs, ask } = useMoment((state) => `${state.timeline} ${state.step}`);
   const watched = useWatches(({ ids, source }) => JSON.stringify([source, ids]));
   const key = runId === null || step === null ? null : [runId, generation, step, watched].join(" ");
-  return useLatest(key, (_, signal) => fetchTrajectories(runId ?? "", SHOWN_POINTS, signal), { beatMs });
+  return useLatest(key, (_, signal) => fetchTrajectories(ask, runId ?? "", SHOWN_POINTS, signal), { beatMs });
 }
 
 export async function clearTrajectories(runId: string): Promise<void> {

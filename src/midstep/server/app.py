@@ -25,6 +25,7 @@ from midstep.server import (
     routes_run_files,
     routes_runs,
     routes_stream,
+    routes_together,
     routes_verbs,
     routes_watches,
 )
@@ -84,6 +85,7 @@ def create_app(
     app.add_api_route("/api/v1/health", health, response_model=Health, tags=["health"])
     # Routes are tried one by one: what an open page asks for all the time comes first.
     looked_into = (
+        routes_together,
         routes_forces,
         routes_look,
         routes_rewind,

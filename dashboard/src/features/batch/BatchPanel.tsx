@@ -1,6 +1,6 @@
 /** Fetches the batch: at once when the run stands, at most four times a second while it goes on. */
 import { useEffect, useState } from "react";
-import { api, runPath } from "@/api/client";
+import { runPath } from "@/api/client";
 import { runCommand } from "@/api/commands";
 import {
   useCommandReason,
@@ -124,11 +124,11 @@ function useCursor(): [number | null, (cursor: number | null) => void] {
 function useShownBatch() {
   const runId = useRunId();
   const generation = useLive((live) => live.generation);
-  const { moment: step, beatMs } = useMoment((state) => (state.has_batch ? state.batch_step : null));
+  const { moment: step, beatMs, ask } = useMoment((state) => (state.has_batch ? state.batch_step : null));
   const key = runId === null || step === null ? null : `${runId} ${generation} ${step}`;
   const { data, error } = useLatest<BatchOut>(
     key,
-    (_, signal) => api.get<BatchOut>(runPath(runId ?? "", "/debug/batch"), signal),
+    (_, signal) => ask.get<BatchOut>(runPath(runId ?? "", "/debug/batch"), signal),
     { beatMs },
   );
   const decoded = usePicture(data);

@@ -38,7 +38,7 @@ export function momentOf({
 export function useStepEntry(key: string | null, full: boolean): Latest<StepDataOut> {
   const runId = useRunId();
   const generation = useLive((live) => live.generation);
-  const { moment, beatMs } = useMoment(momentOf);
+  const { moment, beatMs, ask } = useMoment(momentOf);
   const hinted = useRunState((state) => key !== null && key in state.step_data_panels) ?? false;
   const wanted =
     runId === null || key === null || moment === null
@@ -46,8 +46,8 @@ export function useStepEntry(key: string | null, full: boolean): Latest<StepData
       : JSON.stringify([runId, generation, moment, key, full]);
   const load = (_: string, signal: AbortSignal) => {
     const path = runPath(runId ?? "", `/debug/step_data/${encodeURIComponent(key ?? "")}`);
-    if (hinted && !full) return getEntry(path, signal);
-    return api.get<StepDataOut>(`${path}${full ? "?full=1" : ""}`, signal);
+    if (hinted && !full) return getEntry(ask, path, signal);
+    return full ? api.get<StepDataOut>(`${path}?full=1`, signal) : ask.get<StepDataOut>(path, signal);
   };
   return useLatest(wanted, load, { beatMs });
 }

@@ -1,5 +1,6 @@
 /** Watched features over the steps: one line and one colour each, and how alike they are. */
 import { useEffect, useMemo, useRef, useState } from "react";
+import { api } from "@/api/client";
 import { useNoCommandsReason, useRunId } from "@/api/hooks";
 import {
   ALL_POINTS,
@@ -275,7 +276,7 @@ function Empty({ watched, error }: { watched: number; error: string | null }) {
 
 /** Files hold every point that the run keeps, not only those drawn. */
 function exportsOf(runId: string, source: string, png: () => Promise<Blob | null>): MenuItem[] {
-  const all = async () => tracksOf(await fetchTrajectories(runId, ALL_POINTS), source);
+  const all = async () => tracksOf(await fetchTrajectories(api, runId, ALL_POINTS), source);
   const name = `trajectories-${source || "rows"}`;
   return [
     { label: "PNG", onSelect: () => void png().then((blob) => blob && downloadBlob(`${name}.png`, blob)) },
