@@ -12,6 +12,17 @@ const ownLicences = [
   "styles/fonts/jetbrains-mono-OFL.txt",
   "ui/icons-LICENSE.txt",
 ];
+
+/** What the first page shares with those that come later: in one file it is smaller than in a dozen. */
+const BASE = new RegExp(
+  [
+    "node_modules/(react|react-dom|scheduler)/",
+    "src/api/(client|together)",
+    "src/charts/(order|statistics|useSize|viridis)",
+    "src/lib/(beat|download|format|ids)",
+    "src/ui/table",
+  ].join("|"),
+);
 const inSource = (file: string) => fileURLToPath(new URL(`./src/${file}`, import.meta.url));
 
 export default defineConfig({
@@ -24,6 +35,7 @@ export default defineConfig({
     assetsInlineLimit: 0,
     modulePreload: { polyfill: false },
     target: "es2022",
+    rolldownOptions: { output: { codeSplitting: { groups: [{ name: "base", test: BASE }] } } },
   },
   server: {
     proxy: {

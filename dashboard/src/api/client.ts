@@ -67,6 +67,9 @@ export async function problemOf(response: Response): Promise<Problem> {
   } as Problem;
 }
 
+const request: Ask = (path, signal) =>
+  fetch(`/api/v1${path}`, { headers: requestHeaders(), signal, cache: "no-store" });
+
 /** Answers on their way to who will ask for them. */
 const early = new Map<string, Promise<Response>>();
 
@@ -83,9 +86,6 @@ const ask: Ask = (path, signal) => {
   early.delete(path);
   return asked ?? request(path, signal);
 };
-
-const request: Ask = (path, signal) =>
-  fetch(`/api/v1${path}`, { headers: requestHeaders(), signal, cache: "no-store" });
 
 /** The answer, if it is one; a refusal and a connection that was not made are errors. */
 async function answered(asked: Promise<Response>, signal?: AbortSignal): Promise<Response> {
@@ -125,12 +125,16 @@ export interface Reads {
 }
 
 function reads(asking: Ask): Reads {
+  const read = async <B>(
+    path: string,
+    signal: AbortSignal | undefined,
+    body: (answer: Response) => Promise<B>,
+  ) => whole(body(await answered(asking(path, signal), signal)), signal);
   return {
     get: async <T>(path: string, signal?: AbortSignal) =>
-      JSON.parse(await whole((await answered(asking(path, signal), signal)).text(), signal)) as T,
-    bytes: async (path, signal) =>
-      whole((await answered(asking(path, signal), signal)).arrayBuffer(), signal),
-    blob: async (path, signal) => whole((await answered(asking(path, signal), signal)).blob(), signal),
+      JSON.parse(await read(path, signal, (answer) => answer.text())) as T,
+    bytes: (path, signal) => read(path, signal, (answer) => answer.arrayBuffer()),
+    blob: (path, signal) => read(path, signal, (answer) => answer.blob()),
   };
 }
 

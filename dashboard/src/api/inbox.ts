@@ -1,5 +1,5 @@
 /** Messages of a run between its stream and the page. */
-import { untilRedraw } from "@/lib/beat";
+import { withNextPicture } from "@/lib/beat";
 import type { StreamMessage } from "./types";
 
 /** What a run that goes on tells all the time. */
@@ -13,7 +13,7 @@ const STEADY: ReadonlySet<StreamMessage["type"]> = new Set(["state", "scalars", 
 export class Inbox {
   private waiting: [StreamMessage, number][] = [];
   private running = false;
-  private timer: ReturnType<typeof setTimeout> | null = null;
+  private cancel: (() => void) | null = null;
 
   constructor(
     private readonly take: (message: StreamMessage, at: number) => void,
@@ -27,13 +27,13 @@ export class Inbox {
     this.waiting.push([message, Date.now()]);
     const canWait = wasRunning && this.running && STEADY.has(message.type) && this.isSeen();
     if (!canWait) this.deliver();
-    else this.timer ??= setTimeout(() => this.deliver(), untilRedraw());
+    else this.cancel ??= withNextPicture(() => this.deliver());
   }
 
   /** Hands on what waits. */
   deliver(): void {
-    if (this.timer !== null) clearTimeout(this.timer);
-    this.timer = null;
+    this.cancel?.();
+    this.cancel = null;
     const messages = this.waiting;
     this.waiting = [];
     for (const [message, at] of messages) this.take(message, at);

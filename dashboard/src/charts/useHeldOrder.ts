@@ -1,5 +1,6 @@
 /** The order of a table's rows, held still while it is being read. */
-import { useEffect, useMemo, useState } from "react";
+import { useEffect, useMemo, useRef, useState } from "react";
+import { nextBeat, withPictureAt } from "@/lib/beat";
 import { type Cell, compareCells, type Direction } from "./order";
 
 const RENEW_MS = 1_000;
@@ -26,17 +27,19 @@ export function orderOf({ columns, places, sort, count }: OrderRequest): number[
 /** Sorts at once when asked to; while values change by themselves at most once a second, never under the pointer. */
 export function useHeldOrder(request: OrderRequest): number[] {
   const { sort, count, places, hold, hovered, columns } = request;
-  const [renewal, setRenewal] = useState(0);
+  const [, renew] = useState(0);
   const names = columns.map(({ name }) => name).join("\n");
-  const fresh = hold || hovered ? null : columns;
+  const kept = useRef({ columns, at: performance.now() });
+  const dueAt = hold ? nextBeat(kept.current.at, RENEW_MS) : 0;
+  if (!hovered && performance.now() >= dueAt) kept.current = { columns, at: performance.now() };
+  // With the values that come then, if any do: each drawing of a table costs.
+  const isLate = !hovered && kept.current.columns !== columns;
   useEffect(() => {
-    if (!hold || hovered) return;
-    const timer = setInterval(() => setRenewal((count) => count + 1), RENEW_MS);
-    return () => clearInterval(timer);
-  }, [hold, hovered]);
+    if (isLate) return withPictureAt(dueAt, () => renew((count) => count + 1));
+  }, [isLate, dueAt]);
   // biome-ignore lint/correctness/useExhaustiveDependencies: new values alone must not move the rows while held
   return useMemo(
     () => orderOf(request),
-    [sort?.column, sort?.direction, count, places, names, fresh, renewal],
+    [sort?.column, sort?.direction, count, places, names, kept.current.columns],
   );
 }

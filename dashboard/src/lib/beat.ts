@@ -1,4 +1,5 @@
 /** The beat of the page: what goes on for as long as a run does happens at the same moments everywhere. */
+import { flushSync } from "react-dom";
 
 /** The first beat that is not too soon after `at`; after a moment that kept to the beat, the one that follows it. */
 export function nextBeat(at: number, beatMs: number): number {
@@ -8,7 +9,34 @@ export function nextBeat(at: number, beatMs: number): number {
 /** Five pictures a second of a run that goes on: more than one reads, and a training on this machine pays for each. */
 const REDRAW_MS = 200;
 
-/** Milliseconds to the next picture of a run that goes on; what came since the last is drawn in it together. */
-export function untilRedraw(): number {
-  return REDRAW_MS - (performance.now() % REDRAW_MS);
+type Draw = () => void;
+
+/** What waits, by the moment of its picture. */
+const waiting = new Map<number, Set<Draw>>();
+
+/**
+ * Calls `draw` with the first picture of a run that goes on at `at` or later, together with all that wait for it: each
+ * picture costs the same again, however little is new in it. Returns how to take that back.
+ */
+export function withPictureAt(at: number, draw: Draw): () => void {
+  const moment = Math.ceil(at / REDRAW_MS) * REDRAW_MS;
+  const others = waiting.get(moment);
+  const all = others ?? new Set();
+  all.add(draw);
+  if (others === undefined) {
+    waiting.set(moment, all);
+    setTimeout(() => drawAll(moment, all), moment - performance.now());
+  }
+  return () => void all.delete(draw);
+}
+
+/** The same with the next picture. */
+export const withNextPicture = (draw: Draw): (() => void) => withPictureAt(performance.now(), draw);
+
+function drawAll(moment: number, all: ReadonlySet<Draw>): void {
+  waiting.delete(moment);
+  // What they tell React would else be shown in several pictures, by where it comes from.
+  flushSync(() => {
+    for (const draw of all) draw();
+  });
 }

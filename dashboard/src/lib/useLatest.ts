@@ -1,6 +1,6 @@
 /** Fetches something again when its key changes: one request at a time, on the beat, newest key wins. */
 import { useEffect, useRef, useState } from "react";
-import { nextBeat, untilRedraw } from "./beat";
+import { nextBeat, withNextPicture } from "./beat";
 
 export interface Latest<T> {
   data: T | null;
@@ -54,7 +54,7 @@ export class Fetcher<T> {
   private beatMs = 0;
   private startedAt = Number.NEGATIVE_INFINITY;
   private timer: ReturnType<typeof setTimeout> | null = null;
-  private showing: ReturnType<typeof setTimeout> | null = null;
+  private cancel: (() => void) | null = null;
   private flying = false;
   private readonly closing = new AbortController();
 
@@ -67,14 +67,14 @@ export class Fetcher<T> {
     this.wanted = key;
     this.beatMs = beatMs;
     if (key === null) this.put({ data: null, key: null, error: null });
-    else if (beatMs === 0 && this.showing !== null) this.put(this.latest);
+    else if (beatMs === 0 && this.cancel !== null) this.put(this.latest);
     this.schedule();
   }
 
   close(): void {
     this.closing.abort();
     if (this.timer !== null) clearTimeout(this.timer);
-    if (this.showing !== null) clearTimeout(this.showing);
+    this.cancel?.();
   }
 
   private schedule(): void {
@@ -110,13 +110,13 @@ export class Fetcher<T> {
   private put(latest: Latest<T>): void {
     const canWait = this.beatMs > 0 && latest.data !== null && this.latest.data !== null;
     this.latest = latest;
-    if (this.showing !== null) clearTimeout(this.showing);
-    this.showing = canWait ? setTimeout(() => this.draw(), untilRedraw()) : null;
+    this.cancel?.();
+    this.cancel = canWait ? withNextPicture(() => this.draw()) : null;
     if (!canWait) this.draw();
   }
 
   private draw(): void {
-    this.showing = null;
+    this.cancel = null;
     this.show(this.latest);
   }
 }

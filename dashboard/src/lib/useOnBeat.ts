@@ -1,6 +1,6 @@
 /** Takes over a value that changes all the time, on the beat. */
 import { useEffect, useRef, useState } from "react";
-import { nextBeat } from "./beat";
+import { nextBeat, withPictureAt } from "./beat";
 
 interface Source<S> {
   getState: () => S;
@@ -30,7 +30,7 @@ export function useOnBeat<S, T>(source: Source<S>, select: (state: S) => T, beat
 export class Follower<T> {
   private taken: T;
   private takenAt = performance.now();
-  private timer: ReturnType<typeof setTimeout> | null = null;
+  private cancel: (() => void) | null = null;
 
   constructor(
     private readonly read: () => T,
@@ -43,18 +43,18 @@ export class Follower<T> {
 
   /** Something changed, perhaps not what is followed. */
   look(): void {
-    if (this.timer !== null || Object.is(this.read(), this.taken)) return;
-    const wait = nextBeat(this.takenAt, this.beatMs) - performance.now();
-    if (wait <= 0) this.take();
-    else this.timer = setTimeout(() => this.take(), wait);
+    if (this.cancel !== null || Object.is(this.read(), this.taken)) return;
+    const at = nextBeat(this.takenAt, this.beatMs);
+    if (at <= performance.now()) this.take();
+    else this.cancel = withPictureAt(at, () => this.take());
   }
 
   close(): void {
-    if (this.timer !== null) clearTimeout(this.timer);
+    this.cancel?.();
   }
 
   private take(): void {
-    this.timer = null;
+    this.cancel = null;
     this.takenAt = performance.now();
     this.taken = this.read();
     this.show(this.taken);

@@ -1,4 +1,4 @@
-/** Fetches the batch: at once when the run stands, at most four times a second while it goes on. */
+/** Fetches the batch: at once when the run stands, once a second while it goes on. */
 import { useEffect, useState } from "react";
 import { runPath } from "@/api/client";
 import { runCommand } from "@/api/commands";
@@ -19,8 +19,8 @@ import { useUrlChoice, useUrlState } from "@/lib/urlState";
 import { useLatest } from "@/lib/useLatest";
 import { Panel, StepAction } from "@/ui";
 import { BatchView, INFLUENCE } from "./BatchView";
+import { decode } from "./picture";
 import { type Order, samplesOf, shownOrder } from "./samples";
-import { usePicture } from "./usePicture";
 
 interface BatchPanelProps {
   /** Ids to ring; the first one gets the cursor when the set is new. */
@@ -126,13 +126,10 @@ function useShownBatch() {
   const generation = useLive((live) => live.generation);
   const { moment: step, beatMs, ask } = useMoment((state) => (state.has_batch ? state.batch_step : null));
   const key = runId === null || step === null ? null : `${runId} ${generation} ${step}`;
-  const { data, error } = useLatest<BatchOut>(
-    key,
-    (_, signal) => ask.get<BatchOut>(runPath(runId ?? "", "/debug/batch"), signal),
-    { beatMs },
-  );
-  const decoded = usePicture(data);
-  return { batch: decoded?.batch ?? null, picture: decoded?.picture ?? null, error, running: beatMs > 0 };
+  const load = async (_: string, signal: AbortSignal) =>
+    decode(await ask.get<BatchOut>(runPath(runId ?? "", "/debug/batch"), signal));
+  const { data, error } = useLatest(key, load, { beatMs });
+  return { batch: data?.batch ?? null, picture: data?.picture ?? null, error, running: beatMs > 0 };
 }
 
 function NoBatch({ error }: { error: Error | null }) {
