@@ -25,7 +25,8 @@ export function withPictureAt(at: number, draw: Draw): () => void {
   all.add(draw);
   if (others === undefined) {
     waiting.set(moment, all);
-    setTimeout(() => drawAll(moment, all), moment - performance.now());
+    // A fraction of a millisecond is cut off, and a picture before its moment would be followed by another at it.
+    setTimeout(() => drawAll(moment, all), Math.ceil(moment - performance.now()));
   }
   return () => void all.delete(draw);
 }
