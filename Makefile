@@ -16,7 +16,8 @@ PAGE := src/midstep/server/static/index.html
 PAGE_SOURCES := $(shell find dashboard/src dashboard/public dashboard/scripts dashboard/index.html dashboard/vite.config.ts \
 	dashboard/tsconfig.json dashboard/package.json dashboard/package-lock.json -type f 2>/dev/null)
 ARGS ?=
-# Two workers suit two cores; tests that need the machine to themselves are marked `serial`.
+# Two workers suit two cores. `loadgroup` keeps tests that mostly wait on one of them (ONE_WORKER in
+# tests/conftest.py).
 WORKERS ?= 2
 
 help:  ## Show this list
@@ -31,8 +32,7 @@ test-page: $(STAMPS)/npm
 	@cd dashboard && npm test --silent
 
 test-python: $(STAMPS)/dev $(PAGE) programs
-	@$(BIN)/pytest -q -n $(WORKERS) -m "not soak and not serial and not browser" $(ARGS)
-	@$(BIN)/pytest -q -m "(serial or browser) and not soak" $(ARGS)
+	@$(BIN)/pytest -q -n $(WORKERS) --dist loadgroup -m "not soak" $(ARGS)
 
 lint: $(STAMPS)/dev $(STAMPS)/typegen  ## Check style, types, the layers of rooms, and drift of generated types
 	@$(BIN)/ruff check .

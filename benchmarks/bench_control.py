@@ -45,8 +45,8 @@ def watch_cost(rounds: int = 20, block: int = 200) -> Figure:
     """Five rows of a 64×784 tensor followed, with their pairs and two metrics, in a bare loop."""
     controller, weight = DebugController(), torch.randn(64, 784)
     metrics = {"win_rate": torch.rand(64), "feature_novelty": torch.rand(64)}
-    controller.add_source("weight", lambda: weight)
-    controller.set_watches([0, 15, 31, 47, 63])
+    controller.watches.add_source("weight", lambda: weight)
+    controller.watches.replace([0, 15, 31, 47, 63])
     costs = []
     for _ in range(rounds):
         begun = time.perf_counter()
@@ -66,7 +66,7 @@ def pause_latency(step_s: float = 0.010, rounds: int = 100) -> Figure:
     done = threading.Event()
 
     def train() -> None:
-        going = controller.enter()
+        going = controller.boundary.enter()
         while going:
             time.sleep(step_s)
             going = controller.wait_if_paused()

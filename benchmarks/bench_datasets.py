@@ -19,7 +19,7 @@ from torch.utils.data import DataLoader, Dataset
 from benchmarks.figures import Figure, alternating_ratio, spread_of
 from benchmarks.memory_ceilings import one_thread, told_ceilings
 from midstep.data import DatasetConfig, JASPERSteeringDataset, Ragged, create_loader, write_dataset
-from midstep.data.embedding.layout import TABLES, stored_arrays
+from midstep.data.steering.storage.layout import TABLES, stored_arrays
 
 __all__ = ["Endless", "PerSample", "figures", "small_config", "tables_of"]
 
@@ -83,7 +83,7 @@ class PerSample(Dataset[dict[str, torch.Tensor]]):
     """The usual way: tables in memory, one sample at a time, collated by the loader."""
 
     def __init__(self, dataset: JASPERSteeringDataset) -> None:
-        memory = dataset._memory
+        memory = dataset._tables
         self.length = len(dataset)
         self.questions, self.sources = memory.questions.tensor, memory.sources.tensor
         joined = memory.steering._joined
@@ -138,7 +138,7 @@ class _Ceiling:
     """Only the gathers, of the very rows that batches are made of, into one buffer."""
 
     def __init__(self, dataset: JASPERSteeringDataset) -> None:
-        self.memory = dataset._memory
+        self.memory = dataset._tables
         chance = np.random.default_rng(1)
         self.plans = [
             dataset.plan(chance.integers(len(dataset), size=BATCH), epoch) for epoch in range(BLOCK)
@@ -313,7 +313,7 @@ def _resume_ms(dataset: JASPERSteeringDataset, number: int) -> float:
     """By a loader that has drawn nothing yet, somewhere in the third epoch."""
     saved = create_loader(dataset.for_split("train"), "train", BATCH)
     cursor = (number * 2_654_435_761 % (MANY_PAIRS // BATCH)) * BATCH
-    place = {"epoch": 3, "cursor": cursor, "last": f"{saved._last(cursor, 3):016x}"}
+    place = {"epoch": 3, "cursor": cursor, "last": f"{saved._recent_digest(cursor, 3):016x}"}
     state = {**saved.state_dict(), **place}
     loader = create_loader(dataset.for_split("train"), "train", BATCH)
     begun = time.perf_counter()

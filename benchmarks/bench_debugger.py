@@ -12,9 +12,9 @@ from torch.profiler import ProfilerActivity, profile
 
 from benchmarks.figures import Figure, alternating_ratio
 from midstep.control import DebugController
-from midstep.control.rule_book import RULES
+from midstep.control.breakpoints.rule_catalog import RULES
 from midstep.session import hooks
-from midstep.session.hooks.board import HookBoard
+from midstep.session.hooks.hook_manager import HookManager
 
 __all__ = ["figures"]
 
@@ -72,7 +72,7 @@ def hooked() -> Iterator[Training]:
     """The same training with every hook attached."""
     made = Training(DebugController())
     assert made.controller is not None
-    board = HookBoard(made.controller, made.model, made.optimizer, _must_not_fail)
+    board = HookManager(made.controller, made.model, made.optimizer, _must_not_fail)
     for hook in _all_hooks():
         board.add(hook)
     try:
@@ -99,7 +99,7 @@ def _ratio(name: str, arrange: Callable[[DebugController], object], bar: float |
 
 def _arm_all(controller: DebugController) -> None:
     for rule in RULES:
-        controller.add_rule(rule, action="mark")
+        controller.breakpoints.add_rule(rule, action="mark")
 
 
 def _allocated(training: Training, steps: int = 10) -> float:
@@ -131,6 +131,10 @@ def figures() -> list[Figure]:
     return [
         _ratio("all hooks attached, nobody watches: step time", lambda _: None, 1.01),
         memory(),
-        _ratio("all hooks attached, a viewer at 10 Hz: step time", DebugController.viewer, None),
+        _ratio(
+            "all hooks attached, a viewer at 10 Hz: step time",
+            lambda controller: controller.captures.viewer(),
+            None,
+        ),
         _ratio("all rules armed to mark, nobody watches: step time", _arm_all, None),
     ]

@@ -11,8 +11,8 @@ import numpy as np
 
 from benchmarks.figures import Figure
 from midstep.facts import FactsTail, FactsWriter, SeriesStore
-from midstep.facts.columns import row_dtype
-from midstep.facts.frames import (
+from midstep.facts.format.paths import ensure_facts_dir, steps_path
+from midstep.facts.format.step_frames import (
     SEAL_EVERY_BYTES,
     FileHeader,
     Layout,
@@ -20,7 +20,7 @@ from midstep.facts.frames import (
     layout_frame,
     seal_frame,
 )
-from midstep.facts.places import ensure_facts_dir, steps_path
+from midstep.facts.read.step_columns import row_dtype
 
 BAR_LOG_US = 10.0
 BAR_OPEN_S = 3.0

@@ -18,8 +18,9 @@ from tools.demo_page import find_chromium
 from benchmarks.figures import Figure, sandwiched_ratio
 from benchmarks.idle_browser import browser
 from midstep.live import serve
-from midstep.loops.bcl import BclConfig, BclTraining, Condition
-from midstep.server.cosine import cluster_order, similarity, unit_rows
+from midstep.loops.bcl import BclTraining
+from midstep.loops.bcl_config import BclConfig, Condition
+from midstep.server.step_views.cosine_matrix import cluster_order, similarity, unit_rows
 from midstep.session import Run
 
 __all__ = ["figures"]
@@ -54,9 +55,13 @@ def training(run: Run, condition: Condition) -> Iterator[None]:
 
 def step_time(run: Run, block_s: float = BLOCK_S) -> tuple[float, float]:
     """Seconds a step takes over one block: by the clock, and of this process's CPU."""
-    first, begun, spent = run.controller.finished_steps, time.perf_counter(), time.process_time()
+    first, begun, spent = (
+        run.controller.boundary.finished_steps,
+        time.perf_counter(),
+        time.process_time(),
+    )
     time.sleep(block_s)
-    steps = max(1, run.controller.finished_steps - first)
+    steps = max(1, run.controller.boundary.finished_steps - first)
     return (time.perf_counter() - begun) / steps, (time.process_time() - spent) / steps
 
 

@@ -11,7 +11,7 @@ from torch import nn
 from benchmarks.figures import Figure, spread_of
 from benchmarks.step_cost import step_costs
 from midstep.control import DebugController
-from midstep.session.watching import StepWatch
+from midstep.session.metrics.runtime_metrics import StepWatch
 
 __all__ = ["figures"]
 

@@ -11,12 +11,12 @@ import psutil
 import torch
 
 from benchmarks.figures import Figure
-from midstep.data.build.clustering import adjacent_clusters, nearest, unit_rows
-from midstep.data.build.config import quotas_for
-from midstep.data.build.filling import Filled
-from midstep.data.build.mining import mine
-from midstep.data.build.tiers import Field, largest_scores
-from midstep.data.embedding.layout import Ragged
+from midstep.data.build.build_config import quotas_for
+from midstep.data.build.clustering import adjacent_clusters, nearest_clusters
+from midstep.data.build.hard_negatives import mine_hard_negatives
+from midstep.data.build.negative_tiers import MinedNegatives, MiningInputs, largest_scores
+from midstep.data.exact_search import unit_rows
+from midstep.data.ragged import Ragged
 
 __all__ = ["figures", "random_field"]
 
@@ -26,7 +26,7 @@ CHECKED = 200
 """Pairs whose hardest negatives are found again by comparing with every source."""
 
 
-def random_field(pairs: int = PAIRS, sources: int = SOURCES) -> Field:
+def random_field(pairs: int = PAIRS, sources: int = SOURCES) -> MiningInputs:
     """Sources around centres, and questions near the source that answers them."""
     chance = np.random.default_rng(0)
     centres = unit_rows(chance.standard_normal((CLUSTERS, WIDTH), dtype=np.float32))
@@ -36,19 +36,19 @@ def random_field(pairs: int = PAIRS, sources: int = SOURCES) -> Field:
     noise = chance.standard_normal((pairs, WIDTH), dtype=np.float32)
     questions = unit_rows(source_vectors[answer] + 0.03 * noise)
     index = np.stack([np.arange(pairs), answer], axis=1)
-    return Field(
+    return MiningInputs(
         questions=questions,
         sources=source_vectors,
         pair_index=index,
-        pair_cluster=nearest(questions, centres),
-        source_cluster=nearest(source_vectors, centres),
+        pair_cluster=nearest_clusters(questions, centres),
+        source_cluster=nearest_clusters(source_vectors, centres),
         adjacent=adjacent_clusters(centres, 3),
         positives=Ragged(np.arange(pairs + 1), answer),
         threshold=0.05,
     )
 
 
-def _recall(field: Field, made: Filled) -> float:
+def _recall(field: MiningInputs, made: MinedNegatives) -> float:
     """Of the hardest of tiers 1 to 3 in plain float64, the share that was found."""
     wanted = found = 0
     sources = field.sources.astype(np.float64)
@@ -70,7 +70,7 @@ def _recall(field: Field, made: Filled) -> float:
     return found / wanted
 
 
-def _product_s(field: Field, sample: int = 2048) -> float:
+def _product_s(field: MiningInputs, sample: int = 2048) -> float:
     """Seconds of processor time for nothing but all scores, from a sample of the questions."""
     questions, sources = torch.from_numpy(field.questions), torch.from_numpy(field.sources)
     begun = time.process_time()
@@ -92,7 +92,7 @@ def figures() -> Iterator[Figure]:
         most = max(most, psutil.Process().memory_info().rss - before)
 
     cpu, begun = time.process_time(), time.perf_counter()
-    made = mine(
+    made = mine_hard_negatives(
         field,
         np.arange(PAIRS),
         np.arange(SOURCES),
@@ -110,7 +110,7 @@ def figures() -> Iterator[Figure]:
         note=(
             f"{torch.get_num_threads()} threads, {cpu:.0f} s of processor time, of which the "
             f"products alone {product:.0f}; load {load:.1f} before; "
-            f"{int(made.whole().sum()):,} pairs with all {NEGATIVES}"
+            f"{int(made.complete().sum()):,} pairs with all {NEGATIVES}"
         ),
     )
     yield Figure(

@@ -155,8 +155,8 @@ def _train(controller: Any) -> None:
         title="Rows",
         fields={name: Field(label=label) for name, label in names.items()},
     )
-    controller.add_source("weight", lambda: weight, default=True)
-    going_on = controller.enter()
+    controller.watches.add_source("weight", lambda: weight, default=True)
+    going_on = controller.boundary.enter()
     for step in range(1000):
         if not going_on:
             return

@@ -15,12 +15,12 @@ from typing import NamedTuple
 from benchmarks.bench_facts import make_run
 from benchmarks.figures import Figure
 from midstep.core.ids import new_run_id
-from midstep.facts.index import RunIndex
-from midstep.facts.lines import Head, encode_fields, encode_line
-from midstep.facts.places import ensure_facts_dir, events_path
-from midstep.facts.run_query import RunQuery
-from midstep.server.answers import json_bytes
-from midstep.server.routes_runs import page_dict
+from midstep.facts.format.event_lines import EventHeader, encode_fields, encode_line
+from midstep.facts.format.paths import ensure_facts_dir, events_path
+from midstep.facts.index.run_index import RunIndex
+from midstep.facts.index.run_query import RunQuery
+from midstep.server.responses import json_bytes
+from midstep.server.runs.run_routes import page_dict
 
 BAR_COLD_S = 1.0
 BAR_WARM_S = 0.1
@@ -39,7 +39,7 @@ def make_runs(root: Path, runs: int, epochs: int, steps_per_epoch: int = 10) -> 
         run_id, lines = new_run_id(), []
         records = _records(number, epochs, steps_per_epoch)
         for seq, (moment, fields) in enumerate(records, start=1):
-            head = Head(1, 0, 1.7e9 + seq, float(seq), moment, run_id, 0)
+            head = EventHeader(1, 0, 1.7e9 + seq, float(seq), moment, run_id, 0)
             lines.append(encode_line(seq, head, encode_fields(fields)))
         events_path(ensure_facts_dir(folder).parent, 0, 0).write_bytes(b"".join(lines))
 
@@ -137,7 +137,7 @@ def _histories_after_a_start(root: Path, cache: Path) -> None:
 
 def _command(root: Path, folder: Path) -> None:
     environment = {**os.environ, "XDG_CACHE_HOME": str(folder / "cache")}
-    command = [sys.executable, "-m", "midstep.cli", "runs", "ls", "--save-dir", str(root)]
+    command = [sys.executable, "-m", "midstep", "runs", "ls", "--save-dir", str(root)]
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL, env=environment)
 
 

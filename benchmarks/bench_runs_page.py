@@ -192,7 +192,7 @@ def killed_run(chromium: str) -> list[Figure]:
 
 
 def _holder(outputs: Path) -> int:
-    from midstep.facts.lock import lock_holder
+    from midstep.facts.liveness.run_lock import lock_holder
 
     held = [lock_holder(run_dir) for run_dir in outputs.glob("runs/run_*")]
     return next(pid for pid in held if pid)

@@ -20,7 +20,7 @@ import psutil
 from benchmarks.bench_live import latency_of, told_by_viewers, viewers
 from benchmarks.figures import Figure, percentile
 from midstep.client import Client
-from midstep.live.socket_page import reachable
+from midstep.live.run_socket import serve_on_socket
 from midstep.session import Run
 
 __all__ = ["figures"]
@@ -33,7 +33,7 @@ LIFE = "tests/faults/served_life.py"
 def serve_process(outputs: Path) -> Iterator[tuple[int, str]]:
     """`midstep serve` in a process of its own; its id, and the link that controls."""
     child = subprocess.Popen(
-        [sys.executable, "-m", "midstep.cli", "serve", str(outputs), "--port", "0"],
+        [sys.executable, "-m", "midstep", "serve", str(outputs), "--port", "0"],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         text=True,
@@ -54,7 +54,7 @@ def served_run() -> Iterator[tuple[Run, int, str]]:
         runs = Path(folder) / "runs"
         with (
             Run(name="bench", save_dir=runs) as run,
-            reachable(run),
+            serve_on_socket(run),
             serve_process(Path(folder)) as (pid, url),
         ):
             yield run, pid, url
@@ -66,7 +66,7 @@ def _socket_cost() -> Figure:
     with tempfile.TemporaryDirectory() as folder, Run(name="a", save_dir=folder) as run:
         for _ in range(50):
             begun = time.perf_counter()
-            with reachable(run):
+            with serve_on_socket(run):
                 pass
             times.append(1e3 * (time.perf_counter() - begun))
     return Figure(
@@ -124,10 +124,10 @@ def _stuck_viewers() -> list[Figure]:
         before = process.memory_info().rss
         stuck = [_never_reads(url, run.run_id) for _ in range(STUCK)]
         begun, most, step = time.monotonic(), before, 0
-        while run.controller.viewers < STUCK and time.monotonic() - begun < 30:
+        while run.controller.captures.viewers < STUCK and time.monotonic() - begun < 30:
             time.sleep(0.01)
         begun = time.monotonic()
-        while run.controller.viewers and time.monotonic() - begun < 60:
+        while run.controller.captures.viewers and time.monotonic() - begun < 60:
             for _ in range(100):
                 step += 1
                 run.facts.log(step, **{f"metric_{i}": float(step) for i in range(40)})
@@ -198,7 +198,7 @@ def _noticed() -> list[Figure]:
 
 
 def _listed(client: Client) -> str:
-    return str(client.runs()[0]["state"])
+    return str(client.runs.list()[0]["state"])
 
 
 def _seconds_until(test: Callable[[], bool]) -> float:

@@ -10,13 +10,13 @@ import torch
 from torch.utils.data import BatchSampler, DataLoader, Dataset, TensorDataset
 
 from benchmarks.figures import Figure
-from midstep.data.courses import OrderConfig
-from midstep.data.order import EpochSeededRandomSampler
-from midstep.data.ordered_loader import OrderedLoader
+from midstep.data.order.ordered_loader import OrderedLoader
+from midstep.data.order.samplers import EpochSeededRandomSampler
+from midstep.data.order.strategy import OrderConfig
 from midstep.session.config import SessionConfig
-from midstep.session.replay import BackPayload, Rewinder
-from midstep.session.rewind import RewindRing
-from midstep.session.training import Training, TrainingParts
+from midstep.session.fit.trainer import Trainer, TrainingParts
+from midstep.session.rewind.back import BackPayload, Rewind
+from midstep.session.rewind.snapshot_ring import SnapshotRing
 
 __all__ = ["figures"]
 
@@ -80,9 +80,9 @@ class Work:
             loss_fn=torch.nn.MSELoss(),
             train_loader=DataLoader(data, batch_size=64),
         )
-        self.training = Training(parts, SessionConfig())
-        self.ring = RewindRing(1 << 30, 64)
-        self.rewinder = Rewinder(self.training, self.ring)
+        self.training = Trainer(parts, SessionConfig())
+        self.ring = SnapshotRing(1 << 30, 64)
+        self.rewinder = Rewind(self.training, self.ring)
         self.parameters = sum(each.numel() for each in model.parameters())
 
     def train(self, seconds: float) -> tuple[float, list[float]]:

@@ -12,8 +12,8 @@ import psutil
 import torch
 
 from benchmarks.figures import Figure, alternating_ratio
-from midstep.session.checkpoints import Checkpoints
-from midstep.session.snapshot import Snapshot
+from midstep.session.checkpoint.checkpoint_store import CheckpointStore
+from midstep.session.state.snapshot import Snapshot
 
 __all__ = ["figures"]
 
@@ -122,9 +122,9 @@ def checkpoint(work: Work, *, rounds: int = 3) -> list[Figure]:
     with tempfile.TemporaryDirectory() as folder:
         for _ in range(rounds):
             begun = time.perf_counter()
-            Checkpoints(folder, keep=1).save(kept)
+            CheckpointStore(folder, keep=1).save(kept)
             written = time.perf_counter()
-            Checkpoints(folder).load()
+            CheckpointStore(folder).load()
             writes.append(size / (written - begun))
             reads.append(size / (time.perf_counter() - written))
     return [

@@ -19,9 +19,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812 - its usual name
 
-from midstep.influence.batches import SequenceBatch
-from midstep.influence.kernels import fisher_kernel
-from midstep.influence.optimizer_state import AdamState
+from midstep.influence.gradients.sequences import SequenceBatch
+from midstep.influence.kernels.fisher import fisher_kernel
+from midstep.influence.optimizers.adam_state import AdamState
 
 __all__ = ["Language", "accuracy", "group_batches", "medians", "train"]
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812 - its usual name
 
-from midstep.influence.fused import fused
+from midstep.influence.gradients.execution import fused
 
 __all__ = ["Decoder", "Shape", "decoder"]
 

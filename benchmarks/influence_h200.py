@@ -35,9 +35,9 @@ from benchmarks.influence_accuracy import (
     train,
 )
 from benchmarks.influence_decoder import Shape, decoder
-from midstep.influence.batches import SequenceBatch
-from midstep.influence.kernels import fisher_kernel
-from midstep.influence.optimizer_state import AdamState, ParameterState
+from midstep.influence.gradients.sequences import SequenceBatch
+from midstep.influence.kernels.fisher import fisher_kernel
+from midstep.influence.optimizers.adam_state import AdamState, ParameterState
 
 REFERENCE_FLOPS = 7.69e15
 """Of the whole kernel at full size, as the bar counts them."""

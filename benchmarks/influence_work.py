@@ -7,8 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from midstep.influence.batches import SequenceBatch
-from midstep.influence.kernels import fisher_kernel
+from midstep.influence.gradients.sequences import SequenceBatch
+from midstep.influence.kernels.fisher import fisher_kernel
 from midstep.models.causal_lm import CausalLM, CausalLMConfig
 
 __all__ = ["Work", "gpt2_small", "scores"]

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import Dataset
 
-from midstep.influence.batches import SequenceBatch
+from midstep.influence.gradients.sequences import SequenceBatch
 
 __all__ = ["identity_block", "linear_names"]
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from midstep.core.moments import Moment
 from midstep.facts import FactsWriter
-from midstep.facts.lines import Head, encode_fields, encode_line
+from midstep.facts.format.event_lines import EventHeader, encode_fields, encode_line
 
 __all__ = ["long_runs", "run_folders", "run_id"]
 
@@ -34,13 +34,13 @@ def run_folders(folder: Path, runs: int = 1000, epochs: int = 50) -> Path:
     return folder
 
 
-def _records(index: int, epochs: int) -> Iterator[tuple[int, Head, str]]:
+def _records(index: int, epochs: int) -> Iterator[tuple[int, EventHeader, str]]:
     chance = random.Random(index)
     begun, floor = BEGUN_AT + 600.0 * index, chance.uniform(0.05, 0.09)
 
-    def record(seq: int, moment: Moment, **fields: Any) -> tuple[int, Head, str]:
+    def record(seq: int, moment: Moment, **fields: Any) -> tuple[int, EventHeader, str]:
         wall = begun + 10.0 * seq
-        head = Head(1, 0, wall, 10.0 * seq, str(moment), run_id(index), 0)
+        head = EventHeader(1, 0, wall, 10.0 * seq, str(moment), run_id(index), 0)
         return seq, head, encode_fields(fields)
 
     config = {

@@ -113,7 +113,7 @@ def _attached(without: Callable[[AttachedRun], None] | None = None, **settings: 
 
 
 def _no_facts(run: AttachedRun) -> None:
-    facts: Any = run.run.facts
+    facts: Any = run.facts
     facts.log_values = lambda _step, _values: None
 
 

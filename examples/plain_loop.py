@@ -46,7 +46,7 @@ def main() -> None:
     with midstep.serve(controller, name="plain-loop") as page:
         if page.url is not None:  # None where MIDSTEP_MODE is record or off
             print(f"training at {page.url}, kept in {page.run.dir}")
-        controller.describe(total_steps=STEPS)
+        controller.status.describe(total_steps=STEPS)
         for step in range(STEPS):
             ids = torch.randint(len(images), (BATCH,))
             x, y = images[ids], labels[ids]

@@ -49,7 +49,7 @@ def main() -> None:
     with session, midstep.serve(session) as page:
         print(f"training at {page.url}")
         session.fit(epochs=EPOCHS)
-        print(f"{session.training.step} steps, run {session.dir}")
+        print(f"{session.trainer.step} steps, run {session.dir}")
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -17,8 +18,26 @@ import pytest
 # Set before anything imports torch; children inherit it.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
+ONE_WORKER = (
+    "tests/browser/",
+    "tests/data/embedding/test_ranks.py",
+    "tests/faults/test_many_runs.py",
+    "tests/test_packaging.py",
+)
+"""Tests with a browser, with many processes or with a wheel, which mostly wait for those."""
+
 GRACE_S = 30.0
 """How long threads and children may take to end after a test; a clean test waits for nothing."""
+
+# psutil finds children by reading every process of the machine: 1 to 7 ms, twice a test.
+TASKS = Path("/proc/self/task")
+
+ENDING = {
+    signal.SIGINT: signal.default_int_handler,
+    signal.SIGHUP: signal.SIG_DFL,
+    signal.SIGTERM: signal.SIG_DFL,
+}
+"""Signals that end a program, with what Python does on each."""
 
 LIBRARY_THREADS = (
     "asyncio_",  # a loop's default executor, kept until the loop is closed by its library
@@ -38,15 +57,36 @@ LIBRARY_VARIABLES = {
 }
 
 
+@pytest.hookimpl(optionalhook=True)  # without xdist, pytest refuses hooks that it does not know
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Sends the files of `ONE_WORKER` to one worker, and every other test to a free one.
+
+    Under `--dist loadgroup` only. xdist 3.8 reads groups from ids of tests, and its marks do not
+    get there since pytest 9.2: only paths are known where tests are handed out.
+    """
+    if config.getoption("dist") != "loadgroup":
+        return None
+    from xdist.scheduler import LoadScopeScheduling
+
+    class Scheduling(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return "one worker" if nodeid.startswith(ONE_WORKER) else nodeid
+
+    return Scheduling(config, log)
+
+
 @pytest.fixture(scope="session", autouse=True)
-def heard_interrupts() -> Iterator[None]:
-    """Ctrl-C is heard here and in children, also where a script started us with it ignored."""
-    ignored = signal.getsignal(signal.SIGINT) is signal.SIG_IGN
-    if ignored:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+def heard_signals() -> Iterator[None]:
+    """Signals that end a program reach it here and in children, which inherit ignored ones.
+
+    A script ignores SIGINT for what it starts in the background, and `nohup` ignores SIGHUP.
+    """
+    ignored = [number for number in ENDING if signal.getsignal(number) is signal.SIG_IGN]
+    for number in ignored:
+        signal.signal(number, ENDING[number])
     yield
-    if ignored:
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
+    for number in ignored:
+        signal.signal(number, signal.SIG_IGN)
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -63,12 +103,6 @@ def user_folders(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     yield home
     os.environ.clear()
     os.environ.update(kept)
-
-
-@pytest.fixture(autouse=True)
-def patient_writer(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A busy machine is not a slow disk: no row begins to wait, and no fact says so."""
-    monkeypatch.setattr("midstep.facts.outbox.SLOW_WRITE_S", 1e9)
 
 
 @pytest.fixture(autouse=True)
@@ -97,14 +131,27 @@ def _threads_left(before: set[threading.Thread], deadline: float) -> list[thread
 
 def _children() -> dict[int, str]:
     """Living children by process id, with their command lines."""
-    found: dict[int, str] = {}
-    for child in psutil.Process().children():
+    commands: dict[int, str] = {}
+    for pid in _child_ids():
         try:
+            child = psutil.Process(pid)
             if child.status() != psutil.STATUS_ZOMBIE:
-                found[child.pid] = " ".join(child.cmdline())
+                commands[pid] = " ".join(child.cmdline())
         except psutil.NoSuchProcess:
             continue  # it ended while we looked
-    return found
+    return commands
+
+
+def _child_ids() -> list[int]:
+    """Process ids of all children, whichever thread started them."""
+    if not (TASKS / str(os.getpid()) / "children").exists():  # no Linux, or an unusual kernel
+        return [child.pid for child in psutil.Process().children()]
+    while True:
+        try:
+            files = [task / "children" for task in TASKS.iterdir()]
+            return [int(pid) for file in files for pid in file.read_text().split()]
+        except (FileNotFoundError, ProcessLookupError):
+            continue  # a thread ended meanwhile, and another one has its children now
 
 
 def _children_left(before: dict[int, str], deadline: float) -> list[str]:
@@ -131,9 +178,20 @@ def _variables_left(before: dict[str, str]) -> list[str]:
 
 
 @pytest.fixture
+def no_slow_writes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No write of facts counts as slow, however busy the machine is.
+
+    For tests of exact numbers of records, or of what is on the disk as soon as `log` returns.
+    """
+    from midstep.facts.write.write_queue import WriteQueue
+
+    monkeypatch.setitem(WriteQueue.__init__.__kwdefaults__, "slow_write_s", 1e9)
+
+
+@pytest.fixture
 def effects_awaited(monkeypatch: pytest.MonkeyPatch) -> None:
     """Answers of a server in this process come with their effect, however busy the machine is."""
-    monkeypatch.setattr("midstep.server.effects.EFFECT_WAIT_S", 60.0)
+    monkeypatch.setattr("midstep.server.debug.command_routes.EFFECT_WAIT_S", 60.0)
 
 
 @pytest.fixture(scope="session")

@@ -13,17 +13,17 @@ from http.client import HTTPConnection
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from midstep.client.places import root_file
 from midstep.control import Command, DebugController
 from midstep.core.errors import ConfigError
-from midstep.server import effects
+from midstep.core.files.user_state import root_file
 from midstep.server.app import create_app
-from midstep.server.data_roots import DataRoots
-from midstep.server.guard import GuardConfig
-from midstep.server.ports import bind
-from midstep.server.run_table import RunTable
-from midstep.server.thread import ServerThread
-from midstep.server.tokens import Tokens
+from midstep.server.auth.guard import GuardConfig
+from midstep.server.auth.tokens import Tokens
+from midstep.server.datasets.data_roots import DataRoots
+from midstep.server.debug import command_routes
+from midstep.server.runs.run_table import RunTable
+from midstep.server.transport.ports import bind
+from midstep.server.transport.server_thread import ServerThread
 
 if TYPE_CHECKING:
     from midstep.server.root_server import RootServer
@@ -122,7 +122,7 @@ def train(run: Run, stop_after: int = 10**9) -> None:
     import torch
 
     controller = run.controller
-    if not controller.enter():
+    if not controller.boundary.enter():
         return
     for step in range(stop_after):
         batch = torch.full((4, 64), (step % 10) / 10)
@@ -136,21 +136,21 @@ def train(run: Run, stop_after: int = 10**9) -> None:
             return
 
 
-IMPATIENT_S = effects.EFFECT_WAIT_S
+IMPATIENT_S = command_routes.EFFECT_WAIT_S
 """How soon an answer says by itself that the effect is still to come."""
 
 
 @contextmanager
 def _effects_awaited() -> Iterator[None]:
     """Answers come with their effect, however busy the machine is; unless a test set the time."""
-    if effects.EFFECT_WAIT_S != IMPATIENT_S:
+    if command_routes.EFFECT_WAIT_S != IMPATIENT_S:
         yield
         return
-    effects.EFFECT_WAIT_S = PATIENCE_S / 2
+    command_routes.EFFECT_WAIT_S = PATIENCE_S / 2
     try:
         yield
     finally:
-        effects.EFFECT_WAIT_S = IMPATIENT_S
+        command_routes.EFFECT_WAIT_S = IMPATIENT_S
 
 
 @contextmanager
@@ -188,14 +188,14 @@ def serving_root(
     **config: Any,
 ) -> Iterator[Served]:
     """The same run, on its own socket, behind a server over the whole folder."""
-    from midstep.live.socket_page import reachable
+    from midstep.live.run_socket import serve_on_socket
     from midstep.server.root_server import RootServer, RootServerConfig
     from midstep.session import Run
 
     with (
         _effects_awaited(),
         Run(name="small", save_dir=folder / "runs", on_error="raise") as run,
-        reachable(run),
+        serve_on_socket(run),
         RootServer(RootServerConfig(outputs=folder, port=0, **config)) as root,
         _training(run, loop, paused=paused),
     ):

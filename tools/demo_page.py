@@ -63,7 +63,7 @@ def running_server(outputs: Path, log: Path, *arguments: str) -> Iterator[str]:
 def _running(command: list[str], log: Path) -> Iterator[str]:
     with log.open("wb") as output:
         process = subprocess.Popen(
-            [sys.executable, "-m", "midstep.cli", *command],
+            [sys.executable, "-m", "midstep", *command],
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,

@@ -48,13 +48,13 @@ def main() -> None:
 def _run_to_a_breakpoint(browser: Browser, url: str) -> None:
     base, _, token = url.partition("/#token=")
     client = Client(base, token=token)
-    client.watch(*WATCHED)
+    client.watches.replace(*WATCHED)
     page = browser.new_page()
     page.goto(url)  # what a page watches is captured
-    client.add_breakpoint("step", step=400)
-    client.add_breakpoint("loss_z", limit=4.0, window=200)
-    client.add_breakpoint("grad_norm", limit=10.0)
-    client.add_breakpoint("expression", expression=f"loss > 0 and step >= {STOPS_AT}")
+    client.breakpoints.add("step", step=400)
+    client.breakpoints.add("loss_z", limit=4.0, window=200)
+    client.breakpoints.add("grad_norm", limit=10.0)
+    client.breakpoints.add("expression", expression=f"loss > 0 and step >= {STOPS_AT}")
     client.resume()
     while client.state()["step"] < STOPS_AT:
         for message in client.stream():
@@ -80,7 +80,7 @@ def _take(
 def _take_all_runs(browser: Browser, outputs: Path) -> None:
     """A few finished runs and a live one, over each other."""
     train = ["demo", "--condition", "all", "--steps", "3000", "--no-serve", "--seed", "1"]
-    command = [sys.executable, "-m", "midstep.cli", *train, "--seed", "2", "--seed", "3"]
+    command = [sys.executable, "-m", "midstep", *train, "--seed", "2", "--seed", "3"]
     subprocess.run([*command, "--save-dir", str(outputs / "runs")], check=True)
     with running_server(outputs, outputs / "server.log", "--port", "0") as url:
         client = Client(url)

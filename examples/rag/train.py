@@ -34,7 +34,7 @@ from midstep.data import (
     build_dataset,
     open_tables,
 )
-from midstep.data.build.encoders import encoder_from
+from midstep.data.text.encoders import encoder_from
 
 FEW = {"n_clusters": 5, "n_neg": 4, "ratios": {"train": 0.6, "val": 0.2, "test": 0.2}}
 """Settings of the build for the small set: a split's negatives come from its own few sources."""

@@ -15,9 +15,7 @@ from pathlib import Path
 
 import torch
 
-from midstep.core.streams import RandomStream
-from midstep.influence.plan import BatchRequest, FisherKernelConfig, FisherKernelPlan
-from midstep.influence.runner import FisherKernelRunner
+from midstep.core.random_streams import RandomStream
 from midstep.influence.sampling import (
     AdvantageConfig,
     Arithmetic,
@@ -28,6 +26,8 @@ from midstep.influence.sampling import (
     SampleGenerator,
     save_checkpoint,
 )
+from midstep.influence.study.plan import BatchRequest, FisherKernelConfig, FisherKernelPlan
+from midstep.influence.study.runner import FisherKernelRunner
 from midstep.models.causal_lm import CausalLM, CausalLMConfig
 
 LARGEST = 9

@@ -17,8 +17,6 @@ from typing import Any
 
 import torch
 
-from midstep.influence.plan import BatchRequest, FisherKernelConfig, FisherKernelPlan
-from midstep.influence.runner import FisherKernelRunner
 from midstep.influence.sampling import (
     DecodingConfig,
     GeneratedBatch,
@@ -26,6 +24,8 @@ from midstep.influence.sampling import (
     prompt_set,
     save_batch,
 )
+from midstep.influence.study.plan import BatchRequest, FisherKernelConfig, FisherKernelPlan
+from midstep.influence.study.runner import FisherKernelRunner
 
 TRIES = 6
 

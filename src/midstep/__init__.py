@@ -12,68 +12,41 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from midstep.core.lazy_names import lazy_names
-from midstep.core.version import __version__
+from midstep.core.version import __version__ as __version__
 
 if TYPE_CHECKING:
-    from midstep.client import Client
-    from midstep.control import Breakpoint, Command, DebugController, Panel
-    from midstep.core.errors import (
-        ClientError,
-        ConfigError,
-        ControlError,
-        MidstepError,
-        StopTraining,
-        StorageError,
-    )
-    from midstep.live.attach import attach
-    from midstep.live.serve import serve
-    from midstep.session import Run, hooks
-    from midstep.session.config import SessionConfig
-    from midstep.session.hooks import Hook
-    from midstep.session.session import Session
+    from midstep.client import Client as Client
+    from midstep.control import Breakpoint as Breakpoint
+    from midstep.control import Command as Command
+    from midstep.control import DebugController as DebugController
+    from midstep.control import Panel as Panel
+    from midstep.core.errors import ClientError as ClientError
+    from midstep.core.errors import ConfigError as ConfigError
+    from midstep.core.errors import ControlError as ControlError
+    from midstep.core.errors import MidstepError as MidstepError
+    from midstep.core.errors import StopTraining as StopTraining
+    from midstep.core.errors import StorageError as StorageError
+    from midstep.live.attach import attach as attach
+    from midstep.live.serve import serve as serve
+    from midstep.session import Run as Run
+    from midstep.session import hooks as hooks
+    from midstep.session.config import SessionConfig as SessionConfig
+    from midstep.session.hooks import Hook as Hook
+    from midstep.session.session import Session as Session
 
-__all__ = [
-    "Breakpoint",
-    "Client",
-    "ClientError",
-    "Command",
-    "ConfigError",
-    "ControlError",
-    "DebugController",
-    "Hook",
-    "MidstepError",
-    "Panel",
-    "Run",
-    "Session",
-    "SessionConfig",
-    "StopTraining",
-    "StorageError",
-    "__version__",
-    "attach",
-    "hooks",
-    "serve",
-]
-
-_HOME = {
-    "Breakpoint": "midstep.control",
-    "Client": "midstep.client",
-    "ClientError": "midstep.core.errors",
-    "Command": "midstep.control",
-    "ConfigError": "midstep.core.errors",
-    "ControlError": "midstep.core.errors",
-    "DebugController": "midstep.control",
-    "Hook": "midstep.session.hooks",
-    "MidstepError": "midstep.core.errors",
-    "Panel": "midstep.control",
-    "Run": "midstep.session",
-    "Session": "midstep.session.session",
-    "SessionConfig": "midstep.session.config",
-    "StopTraining": "midstep.core.errors",
-    "StorageError": "midstep.core.errors",
-    "attach": "midstep.live.attach",
-    "hooks": "midstep.session",
-    "serve": "midstep.live.serve",
-}
-
-
-__getattr__, __dir__ = lazy_names(__name__, _HOME)
+__all__, __getattr__, __dir__ = lazy_names(
+    __name__,
+    {
+        "midstep.client": "Client",
+        "midstep.control": "Breakpoint Command DebugController Panel",
+        "midstep.core.errors": "ClientError ConfigError ControlError MidstepError StopTraining "
+        "StorageError",
+        "midstep.live.attach": "attach",
+        "midstep.live.serve": "serve",
+        "midstep.session": "Run hooks",
+        "midstep.session.config": "SessionConfig",
+        "midstep.session.hooks": "Hook",
+        "midstep.session.session": "Session",
+    },
+    loaded=["__version__"],
+)

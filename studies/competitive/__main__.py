@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from midstep.loops.bcl import CONDITIONS
+from midstep.loops.bcl_config import CONDITIONS
 from studies.competitive.looks import STEPS, look_into
 from studies.competitive.tables import (
     deaths_table,

@@ -11,7 +11,7 @@ from typing import Any
 from tools.demo_page import running_demo
 
 from midstep.client import Client
-from midstep.loops.bcl import Condition
+from midstep.loops.bcl_config import Condition
 
 __all__ = ["STEPS", "Look", "look_into"]
 
@@ -57,14 +57,14 @@ def _look(client: Client, condition: Condition, step: int) -> Look:
     _park_at(client, step - 1)
     client.step()
     _park_at(client, step)
-    forces = client.forces()
+    forces = client.forces.rows()
     pulled = condition not in ("control", "neighborhood")
-    targets = client.cosine_matrix("som_targets")["mean_offdiag"] if pulled else None
+    targets = client.forces.cosine_matrix("som_targets")["mean_offdiag"] if pulled else None
     pulling, labels = _pulling(client) if pulled else (Counter(), Counter())
     return Look(
         condition=condition,
         step=step,
-        weight_cosine=client.cosine_matrix("weights")["mean_offdiag"],
+        weight_cosine=client.forces.cosine_matrix("weights")["mean_offdiag"],
         target_cosine=targets,
         grad_norm=median(forces["features"]["grad_norm"]),
         som_norm=median(forces["features"]["som_norm"]),

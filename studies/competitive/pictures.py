@@ -42,7 +42,7 @@ def _picture(browser: Browser, condition: str, target: Path) -> None:
     ):
         base, _, token = url.partition("/#token=")
         client = Client(base, token=token)
-        client.watch(*WATCHED)
+        client.watches.replace(*WATCHED)
         page = browser.new_page(viewport={"width": 1280, "height": 720}, color_scheme="light")
         page.goto(url.replace("/#", f"/live?tab=features&feature={WATCHED[1]}#"))
         client.run_until(STEP)

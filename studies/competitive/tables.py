@@ -8,8 +8,8 @@ from pathlib import Path
 from statistics import mean, stdev
 from typing import Any
 
-from midstep.loops.bcl import CONDITIONS
-from midstep.models.competitive.health import DEAD_BELOW
+from midstep.loops.bcl_config import CONDITIONS
+from midstep.models.competitive.settings import DEAD_BELOW
 from studies.competitive.looks import Look
 from studies.competitive.trainings import Cell, health_facts
 

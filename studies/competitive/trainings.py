@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from midstep.facts import FactsReader, end_state
-from midstep.loops.bcl import CONDITIONS, BclConfig, BclTraining, Condition
+from midstep.loops.bcl import BclTraining
+from midstep.loops.bcl_config import CONDITIONS, BclConfig, Condition
 
 __all__ = ["Cell", "health_facts", "train_all"]
 

@@ -59,8 +59,12 @@ def demo(tmp_path: Path) -> Iterator[Demo]:
         yield Demo(url, save_dir)
 
 
-@pytest.fixture
+@pytest.fixture(scope="package")
 def browser(chromium: str) -> Iterator[Browser]:
+    """One browser for all tests of this package; each test has a context of its own.
+
+    Not for the whole session: as long as Playwright runs, `asyncio.run` is refused here.
+    """
     with sync_playwright() as playwright:
         made = playwright.chromium.launch(executable_path=chromium, args=BROWSER_FLAGS)
         yield made
@@ -83,5 +87,6 @@ def page(browser: Browser) -> Iterator[Page]:
     made.on("request", lambda request: asked.append(request.url))
     yield made
     context.close()
+    assert browser.contexts == []  # the next test gets the browser as it was
     assert errors == []
     assert [url for url in asked if not url.startswith(OWN)] == []

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from midstep.data.embedding.curriculum import Bands
-from midstep.data.embedding.tables import open_tables
-from midstep.server.data_roots import DataRoots
+from midstep.data.steering.curriculum import Bands
+from midstep.data.steering.storage.tables import open_tables
+from midstep.server.datasets.data_roots import DataRoots
 from tests.served import Served, serving
 from tests.server.datasets import SECRET, store_dataset
 
@@ -211,7 +211,7 @@ def test_without_a_folder_it_says_how_to_name_one(page: Page, tmp_path: Path) ->
         open_page(page, served)
         datasets = panel(page, "Datasets")
         expect(datasets).to_contain_text("No data folder is named")
-        expect(datasets).to_contain_text("midstep dataset build")
+        expect(datasets).to_contain_text("midstep data build")
         expect(datasets).to_contain_text("midstep serve outputs --data data/")
         page.keyboard.type("gl")
         expect(page).to_have_url(re.compile("/live"))
@@ -229,7 +229,7 @@ def test_damaged_datasets_say_why_and_the_others_are_shown(page: Page, tmp_path:
         expect(datasets).to_contain_text("Damaged: embedding_dim is missing")
         expect(panel(page, "Pair 0")).to_contain_text("The dataset keeps no texts.")
         page.get_by_role("tab", name="Audit").click()
-        expect(panel(page, "Leaks between splits")).to_contain_text("midstep dataset audit")
+        expect(panel(page, "Leaks between splits")).to_contain_text("midstep data audit")
         expect(panel(page, "Negatives")).to_contain_text("no ledger of shortages")
 
 

@@ -19,7 +19,8 @@ from playwright.sync_api import Locator, Page, expect
 
 from midstep.control import DebugController, Field, Panel
 from midstep.live import serve
-from midstep.loops.bcl import BclConfig, BclTraining, Condition
+from midstep.loops.bcl import BclTraining
+from midstep.loops.bcl_config import BclConfig, Condition
 from midstep.session import Run
 from midstep.session.hooks import Hook
 from tests.control.loop import until
@@ -45,7 +46,7 @@ class Training(BclTraining):
     """The recipe, with panels of a user's own beside it."""
 
     def show(self, control: DebugController, images: torch.Tensor) -> None:
-        super().show(control, images)
+        super().capture_features(control, images)
         norms = self.model.decoder.weight.detach().norm(dim=0)
         mine = Panel(kind="table", title="My norms", fields={"norm": Field(label="Norm")})
         control.capture_step_data("mine", {"norm": norms}, panel=mine)

@@ -11,7 +11,7 @@ import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from midstep.client import Client
-from midstep.influence.results_file import load_results
+from midstep.influence.study.results_file import load_results
 from tests.browser.test_rewind_page import expect_step, session_page
 from tests.influence.stored import store_result
 from tests.served import Served, serving

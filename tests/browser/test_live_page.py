@@ -14,9 +14,9 @@ from playwright.sync_api import Locator, Page, expect
 
 from midstep.control import DebugController
 from midstep.live import serve
-from midstep.loops.demo import Demo as DemoTraining
-from midstep.loops.demo import DemoConfig
-from midstep.server.tokens import Tokens
+from midstep.loops.autoencoder_training import AutoencoderTraining as DemoTraining
+from midstep.loops.bcl_config import AutoencoderConfig
+from midstep.server.auth.tokens import Tokens
 from midstep.session import Run
 from tests.browser.conftest import Demo, Records
 from tests.browser.relay import relay
@@ -145,7 +145,7 @@ def test_a_broken_connection_heals_without_a_gap_in_the_chart(page: Page, tmp_pa
 @contextmanager
 def training(run: Run) -> Iterator[None]:
     """The demo's loop on a thread of this process, a step every few milliseconds."""
-    demo = DemoTraining(DemoConfig(steps=100_000))
+    demo = DemoTraining(AutoencoderConfig(steps=100_000))
     thread = threading.Thread(target=demo.train, args=(run,), name="training")
     thread.start()
     try:

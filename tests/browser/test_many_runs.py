@@ -15,7 +15,7 @@ import pytest
 from playwright.sync_api import Locator, Page, expect
 from tools.demo_page import running_server
 
-from midstep.facts.lock import lock_holder
+from midstep.facts.liveness.run_lock import lock_holder
 from tests.browser.test_live_page import button, losses_in_chart, step_shown
 
 # A child loads torch and its data, on a machine that may be busy with other things.

@@ -39,7 +39,7 @@ def odd_loop(run: Run) -> Iterator[None]:
 
 def train(run: Run) -> None:
     controller = run.controller
-    going, step = controller.enter(), 0
+    going, step = controller.boundary.enter(), 0
     while going:
         batch = torch.full((len(ODD), 64), (step % 10) / 10)
         for name in ODD:

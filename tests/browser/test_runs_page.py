@@ -114,7 +114,7 @@ def test_what_is_measured_while_its_menu_is_open_moves_no_entry(page: Page, tmp_
             run.log(loss=1.0, **measured)
             run.controller.wait_if_paused()
 
-        run.controller.enter()
+        run.controller.boundary.enter()
         step()
         page.goto(str(made.url).replace("/#", f"/runs?show={run.run_id}#"))
         opener = page.get_by_role("button", name="Measure: Loss")

@@ -43,17 +43,17 @@ def test_two_tabs_share_one_stream_and_the_second_goes_on_alone(page: Page, tmp_
         for each in (page, second):
             expect_step(each, 1)
             expect(each.get_by_role("button", name="Connection: Live")).to_be_visible()
-        until(lambda: controller.viewers == 1, controller)
+        until(lambda: controller.captures.viewers == 1, controller)
         page.goto("about:blank")  # the reader of the stream goes; the other takes its place
-        until(lambda: controller.viewers == 1, controller)
+        until(lambda: controller.captures.viewers == 1, controller)
         for step in (2, 3):
             button(second, "Step").click()
             expect_step(second, step)
         expect(second.get_by_role("img", name="loss over steps: 3 points")).to_be_visible()
         assert [step for step, _ in losses_in_chart(second, tmp_path)] == [1, 2, 3]
-        until(lambda: controller.viewers == 1, controller)
+        until(lambda: controller.captures.viewers == 1, controller)
         second.close()
-        until(lambda: controller.viewers == 0, controller)
+        until(lambda: controller.captures.viewers == 0, controller)
 
 
 def test_a_million_points_arrive_in_the_chart(page: Page, tmp_path: Path) -> None:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from midstep.session.checkpoints import Checkpoints
-from midstep.session.shelf import FILES, Place, Shelf
+from midstep.session.checkpoint.checkpoint_folders import FILES, CheckpointFolders, CheckpointName
+from midstep.session.checkpoint.checkpoint_store import CheckpointStore
 
 __all__ = ["assert_folders_whole", "assert_newest_loads"]
 
 
 def assert_folders_whole(run_dir: str | Path) -> list[str]:
     """Every checkpoint has all its files and every link leads to one; their names, newest first."""
-    shelf = Shelf(run_dir)
+    shelf = CheckpointFolders(run_dir)
     places = shelf.places()
     for place in places:
         found = {entry.name for entry in shelf.path(place).iterdir()}
@@ -33,13 +33,13 @@ def assert_newest_loads(run_dir: str | Path, acknowledged: list[str]) -> int:
         The step that a resume would go on from, or -1 without any.
     """
     names = assert_folders_whole(run_dir)
-    found = Checkpoints(run_dir).newest_valid()
+    found = CheckpointStore(run_dir).newest_valid()
     if found is None:
         assert not acknowledged, f"acknowledged and gone: {acknowledged}"
         return -1
     assert found.problems == []
-    places = [place for place in map(Place.of, acknowledged) if place is not None]
-    newest = Place.of(names[0])
+    places = [place for place in map(CheckpointName.of, acknowledged) if place is not None]
+    newest = CheckpointName.of(names[0])
     assert newest is not None
     assert not places or newest >= max(places), f"{names} does not have {acknowledged[-1]}"
     return found.snapshot.step

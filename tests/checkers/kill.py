@@ -18,9 +18,9 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from midstep.facts.columns import StepsFile
-from midstep.facts.lines import EventsScanner
-from midstep.facts.places import events_path, list_steps_files
+from midstep.facts.format.paths import events_path, list_steps_files
+from midstep.facts.format.scanners import EventsScanner
+from midstep.facts.read.step_columns import StepsReader
 
 Acknowledge = Callable[[Any], None]
 """Called by the child, with anything JSON can hold, once a record is acknowledged."""
@@ -59,7 +59,7 @@ def records_on_disk(run_dir: str | Path, *, rank: int = 0) -> list[tuple[int, di
     for path in events:
         found += [(line.seq, line.record()) for line in EventsScanner(path).read()]
     for _, path in attempts:
-        for group in StepsFile(path).runs():
+        for group in StepsReader(path).runs():
             for row in group.rows:
                 values = dict(zip(group.names, row["values"].tolist(), strict=True))
                 found.append((int(row["seq"]), {"step": int(row["step"]), **values}))

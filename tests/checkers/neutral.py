@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from midstep.control import Command, DebugController
-from midstep.control.rule_book import RULES
+from midstep.control.breakpoints.rule_catalog import RULES
 from midstep.core.errors import ControlError
 from midstep.live import attach, serve
 from midstep.session import hooks as ready_made
@@ -174,7 +174,7 @@ def every_hook() -> list[Hook]:
 def with_hooks(training: Training, trace: Trace, scene: Scene) -> None:
     """The same loop under `attach` with every hook shown and every rule armed."""
     for rule in RULES:
-        scene.controller.add_rule(rule, action="mark")
+        scene.controller.breakpoints.add_rule(rule, action="mark")
     attached(training, trace, scene, hooks=every_hook)
     for events in scene.save_dir.rglob("events*.jsonl"):
         assert "hook_off" not in events.read_text(), "a hook was switched off"
@@ -183,7 +183,7 @@ def with_hooks(training: Training, trace: Trace, scene: Scene) -> None:
 def two_calls(training: Training, trace: Trace, scene: Scene) -> None:
     """The same loop with the two call sites of its own."""
     control = scene.controller
-    control.set_gradient_norm(lambda: _gradient_norm(training.model))
+    control.boundary.set_gradient_norm(lambda: _gradient_norm(training.model))
     with contextlib.ExitStack() as stack:
         if scene.page:
             page = serve(control, port=0, save_dir=scene.save_dir)
@@ -197,7 +197,7 @@ def two_calls(training: Training, trace: Trace, scene: Scene) -> None:
                 training.optimizer.zero_grad()
                 trace.step(training, batch, loss)
                 assert control.wait_if_paused()
-        control.finish()
+        control.boundary.finish()
 
 
 def _gradient_norm(model: torch.nn.Module) -> torch.Tensor:
@@ -223,7 +223,7 @@ class Condition:
 def wait_until(control: DebugController, holds: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
     """Wait, without polling, until the controller's state satisfies `holds`; gives that state."""
     changed = threading.Event()
-    unsubscribe = control.subscribe(changed.set)
+    unsubscribe = control.sinks.subscribe(changed.set)
     try:
         while not holds(state := control.get_state()):
             assert changed.wait(PATIENCE_S), f"nothing changed for {PATIENCE_S} s: {state}"
@@ -272,9 +272,9 @@ def _step_by_step(scene: Scene) -> None:
 
 def _watch(control: DebugController, training: Training) -> None:
     name, weight = next(iter(training.model.named_parameters()))
-    control.add_source(name, lambda: weight)
-    control.set_watches([0, 1], name)
-    control.viewer()
+    control.watches.add_source(name, lambda: weight)
+    control.watches.replace([0, 1], name)
+    control.captures.viewer()
 
 
 def _look(scene: Scene) -> None:
@@ -283,7 +283,7 @@ def _look(scene: Scene) -> None:
     while control.get_state()["state"] not in ENDS:
         control.get_batch()
         control.get_trajectories()
-        control.get_pairwise()
+        control.watches.pairwise()
         pace.wait(0.01)
     assert control.get_batch() is not None, "a watched training showed no batch"
     assert control.get_trajectories()[0], "a watched row has no points"

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from midstep.core import strict_json
-from midstep.core.stateful import Stateful
+from midstep.core.protocols import Stateful
 from midstep.session import Session, StepRecord
 from tests.session.same import assert_same
 
@@ -132,7 +132,7 @@ class Trace:
 
     def close(self, session: Session) -> None:
         """Weights, optimizer, scheduler, order, counters and every generator."""
-        last = session.training.take()
+        last = session.trainer.take()
         self.end = {**last.state_tree(), "step": last.step, "epoch": last.epoch}
 
     def assert_equals(self, expected: Trace) -> None:

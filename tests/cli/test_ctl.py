@@ -29,7 +29,7 @@ def run(save_dir: Path) -> Iterator[midstep.Run]:
     """A served run that stands before its first step; its loop never ends by itself."""
     weights = torch.eye(8)
     with midstep.Run(name="loop", save_dir=save_dir) as made:
-        made.controller.add_source("weights", lambda: weights, default=True)
+        made.controller.watches.add_source("weights", lambda: weights, default=True)
         made.controller.pause()
         loop = threading.Thread(target=_train, args=(made, weights), name="loop")
         with midstep.serve(made, port=0, save_dir=save_dir):
@@ -41,7 +41,7 @@ def run(save_dir: Path) -> Iterator[midstep.Run]:
 
 def _train(run: midstep.Run, weights: torch.Tensor) -> None:
     control = run.controller
-    going, step = control.enter(), 0
+    going, step = control.boundary.enter(), 0
     while going:
         losses = torch.full((4,), 1.0 / (step + 1))
         control.capture_batch(
@@ -92,7 +92,7 @@ def test_resume_pause_and_stop_take_effect_before_they_answer(ask: Ask) -> None:
 
 def test_command_log_names_the_terminal(ask: Ask) -> None:
     ask("step", "2")
-    last = ask("commands")[-1]
+    last = ask("log")[-1]
     assert (last["command"], last["payload"], last["who"], last["status"]) == (
         "step",
         {"n": 2},
@@ -113,7 +113,7 @@ def test_forces_and_similarities_of_a_step(ask: Ask) -> None:
     found = ask("forces")
     assert (found["tensor"], found["step"], found["neutral"]) == ("weights", 1, 8)
     assert found["features"]["grad_magnitude"][1:] == [0.0] * 7
-    assert ask("force", "0")["combined"] == pytest.approx([0.1] * 8)
+    assert ask("forces", "0")["combined"] == pytest.approx([0.1] * 8)
     assert ask("cosine", "--order", "cluster")["permutation"] != []
     assert ask("cosine")["matrix"][1][2] == 0.0
 
@@ -123,14 +123,14 @@ def test_forces_are_told_in_words(
 ) -> None:
     ask("step")
     told = {}
-    for command in (["forces", "--top", "2"], ["force", "0"], ["cosine"]):
-        assert main(["ctl", *command, "--save-dir", str(save_dir)]) == 0
-        told[command[0]] = capsys.readouterr().out.splitlines()
-    assert told["forces"][0] == "weights at step 1: 0 agree, 0 fight, 8 neutral"
-    assert told["forces"][1].split() == TABLE
-    assert len(told["forces"]) == 4
-    assert told["force"][1].split() == ["part", "length"]
-    assert told["force"][2].split() == ["combined", "0.28284"]
+    for command in ("forces --top 2", "forces 0", "cosine"):
+        assert main(["ctl", *command.split(), "--save-dir", str(save_dir)]) == 0
+        told[command] = capsys.readouterr().out.splitlines()
+    assert told["forces --top 2"][0] == "weights at step 1: 0 agree, 0 fight, 8 neutral"
+    assert told["forces --top 2"][1].split() == TABLE
+    assert len(told["forces --top 2"]) == 4
+    assert told["forces 0"][1].split() == ["part", "length"]
+    assert told["forces 0"][2].split() == ["combined", "0.28284"]
     assert told["cosine"][0].startswith("weights of weights at step 1: 8 rows, mean ")
 
 
@@ -139,8 +139,8 @@ TABLE = ["id", "verdict", "cos_grad_som", "grad_magnitude", "som_magnitude"]
 
 def test_step_data_is_listed_and_shown(ask: Ask) -> None:
     ask("step")
-    assert ask("data") == ["features"]
-    assert len(ask("data", "features")["data"]["norm"]) == 8
+    assert ask("step-data") == ["features"]
+    assert len(ask("step-data", "features")["data"]["norm"]) == 8
 
 
 def test_scalars_are_the_facts(ask: Ask) -> None:
@@ -217,20 +217,31 @@ def test_watched_rows_leave_trajectories(ask: Ask) -> None:
 
 
 def test_a_command_that_has_ended_cannot_be_cancelled(ask: Ask, save_dir: Path, capsys) -> None:
-    ended = ask("commands")[-1]["id"]
+    ended = ask("log")[-1]["id"]
     assert main(["ctl", "cancel", ended, "--save-dir", str(save_dir)]) == 2
     assert "nothing to cancel" in capsys.readouterr().err
 
 
-def test_runs_of_the_server_are_listed(ask: Ask, run: midstep.Run) -> None:
-    assert [each["id"] for each in ask("runs")] == [run.run_id]
+def test_only_live_runs_are_listed_if_so_asked(
+    run: midstep.Run, save_dir: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with midstep.Run(name="ended", save_dir=save_dir) as ended:
+        pass
+    listed = {}
+    for options in ((), ("--live",), ("--live", "--state", "finished")):
+        assert main(["runs", "ls", *options, "--json", "--save-dir", str(save_dir)]) == 0
+        rows = json.loads(capsys.readouterr().out)
+        listed[options] = {row["id"] for row in rows}
+    assert listed[()] == {run.run_id, ended.run_id}
+    assert listed["--live",] == {run.run_id}
+    assert listed["--live", "--state", "finished"] == set()
 
 
 def test_words_for_people(ask: Ask, save_dir: Path, capsys: pytest.CaptureFixture[str]) -> None:
     ask("step", "3")
     ask("break", "add", "loss > 2")
     ask("watch", "set", "1")
-    commands = ["state", "batch", "data", "data features", "scalars", "commands", "runs"]
+    commands = ["state", "batch", "step-data", "step-data features", "scalars", "log"]
     told = {}
     for command in [*commands, "break ls", "watch ls", "watch trajectories", "break rm 1"]:
         assert main(["ctl", *command.split(), "--save-dir", str(save_dir)]) == 0
@@ -257,8 +268,8 @@ def test_words_for_people(ask: Ask, save_dir: Path, capsys: pytest.CaptureFixtur
         (["break", "add", "--metric", "train/loss"], "is no comparison"),
         (["break", "add", "--metric", "train/loss > much"], "is no comparison"),
         (["run-until", "0"], "Already past step 0"),
-        (["data", "nothing"], "nothing called nothing was captured"),
-        (["data", "nothing"], "`midstep ctl data` lists the keys"),
+        (["step-data", "nothing"], "nothing called nothing was captured"),
+        (["step-data", "nothing"], "`midstep ctl step-data` lists the keys"),
         (["watch", "set", "1", "--source", "elsewhere"], "elsewhere"),
         (["batch", "--save", "/dev/null/x.png"], ""),
     ],

@@ -14,7 +14,7 @@ import torch
 import midstep
 from midstep.cli.main import main
 from midstep.client import Client
-from midstep.client.transport import ClientError
+from midstep.client.http_transport import ClientError
 from midstep.control import Command
 from midstep.session import Session, SessionConfig
 
@@ -41,7 +41,7 @@ def session(save_dir: Path) -> Iterator[Session]:
         torch.utils.data.DataLoader(data, batch_size=2, shuffle=True),
         config=SessionConfig(save_dir=save_dir, data_order_policy="epoch_reseed", seed=3),
     )
-    with made, midstep.serve(made.run_record, port=0, save_dir=save_dir):
+    with made, midstep.serve(made.run, port=0, save_dir=save_dir):
         made.controller.pause()
         loop = threading.Thread(target=made.fit, kwargs={"steps": 10**9}, name="loop")
         loop.start()
@@ -114,7 +114,7 @@ def test_a_loop_without_snapshots_says_why_it_cannot_go_back(tmp_path):
 def test_hyperparameters_are_changed_and_the_old_ones_told(client, session):
     told = client.set_hparams(lr=0.5)
     assert told["result"]["old"]["lr"] == [0.25]
-    assert session.training.parts.optimizer.param_groups[0]["lr"] == 0.5
+    assert session.trainer.parts.optimizer.param_groups[0]["lr"] == 0.5
 
 
 def test_the_certificate_travels(client):
@@ -129,7 +129,7 @@ def test_the_terminal_has_every_one_of_them(ctl):
         assert (code, err) == (0, ""), (arguments, err)
         return out
 
-    assert "back to step 0" in said("rewind")
+    assert "back to step 0" in said("back", "--info")
     assert "step 5" in said("back")
     assert "step 2" in said("back", "--to", "2")
     assert "lr was 0.25" in said("hparams", "lr_mul=0.5")
@@ -138,17 +138,18 @@ def test_the_terminal_has_every_one_of_them(ctl):
     assert json.loads(said("step", "3", "--json"))["step"] == 5
     assert "at step 2 of timeline 3" in said("load", "2")
     assert "at step 0 of timeline 4" in said("reset")
-    assert json.loads(said("run", "determinism_health", "steps=1"))["data"]["exact"]
+    assert json.loads(said("command", "determinism_health", "steps=1"))["data"]["exact"]
 
 
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("back", "3", "--to", "2"), "not both"),
+        (("back", "3", "--to", "2"), "not two of them"),
+        (("back", "3", "--info"), "not two of them"),
         (("back", "99"), "only 6 steps"),
         (("hparams", "lr"), "write lr=0.01"),
         (("load", "77"), "load_checkpoint failed"),
-        (("run", "nothing_known"), "There is no command"),
+        (("command", "nothing_known"), "There is no command"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
 )

@@ -1,4 +1,4 @@
-"""`midstep dataset build` and `audit`."""
+"""`midstep data build` and `audit`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from midstep.cli.main import main
 from midstep.data import ClusterLabeledDataset, open_tables, read_triplets
-from midstep.data.build.sidecars import Texts
+from midstep.data.text.text_files import Texts
 from tests.data.build.samples import topic_rows, write_csv
 
 FEW = ["--encoder", "hashing:32", "--negatives", "6", "--clusters", "5"]
@@ -21,7 +21,7 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def build(table: Path, out: Path, *options: str) -> int:
-    return main(["dataset", "build", str(table), "--out", str(out), *FEW, *options])
+    return main(["data", "build", str(table), "--out", str(out), *FEW, *options])
 
 
 def test_build_tells_stages_and_outcome(
@@ -32,8 +32,8 @@ def test_build_tells_stages_and_outcome(
     assert "merge\ndeduplicate\nembed\nsplit\ncluster\nlink\nsteering\nmine\nvalidate\n" in told
     assert "pairs: train 96, val 12, test 12; dropped 0" in told
     assert "audit: clean" in told
-    assert main(["dataset", "validate", str(tmp_path / "d")]) == 0
-    assert main(["dataset", "audit", str(tmp_path / "d")]) == 0
+    assert main(["data", "validate", str(tmp_path / "d")]) == 0
+    assert main(["data", "audit", str(tmp_path / "d")]) == 0
     assert "no leak between its splits" in capsys.readouterr().out
 
 
@@ -57,14 +57,14 @@ def test_audit_finds_leaks_and_says_so_by_its_exit_code(
     rows[0]["source"] = rows[50]["source"].upper()
     table = write_csv(tmp_path / "t.csv", rows)
     assert build(table, tmp_path / "d", "--split-column", "part") == 0
-    assert "leaks found: midstep dataset audit" in capsys.readouterr().out
+    assert "leaks found: midstep data audit" in capsys.readouterr().out
     (tmp_path / "d" / "audit.json").unlink()
-    assert main(["dataset", "audit", str(tmp_path / "d"), "--write"]) == 1
+    assert main(["data", "audit", str(tmp_path / "d"), "--write"]) == 1
     told = capsys.readouterr().out
     assert "source text: 1" in told
     assert "of train = " in told
     assert json.loads((tmp_path / "d" / "audit.json").read_text())["clean"] is False
-    assert main(["dataset", "audit", str(tmp_path / "d"), "--json"]) == 1
+    assert main(["data", "audit", str(tmp_path / "d"), "--json"]) == 1
     assert json.loads(capsys.readouterr().out)["levels"]["source_text"]["leaks"] == 1
 
 
@@ -159,7 +159,7 @@ def test_interrupted_build_says_how_to_go_on(
     with monkeypatch.context() as patch:
         patch.setattr("midstep.data.build.stages.mine_stage", _interrupt)
         assert build(table, tmp_path / "d") == 130
-    assert "the same command goes on where this one stood" in capsys.readouterr().err
+    assert "the same command continues this build" in capsys.readouterr().err
     assert build(table, tmp_path / "d") == 0
     assert "steering (was done)\nmine\n" in capsys.readouterr().out
 
@@ -181,17 +181,17 @@ def test_other_kinds_are_described_and_checked(
     made = tmp_path / "d"
     assert build(table, made, "--kind", kind) == 0
     capsys.readouterr()
-    assert main(["dataset", "info", str(made)]) == 0
+    assert main(["data", "info", str(made)]) == 0
     assert told in capsys.readouterr().out
-    assert main(["dataset", "info", str(made), "--json"]) == 0
+    assert main(["data", "info", str(made), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["kind"] == kind
-    assert main(["dataset", "validate", str(made)]) == 0
+    assert main(["data", "validate", str(made)]) == 0
     assert "every file of train, val, test checked" in capsys.readouterr().out
-    assert main(["dataset", "audit", str(made)]) == 2
-    assert "is not a steering dataset; midstep dataset info" in capsys.readouterr().err
+    assert main(["data", "audit", str(made)]) == 2
+    assert "is not a steering dataset; midstep data info" in capsys.readouterr().err
     part = made / ("train.jsonl" if kind == "triplets" else "train/base_embeddings.npy")
     part.write_bytes(part.read_bytes()[:-4] + b"oops")
-    assert main(["dataset", "validate", str(made)]) == 2
+    assert main(["data", "validate", str(made)]) == 2
     assert part.name in capsys.readouterr().err
 
 
@@ -199,18 +199,18 @@ def test_one_split_of_cluster_labels_is_described_too(
     table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert build(table, tmp_path / "d", "--kind", "cluster") == 0
-    assert main(["dataset", "info", str(tmp_path / "d" / "val")]) == 0
+    assert main(["data", "info", str(tmp_path / "d" / "val")]) == 0
     assert "val: 12 samples" in capsys.readouterr().out
-    assert main(["dataset", "convert", str(tmp_path / "d" / "val"), str(tmp_path / "e")]) == 2
+    assert main(["data", "convert", str(tmp_path / "d" / "val"), str(tmp_path / "e")]) == 2
     assert "open it with ClusterLabeledDataset" in capsys.readouterr().err
 
 
 def test_help_names_the_extra_in_full(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["dataset", "convert", "--help"]) == 0
+    assert main(["data", "convert", "--help"]) == 0
     assert "'midstep[data]'" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("command", ["build", "audit"])
 def test_help_has_an_example(command: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["dataset", command, "--help"]) == 0
-    assert f"midstep dataset {command}" in " ".join(capsys.readouterr().out.split())
+    assert main(["data", command, "--help"]) == 0
+    assert f"midstep data {command}" in " ".join(capsys.readouterr().out.split())

@@ -21,9 +21,9 @@ import pytest
 from midstep.cli.demo import Recipe
 from midstep.cli.main import main
 from midstep.facts import FactsReader, end_state
-from midstep.loops.bcl import CONDITIONS
+from midstep.loops.bcl_config import CONDITIONS
 
-DEMO = [sys.executable, "-m", "midstep.cli", "demo"]
+DEMO = [sys.executable, "-m", "midstep", "demo"]
 LIMIT_S = 240.0
 
 

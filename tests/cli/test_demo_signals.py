@@ -169,7 +169,7 @@ class Interrupts:
             for _ in range(3):
                 os.kill(os.getpid(), signal.SIGINT)
 sys.meta_path.insert(0, Interrupts())
-runpy.run_module("midstep.cli", run_name="__main__")
+runpy.run_module("midstep", run_name="__main__")
 """
 
 

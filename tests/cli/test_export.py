@@ -12,7 +12,7 @@ import pytest
 
 from midstep.cli.main import main
 from midstep.facts import FactsWriter
-from midstep.facts import export as export_module
+from midstep.facts.read import wide_table as export_module
 from tests.cli.test_main import run_without_torch
 
 
@@ -51,8 +51,8 @@ TABLE = [
 def test_a_row_a_step_and_a_column_a_name(
     run: Path, cells: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    stretches = export_module.WideTable.stretches
-    monkeypatch.setattr(export_module.WideTable, "stretches", lambda table: stretches(table, cells))
+    stretches = export_module.WideTable.chunks
+    monkeypatch.setattr(export_module.WideTable, "chunks", lambda table: stretches(table, cells))
     assert exported(capsys, str(run)) == TABLE
 
 

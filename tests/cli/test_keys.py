@@ -10,8 +10,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from midstep.cli import keys as module
-from midstep.cli.keys import Keys
+from midstep.cli.output import terminal_controls as module
+from midstep.cli.output.terminal_controls import KeyReader
 
 
 @pytest.fixture
@@ -27,7 +27,7 @@ def terminal(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[int, int]]:
 def test_each_key_arrives_without_a_return(terminal: tuple[int, int]) -> None:
     user, process = terminal
     pressed: queue.Queue[str] = queue.Queue()
-    with Keys(pressed.put, descriptor=process) as keys:
+    with KeyReader(pressed.put, descriptor=process) as keys:
         assert keys.active
         for key in " sq":
             os.write(user, key.encode())
@@ -37,7 +37,7 @@ def test_each_key_arrives_without_a_return(terminal: tuple[int, int]) -> None:
 def test_terminal_is_put_back(terminal: tuple[int, int]) -> None:
     _, process = terminal
     before = termios.tcgetattr(process)
-    with Keys(lambda key: None, descriptor=process) as keys:
+    with KeyReader(lambda key: None, descriptor=process) as keys:
         assert termios.tcgetattr(process) != before
         keys.restore()
         assert termios.tcgetattr(process) == before
@@ -48,7 +48,7 @@ def test_terminal_is_put_back(terminal: tuple[int, int]) -> None:
 def test_closed_terminal_ends_the_reading(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_owns", lambda descriptor: True)
     user, process = pty.openpty()
-    with Keys(lambda key: None, descriptor=process) as keys:
+    with KeyReader(lambda key: None, descriptor=process) as keys:
         os.close(user)
         assert keys._thread is not None
         keys._thread.join(timeout=30)
@@ -60,13 +60,13 @@ def test_background_process_reads_nothing(
     terminal: tuple[int, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "_owns", lambda descriptor: False)
-    with Keys(lambda key: None, descriptor=terminal[1]) as keys:
+    with KeyReader(lambda key: None, descriptor=terminal[1]) as keys:
         assert not keys.active
 
 
 def test_pipe_is_no_terminal() -> None:
     ends = os.pipe()
-    with Keys(lambda key: None, descriptor=ends[0]) as keys:
+    with KeyReader(lambda key: None, descriptor=ends[0]) as keys:
         assert not keys.active
     for end in ends:
         os.close(end)

@@ -33,7 +33,7 @@ def test_version_is_the_package_version(capsys: pytest.CaptureFixture[str]) -> N
     assert capsys.readouterr().out == f"midstep {midstep.__version__}\n"
 
 
-@pytest.mark.parametrize("path", ["", "demo", "ctl", "ctl break", "ctl watch", "runs"])
+@pytest.mark.parametrize("path", ["", "demo", "ctl", "ctl break", "ctl watch", "data", "runs"])
 def test_help_teaches_with_examples(path: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*path.split(), "--help"]) == 0
     assert "Examples: midstep" in " ".join(capsys.readouterr().out.split())
@@ -53,6 +53,32 @@ def test_every_command_has_an_example_of_itself(
     assert main([*path, "--help"]) == 0
     told = " ".join(capsys.readouterr().out.split())
     assert re.search(rf"Examples?: midstep {' '.join(path)}\b", told)
+
+
+def test_help_of_ctl_begins_with_pause_step_and_back(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["ctl", "--help"]) == 0
+    _, *panels = re.split("─ ([A-Z][a-z, ]+) ─", capsys.readouterr().out)
+    names = [re.findall(r"^│ ([a-z][a-z-]*) ", text, re.MULTILINE) for text in panels[1::2]]
+    commands = dict(zip(panels[::2], names, strict=True))
+    assert list(commands) == [
+        "Options",
+        "Move the run",
+        "Look into the run",
+        "Change, save and load",
+        "Any command",
+    ]
+    assert commands["Move the run"][:3] == ["pause", "step", "back"]
+    ctl = typer.main.get_command(app).commands["ctl"]  # type: ignore[attr-defined]
+    assert sorted(name for group in names for name in group) == sorted(ctl.commands)
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["dataset info", "runs end", "ctl data", "ctl force", "ctl rewind", "ctl run", "ctl runs"],
+)
+def test_a_verb_has_one_name_only(path: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(path.split()) == 2
+    assert "No such command" in capsys.readouterr().err
 
 
 def test_nothing_has_run_here_yet_is_no_failure(
@@ -123,7 +149,7 @@ def test_wrong_usage_is_code_2_without_a_traceback(
 
 
 def test_reader_that_leaves_early_is_no_crash(tmp_path: Path) -> None:
-    command = f"{sys.executable} -m midstep.cli --help | head -n 1"
+    command = f"{sys.executable} -m midstep --help | head -n 1"
     answer = subprocess.run(command, shell=True, cwd=tmp_path, capture_output=True, check=False)
     assert b"Traceback" not in answer.stderr
     assert b"BrokenPipe" not in answer.stderr

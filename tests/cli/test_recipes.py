@@ -1,4 +1,4 @@
-"""`midstep runs recipes|start|end`, as a stranger types them."""
+"""`midstep runs recipes|start|terminate`, as a stranger types them."""
 
 from __future__ import annotations
 
@@ -9,24 +9,16 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from midstep.cli.recipes import add_commands
+from midstep.cli.runs.runs_app import app
 from midstep.core.errors import ConfigError, ControlError
 from midstep.facts import end_state
-from midstep.facts.lock import lock_holder
+from midstep.facts.liveness.run_lock import lock_holder
 
 runner = CliRunner()
 
 
-def _app() -> object:
-    import typer
-
-    app = typer.Typer()
-    add_commands(app)
-    return app
-
-
 def _run(*words: str) -> str:
-    result = runner.invoke(_app(), list(words))  # type: ignore[arg-type]
+    result = runner.invoke(app, list(words))
     if result.exception is not None:
         raise result.exception
     return result.output
@@ -44,13 +36,13 @@ def test_a_run_starts_in_the_background_and_is_ended_by_id(tmp_path: Path) -> No
     made = json.loads(_run(*words, "--save-dir", str(tmp_path)))
     folder = Path(made["directory"])
     assert lock_holder(folder) is not None
-    _run("end", made["id"], "--how", "kill", "--save-dir", str(tmp_path))
+    _run("terminate", made["id"], "--kill", "--save-dir", str(tmp_path))
     deadline = time.monotonic() + 60
     while lock_holder(folder) is not None and time.monotonic() < deadline:
         time.sleep(0.02)
     assert end_state(folder).state == "killed"
     with pytest.raises(ControlError, match="no process"):
-        _run("end", made["id"], "--save-dir", str(tmp_path))
+        _run("terminate", made["id"], "--save-dir", str(tmp_path))
 
 
 @pytest.mark.parametrize(

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from midstep.cli import tail as tail_command
 from midstep.cli.main import main
-from midstep.cli.tail import followed
+from midstep.cli.runs import tail_run as tail_command
+from midstep.cli.runs.tail_run import follow_run
 from midstep.facts import FactsWriter
-from midstep.facts.labels import write_labels
+from midstep.facts.index.labels import write_labels
 from tests.facts.stored_runs import write_run
 
 
@@ -82,11 +82,11 @@ def test_tail_shows_the_asked_scalars_as_json(tmp_path: Path, capsys):
 
 
 def test_tail_follows_a_live_run_and_ends_with_it(tmp_path: Path, monkeypatch):
-    monkeypatch.setattr(tail_command, "LOOK_EVERY_S", 0.0)
+    monkeypatch.setattr(tail_command, "POLL_EVERY_S", 0.0)
     facts = FactsWriter(tmp_path / "a")
     facts.event("on_start", name="a")
     facts.log(1, loss=1.0)
-    entries = followed(tmp_path / "a", lines=10, follow=True)
+    entries = follow_run(tmp_path / "a", lines=10, follow=True)
     assert next(entries)["event"]["moment"] == "on_start"
     assert next(entries)["step"] == 1
     facts.log(2, loss=0.5)
@@ -100,10 +100,10 @@ def test_tail_follows_a_live_run_and_ends_with_it(tmp_path: Path, monkeypatch):
 
 
 def test_tail_counts_the_steps_of_a_fast_loop_instead_of_flooding(tmp_path: Path, monkeypatch):
-    monkeypatch.setattr(tail_command, "LOOK_EVERY_S", 0.0)
+    monkeypatch.setattr(tail_command, "POLL_EVERY_S", 0.0)
     with FactsWriter(tmp_path / "a") as facts:
         facts.log(1, loss=1.0)
-        entries = followed(tmp_path / "a", lines=1, follow=True)
+        entries = follow_run(tmp_path / "a", lines=1, follow=True)
         next(entries)
         for step in range(2, 502):
             facts.log(step, loss=1.0)
@@ -114,7 +114,7 @@ def test_tail_counts_the_steps_of_a_fast_loop_instead_of_flooding(tmp_path: Path
 def test_tail_without_follow_ends_at_once(tmp_path: Path):
     with FactsWriter(tmp_path / "a") as facts:
         facts.log(1, loss=1.0)
-        assert len(list(followed(tmp_path / "a", lines=0, follow=False))) == 0
+        assert len(list(follow_run(tmp_path / "a", lines=0, follow=False))) == 0
 
 
 # -- rm -------------------------------------------------------------------------------------------
@@ -155,7 +155,9 @@ def test_rm_without_anybody_to_ask_deletes_nothing(tmp_path: Path, capsys, monke
 def test_rm_asks_first(tmp_path: Path, monkeypatch, capsys, answer, gone):
     write_run(tmp_path / "a")
     asked: list[str] = []
-    monkeypatch.setattr("midstep.cli.remove.sys.stdin.isatty", lambda: True, raising=False)
+    monkeypatch.setattr(
+        "midstep.cli.runs.remove_runs.sys.stdin.isatty", lambda: True, raising=False
+    )
     monkeypatch.setattr("typer.confirm", lambda text: asked.append(text) or answer)
     told(capsys, "rm", "a", "--save-dir", str(tmp_path))
     assert "Delete a (" in asked[0]

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from midstep.cli.screen import Screen
-from midstep.cli.status import Status, state_words
-from midstep.cli.wording import duration_words
+from midstep.cli.output.screen import Screen
+from midstep.cli.output.status_line import Status, format_state
+from midstep.cli.output.text_format import format_duration
 
 RUNNING: dict[str, Any] = {
     "state": "running",
@@ -54,12 +54,12 @@ class Fake:
 
 
 def test_running_state_has_rate_and_time_left() -> None:
-    words = state_words(RUNNING)
+    words = format_state(RUNNING)
     assert words == "running · step 1,234 of 10,000 · loss 0.012346 · 400 steps/s · 0:00:22 left"
 
 
 def test_unknown_total_and_rate_are_left_out() -> None:
-    assert state_words({"state": "starting", "parked": False, "step": 0}) == "starting · step 0"
+    assert format_state({"state": "starting", "parked": False, "step": 0}) == "starting · step 0"
 
 
 @pytest.mark.parametrize(
@@ -79,7 +79,7 @@ def test_unknown_total_and_rate_are_left_out() -> None:
     ],
 )
 def test_parked_state_says_where_and_why(state: dict[str, Any], words: str) -> None:
-    assert state_words({"state": "paused", "parked": True, "step": 7, **state}) == words
+    assert format_state({"state": "paused", "parked": True, "step": 7, **state}) == words
 
 
 def test_paused_state_has_its_numbers_with_commas() -> None:
@@ -91,23 +91,23 @@ def test_paused_state_has_its_numbers_with_commas() -> None:
         "total_epochs": 9,
         "lr": 1e-3,
     }
-    assert state_words(paused) == "PAUSED at step 1,234 of 10,000 · loss 0.012346"
-    assert state_words({**paused, "reason": "No space left."}, full=True) == (
+    assert format_state(paused) == "PAUSED at step 1,234 of 10,000 · loss 0.012346"
+    assert format_state({**paused, "reason": "No space left."}, full=True) == (
         "PAUSED at step 1,234 of 10,000 · loss 0.012346 · epoch 3 of 9 · lr 0.001 · "
         "400 steps/s before: No space left."
     )
 
 
 def test_slow_runs_have_a_speed_above_zero() -> None:
-    assert "0.25 steps/s" in state_words({**RUNNING, "steps_per_s": 0.25})
+    assert "0.25 steps/s" in format_state({**RUNNING, "steps_per_s": 0.25})
 
 
 def test_loss_that_is_no_number_is_left_out() -> None:
-    assert "loss" not in state_words({**RUNNING, "loss": "NaN"})
+    assert "loss" not in format_state({**RUNNING, "loss": "NaN"})
 
 
 def test_durations() -> None:
-    assert [duration_words(s) for s in (0, 59.6, 3725, -3)] == [
+    assert [format_duration(s) for s in (0, 59.6, 3725, -3)] == [
         "0:00:00",
         "0:01:00",
         "1:02:05",

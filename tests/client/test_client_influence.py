@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from midstep.client import Client
-from midstep.client.transport import with_floats
+from midstep.client.http_transport import with_floats
 from midstep.core.errors import ClientError
 from tests.influence.stored import store_result
 from tests.served import serving

@@ -24,17 +24,17 @@ def client(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Client]:
 
 
 def test_runs_are_chosen_drawn_labelled_and_deleted(client: Client, tmp_path: Path):
-    assert len(client.runs()) == 3
-    (chosen,) = client.runs(where=["config.lr>0.05", "config.lr<0.15"])
-    page = client.run_page(group="config.lr", limit=1)
+    assert len(client.runs.list()) == 3
+    (chosen,) = client.runs.list(where=["config.lr>0.05", "config.lr<0.15"])
+    page = client.runs.page(group="config.lr", limit=1)
     assert (len(page["runs"]), page["matching"], len(page["groups"])) == (1, 3, 3)
-    ids = [each["id"] for each in client.runs(sort="config.lr")]
-    curves = client.curves(ids, "loss", x="epoch", points=4)
+    ids = [each["id"] for each in client.runs.list(sort="config.lr")]
+    curves = client.runs.curves(ids, "loss", x="epoch", points=4)
     assert [curve["count"] for curve in curves.values()] == [10, 10, 10]
 
-    run = client.listed(chosen["id"])
+    run = client.runs.get(chosen["id"])
     assert run.label(tags=["good"], note="NaN")["note"] == "NaN"
-    assert client.runs(tag="good", q="run_1")[0]["id"] == run.id
+    assert client.runs.list(tag="good", q="run_1")[0]["id"] == run.id
     files = {each["path"]: each for each in run.files()}
     assert run.file(files["labels.json"]["id"]).startswith(b'{"version":1')
     assert run.console() == {"text": "", "start": 0, "end": 0, "size": 0}
@@ -42,7 +42,7 @@ def test_runs_are_chosen_drawn_labelled_and_deleted(client: Client, tmp_path: Pa
     with pytest.raises(ClientError, match="type the name"):
         run.delete(confirm="yes")
     assert run.delete(confirm="run_1")["kept"] == []
-    assert len(client.runs()) == 2
+    assert len(client.runs.list()) == 2
     with pytest.raises(ClientError) as refused:
         run.files()
     assert refused.value.status == 404

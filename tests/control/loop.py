@@ -28,12 +28,12 @@ class Loop:
         self._thread = threading.Thread(target=self._run, name="training")
 
     def _run(self) -> None:
-        going = self.controller.enter()
+        going = self.controller.boundary.enter()
         while going and self.made < self._steps:
             self._body(self.made)
             self.made += 1
             going = self.controller.wait_if_paused()
-        self.controller.finish()
+        self.controller.boundary.finish()
 
     def start(self) -> None:
         self._thread.start()
@@ -64,7 +64,7 @@ def until(
 ) -> None:
     """Wait for a state, woken by the controller itself; fails after a generous time."""
     changed = threading.Event()
-    unsubscribe = controller.subscribe(changed.set)
+    unsubscribe = controller.sinks.subscribe(changed.set)
     deadline = time.monotonic() + patience_s
     try:
         while not condition():

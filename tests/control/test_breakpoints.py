@@ -9,8 +9,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from midstep.control import Command, DebugController
-from midstep.control.conditions import CONDITIONS, make_condition
-from midstep.control.rolling import RollingSpread
+from midstep.control.breakpoints.conditions import CONDITIONS, make_condition
+from midstep.control.breakpoints.rolling_statistics import RollingSpread
 from midstep.core.errors import ConfigError
 from tests.control.loop import PATIENCE_S, running, until
 from tests.control.test_controller import Ledger
@@ -34,7 +34,7 @@ def train(controller: DebugController, losses: list[float], **more: object) -> i
         controller.capture_batch(
             torch.zeros(4, 2), loss, index, sample_ids=[4 * index + k for k in range(4)], **more
         )
-        controller.log({"accuracy": index / 10, "grad_norm": float(index)})
+        controller.boundary.log({"accuracy": index / 10, "grad_norm": float(index)})
         controller.wait_if_paused()
     return len(losses)
 
@@ -57,7 +57,7 @@ def test_each_condition_parks_the_loop_at_the_step_where_it_holds_with_its_evide
     kind: str, settings: dict[str, object], losses: list[float], stops_at: int
 ) -> None:
     controller, ledger = DebugController(), Ledger()
-    controller.add_sink(ledger)
+    controller.sinks.add(ledger)
     made = controller.add_breakpoint(kind, **settings)
 
     def body(index: int) -> None:
@@ -65,7 +65,7 @@ def test_each_condition_parks_the_loop_at_the_step_where_it_holds_with_its_evide
         batch = torch.full((4, 2), float(index))
         controller.capture_batch(batch, losses[index], index, sample_ids=ids)
         batch.fill_(-1.0)
-        controller.log({"accuracy": index / 10, "grad_norm": float(index)})
+        controller.boundary.log({"accuracy": index / 10, "grad_norm": float(index)})
 
     with running(controller, body, steps=len(losses)):
         until(lambda: controller.is_parked, controller)
@@ -77,10 +77,10 @@ def test_each_condition_parks_the_loop_at_the_step_where_it_holds_with_its_evide
         assert kept is not None
         assert kept["step"] == stops_at - 1
         assert (made.hits, made.hit_steps) == (1, [stops_at])
-        last = controller.commands()[-1]
+        last = controller.queue.latest()[-1]
         assert (last.command.name, last.command.who, last.status) == ("pause", "breakpoint", "done")
         assert any(event.get("kind") == "breakpoint" for event in ledger.events)
-        controller.enable_breakpoint(made.id, enabled=False)
+        controller.breakpoints.enable(made.id, enabled=False)
 
 
 def test_a_hit_cuts_a_granted_step_short_and_clears_with_the_next_step() -> None:
@@ -122,8 +122,8 @@ def test_with_a_breakpoint_armed_the_batch_is_held_and_cloned_only_on_a_hit() ->
 
 def test_the_gradient_norm_is_taken_only_when_a_breakpoint_reads_it() -> None:
     controller, taken = DebugController(), []
-    controller.add_sink(Ledger())
-    controller.set_gradient_norm(lambda: taken.append(1) or 5.0)
+    controller.sinks.add(Ledger())
+    controller.boundary.set_gradient_norm(lambda: taken.append(1) or 5.0)
     controller.capture_batch(None, 1.0, 0)
     assert taken == []
     controller.add_breakpoint("grad_norm", limit=10.0)
@@ -137,7 +137,7 @@ def test_a_name_that_no_step_logs_is_told_once_a_step_was_asked() -> None:
     assert made.describe()["missing"] == []
     train(controller, [1.0] * 2)
     assert made.describe()["missing"] == ["lss"]
-    controller.log({"lss": 1.0})
+    controller.boundary.log({"lss": 1.0})
     train(controller, [1.0])
     assert made.describe()["missing"] == []
 
@@ -148,7 +148,7 @@ def test_a_condition_sees_what_was_measured_between_steps_at_the_next_boundary_o
 
     def body(index: int) -> None:
         if index == 3:
-            controller.log_between({"val_loss": 2.0})
+            controller.boundary.log_outside_step({"val_loss": 2.0})
 
     with running(controller, body):
         until(lambda: controller.is_parked, controller)

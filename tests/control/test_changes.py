@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from midstep.control import Command, DebugController
-from midstep.control import changes as module
+from midstep.control.capture import weight_changes as module
 from midstep.core.errors import ConfigError, ControlError
 from tests.control.loop import until
 
@@ -41,11 +41,11 @@ class Loop:
     def __init__(self, *, clock: Callable[[], float] = time.monotonic, **weights: Tensor) -> None:
         self.controller, self.weights = DebugController(clock=clock), weights
         for name in weights:
-            self.controller.add_source(name, lambda name=name: self.weights[name])
+            self.controller.watches.add_source(name, lambda name=name: self.weights[name])
         self._thread = threading.Thread(target=self._train, name="training")
 
     def _train(self) -> None:
-        going = self.controller.enter()
+        going = self.controller.boundary.enter()
         while going:
             for weight in self.weights.values():
                 weight.data += 1
@@ -72,10 +72,10 @@ def plain() -> Tensor:
 
 def test_stepped_loop_has_the_weights_before_and_after() -> None:
     with Loop(weight=plain()) as loop:
-        loop.controller.declare_forces("weight", tensors="told")
+        loop.controller.weight_changes.declare_extra_update("weight", tensors="told")
         for step in (1, 2, 3):
             loop.ask("step")
-            change = loop.controller.look_at_change()
+            change = loop.controller.weight_changes.get()
             assert change.step == step
             assert torch.equal(change.before, torch.full((2, 3), step - 1.0))
             assert torch.equal(change.after, torch.full((2, 3), float(step)))
@@ -85,7 +85,7 @@ def test_stepped_loop_has_the_weights_before_and_after() -> None:
 def test_what_was_handed_out_does_not_move_with_the_training() -> None:
     with Loop(weight=plain()) as loop:
         loop.ask("step")
-        change = loop.controller.look_at_change()
+        change = loop.controller.weight_changes.get()
         loop.ask("step", n=5)
         assert torch.equal(change.after, torch.ones(2, 3))
 
@@ -93,33 +93,33 @@ def test_what_was_handed_out_does_not_move_with_the_training() -> None:
 def test_nothing_is_cloned_while_nobody_watches(clones: Callable[[], int]) -> None:
     controller = DebugController()
     weight = Counted(torch.zeros(2, 3))
-    controller.add_source("weight", lambda: weight)
-    controller.enter()
+    controller.watches.add_source("weight", lambda: weight)
+    controller.boundary.enter()
     for _ in range(5):
         controller.wait_if_paused()
     assert clones() == 0
-    with controller.viewer():
+    with controller.captures.viewer():
         for _ in range(5):
             controller.wait_if_paused()
         assert clones() > 0
-        assert controller.look_at_change(patience_s=0).source == "weight"
+        assert controller.weight_changes.get(patience_s=0).source == "weight"
     controller.wait_if_paused()
     with pytest.raises(ControlError):  # what was held is gone
-        controller.look_at_change(patience_s=0)
+        controller.weight_changes.get(patience_s=0)
 
 
 def test_function_pushed_as_step_data_is_called_only_for_steps_that_are_shown() -> None:
     controller, calls = DebugController(), []
 
     def measured() -> dict[str, float]:
-        calls.append(controller.finished_steps)
+        calls.append(controller.boundary.finished_steps)
         return {"rate": 0.5}
 
     for _ in range(3):
         controller.capture_step_data("told", measured)
         controller.wait_if_paused()
     assert calls == []
-    controller.add_source("weight", plain)
+    controller.watches.add_source("weight", plain)
     controller.add_watch(0)
     controller.capture_step_data("told", measured)
     assert len(calls) == 1
@@ -132,52 +132,52 @@ def test_function_that_raises_is_told_in_its_place() -> None:
     def broken() -> None:
         raise ZeroDivisionError("gone")
 
-    with controller.viewer():
-        controller.enter()
+    with controller.captures.viewer():
+        controller.boundary.enter()
         controller.capture_step_data("told", broken)
         controller.wait_if_paused()
-        shown = controller.shown_step_data().values
+        shown = controller.captures.shown().values
         assert shown == {"told": "<cannot be computed: ZeroDivisionError: gone>"}
 
 
 def test_weights_of_a_standing_loop_are_there_before_any_step() -> None:
     with Loop(weight=plain()) as loop:
-        assert torch.equal(loop.controller.look_at_change(whole=False).after, plain())
+        assert torch.equal(loop.controller.weight_changes.get(whole=False).after, plain())
         with pytest.raises(ControlError, match="No step was made yet"):
-            loop.controller.look_at_change()
+            loop.controller.weight_changes.get()
 
 
 def test_pause_out_of_nowhere_says_to_make_a_step() -> None:
     with Loop(weight=plain()) as loop:
         loop.ask("resume")
         loop.ask("pause")
-        if loop.controller.finished_steps > 0:
+        if loop.controller.boundary.finished_steps > 0:
             with pytest.raises(ControlError, match="Make one step"):
-                loop.controller.look_at_change()
+                loop.controller.weight_changes.get()
         loop.ask("step")
-        change = loop.controller.look_at_change()
+        change = loop.controller.weight_changes.get()
         assert float((change.after - change.before).mean()) == 1.0
 
 
 def test_what_a_step_of_another_timeline_did_is_not_shown() -> None:
-    with Loop(weight=plain(), clock=lambda: 0.0) as loop, loop.controller.viewer():
+    with Loop(weight=plain(), clock=lambda: 0.0) as loop, loop.controller.captures.viewer():
         loop.ask("step", n=5)
         loop.ask("resume")
-        until(lambda: loop.controller.finished_steps > 30, loop.controller)
+        until(lambda: loop.controller.boundary.finished_steps > 30, loop.controller)
         loop.ask("pause")
-        assert loop.controller.look_at_change().note is not None
-        loop.controller.move_to(3)
+        assert loop.controller.weight_changes.get().note is not None
+        loop.controller.boundary.move_to(3)
         with pytest.raises(ControlError, match="Make one step"):
-            loop.controller.look_at_change(patience_s=5.0)
+            loop.controller.weight_changes.get(patience_s=5.0)
 
 
 def test_running_loop_clones_in_the_steps_that_are_shown_alone(clones: Callable[[], int]) -> None:
     now = [0.0]
     controller = DebugController(clock=lambda: now[0])
     weight = Counted(torch.zeros(2, 3))
-    controller.add_source("weight", lambda: weight)
-    with controller.viewer():
-        controller.enter()
+    controller.watches.add_source("weight", lambda: weight)
+    with controller.captures.viewer():
+        controller.boundary.enter()
         for shown in range(1, 6):
             for _ in range(50):
                 controller.wait_if_paused()
@@ -190,25 +190,25 @@ def test_running_loop_is_looked_at_by_many_at_once() -> None:
         loop.ask("resume")
         with ThreadPoolExecutor(8) as pool:
             asked = [
-                pool.submit(loop.controller.look_at_change, name, patience_s=PATIENCE_S)
+                pool.submit(loop.controller.weight_changes.get, name, patience_s=PATIENCE_S)
                 for name in ("first", "second") * 8
             ]
             found = [each.result(PATIENCE_S) for each in asked]
         assert [change.source for change in found] == ["first", "second"] * 8
         assert all(float((each.after - each.before).mean()) == 1.0 for each in found)
-        assert loop.controller.viewers == 0
+        assert loop.controller.captures.viewers == 0
 
 
 def test_tensor_beyond_the_budget_is_refused_with_its_size(
     monkeypatch: pytest.MonkeyPatch, clones: Callable[[], int]
 ) -> None:
-    monkeypatch.setattr(module, "STANDING_BYTES", 100)
+    monkeypatch.setattr(module, "PARKED_BYTES", 100)
     with Loop(large=Counted(torch.zeros(30, 3)), small=plain()) as loop:
         loop.ask("step")
         with pytest.raises(ControlError, match="large has 90 elements"):
-            loop.controller.look_at_change("large")
+            loop.controller.weight_changes.get("large")
         assert clones() == 0
-        assert loop.controller.look_at_change("small").step == 1
+        assert loop.controller.weight_changes.get("small").step == 1
 
 
 def test_large_tensor_is_not_cloned_at_full_speed_but_when_stepped(
@@ -219,10 +219,10 @@ def test_large_tensor_is_not_cloned_at_full_speed_but_when_stepped(
     with Loop(weight=plain()) as loop:
         loop.ask("resume")
         with pytest.raises(ControlError, match="a step made by hand may copy more"):
-            loop.controller.look_at_change(patience_s=0.5)
+            loop.controller.weight_changes.get(patience_s=0.5)
         loop.ask("pause")
         loop.ask("step")
-        assert loop.controller.look_at_change().before is not None
+        assert loop.controller.weight_changes.get().before is not None
 
 
 def test_source_that_raises_is_told_and_training_goes_on() -> None:
@@ -234,28 +234,28 @@ def test_source_that_raises_is_told_and_training_goes_on() -> None:
                 raise ZeroDivisionError("gone")
             return plain()
 
-        loop.controller.add_source("broken", broken)
+        loop.controller.watches.add_source("broken", broken)
         healthy[0] = False
         loop.ask("step")
         with pytest.raises(ControlError, match="ZeroDivisionError: gone"):
-            loop.controller.look_at_change("broken")
-        assert loop.controller.look_at_change("weight").step == 1
+            loop.controller.weight_changes.get("broken")
+        assert loop.controller.weight_changes.get("weight").step == 1
 
 
 def test_only_tensors_with_rows_are_offered() -> None:
     with Loop(
         bias=torch.zeros(3), count=torch.zeros(2, 2, dtype=torch.int64), weight=plain()
     ) as loop:
-        assert loop.controller.change_sources == ["weight"]
+        assert loop.controller.weight_changes.sources == ["weight"]
         with pytest.raises(ControlError, match="bias is 1-dimensional"):
-            loop.controller.look_at_change("bias")
+            loop.controller.weight_changes.get("bias")
         with pytest.raises(ConfigError, match="no tensor 'other'; there are weight"):
-            loop.controller.look_at_change("other")
+            loop.controller.weight_changes.get("other")
 
 
 def test_finished_run_says_that_it_is_over() -> None:
     with Loop(weight=plain()) as loop:
         loop.ask("stop")
-    loop.controller.finish()
+    loop.controller.boundary.finish()
     with pytest.raises(ControlError, match="The run is stopped"):
-        loop.controller.look_at_change()
+        loop.controller.weight_changes.get()

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from midstep.control import Command, CommandSpec, DebugController
-from midstep.control.desk import Nothing
+from midstep.control.command_table import NoPayload
 from midstep.core.errors import ConfigError, ControlError
 from tests.control.loop import PATIENCE_S, running, until
 
@@ -27,7 +27,7 @@ def test_pause_is_answered_once_the_thread_really_stands() -> None:
         assert controller.is_parked
         assert controller.get_state()["state"] == "paused"
         assert loop.made == controller.get_state()["step"]
-        record = controller.commands()[-1]
+        record = controller.queue.latest()[-1]
         assert record.step is not None
         assert record.step - record.asked_step <= 1
 
@@ -119,7 +119,7 @@ def test_a_pause_that_is_cancelled_leaves_the_run_running():
     pause, step = Command(name="pause"), Command(name="step")
     controller.submit(pause)
     behind = controller.submit(step)
-    assert controller.cancel(pause.id)
+    assert controller.queue.cancel(pause.id)
     assert not controller.is_paused
     assert controller.wait_if_paused()
     assert "pause it first" in str(behind.exception(0))
@@ -191,7 +191,7 @@ def test_viewers_get_at_most_ten_clones_a_second_while_running() -> None:
     now = [0.0]
     controller = DebugController(clock=lambda: now[0])
     seen = set()
-    with controller.viewer():
+    with controller.captures.viewer():
         for index in range(300):
             now[0] = index * 0.01
             controller.capture_batch(torch.tensor([float(index)]), 0.0, index)
@@ -200,7 +200,7 @@ def test_viewers_get_at_most_ten_clones_a_second_while_running() -> None:
             if kept is not None:
                 seen.add(kept["step"])
     assert 25 <= len(seen) <= 30
-    assert controller.viewers == 0
+    assert controller.captures.viewers == 0
 
 
 def test_step_data_is_complete_while_parked_and_gone_in_the_next_step() -> None:
@@ -216,7 +216,7 @@ def test_step_data_is_complete_while_parked_and_gone_in_the_next_step() -> None:
         answer(controller, "step")
         assert controller.list_step_data_keys() == ["layer"]
         assert torch.equal(controller.get_step_data("layer")["norm"], torch.zeros(3))
-        assert controller.shown_step_data().step == 1
+        assert controller.captures.shown().step == 1
         answer(controller, "step")
         assert controller.get_step_data("layer")["step"] == 1
     with pytest.raises(ConfigError, match="no step data 'other'"):
@@ -242,10 +242,10 @@ def test_commands_run_on_the_training_thread_in_order_with_progress() -> None:
         yield 0.5
         return "made"
 
-    controller.register(CommandSpec(name="scan", payload=Nothing, run=work, help="Scan."))
+    controller.queue.register(CommandSpec(name="scan", payload=NoPayload, run=work, help="Scan."))
     with running(controller):
         assert answer(controller, "scan") == "made"
-        record = controller.commands()[-1]
+        record = controller.queue.latest()[-1]
         assert (record.status, record.progress) == ("done", 0.5)
     assert threads == ["training"]
 
@@ -256,7 +256,9 @@ def test_a_command_that_raises_fails_and_training_goes_on() -> None:
     def broken(_payload: object) -> None:
         raise ValueError("no such layer")
 
-    controller.register(CommandSpec(name="broken", payload=Nothing, run=broken, help="Breaks."))
+    controller.queue.register(
+        CommandSpec(name="broken", payload=NoPayload, run=broken, help="Breaks.")
+    )
     with running(controller) as loop:
         with pytest.raises(ControlError, match="ValueError: no such layer"):
             answer(controller, "broken")
@@ -273,8 +275,8 @@ def test_a_busy_run_refuses_resume_and_names_the_command_which_can_be_cancelled(
             entered.set()
             yield 0.0
 
-    controller.register(
-        CommandSpec(name="endless", payload=Nothing, run=endless, help="…", parked_only=True)
+    controller.queue.register(
+        CommandSpec(name="endless", payload=NoPayload, run=endless, help="…", parked_only=True)
     )
     with pytest.raises(ControlError, match="pause it first"):
         controller.submit(Command(name="endless")).result(0)
@@ -285,7 +287,7 @@ def test_a_busy_run_refuses_resume_and_names_the_command_which_can_be_cancelled(
         assert controller.get_state()["state"] == "busy"
         with pytest.raises(ControlError, match=r"busy with endless \(e1\)"):
             controller.resume()
-        assert controller.cancel("e1")
+        assert controller.queue.cancel("e1")
         with pytest.raises(ControlError, match="cancelled"):
             future.result(PATIENCE_S)
         assert controller.is_parked
@@ -295,7 +297,7 @@ def test_a_hold_parks_with_its_reason_and_lifts_itself() -> None:
     controller = DebugController()
     space = threading.Event()
     with running(controller) as loop:
-        controller.hold("The disk is full.", space.is_set)
+        controller.boundary.hold("The disk is full.", space.is_set)
         until(lambda: controller.is_parked, controller)
         assert controller.get_state()["reason"] == "The disk is full."
         before = loop.made
@@ -310,7 +312,7 @@ def test_a_failed_run_stands_to_be_looked_at_until_resumed() -> None:
 
     def train() -> None:
         controller.wait_if_paused()
-        controller.fail("ValueError: bad batch", park=True)
+        controller.boundary.fail("ValueError: bad batch", park=True)
         ended.set()
 
     thread = threading.Thread(target=train)
@@ -339,7 +341,7 @@ def test_a_failed_run_refuses_to_move_also_what_waited_before() -> None:
 
     looker = threading.Thread(target=look)
     looker.start()
-    controller.fail("ValueError: bad batch", park=True)
+    controller.boundary.fail("ValueError: bad batch", park=True)
     looker.join(PATIENCE_S)
     assert refused == ["The run has failed; resume or stop lets it end."] * 2
     assert str(waiting.exception(PATIENCE_S)) == refused[0]
@@ -347,7 +349,7 @@ def test_a_failed_run_refuses_to_move_also_what_waited_before() -> None:
 
 def test_the_batch_of_a_step_that_failed_is_shown_with_nobody_there_before() -> None:
     controller, seen = DebugController(), []
-    controller.add_sink(Ledger())
+    controller.sinks.add(Ledger())
     batch = torch.ones(2)
     controller.capture_batch(batch, 0.5, 7)
     assert controller.get_batch() is None
@@ -359,7 +361,7 @@ def test_the_batch_of_a_step_that_failed_is_shown_with_nobody_there_before() -> 
 
     looker = threading.Thread(target=look)
     looker.start()
-    controller.fail("ValueError: bad batch", park=True)
+    controller.boundary.fail("ValueError: bad batch", park=True)
     looker.join(PATIENCE_S)
     batch.zero_()
     assert (seen[0]["step"], seen[0]["batch"].tolist()) == (7, [1.0, 1.0])
@@ -369,9 +371,9 @@ def test_a_failed_run_that_does_not_stand_lets_go_of_its_batch() -> None:
     controller = DebugController()
     batch = torch.ones(2)
     kept = weakref.ref(batch)
-    controller.keep_batch(batch)
+    controller.captures.hold_failed_batch(batch)
     del batch
-    controller.fail("ValueError: bad batch")
+    controller.boundary.fail("ValueError: bad batch")
     assert (kept(), controller.get_batch()) == (None, None)
 
 
@@ -391,10 +393,10 @@ class Ledger:
 
 def test_sinks_get_each_steps_scalars_once_and_every_command_even_refused_ones() -> None:
     controller, ledger = DebugController(), Ledger()
-    controller.add_sink(ledger)
+    controller.sinks.add(ledger)
     for index in range(3):
         controller.capture_batch(None, 0.5 * index, index)
-        controller.log({"accuracy": index})
+        controller.boundary.log({"accuracy": index})
         controller.wait_if_paused()
     with pytest.raises(ControlError):
         controller.step()
@@ -404,9 +406,9 @@ def test_sinks_get_each_steps_scalars_once_and_every_command_even_refused_ones()
 
 def test_the_scalars_of_a_failing_step_reach_the_sinks() -> None:
     controller, ledger = DebugController(), Ledger()
-    controller.add_sink(ledger)
+    controller.sinks.add(ledger)
     controller.capture_batch(None, float("inf"), 0)
-    controller.fail("ValueError: bad batch")
+    controller.boundary.fail("ValueError: bad batch")
     assert ledger.rows == [(0, {"loss": float("inf")})]
 
 
@@ -418,7 +420,7 @@ def test_a_sink_that_raises_is_switched_off_and_training_goes_on(
             raise RuntimeError("sink is broken")
 
     controller = DebugController()
-    controller.add_sink(Broken())
+    controller.sinks.add(Broken())
     for index in range(3):
         controller.capture_batch(None, 0.0, index)
         assert controller.wait_if_paused()
@@ -439,7 +441,7 @@ def test_state_names_follow_the_life_of_a_run() -> None:
         controller.pause()
         state = controller.get_state()
         assert (state["state"], state["waiting_for"]) == ("pausing", "the step in progress")
-        controller.describe(phase="in validation, 40 of 79")
+        controller.status.describe(phase="in validation, 40 of 79")
         assert controller.get_state()["waiting_for"] == "in validation, 40 of 79"
         go.set()
         until(lambda: controller.is_parked, controller)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from midstep.control.expression import compile_expression
+from midstep.control.breakpoints.expression_grammar import compile_expression
 from midstep.core.errors import ExpressionError
 
 NAMES = ("loss", "step", "grad_norm")

@@ -7,8 +7,8 @@ import threading
 import torch
 
 from midstep.control import Command, DebugController
-from midstep.control.capture import clone
-from midstep.control.later import Later
+from midstep.control.capture.capture_store import clone
+from midstep.control.capture.deferred_columns import DeferredColumns
 from tests.control.loop import PATIENCE_S, running
 
 
@@ -20,7 +20,7 @@ def test_columns_are_computed_once_by_the_first_who_reads() -> None:
         return {"norm": weight.norm(dim=1)}
 
     controller = DebugController()
-    data = Later(work, weight=torch.ones(2, 4))
+    data = DeferredColumns(work, weight=torch.ones(2, 4))
     controller.pause()
     with running(controller, lambda _step: controller.capture_step_data("features", data)):
         ask(controller, "step")  # at the first the loop looks once what can be watched
@@ -39,12 +39,12 @@ def ask(controller: DebugController, name: str) -> None:
 
 def test_a_clone_keeps_what_the_inputs_were() -> None:
     weight = torch.zeros(3)
-    held = clone({"features": Later(lambda weight: {"same": weight}, weight=weight)})
+    held = clone({"features": DeferredColumns(lambda weight: {"same": weight}, weight=weight)})
     weight += 1
     assert held["features"]["same"].tolist() == [0.0, 0.0, 0.0]
 
 
 def test_work_that_raises_tells_who_reads() -> None:
-    broken = Later(lambda: 1 / 0)  # type: ignore[arg-type,return-value]
+    broken = DeferredColumns(lambda: 1 / 0)  # type: ignore[arg-type,return-value]
     assert broken["problem"].startswith("<cannot be computed: ZeroDivisionError")
     assert len(broken) == 1

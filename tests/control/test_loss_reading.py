@@ -6,7 +6,7 @@ import threading
 from types import SimpleNamespace
 
 from midstep.control import DebugController
-from midstep.control.loss_reading import COPY_EVERY_S, WAIT_EVERY_S, LossReading
+from midstep.control.capture.loss_readout import COPY_EVERY_S, WAIT_EVERY_S, LossReadout
 
 
 class DeviceLoss:
@@ -52,13 +52,13 @@ def asked_elsewhere(controller: DebugController) -> float | None:
 
 def test_whoever_asks_for_the_state_never_reads_the_device():
     controller = DebugController()
-    controller.add_sink(Sink())
+    controller.sinks.add(Sink())
     losses = [DeviceLoss(0.5), DeviceLoss(0.25)]
     for loss in losses:
         controller.capture_batch([1.0], loss)
         controller.wait_if_paused()
         assert asked_elsewhere(controller) == 0.5  # the second is less than a second away
-    controller.finish()
+    controller.boundary.finish()
     assert asked_elsewhere(controller) == 0.25
     readers = {reader for loss in losses for reader in loss.readers}
     assert readers == {threading.current_thread()}
@@ -66,20 +66,20 @@ def test_whoever_asks_for_the_state_never_reads_the_device():
 
 def test_a_copy_is_read_once_it_has_arrived_and_the_next_is_sent_later():
     now, sent = [0.0], []
-    reading = LossReading(lambda: now[0])
+    reading = LossReadout(lambda: now[0])
 
     def send(loss) -> None:
         sent.append(loss)
-        reading._host, reading._arrival = loss.value, Arrival()
+        reading._host_copy, reading._copy_done = loss.value, Arrival()
 
-    reading._send = send
+    reading._start_copy = send
     first, second = DeviceLoss(2.0, "cuda"), DeviceLoss(1.0, "cuda")
     reading.note(first)
     reading.note(second)
-    assert (sent, reading.of(second)) == ([first], None)
-    reading._arrival.there = True
+    assert (sent, reading.read(second)) == ([first], None)
+    reading._copy_done.there = True
     reading.note(second)
-    assert (sent, reading.of(second)) == ([first], 2.0)  # too soon for another
+    assert (sent, reading.read(second)) == ([first], 2.0)  # too soon for another
     now[0] = COPY_EVERY_S
     reading.note(second)
     assert sent == [first, second]
@@ -89,23 +89,23 @@ def test_a_copy_is_read_once_it_has_arrived_and_the_next_is_sent_later():
 
 def test_a_device_that_cannot_copy_is_waited_for_once_a_second():
     now = [0.0]
-    reading = LossReading(lambda: now[0])
+    reading = LossReadout(lambda: now[0])
     losses = [DeviceLoss(float(value)) for value in range(3)]
     reading.note(losses[0])
     reading.note(losses[1])
-    assert reading.of(losses[1]) == 0.0
+    assert reading.read(losses[1]) == 0.0
     now[0] = WAIT_EVERY_S
     reading.note(losses[2])
-    assert reading.of(losses[2]) == 2.0
+    assert reading.read(losses[2]) == 2.0
     assert [len(loss.readers) for loss in losses] == [1, 0, 1]
 
 
 def test_after_going_back_no_old_loss_is_shown():
     controller = DebugController()
-    controller.add_sink(Sink())
+    controller.sinks.add(Sink())
     controller.capture_batch([1.0], DeviceLoss(0.5))
     controller.wait_if_paused()
-    controller.move_to(0)
+    controller.boundary.move_to(0)
     assert controller.get_state()["loss"] is None
 
 
@@ -114,20 +114,20 @@ def test_after_going_back_no_old_loss_is_shown():
 
 def test_step_listeners_are_called_while_somebody_looks_and_once_more_after():
     controller, called = DebugController(), []
-    controller.add_sink(Sink())
-    controller.on_step_begin(lambda: called.append(controller.finished_steps))
-    controller.enter()
+    controller.sinks.add(Sink())
+    controller.boundary.on_step_begin(lambda: called.append(controller.boundary.finished_steps))
+    controller.boundary.enter()
     for _ in range(3):
         controller.wait_if_paused()
     assert called == [0]
-    with controller.viewer():
+    with controller.captures.viewer():
         controller.wait_if_paused()
     for _ in range(3):
         controller.wait_if_paused()
     assert called[:2] == [0, 4]
     assert 7 not in called
-    assert controller.boundaries == 8
-    assert not controller.is_busy
+    assert controller.boundary.boundaries == 8
+    assert not controller.captures.is_observed
 
 
 def test_a_sink_that_asks_to_stand_is_obeyed_at_the_same_boundary():
@@ -136,11 +136,13 @@ def test_a_sink_that_asks_to_stand_is_obeyed_at_the_same_boundary():
     class Refusing(Sink):
         def log(self, step, values) -> None:
             if step == 2:
-                controller.hold("disk full", lambda: bool(gone.append(step) or len(gone) > 1))
+                controller.boundary.hold(
+                    "disk full", lambda: bool(gone.append(step) or len(gone) > 1)
+                )
 
-    controller.add_sink(Refusing())
-    controller.enter()
+    controller.sinks.add(Refusing())
+    controller.boundary.enter()
     for _ in range(3):
-        controller.log({"loss": 1.0})
+        controller.boundary.log({"loss": 1.0})
         controller.wait_if_paused()
     assert gone == [2, 2]

@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from midstep.control import Command, CommandSpec, DebugController
-from midstep.control.desk import Nothing, StepPayload
+from midstep.control.command_table import NoPayload, StepPayload
 from midstep.core.errors import ControlError
 from tests.control.loop import PATIENCE_S, Loop, running, until
 
@@ -15,10 +15,10 @@ from tests.control.loop import PATIENCE_S, Loop, running, until
 def offer_back(controller: DebugController, loop: Loop) -> None:
     def go(payload: StepPayload) -> dict[str, int]:
         loop.made -= payload.n
-        controller.move_to(loop.made)
+        controller.boundary.move_to(loop.made)
         return {"step": loop.made}
 
-    controller.register(
+    controller.queue.register(
         CommandSpec(name="back", payload=StepPayload, run=go, help="", parked_only=True, moves=True)
     )
 
@@ -50,8 +50,10 @@ def test_without_a_loop_its_thread_carries_out_what_else_needs_a_parked_run():
     controller, loop = DebugController(), Loop(DebugController())
     loop.made = 5
     offer_back(controller, loop)
-    controller.move_to(5)
-    assert controller.carry_out(Command(name="back", payload={"n": 2})).result(0) == {"step": 3}
+    controller.boundary.move_to(5)
+    assert controller.boundary.run_now(Command(name="back", payload={"n": 2})).result(0) == {
+        "step": 3
+    }
     with pytest.raises(ControlError, match="pause it first"):  # from elsewhere, for a loop to come
         ask(controller, "back").result(0)
 
@@ -88,7 +90,7 @@ def test_back_behind_a_pause_that_was_cancelled_is_refused():
         pause = Command(name="pause")
         controller.submit(pause)
         back = ask(controller, "back")
-        assert controller.cancel(pause.id)
+        assert controller.queue.cancel(pause.id)
         go.set()
         with pytest.raises(ControlError, match="pause it first"):
             back.result(PATIENCE_S)
@@ -97,7 +99,7 @@ def test_back_behind_a_pause_that_was_cancelled_is_refused():
 def test_another_command_that_runs_is_named_and_the_state_says_rewinding():
     controller, go = DebugController(), threading.Event()
 
-    def wait(_payload: Nothing):
+    def wait(_payload: NoPayload):
         yield 0.5
         go.wait(PATIENCE_S)
         yield 1.0
@@ -105,7 +107,7 @@ def test_another_command_that_runs_is_named_and_the_state_says_rewinding():
     controller.pause()
     with running(controller) as loop:
         offer_back(controller, loop)
-        controller.register(CommandSpec(name="scan", payload=Nothing, run=wait, help=""))
+        controller.queue.register(CommandSpec(name="scan", payload=NoPayload, run=wait, help=""))
         scan = ask(controller, "scan")
         until(lambda: controller.get_state()["state"] == "busy", controller)
         with pytest.raises(ControlError, match="busy with scan"):
@@ -113,14 +115,14 @@ def test_another_command_that_runs_is_named_and_the_state_says_rewinding():
         go.set()
         scan.result(PATIENCE_S)
         seen: list[str] = []
-        controller.subscribe(lambda: seen.append(controller.get_state()["state"]))
+        controller.sinks.subscribe(lambda: seen.append(controller.get_state()["state"]))
         ask(controller, "step", n=2).result(PATIENCE_S)
         ask(controller, "back").result(PATIENCE_S)
         assert "rewinding" in seen
 
 
 def test_without_anybody_who_keeps_snapshots_the_reason_is_told():
-    told = DebugController().get_rewind()
+    told = DebugController().status.get_rewind()
     assert not told["available"]
     assert "keeps no snapshots" in told["reason"]
 

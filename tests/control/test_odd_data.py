@@ -10,8 +10,8 @@ import pytest
 import torch
 
 from midstep.control import DebugController
-from midstep.control.capture import as_float, clone
-from midstep.control.conditions import StepView, make_condition
+from midstep.control.breakpoints.conditions import StepView, make_condition
+from midstep.control.capture.capture_store import as_float, clone
 from tests.control.loop import running, until
 
 BATCH = torch.ones(2, 3)
@@ -61,7 +61,7 @@ def test_a_scalar_that_is_no_number_stops_neither_breakpoint_nor_loop(value):
     controller.add_breakpoint("metric", name="odd", op=">", value=0)
     controller.add_breakpoint("expression", expression="odd > 0 or odd ** 0.5 != 0")
     assert as_float(value) is None
-    controller.log({"odd": value})
+    controller.boundary.log({"odd": value})
     assert controller.wait_if_paused()
 
 
@@ -97,7 +97,7 @@ def test_step_data_pushed_before_a_pause_in_the_same_step_is_cloned_too():
         until(lambda: controller.is_parked, controller)
         weight.fill_(7)
         assert controller.get_step_data("weight").tolist() == [0, 0]
-        assert controller.shown_step_data().values["weight"].tolist() == [0, 0]
+        assert controller.captures.shown().values["weight"].tolist() == [0, 0]
 
 
 def test_a_container_that_holds_itself_many_times_is_cloned_once():
@@ -122,7 +122,7 @@ def test_a_gradient_norm_that_raises_is_asked_once():
         asked.append(1)
         raise RuntimeError("no gradients")
 
-    controller.set_gradient_norm(broken)
+    controller.boundary.set_gradient_norm(broken)
     controller.add_breakpoint("grad_norm", limit=1)
     for step in range(3):
         controller.capture_batch(BATCH, 0.5, step)

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from midstep.control import DebugController, Field, Level, Panel, Sort, Status
-from midstep.control.panel_fit import misfit
+from midstep.control.panels import panel_problem
 from midstep.core.errors import ConfigError
 
 TABLE = Panel(
@@ -77,7 +77,7 @@ def test_a_panel_that_cannot_be_is_refused_in_words(make):
     ],
 )
 def test_data_of_the_announced_kind_fits(panel, data):
-    assert misfit(panel, data) is None
+    assert panel_problem(panel, data) is None
 
 
 @pytest.mark.parametrize(
@@ -98,27 +98,27 @@ def test_data_of_the_announced_kind_fits(panel, data):
     ],
 )
 def test_a_hint_that_does_not_fit_is_said(panel, data, why):
-    assert why in (misfit(panel, data) or "")
+    assert why in (panel_problem(panel, data) or "")
 
 
 def test_the_hint_stays_with_the_step_data_it_came_with():
     controller = DebugController()
-    with controller.viewer():
-        controller.enter()
+    with controller.captures.viewer():
+        controller.boundary.enter()
         controller.capture_step_data("rates", {"rate": [0.5]}, panel=Panel(kind="table"))
         controller.capture_step_data("plain", 1)
         controller.wait_if_paused()
-    shown = controller.shown_step_data()
+    shown = controller.captures.shown()
     assert {key: panel.kind for key, panel in shown.panels.items()} == {"rates": "table"}
     assert controller.get_state()["step_data_panels"] == {"rates": "table"}
-    assert controller._shared.captures.panels == {}
+    assert controller._state.capture_store.panels == {}
 
 
 def test_pushing_again_without_a_hint_takes_it_back():
     controller = DebugController()
     controller.capture_step_data("rates", {"rate": [0.5]}, panel=Panel(kind="table"))
     controller.capture_step_data("rates", 1)
-    assert controller._shared.captures.panels == {}
+    assert controller._state.capture_store.panels == {}
 
 
 def test_something_else_than_a_panel_is_refused():

@@ -6,11 +6,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from midstep.control.row_tensors import clone_within
+from midstep.control.capture.tensor_clones import clone_within_budget
 
 
 def cloned(tensor: Tensor, spare: Tensor) -> Tensor:
-    return clone_within({"w": lambda: tensor}, ["w"], 1 << 20, {"w": spare}).clones["w"]
+    return clone_within_budget({"w": lambda: tensor}, ["w"], 1 << 20, {"w": spare}).clones["w"]
 
 
 def test_clones_take_the_new_values_in_their_own_memory() -> None:

@@ -25,15 +25,15 @@ def test_it_is_shown_with_its_panel_and_gone_in_the_next_step() -> None:
     panel = Panel(kind="matrix", title="found")
 
     def look(_payload: object) -> None:
-        controller.show_step_data("found", live, panel=panel)
+        controller.captures.add_step_data("found", live, panel=panel)
 
-    controller.register(CommandSpec(name="look", payload=Nothing, run=look, help="Look."))
+    controller.queue.register(CommandSpec(name="look", payload=Nothing, run=look, help="Look."))
     controller.pause()
     with running(controller, lambda step: controller.capture_step_data("own", step)):
         ask(controller, "step")
-        before = controller.shown_step_data()
+        before = controller.captures.shown()
         ask(controller, "look")
-        shown = controller.shown_step_data()
+        shown = controller.captures.shown()
         live.add_(1)
         assert (shown.step, shown.values["own"]) == (1, 0)
         assert torch.equal(shown.values["found"], torch.zeros(2))
@@ -42,30 +42,30 @@ def test_it_is_shown_with_its_panel_and_gone_in_the_next_step() -> None:
         # Who reads the step's data meanwhile sees it whole, as it was.
         assert list(before.values) == ["own"]
         ask(controller, "step")
-        assert list(controller.shown_step_data().values) == ["own"]
+        assert list(controller.captures.shown().values) == ["own"]
 
 
 def test_a_step_without_data_of_its_own_shows_it_too() -> None:
     controller = DebugController()
 
     def look(_payload: object) -> None:
-        controller.show_step_data("found", 3)
+        controller.captures.add_step_data("found", 3)
 
-    controller.register(CommandSpec(name="look", payload=Nothing, run=look, help="Look."))
+    controller.queue.register(CommandSpec(name="look", payload=Nothing, run=look, help="Look."))
     controller.pause()
     with running(controller):
         ask(controller, "step")
         ask(controller, "look")
-        assert controller.shown_step_data().values == {"found": 3}
+        assert controller.captures.shown().values == {"found": 3}
 
 
 def test_the_state_tells_that_an_entry_was_shown_anew() -> None:
     controller, found = DebugController(), iter(range(9))
 
     def look(_payload: object) -> None:
-        controller.show_step_data("found", next(found))
+        controller.captures.add_step_data("found", next(found))
 
-    controller.register(CommandSpec(name="look", payload=Nothing, run=look, help="Look."))
+    controller.queue.register(CommandSpec(name="look", payload=Nothing, run=look, help="Look."))
     controller.pause()
     with running(controller, lambda step: controller.capture_step_data("own", step)):
         seen = []
@@ -74,4 +74,4 @@ def test_the_state_tells_that_an_entry_was_shown_anew() -> None:
             state = controller.get_state()
             seen.append((state["step_data_step"], state["step_data_additions"]))
         assert seen == [(1, 0), (1, 1), (1, 2), (2, 0), (2, 1)]
-        assert controller.shown_step_data().values["found"] == 2
+        assert controller.captures.shown().values["found"] == 2

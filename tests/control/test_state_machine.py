@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from midstep.control import Command, CommandSpec, DebugController
-from midstep.control.desk import StepPayload
+from midstep.control.command_table import StepPayload
 from midstep.core.errors import ControlError
 from tests.control.loop import PATIENCE_S, Loop, until
 
@@ -31,7 +31,7 @@ class ControllerMachine(RuleBasedStateMachine):
         self.mode = "paused"
         self.breakpoints: dict[int, Predict] = {}
         self.hits: dict[int, list[int]] = {}
-        self.controller.register(
+        self.controller.queue.register(
             CommandSpec(
                 name="back",
                 payload=StepPayload,
@@ -47,11 +47,11 @@ class ControllerMachine(RuleBasedStateMachine):
         if payload.n > self.loop.made:
             raise ControlError("too far back")
         self.loop.made -= payload.n
-        self.controller.move_to(self.loop.made)
+        self.controller.boundary.move_to(self.loop.made)
 
     def train(self, step: int) -> None:
         """The loss of step k, counted from 1, is k modulo 7."""
-        self.controller.log({"loss": float((step + 1) % 7)})
+        self.controller.boundary.log({"loss": float((step + 1) % 7)})
 
     @initialize()
     def start_paused(self) -> None:
@@ -187,9 +187,9 @@ class ControllerMachine(RuleBasedStateMachine):
             return
         key = min(self.breakpoints)
         holds = self.breakpoints.pop(key)
-        self.controller.enable_breakpoint(key, enabled=False)
+        self.controller.breakpoints.enable(key, enabled=False)
         self.step(5)
-        self.controller.enable_breakpoint(key, enabled=True)
+        self.controller.breakpoints.enable(key, enabled=True)
         self.breakpoints[key] = holds
 
     @rule()
@@ -252,9 +252,9 @@ def test_fifty_threads_get_an_answer_to_every_verb_in_one_total_order() -> None:
     futures = [future for log in logs for future in log]
     assert len(futures) == 5000
     assert all(future.done() for future in futures)
-    records = controller.commands(limit=10_000)
+    records = controller.queue.latest(limit=10_000)
     assert [record.seq for record in records] == list(range(1, 5002))
-    assert all(record.ended for record in records)
+    assert all(record.has_ended for record in records)
     assert controller.get_state()["step"] == loop.made
 
 

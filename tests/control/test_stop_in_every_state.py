@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from midstep.control import Command, CommandSpec, DebugController
-from midstep.control.desk import Nothing
+from midstep.control.command_table import NoPayload
 from tests.control.loop import PATIENCE_S, running, until
 
 
@@ -22,7 +22,9 @@ STATES = {
     "stepping": lambda controller: (controller.pause(), controller.step(10**9)),
     "run until": lambda controller: controller.run_until(10**9),
     "busy": lambda controller: controller.submit(Command(name="scan")),
-    "held by a fault": lambda controller: controller.hold("the disk is full", lambda: False),
+    "held by a fault": lambda controller: controller.boundary.hold(
+        "the disk is full", lambda: False
+    ),
     "at a breakpoint": lambda controller: controller.add_breakpoint("every", n=1),
 }
 
@@ -30,7 +32,7 @@ STATES = {
 @pytest.mark.parametrize("bring", STATES.values(), ids=STATES.keys())
 def test_stop_ends_the_loop(bring):
     controller = DebugController()
-    controller.register(CommandSpec(name="scan", payload=Nothing, run=in_slices, help=""))
+    controller.queue.register(CommandSpec(name="scan", payload=NoPayload, run=in_slices, help=""))
     with running(controller) as loop:
         until(lambda: loop.made > 0, controller)
         bring(controller)
@@ -43,7 +45,7 @@ def test_stop_lets_a_parked_failure_end():
     controller, over = DebugController(), threading.Event()
 
     def fail():
-        controller.fail("out of memory", park=True)
+        controller.boundary.fail("out of memory", park=True)
         over.set()
 
     training = threading.Thread(target=fail, name="training")

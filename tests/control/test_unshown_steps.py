@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from midstep.control import Command, DebugController
-from midstep.control.boundary import Boundary
+from midstep.control.boundary import StepBoundary
 from tests.control.loop import PATIENCE_S, running, until
 
 if TYPE_CHECKING:
@@ -20,21 +20,21 @@ if TYPE_CHECKING:
 def test_pausing_in_an_unshown_step_shows_its_data_and_the_change_of_the_last_one_shown() -> None:
     weight = torch.zeros(2, 3)
     controller = DebugController(clock=lambda: 1.0)  # the first step is shown, and then no other
-    controller.add_source("weight", lambda: weight)
-    controller.declare_forces("weight", tensors="told")
+    controller.watches.add_source("weight", lambda: weight)
+    controller.weight_changes.declare_extra_update("weight", tensors="told")
 
     def body(step: int) -> None:
         weight.add_(1)
         controller.capture_step_data("told", {"step": step})
 
-    with controller.viewer(), running(controller, body):
-        until(lambda: controller.finished_steps > 500, controller)
+    with controller.captures.viewer(), running(controller, body):
+        until(lambda: controller.boundary.finished_steps > 500, controller)
         controller.submit(Command(name="pause")).result(PATIENCE_S)
-        stands_at = controller.finished_steps
+        stands_at = controller.boundary.finished_steps
         assert controller.get_step_data("told") == {"step": stands_at - 1}
-        weights = controller.look_at_change(whole=False)
+        weights = controller.weight_changes.get(whole=False)
         assert (weights.step, float(weights.after[0, 0])) == (stands_at, stands_at)
-        change = controller.look_at_change()
+        change = controller.weight_changes.get()
         assert change.step < 100
         assert torch.equal(change.before, torch.full((2, 3), change.step - 1.0))
         assert torch.equal(change.after, torch.full((2, 3), float(change.step)))
@@ -42,7 +42,7 @@ def test_pausing_in_an_unshown_step_shows_its_data_and_the_change_of_the_last_on
         assert f"step {change.step}," in str(change.note)
         assert f"behind step {stands_at:,}." in str(change.note)
         controller.submit(Command(name="step")).result(PATIENCE_S)
-        stepped = controller.look_at_change()
+        stepped = controller.weight_changes.get()
         assert (stepped.step, stepped.note) == (stands_at + 1, None)
         assert torch.equal(stepped.before, torch.full((2, 3), float(stands_at)))
 
@@ -50,12 +50,12 @@ def test_pausing_in_an_unshown_step_shows_its_data_and_the_change_of_the_last_on
 def test_what_was_held_is_dropped_when_the_viewer_leaves() -> None:
     weight = torch.zeros(2, 3)
     controller = DebugController(clock=lambda: 1.0)
-    controller.add_source("weight", lambda: weight)
+    controller.watches.add_source("weight", lambda: weight)
     with running(controller):
-        with controller.viewer():
-            until(lambda: controller.finished_steps > 100, controller)
-            assert controller.is_busy
-        until(lambda: not controller.is_busy, controller)
+        with controller.captures.viewer():
+            until(lambda: controller.boundary.finished_steps > 100, controller)
+            assert controller.captures.is_observed
+        until(lambda: not controller.captures.is_observed, controller)
 
 
 def test_a_wish_that_comes_while_the_scalars_are_written_is_heard_at_this_boundary() -> None:
@@ -70,24 +70,31 @@ def test_a_wish_that_comes_while_the_scalars_are_written_is_heard_at_this_bounda
 
         def event(self, *_: object, **__: object) -> None: ...
 
-    controller.add_sink(Disk())
-    with controller.viewer(), running(controller, lambda step: controller.log({"loss": step})):
+    controller.sinks.add(Disk())
+    with (
+        controller.captures.viewer(),
+        running(controller, lambda step: controller.boundary.log({"loss": step})),
+    ):
         until(lambda: controller.is_parked, controller)
-        assert (asked, controller.finished_steps) == ([50], 50)
+        assert (asked, controller.boundary.finished_steps) == ([50], 50)
 
 
 def test_unshown_steps_take_the_short_way(monkeypatch: pytest.MonkeyPatch) -> None:
     ways = {"short": 0, "long": 0}
-    monkeypatch.setattr(Boundary, "_pass_unshown", _counted(ways, "short", Boundary._pass_unshown))
-    monkeypatch.setattr(Boundary, "pass_through", _counted(ways, "long", Boundary.pass_through))
+    monkeypatch.setattr(
+        StepBoundary, "_pass_unshown", _counted(ways, "short", StepBoundary._pass_unshown)
+    )
+    monkeypatch.setattr(
+        StepBoundary, "_pass_through", _counted(ways, "long", StepBoundary._pass_through)
+    )
     controller = DebugController(clock=lambda: 1.0)
-    with controller.viewer(), running(controller):
-        until(lambda: controller.finished_steps > 300, controller)
+    with controller.captures.viewer(), running(controller):
+        until(lambda: controller.boundary.finished_steps > 300, controller)
         assert ways["short"] > 250 > ways["long"]
 
 
 def _counted(ways: dict[str, int], way: str, call: Callable[..., bool]) -> Callable[..., bool]:
-    def counted(boundary: Boundary) -> bool:
+    def counted(boundary: StepBoundary) -> bool:
         ways[way] += 1
         return call(boundary)
 
@@ -109,8 +116,8 @@ def test_a_batch_that_is_kept_is_cloned_once_and_gives_way_to_another() -> None:
             return self
 
     controller = DebugController()
-    with controller.viewer():
-        controller.enter()
+    with controller.captures.viewer():
+        controller.boundary.enter()
         controller.capture_batch(Batch("ours"), 0.5, kept=True)
         controller.wait_if_paused()
         controller.pause()

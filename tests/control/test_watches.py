@@ -8,15 +8,15 @@ import pytest
 import torch
 
 from midstep.control import Command, DebugController, Panel
-from midstep.control.trajectory import EXACT_POINTS, Trajectory
-from midstep.control.watches import Followed
+from midstep.control.watches.trajectory import EXACT_POINTS, Trajectory
+from midstep.control.watches.watch_list import TrackedRows
 from midstep.core.errors import ConfigError
 from tests.control.loop import PATIENCE_S, running, until
 
 
 def watched_loop(weight: torch.Tensor) -> tuple[DebugController, object]:
     controller = DebugController()
-    controller.add_source("weight", lambda: weight)
+    controller.watches.add_source("weight", lambda: weight)
     generator = torch.Generator().manual_seed(0)
 
     def body(step: int) -> None:
@@ -34,7 +34,7 @@ def test_points_equal_a_direct_computation_and_count_the_steps() -> None:
     controller.pause()
     with running(controller, body):
         until(lambda: controller.is_parked, controller)
-        controller.set_watches([0, 15, 31, 47, 63])
+        controller.watches.replace([0, 15, 31, 47, 63])
         controller.submit(Command(name="step", payload={"n": 20})).result(PATIENCE_S)
         paths = controller.get_trajectories()
         assert {feature: len(points) for feature, points in paths.items()} == dict.fromkeys(
@@ -45,7 +45,7 @@ def test_points_equal_a_direct_computation_and_count_the_steps() -> None:
         expected = torch.cosine_similarity(weight[15].double(), start[15].double(), dim=0)
         assert last["weight_cos_to_init"] == pytest.approx(float(expected), abs=1e-12)
         assert last["win_rate"] == pytest.approx(0.15)
-        pair = controller.get_pairwise()[15, 31][-1]
+        pair = controller.watches.pairwise()[15, 31][-1]
         direct = torch.cosine_similarity(weight[15].double(), weight[31].double(), dim=0)
         assert pair == {"step": 20, "cos": pytest.approx(float(direct), abs=1e-12)}
 
@@ -69,7 +69,7 @@ def test_a_removed_watch_keeps_its_line_until_cleared_and_a_new_one_starts_fresh
 def test_a_watch_set_before_the_first_step_starts_from_the_untrained_row() -> None:
     weight = torch.eye(3)
     controller = DebugController()
-    controller.add_source("weight", lambda: weight)
+    controller.watches.add_source("weight", lambda: weight)
     controller.add_watch(0)
     controller.capture_batch(None, 0.0, 0)
     weight[0] = torch.tensor([0.0, 1.0, 0.0])
@@ -82,13 +82,13 @@ def test_rows_of_any_type_and_shape_are_followed(kind: torch.dtype) -> None:
     weight = torch.eye(4, requires_grad=False).reshape(4, 2, 2).to(kind)
     vector = torch.tensor([1, 0, 3], dtype=kind)
     controller = DebugController()
-    controller.add_source("weight", lambda: weight)
-    controller.add_source("vector", lambda: vector)
-    controller.set_watches([0, 3])
-    controller.set_watches([1, 2], "vector")
+    controller.watches.add_source("weight", lambda: weight)
+    controller.watches.add_source("vector", lambda: vector)
+    controller.watches.replace([0, 3])
+    controller.watches.replace([1, 2], "vector")
     controller.wait_if_paused()
     assert controller.get_trajectories("weight")[3] == [{"step": 1, "weight_cos_to_init": 1.0}]
-    assert controller.get_pairwise("weight") == {(0, 3): [{"step": 1, "cos": 0.0}]}
+    assert controller.watches.pairwise("weight") == {(0, 3): [{"step": 1, "cos": 0.0}]}
     assert controller.get_trajectories("vector")[1] == [{"step": 1, "weight_cos_to_init": 0.0}]
 
 
@@ -96,7 +96,7 @@ def test_what_cannot_be_watched_is_refused() -> None:
     controller = DebugController()
     with pytest.raises(ConfigError, match="no source"):
         controller.add_watch(0)
-    controller.add_source("weight", lambda: torch.zeros(3, 2))
+    controller.watches.add_source("weight", lambda: torch.zeros(3, 2))
     for feature, says in ((3, "has 3 rows"), (-1, "0 or more"), (True, "0 or more")):
         with pytest.raises(ConfigError, match=says):
             controller.add_watch(feature)
@@ -114,7 +114,7 @@ def test_a_source_that_raises_ends_the_watch_and_not_the_training() -> None:
         return torch.zeros(3, 2)
 
     controller = DebugController()
-    controller.add_source("weight", read)
+    controller.watches.add_source("weight", read)
     controller.add_watch(1)
     state["ok"] = False
     for _ in range(3):
@@ -126,20 +126,20 @@ def test_a_source_that_raises_ends_the_watch_and_not_the_training() -> None:
 def test_rows_of_two_tensors_are_followed_side_by_side() -> None:
     a, b = torch.eye(4), torch.eye(8)
     controller = DebugController()
-    controller.add_source("a", lambda: a)
-    controller.add_source("b", lambda: b)
+    controller.watches.add_source("a", lambda: a)
+    controller.watches.add_source("b", lambda: b)
     controller.add_watch(3, source="a")
     controller.add_watch(5, source="b")
     controller.wait_if_paused()
-    assert controller.get_watched_by_source() == {"a": [3], "b": [5]}
-    assert (controller.watch_source, controller.get_watched()) == ("b", [5])
+    assert controller.watches.watched_by_source() == {"a": [3], "b": [5]}
+    assert (controller.watches.source, controller.get_watched()) == ("b", [5])
     assert [list(controller.get_trajectories(name)) for name in ("a", "b")] == [[3], [5]]
-    controller.set_watches([6, 7], "b")
-    assert controller.get_watched_by_source() == {"a": [3], "b": [6, 7]}
+    controller.watches.replace([6, 7], "b")
+    assert controller.watches.watched_by_source() == {"a": [3], "b": [6, 7]}
     controller.wait_if_paused()
     assert list(controller.get_trajectories("b")) == [5, 6, 7]
-    assert list(controller.get_pairwise("b")) == [(6, 7)]
-    exported = controller.export_trajectories()
+    assert list(controller.watches.pairwise("b")) == [(6, 7)]
+    exported = controller.watches.export()
     assert (exported["source"], exported["watched"], exported["exact"]) == ("b", [6, 7], True)
     assert [point["step"] for point in exported["others"]["a"]["trajectories"]["3"]] == [1, 2]
 
@@ -147,16 +147,16 @@ def test_rows_of_two_tensors_are_followed_side_by_side() -> None:
 def test_a_list_without_a_source_is_the_default_ones_and_none_at_all_ends_every_watch() -> None:
     controller = DebugController()
     for name in ("a", "b"):
-        controller.add_source(name, lambda: torch.eye(4))
+        controller.watches.add_source(name, lambda: torch.eye(4))
     controller.add_watch(1, source="b")
-    controller.set_watches([2])
-    assert controller.get_watched_by_source() == {"b": [1], "a": [2]}
+    controller.watches.replace([2])
+    assert controller.watches.watched_by_source() == {"b": [1], "a": [2]}
     controller.remove_watch(1)
-    assert controller.get_watched_by_source() == {"a": [2]}
+    assert controller.watches.watched_by_source() == {"a": [2]}
     controller.add_watch(1, source="b")
-    controller.set_watches([])
-    assert controller.get_watched_by_source() == {}
-    assert not controller.wants_data
+    controller.watches.replace([])
+    assert controller.watches.watched_by_source() == {}
+    assert not controller.captures.wants_data
 
 
 def test_step_data_can_be_watched_and_a_step_without_it_has_no_point() -> None:
@@ -164,11 +164,11 @@ def test_step_data_can_be_watched_and_a_step_without_it_has_no_point() -> None:
     weight = torch.eye(3)
     controller.capture_step_data("pull", {"targets": weight, "rates": torch.ones(3)})
     controller.capture_step_data("plain", weight)
-    assert controller.sources == ["pull.targets", "plain"]
+    assert controller.watches.sources == ["pull.targets", "plain"]
     controller.add_watch(0, source="pull.targets")
     controller.add_watch(2, source="plain")
     controller.wait_if_paused()
-    assert controller.sources == ["pull.targets", "plain"]
+    assert controller.watches.sources == ["pull.targets", "plain"]
     controller.wait_if_paused()
     weight[0] = torch.tensor([0.0, 1.0, 0.0])
     controller.capture_step_data("pull", {"targets": weight[:1]})
@@ -190,7 +190,7 @@ def test_a_parked_loop_waits_quietly_for_step_data_that_is_watched() -> None:
         until(lambda: controller.is_parked, controller)
         controller.add_watch(1, source="acts")
         controller.submit(Command(name="step", payload={"n": 2})).result(PATIENCE_S)
-        assert not controller._shared.watches.fresh
+        assert not controller._state.watch_list.has_new_rows
         assert controller.get_trajectories("acts") == {}
 
 
@@ -203,11 +203,11 @@ def test_a_source_may_ask_the_controller() -> None:
         controller.get_trajectories()
         return weight
 
-    controller.add_source("weight", read)
+    controller.watches.add_source("weight", read)
     controller.pause()
     with running(controller):
         until(lambda: controller.is_parked, controller)
-        controller.set_watches([0, 1])
+        controller.watches.replace([0, 1])
         controller.submit(Command(name="step", payload={"n": 3})).result(PATIENCE_S)
         assert {row: len(path) for row, path in controller.get_trajectories().items()} == {
             0: 3,
@@ -218,34 +218,34 @@ def test_a_source_may_ask_the_controller() -> None:
 def test_more_than_sixty_four_rows_in_all_are_refused() -> None:
     controller = DebugController()
     for name in ("a", "b"):
-        controller.add_source(name, lambda: torch.zeros(100, 2))
-    controller.set_watches(range(60), "a")
-    controller.set_watches(range(4), "b")
+        controller.watches.add_source(name, lambda: torch.zeros(100, 2))
+    controller.watches.replace(range(60), "a")
+    controller.watches.replace(range(4), "b")
     with pytest.raises(ConfigError, match="65 watched rows are too many: at most 64"):
         controller.add_watch(4, source="b")
     assert controller.get_watched("b") == [0, 1, 2, 3]
-    controller.set_watches([], "a")
-    controller.set_watches(range(64), "b")
+    controller.watches.replace([], "a")
+    controller.watches.replace(range(64), "b")
     assert len(controller.get_watched()) == 64
 
 
 def test_what_is_kept_of_removed_watches_is_bounded_until_cleared() -> None:
     controller = DebugController()
-    controller.add_source("weight", lambda: torch.zeros(1000, 2))
+    controller.watches.add_source("weight", lambda: torch.zeros(1000, 2))
     for row in range(256):
-        controller.set_watches([row])
+        controller.watches.replace([row])
         controller.wait_if_paused()
     with pytest.raises(ConfigError, match="clear_trajectories"):
-        controller.set_watches([256])
+        controller.watches.replace([256])
     controller.clear_trajectories()
-    controller.set_watches([256])
+    controller.watches.replace([256])
     controller.wait_if_paused()
     assert list(controller.get_trajectories()) == [256]
 
 
 def test_metrics_that_are_no_numbers_or_have_another_length_are_left_out() -> None:
     controller = DebugController()
-    controller.add_source("weight", lambda: torch.eye(3))
+    controller.watches.add_source("weight", lambda: torch.eye(3))
     controller.add_watch(1)
     odd = {
         "step": torch.zeros(3),
@@ -264,7 +264,7 @@ def test_metrics_that_are_no_numbers_or_have_another_length_are_left_out() -> No
 
 def test_metrics_that_a_hint_tells_of_other_rows_are_left_out() -> None:
     controller = DebugController()
-    controller.add_source("head", lambda: torch.eye(4))
+    controller.watches.add_source("head", lambda: torch.eye(4))
     of_head = Panel(kind="table", source="head")
     of_others = Panel(kind="table", source="embedding")
     of_layers = Panel(kind="table", label="name")
@@ -280,7 +280,7 @@ def test_metrics_that_a_hint_tells_of_other_rows_are_left_out() -> None:
     controller.pause()
     with running(controller, body):
         until(lambda: controller.is_parked, controller)
-        controller.set_watches([2])
+        controller.watches.replace([2])
         controller.submit(Command(name="step", payload={"n": 1})).result(PATIENCE_S)
         [point] = controller.get_trajectories()[2]
         assert point == {"step": 1, "weight_cos_to_init": 1.0, "rate": 2.0, "share": 1.0}
@@ -326,7 +326,7 @@ def test_a_million_points_keep_first_last_and_extremes_within_the_cap() -> None:
 
 def test_five_watches_stay_under_50_mb_whatever_the_number_of_steps() -> None:
     rows, metrics = [0, 15, 31, 47, 63], {f"metric {i}": [0.5] * 5 for i in range(9)}
-    followed = Followed(source="weight", watched=rows)
+    followed = TrackedRows(source="weight", watched=rows)
     spike = 7_654
     steps = 3 * EXACT_POINTS  # thinned four times; beyond the cap nothing grows
     tracemalloc.start()

@@ -5,12 +5,21 @@ import pytest
 from midstep.core import errors
 from midstep.core.ids import is_run_id, new_run_id, slug
 
+CLASSES = [
+    value
+    for value in vars(errors).values()
+    if isinstance(value, type) and value.__module__ == errors.__name__
+]
 
-@pytest.mark.parametrize("name", [name for name in errors.__all__ if name != "MidstepError"])
-def test_each_error_is_of_the_family_and_also_a_builtin(name: str) -> None:
-    made = getattr(errors, name)
-    assert issubclass(made, errors.MidstepError)
-    builtin = {base for base in made.__mro__ if base.__module__ == "builtins"}
+
+@pytest.mark.parametrize(
+    "error",
+    [one for one in CLASSES if one is not errors.MidstepError],
+    ids=lambda one: one.__name__,
+)
+def test_each_error_is_of_the_family_and_also_a_builtin(error: type) -> None:
+    assert issubclass(error, errors.MidstepError)
+    builtin = {base for base in error.__mro__ if base.__module__ == "builtins"}
     assert builtin - {Exception, BaseException, object}
 
 

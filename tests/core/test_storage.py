@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from midstep.core import storage
 from midstep.core.errors import StorageError
-from midstep.core.storage import AppendFile, remove_temporaries, replace_bytes, replace_json
+from midstep.core.files import storage
+from midstep.core.files.storage import AppendFile, remove_temporaries, replace_bytes, replace_json
 from tests.checkers.kill import run_forked
 
 

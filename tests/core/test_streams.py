@@ -4,7 +4,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from midstep.core.streams import RandomStream, stream_key
+from midstep.core.random_streams import RandomStream, stream_key
 
 GOLDEN = [(0, "order", 0), (0, "order", 1), (1, "order", 0), (42, "negatives", 7)]
 

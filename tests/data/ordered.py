@@ -22,9 +22,9 @@ from torch.utils.data import (
     get_worker_info,
 )
 
-from midstep.data.courses import OrderConfig
-from midstep.data.ordered_loader import OrderedLoader
-from midstep.data.randomness import RandomState
+from midstep.data.order.ordered_loader import OrderedLoader
+from midstep.data.order.strategy import OrderConfig
+from midstep.data.random_state import RandomState
 
 LENGTH, BATCH, EPOCHS = 10, 4, 2  # two full batches and a partial one
 

@@ -68,7 +68,7 @@ def test_missing_library_names_the_extra(tmp_path: Path, monkeypatch: pytest.Mon
 def test_damaged_source_says_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source = tmp_path / "mnist_5k.csv.gz"
     source.write_bytes(b"not gzip")
-    monkeypatch.setattr(digits, "_source", lambda: source)
+    monkeypatch.setattr(digits, "_find_source", lambda: source)
     with pytest.raises(FormatError, match="Install it again"):
         load_digits(cache=tmp_path)
 

@@ -14,8 +14,7 @@ import torch
 
 from midstep.core.errors import ClientError, ConfigError, FormatError, StorageError
 from midstep.data.sources import mnist
-from midstep.data.sources.idx import parse_idx
-from midstep.data.sources.mnist import fetch_mnist, load_mnist, mnist_directory
+from midstep.data.sources.mnist import fetch_mnist, load_mnist, mnist_directory, parse_idx
 
 TRAIN, TEST = 6, 4
 

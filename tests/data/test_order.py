@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from midstep.core.errors import ConfigError, FormatError
-from midstep.data.order import RANDPERM_LIMIT, EpochSeededRandomSampler, Order
+from midstep.data.order.permutation import RANDPERM_LIMIT, Order
+from midstep.data.order.samplers import EpochSeededRandomSampler
 from tests.checkers.resume import assert_resumes
 
 ALGORITHMS = ["randperm-1", "feistel-1"]

@@ -17,12 +17,12 @@ from hypothesis import strategies as st
 from torch.utils.data import DataLoader, DistributedSampler, IterableDataset, RandomSampler, Subset
 
 from midstep.core.errors import ConfigError, FormatError
-from midstep.data.courses import OrderConfig
-from midstep.data.draws import SeededDraws
-from midstep.data.order import EpochSeededRandomSampler, Order
-from midstep.data.ordered_loader import OrderedLoader
-from midstep.data.randomness import RandomState, kept_random
-from midstep.data.streaming import Place, Shipment
+from midstep.data.order.ordered_loader import OrderedLoader
+from midstep.data.order.permutation import Order
+from midstep.data.order.samplers import EpochSeededRandomSampler, SeededIndices
+from midstep.data.order.strategy import OrderConfig
+from midstep.data.order.stream_worker import StreamPosition, WorkerBatch
+from midstep.data.random_state import RandomState, preserve_rng
 from tests.data.ordered import (
     BATCH,
     LENGTH,
@@ -51,14 +51,14 @@ def ids(loader: Any) -> list[list[int]]:
 @settings(max_examples=40, deadline=None)
 @given(n=st.integers(1, 300), seed=st.integers(0, 2**62), epoch=st.integers(0, 10**6))
 def test_seed_epoch_and_position_name_every_sample_once(n, seed, epoch):
-    drawn = list(SeededDraws(RandomSampler(range(n)), seed, epoch))
+    drawn = list(SeededIndices(RandomSampler(range(n)), seed, epoch))
     assert sorted(drawn) == list(range(n))
-    assert drawn == list(SeededDraws(RandomSampler(range(n)), seed, epoch))
+    assert drawn == list(SeededIndices(RandomSampler(range(n)), seed, epoch))
 
 
 def test_seed_zero_in_epoch_one_is_not_seed_one_in_epoch_zero():
     sampler = RandomSampler(range(100))
-    assert list(SeededDraws(sampler, 0, 1)) != list(SeededDraws(sampler, 1, 0))
+    assert list(SeededIndices(sampler, 0, 1)) != list(SeededIndices(sampler, 1, 0))
 
 
 def test_epoch_reseed_orders_each_epoch_anew_and_fixed_order_does_not():
@@ -197,7 +197,7 @@ def test_validation_under_the_guard_moves_nothing():
             for _ in range(2):
                 found += [[rows(batch), noise()] for batch in loader]
                 if validate:
-                    with kept_random():
+                    with preserve_rng():
                         list(validation)
         return found
 
@@ -280,7 +280,7 @@ def test_only_the_batch_of_a_shipment_is_pinned():
         def pin_memory(self) -> str:
             return "pinned"
 
-    shipment = Shipment(0, 3, Place(4, {"position": 4}), count=4, batch=Batch())
+    shipment = WorkerBatch(0, 3, StreamPosition(4, {"position": 4}), count=4, batch=Batch())
     assert vars(shipment.pin_memory()) == vars(shipment) | {"batch": "pinned"}
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from midstep.core.errors import MidstepError
 from midstep.facts import EventRecord, FactsReader, FactsTail, StepRows, end_state
-from midstep.facts.labels import read_labels
+from midstep.facts.index.labels import read_labels
 
 LISTED = ("on_start", "on_epoch_end", "on_validation_end", "on_test_end")
 ENDS = ("on_train_end", "on_exception")

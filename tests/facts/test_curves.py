@@ -12,9 +12,10 @@ import numpy as np
 import pytest
 
 from midstep.facts import FactsTail, FactsWriter, StepRows
-from midstep.facts.curves import CurveShelf, axis_of_epochs, thin
-from midstep.facts.history import EpochHistory
-from midstep.facts.index import RunIndex
+from midstep.facts.index.curves import CurveCache, epoch_axis
+from midstep.facts.index.epoch_history import EpochHistory
+from midstep.facts.index.run_index import RunIndex
+from midstep.facts.read.series import downsample
 from tests.facts.stored_runs import write_run
 
 
@@ -50,9 +51,10 @@ def slow_buckets(values: list[float], points: int) -> list[tuple[float, float]]:
     return found
 
 
+@pytest.mark.usefixtures("no_slow_writes")
 @pytest.mark.parametrize("seed", range(3))
 def test_a_curve_has_every_point_of_a_run_that_was_taken_back_and_taken_up(tmp_path: Path, seed):
-    chance, shelf = random.Random(seed), CurveShelf()
+    chance, cache = random.Random(seed), CurveCache()
     step = 0
     for attempt in (1, 2):
         with FactsWriter(tmp_path, attempt=attempt) as facts:
@@ -65,13 +67,13 @@ def test_a_curve_has_every_point_of_a_run_that_was_taken_back_and_taken_up(tmp_p
                     step = max(0, step - chance.randrange(20))
                     facts.timeline += 1
                 if chance.random() < 0.1:
-                    assert drawn(shelf, tmp_path, "loss") == slow_points(tmp_path, "loss")
-    assert drawn(shelf, tmp_path, "other") == slow_points(tmp_path, "other")
+                    assert drawn(cache, tmp_path, "loss") == slow_points(tmp_path, "loss")
+    assert drawn(cache, tmp_path, "other") == slow_points(tmp_path, "other")
 
 
-def drawn(shelf: CurveShelf, folder: Path, name: str) -> list[tuple[int, float, float]]:
-    by_step = shelf.draw(folder, name, x="step", points=10**6, began_at=0.0, epochs=EpochHistory)
-    by_time = shelf.draw(folder, name, x="time", points=10**6, began_at=0.0, epochs=EpochHistory)
+def drawn(cache: CurveCache, folder: Path, name: str) -> list[tuple[int, float, float]]:
+    by_step = cache.curve(folder, name, x="step", points=10**6, began_at=0.0, epochs=EpochHistory)
+    by_time = cache.curve(folder, name, x="time", points=10**6, began_at=0.0, epochs=EpochHistory)
     if by_step is None or by_time is None:
         return []
     wall = dict(zip(by_step.x.tolist(), walls(folder, name), strict=True))
@@ -91,7 +93,7 @@ def walls(folder: Path, name: str) -> list[float]:
 def test_buckets_hold_the_lowest_and_highest_of_their_points(count: int, points: int):
     values = np.random.default_rng(count).normal(size=count)
     values[values > 1.0] = np.nan
-    found = thin(np.arange(count, dtype=np.float64), values, points)
+    found = downsample(np.arange(count, dtype=np.float64), values, points)
     assert found.count == count
     if count <= points:
         assert found.exact
@@ -117,20 +119,20 @@ def test_epochs_are_counted_between_and_behind_their_ends():
     history = EpochHistory()
     for epoch, step in enumerate([10, 30, 60]):
         place = {"epoch": epoch, "timeline": 0, "step": step, "wall": 0.0}
-        history.take(place, {"loss": 1.0})
-    found = axis_of_epochs(np.array([0.0, 5, 10, 20, 30, 60, 75]), history)
+        history.add(place, {"loss": 1.0})
+    found = epoch_axis(np.array([0.0, 5, 10, 20, 30, 60, 75]), history)
     assert found.tolist() == [0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 3.5]
-    assert np.isnan(axis_of_epochs(np.array([1.0]), EpochHistory())).all()
+    assert np.isnan(epoch_axis(np.array([1.0]), EpochHistory())).all()
 
 
 def test_an_epoch_of_a_higher_timeline_replaces_the_one_before():
     history = EpochHistory()
     first = {"epoch": 0, "timeline": 0, "step": 5, "wall": 1.0}
-    history.take(first, {"val_loss": 1.0, "accuracy": 0.5})
-    history.take(first, {"train_loss": 2.0})
+    history.add(first, {"val_loss": 1.0, "accuracy": 0.5})
+    history.add(first, {"train_loss": 2.0})
     assert history.points("accuracy") == ([5.0], [1.0], [0.5])
-    history.take({**first, "timeline": 1, "wall": 2.0}, {"val_loss": 3.0})
-    history.take(first, {"val_loss": 9.0})
+    history.add({**first, "timeline": 1, "wall": 2.0}, {"val_loss": 3.0})
+    history.add(first, {"val_loss": 9.0})
     assert history.points("val_loss") == ([5.0], [2.0], [3.0])
     assert history.points("accuracy") == ([], [], [])
     packed = EpochHistory.unpack(history.pack())
@@ -160,12 +162,12 @@ def test_histories_go_on_where_they_were_read_and_survive_a_restart(tmp_path: Pa
 def test_points_beyond_the_memory_are_let_go_and_read_again(tmp_path: Path):
     for name in "abc":
         write_run(tmp_path / name, epochs=20)
-    shelf = CurveShelf(most_bytes=5000)
+    cache = CurveCache(most_bytes=5000)
     for _ in range(2):
         for name in "abc":
-            curve = shelf.draw(
+            curve = cache.curve(
                 tmp_path / name, "loss", x="step", points=10**6, began_at=None, epochs=EpochHistory
             )
             assert curve is not None
             assert curve.count == 100
-    assert shelf._held() <= 5000
+    assert cache._held_bytes() <= 5000

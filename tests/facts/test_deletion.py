@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 from midstep.core.errors import RunHeldError, StorageError
-from midstep.core.storage import replace_json
+from midstep.core.files.storage import replace_json
 from midstep.facts import FactsWriter, Lease
 from midstep.facts.deletion import delete_run, plan_deletion
-from midstep.facts.index import RunIndex
-from midstep.facts.own_files import disk_bytes, kind_of, walk
-from midstep.session.shelf import FILES, Place
+from midstep.facts.format.run_files import classify, disk_bytes, list_files
+from midstep.facts.index.run_index import RunIndex
+from midstep.session.checkpoint.checkpoint_folders import FILES, CheckpointName
 from tests.facts.stored_runs import write_run
 
 
@@ -28,7 +28,7 @@ def fast_disk(monkeypatch: pytest.MonkeyPatch) -> None:
 def full_run(folder: Path) -> str:
     """A run with one of everything that is its own."""
     run_id = write_run(folder)
-    for place in (Place(0, 120), Place(1, 80, 2)):
+    for place in (CheckpointName(0, 120), CheckpointName(1, 80, 2)):
         (folder / "checkpoints" / place.name).mkdir(parents=True)
         for name in FILES:
             (folder / "checkpoints" / place.name / name).write_bytes(b"12345")
@@ -77,7 +77,7 @@ def test_foreign_files_stay_and_are_named(tmp_path: Path):
     assert sorted(plan_deletion(run).foreign) == sorted(foreign)
     found = delete_run(run)
     assert sorted(found.kept) == sorted([*foreign, "empty/"])
-    assert sorted(file.path for file in walk(run)) == sorted(foreign)
+    assert sorted(file.path for file in list_files(run)) == sorted(foreign)
 
 
 def test_links_are_removed_and_never_followed(tmp_path: Path):
@@ -238,19 +238,24 @@ def test_a_disk_that_refuses_is_told_and_the_run_stays_listed(tmp_path: Path, mo
 
 
 def test_every_name_that_a_shelf_gives_is_the_runs_own():
-    for place in (Place(0, 0), Place(0, 7), Place(3, 120), Place(2, 5, 3)):
+    for place in (
+        CheckpointName(0, 0),
+        CheckpointName(0, 7),
+        CheckpointName(3, 120),
+        CheckpointName(2, 5, 3),
+    ):
         for name in FILES:
-            assert kind_of(f"checkpoints/{place.name}/{name}") == ("checkpoint", True)
+            assert classify(f"checkpoints/{place.name}/{name}") == ("checkpoint", True)
 
 
 def test_all_that_a_session_writes_is_the_runs_own(tmp_path: Path):
     """A run as midstep makes it, checkpoints included, leaves nothing behind."""
     from midstep.session import Run
-    from midstep.session.shelf import Shelf
+    from midstep.session.checkpoint.checkpoint_folders import CheckpointFolders
 
     with Run(name="small", save_dir=tmp_path, on_error="raise") as run:
         run.log(loss=1.0)
-        Shelf(run.dir).add(1, 0, {name: [b"1"] for name in FILES}, best=True)
+        CheckpointFolders(run.dir).add(1, 0, {name: [b"1"] for name in FILES}, best=True)
     assert plan_deletion(run.dir).foreign == []
     delete_run(run.dir)
     assert list(tmp_path.iterdir()) == []

@@ -19,12 +19,12 @@ from midstep.facts import (
     FactsWriter,
     SeriesStore,
     StepRows,
-    events_index,
-    files,
 )
-from midstep.facts import frames as frames_module
-from midstep.facts import ledger as ledger_module
-from midstep.facts.frames import FileHeader, file_header
+from midstep.facts.format import step_frames as frames_module
+from midstep.facts.format.step_frames import FileHeader, file_header
+from midstep.facts.read import fact_files
+from midstep.facts.read import reader as reader_module
+from midstep.facts.write import record_files as ledger_module
 
 
 @pytest.fixture(params=[False, True], ids=["opened", "held"])
@@ -37,6 +37,7 @@ def numbers(items: list[EventRecord | StepRows]) -> list[int]:
     return [seq for item in items for seq in range(item.seq, item.last_seq + 1)]
 
 
+@pytest.mark.usefixtures("no_slow_writes")
 def test_a_tail_gives_each_record_once_in_order_as_it_is_written(
     tmp_path: Path, held: bool
 ) -> None:
@@ -62,6 +63,7 @@ def test_a_tail_gives_each_record_once_in_order_as_it_is_written(
     tail.close()
 
 
+@pytest.mark.usefixtures("no_slow_writes")
 def test_a_tail_gives_columns_of_rows_with_the_same_names(tmp_path: Path) -> None:
     with FactsWriter(tmp_path) as facts:
         facts.log(1, loss=1.0, lr=0.5)
@@ -82,6 +84,7 @@ def test_a_tail_gives_columns_of_rows_with_the_same_names(tmp_path: Path) -> Non
     assert list(second.columns) == ["loss"]
 
 
+@pytest.mark.usefixtures("no_slow_writes")
 def test_a_tail_starts_behind_a_number(tmp_path: Path) -> None:
     with FactsWriter(tmp_path) as facts:
         for step in range(10):
@@ -92,6 +95,7 @@ def test_a_tail_starts_behind_a_number(tmp_path: Path) -> None:
     assert tail.problems == []
 
 
+@pytest.mark.usefixtures("no_slow_writes")
 def test_a_tail_follows_into_the_next_attempt_and_timeline(tmp_path: Path, held: bool) -> None:
     tail = FactsTail(tmp_path, held=held)
     with FactsWriter(tmp_path, attempt=1) as facts:
@@ -106,6 +110,7 @@ def test_a_tail_follows_into_the_next_attempt_and_timeline(tmp_path: Path, held:
     tail.close()
 
 
+@pytest.mark.usefixtures("no_slow_writes")
 def test_records_that_arrive_out_of_order_in_the_two_files_are_put_in_order(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -137,10 +142,11 @@ def test_a_missing_record_is_reported_and_the_rest_goes_on(tmp_path: Path) -> No
     assert tail.problems == ["records 2 to 2 are missing (damaged, or lost in a power cut)"]
 
 
+@pytest.mark.usefixtures("no_slow_writes")
 def test_a_run_directory_made_anew_is_read_anew(
     tmp_path: Path, held: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(files, "IN_PLACE_S", 0.0)
+    monkeypatch.setattr(fact_files, "CHECK_PATHS_S", 0.0)
     run, tail = tmp_path / "run", FactsTail(tmp_path / "run", held=held)
     with FactsWriter(run) as facts:
         for step in range(9):
@@ -352,7 +358,7 @@ def test_the_reader_gives_header_events_and_series(tmp_path: Path) -> None:
 def test_a_kept_reader_pages_through_a_growing_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(events_index, "MARK_EVERY_BYTES", 500)
+    monkeypatch.setattr(reader_module, "MARK_EVERY_BYTES", 500)
     reader, seen = FactsReader(tmp_path), []
     assert (reader.events(), reader.header()) == ([], {})
     with FactsWriter(tmp_path) as facts:
@@ -371,7 +377,7 @@ def test_a_kept_reader_pages_through_a_growing_file(
 def test_a_kept_reader_finds_all_records_left_of_a_damaged_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(events_index, "MARK_EVERY_BYTES", 1)
+    monkeypatch.setattr(reader_module, "MARK_EVERY_BYTES", 1)
     with FactsWriter(tmp_path) as facts:
         for number in range(6):
             facts.event(Moment.STEP, number=number)

@@ -16,12 +16,12 @@ from zlib import crc32
 import numpy as np
 import pytest
 
-from midstep.core import storage
 from midstep.core.errors import ConfigError, RunHeldError, StorageError
+from midstep.core.files import storage
 from midstep.core.moments import LIFECYCLE, Moment
 from midstep.facts import FactsReader, FactsWriter, open_writer
-from midstep.facts import ledger as ledger_module
-from midstep.facts import tender as tender_module
+from midstep.facts.write import flush_thread as tender_module
+from midstep.facts.write import record_files as ledger_module
 from tests.checkers.kill import assert_facts_survive, records_on_disk, run_forked
 
 
@@ -33,12 +33,7 @@ def notes_of(run_dir: Path, kind: str) -> list[dict]:
     return [record for record in FactsReader(run_dir).events() if record.get("kind") == kind]
 
 
-def test_importing_the_writer_loads_neither_torch_nor_numpy() -> None:
-    code = "import sys, midstep.facts; print({'torch', 'numpy'} & set(sys.modules))"
-    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert said.stdout.strip() == "set()"
-
-
+@pytest.mark.usefixtures("no_slow_writes")
 def test_rows_and_events_share_one_contiguous_sequence(tmp_path: Path) -> None:
     with FactsWriter(tmp_path) as facts:
         assert facts.event(Moment.START, seed=1) == 1
@@ -250,6 +245,7 @@ def test_no_scalars_make_no_record(tmp_path: Path) -> None:
     assert rows_of(tmp_path) == []
 
 
+@pytest.mark.usefixtures("no_slow_writes")
 def test_many_layouts_stay_bounded_in_memory_and_all_come_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -257,11 +253,12 @@ def test_many_layouts_stay_bounded_in_memory_and_all_come_back(
     with FactsWriter(tmp_path) as facts:
         for step in range(100):
             facts.log_values(step, {f"metric{step % 40}": float(step)})
-            assert len(facts._ledger._layouts) <= 16
+            assert len(facts._files._layouts) <= 16
     assert assert_facts_survive(tmp_path) == 100
     assert FactsReader(tmp_path).series(["metric7"])["metric7"].low.tolist() == [7.0, 47.0, 87.0]
 
 
+@pytest.mark.usefixtures("no_slow_writes")
 def test_a_hundred_thousand_names_in_one_row(tmp_path: Path) -> None:
     values = {f"layer{index}/norm": float(index) for index in range(100_000)}
     with FactsWriter(tmp_path) as facts:
@@ -305,11 +302,12 @@ def test_many_threads_lose_and_double_nothing(tmp_path: Path) -> None:
     assert_facts_survive(tmp_path)
 
 
+@pytest.mark.usefixtures("no_slow_writes")
 def test_an_interrupt_in_the_middle_of_a_write_leaves_no_half_counted_record(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Ctrl+C may come between the kernel's write and our count of it."""
-    from midstep.core.storage import AppendFile
+    from midstep.core.files.storage import AppendFile
 
     with FactsWriter(tmp_path) as facts:
         facts.log(1, loss=1.0)
@@ -407,14 +405,15 @@ def test_a_forked_child_cannot_write_and_leaves_the_parents_files_alone(tmp_path
     assert [row["step"] for row in rows_of(tmp_path)] == [1, 3]
 
 
+@pytest.mark.usefixtures("no_slow_writes")
 def test_a_wall_clock_going_back_changes_no_order(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from midstep.facts import outbox
+    from midstep.facts.write import write_queue
 
     with FactsWriter(tmp_path) as facts:
         facts.log(1, loss=1.0)
-        monkeypatch.setattr(outbox, "time", lambda: 5.0)
+        monkeypatch.setattr(write_queue, "time", lambda: 5.0)
         facts.log(2, loss=2.0)
         facts.event(Moment.STEP)
     reader = FactsReader(tmp_path)

@@ -7,14 +7,12 @@ import re
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+import pytest
 
 from midstep.core.moments import Moment
 from midstep.facts import FactsWriter
-from midstep.facts import ledger as ledger_module
-
-if TYPE_CHECKING:
-    import pytest
+from midstep.facts.write import record_files as ledger_module
 
 PAGE = Path(__file__).parents[2] / "docs/facts-format.md"
 
@@ -27,6 +25,7 @@ def read_by_the_page(run_dir: Path) -> list[dict]:
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
+@pytest.mark.usefixtures("no_slow_writes")
 def test_the_reader_of_the_page_reads_what_the_writer_wrote(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -48,6 +47,7 @@ def test_the_reader_of_the_page_reads_what_the_writer_wrote(
     assert found[9]["status"] == "finished"
 
 
+@pytest.mark.usefixtures("no_slow_writes")
 def test_the_reader_of_the_page_gets_past_damage(tmp_path: Path) -> None:
     with FactsWriter(tmp_path) as facts:
         for step in range(4):

@@ -13,11 +13,19 @@ from pathlib import Path
 import pytest
 
 from midstep.core.errors import RunHeldError
+from midstep.core.files.storage import replace_json
 from midstep.core.moments import Moment
-from midstep.core.storage import replace_json
-from midstep.facts import FactsWriter, Lease, LeaseWatch, Progress, end_state, ends, read_lease
-from midstep.facts import lease as lease_module
-from midstep.facts.lock import RunLock, lock_holder
+from midstep.facts import (
+    FactsWriter,
+    HeartbeatWatch,
+    Lease,
+    LoopProgress,
+    end_state,
+    read_lease,
+)
+from midstep.facts.liveness import end_state as end_state_module
+from midstep.facts.liveness import lease as lease_module
+from midstep.facts.liveness.run_lock import RunLock, lock_holder
 from tests.checkers.kill import Acknowledge, ForkedChild, fork, run_forked
 
 RUN_ID = "0123456789ab"
@@ -103,7 +111,7 @@ def test_a_forked_worker_does_not_keep_the_lock_of_a_killed_parent(tmp_path: Pat
 
 def test_a_lease_shows_who_where_and_how_far(tmp_path: Path) -> None:
     with Lease.acquire(tmp_path, RUN_ID, 3, socket="/run/x.sock") as lease:
-        lease.follow(lambda: Progress(step=7, boundaries=9, moving=True))
+        lease.report_progress(lambda: LoopProgress(step=7, boundaries=9, moving=True))
         lease.reachable_at(server_url="http://127.0.0.1:8765", socket="/run/x.sock")
         found = read_lease(tmp_path)
     assert found is not None
@@ -190,17 +198,17 @@ def test_a_run_that_ends_while_it_is_looked_at_is_not_said_to_be_killed(
     facts = FactsWriter(tmp_path)
     lease = Lease.acquire(tmp_path, facts.run_id)
     facts.event(Moment.START)
-    real = ends._last_turning
+    real = end_state_module._last_start_or_end
 
     def then_end(run_dir: Path) -> object:
-        monkeypatch.setattr(ends, "_last_turning", real)
+        monkeypatch.setattr(end_state_module, "_last_start_or_end", real)
         found = real(run_dir)
         facts.event(Moment.TRAIN_END, status="finished")
         facts.close()
         lease.release()
         return found
 
-    monkeypatch.setattr(ends, "_last_turning", then_end)
+    monkeypatch.setattr(end_state_module, "_last_start_or_end", then_end)
     assert end_state(tmp_path).state == "finished"
 
 
@@ -228,7 +236,7 @@ def test_a_run_of_another_host_lives_while_its_counter_moves(tmp_path: Path) -> 
     child.kill()
     lease = {**(read_lease(tmp_path) or {}), "host": "node7"}
     now = [100.0]
-    watch = LeaseWatch(clock=lambda: now[0])
+    watch = HeartbeatWatch(clock=lambda: now[0])
     for beat in range(3):  # the wall clock of the other host is an hour off from the second on
         replace_json(tmp_path / "lease.json", {**lease, "heartbeat": beat})
         assert end_state(tmp_path, watch=watch).state == "running"
@@ -246,7 +254,7 @@ def test_an_old_lease_of_another_host_is_lost_at_first_sight(tmp_path: Path) -> 
     child.kill()
     lease = read_lease(tmp_path) or {}
     replace_json(tmp_path / "lease.json", {**lease, "host": "node7", "heartbeat_wall": 1e9})
-    assert end_state(tmp_path, watch=LeaseWatch()).state == "lost"
+    assert end_state(tmp_path, watch=HeartbeatWatch()).state == "lost"
 
 
 def test_a_process_that_is_stopped_in_its_tracks_is_not_responding(tmp_path: Path) -> None:
@@ -254,8 +262,8 @@ def test_a_process_that_is_stopped_in_its_tracks_is_not_responding(tmp_path: Pat
     child.read_until(1)
     os.kill(child.pid, signal.SIGSTOP)
     stamp = (read_lease(tmp_path) or {})["heartbeat_mono"]
-    assert end_state(tmp_path, watch=LeaseWatch(clock=lambda: stamp + 1)).state == "running"
-    found = end_state(tmp_path, watch=LeaseWatch(clock=lambda: stamp + 11))
+    assert end_state(tmp_path, watch=HeartbeatWatch(clock=lambda: stamp + 1)).state == "running"
+    found = end_state(tmp_path, watch=HeartbeatWatch(clock=lambda: stamp + 11))
     assert (found.state, found.reason) == ("not responding", "no heartbeat for 11 s")
     child.kill()
 
@@ -265,15 +273,15 @@ class Hanging:
 
     def __init__(self, run_dir: Path) -> None:
         self.run_dir, self.now = run_dir, time.monotonic()
-        self.progress = Progress(step=3, boundaries=3, moving=True)
+        self.progress = LoopProgress(step=3, boundaries=3, moving=True)
 
     def clock(self) -> float:
         return self.now
 
-    def state(self, watch: LeaseWatch, *, later_s: float) -> str:
+    def state(self, watch: HeartbeatWatch, *, later_s: float) -> str:
         """The state so much later, after a heartbeat."""
         self.now += later_s
-        self.lease.follow(lambda: self.progress)
+        self.lease.report_progress(lambda: self.progress)
         found = end_state(self.run_dir, watch=watch)
         return found.state if found.reason is None else f"{found.state}: {found.reason}"
 
@@ -296,27 +304,27 @@ def test_a_loop_that_reaches_no_boundary_is_not_responding_at_first_sight(
     hanging: Hanging,
 ) -> None:
     hung = "not responding: no step boundary for 11 s, after step 3"
-    assert hanging.state(LeaseWatch(clock=hanging.clock), later_s=0) == "running"
-    assert hanging.state(LeaseWatch(clock=hanging.clock), later_s=9) == "running"
-    assert hanging.state(LeaseWatch(clock=hanging.clock), later_s=2) == hung
-    hanging.progress = Progress(step=4, boundaries=4, moving=True)
-    assert hanging.state(LeaseWatch(clock=hanging.clock), later_s=60) == "running"
+    assert hanging.state(HeartbeatWatch(clock=hanging.clock), later_s=0) == "running"
+    assert hanging.state(HeartbeatWatch(clock=hanging.clock), later_s=9) == "running"
+    assert hanging.state(HeartbeatWatch(clock=hanging.clock), later_s=2) == hung
+    hanging.progress = LoopProgress(step=4, boundaries=4, moving=True)
+    assert hanging.state(HeartbeatWatch(clock=hanging.clock), later_s=60) == "running"
 
 
 def test_a_loop_that_stands_on_purpose_is_running_and_gets_its_time_when_it_goes_on(
     hanging: Hanging,
 ) -> None:
-    watch = LeaseWatch(clock=hanging.clock)
-    hanging.progress = Progress(step=3, boundaries=3, moving=False)
+    watch = HeartbeatWatch(clock=hanging.clock)
+    hanging.progress = LoopProgress(step=3, boundaries=3, moving=False)
     assert hanging.state(watch, later_s=3600) == "running"
-    hanging.progress = Progress(step=3, boundaries=3, moving=True)
+    hanging.progress = LoopProgress(step=3, boundaries=3, moving=True)
     assert hanging.state(watch, later_s=9) == "running"
     assert hanging.state(watch, later_s=2).startswith("not responding")
 
 
 def test_a_hung_loop_of_another_host_is_judged_by_the_readers_clock(hanging: Hanging) -> None:
     now = [5.0]  # nothing like the other host's
-    watch = LeaseWatch(clock=lambda: now[0])
+    watch = HeartbeatWatch(clock=lambda: now[0])
     hanging.state(watch, later_s=0)
     elsewhere = {**(read_lease(hanging.run_dir) or {}), "host": "node7"}
     ages = []

@@ -10,13 +10,21 @@ from typing import Any
 import pytest
 
 from midstep.core.moments import Moment
-from midstep.facts import EventRecord, FactsTail, FactsWriter, OwnTail, StepRows, ToldRows, told
+from midstep.facts import (
+    EventRecord,
+    FactsTail,
+    FactsWriter,
+    LiveRows,
+    LiveTail,
+    StepRows,
+)
+from midstep.facts.write import record_files
 
 LAYOUTS = [("loss",), ("loss", "lr"), ("accuracy",), tuple(f"metric_{i}" for i in range(30))]
 ODD = [float("nan"), float("inf"), -0.0, 5e-324, 1 / 3, 10**15]
 
 
-def plain(items: Sequence[EventRecord | StepRows | ToldRows]) -> list[Any]:
+def plain(items: Sequence[EventRecord | StepRows | LiveRows]) -> list[Any]:
     """Records one by one, however they came together."""
     found: list[Any] = []
     for item in items:
@@ -45,26 +53,28 @@ def write_some(facts: FactsWriter, chance: random.Random, records: int) -> None:
             )
 
 
+@pytest.mark.usefixtures("no_slow_writes")
 @pytest.mark.parametrize("seed", range(5))
 def test_it_gives_what_the_disk_does(tmp_path: Path, seed: int) -> None:
     chance = random.Random(seed)
     with FactsWriter(tmp_path) as facts:
         write_some(facts, chance, 20)
-        own, disk = OwnTail(facts), FactsTail(tmp_path, after_seq=facts.seq)
+        own, disk = LiveTail(facts), FactsTail(tmp_path, after_seq=facts.seq)
         for _ in range(10):
             write_some(facts, chance, chance.randrange(60))
             assert plain(own.poll()) == plain(disk.poll())
             assert own.last_seq == disk.last_seq
-        assert own.is_light
+        assert own.is_cheap
         assert own.poll() == []
 
 
+@pytest.mark.usefixtures("no_slow_writes")
 def test_what_found_no_room_is_read_from_the_disk(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(told, "MOST_BYTES", 300)
+    monkeypatch.setattr(record_files, "MOST_BYTES", 300)
     with FactsWriter(tmp_path) as facts:
-        tail = OwnTail(facts)
+        tail = LiveTail(facts)
         for step in range(50):
             facts.log(step, loss=0.5)
         first = plain(tail.poll())
@@ -73,18 +83,19 @@ def test_what_found_no_room_is_read_from_the_disk(
             facts.log(step, loss=0.5)
         seen = [*first, *plain(tail.poll()), *plain(tail.poll())]
         assert [step for _, _, step, *_ in seen] == list(range(60))
-        assert not tail.is_light
+        assert not tail.is_cheap
         tail.close()
 
 
+@pytest.mark.usefixtures("no_slow_writes")
 def test_a_signal_before_a_record_is_told_loses_none(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with FactsWriter(tmp_path) as facts:
-        tail = OwnTail(facts)
+        tail = LiveTail(facts)
         facts.log(1, loss=0.5)
         with monkeypatch.context() as patch:
-            patch.setattr(told.Told, "tell", _interrupted)
+            patch.setattr(record_files.FollowerQueue, "put", _interrupted)
             with pytest.raises(KeyboardInterrupt):
                 facts.log(2, loss=0.25)
         facts.log(3, loss=0.125)
@@ -99,7 +110,7 @@ def _interrupted(*_: object) -> None:
 
 def test_behind_the_writers_end_it_follows_the_next_one(tmp_path: Path) -> None:
     with FactsWriter(tmp_path) as facts:
-        tail = OwnTail(facts)
+        tail = LiveTail(facts)
         facts.log(1, loss=0.5)
     seen = plain(tail.poll())
     with FactsWriter(tmp_path, attempt=2) as facts:
@@ -111,7 +122,7 @@ def test_behind_the_writers_end_it_follows_the_next_one(tmp_path: Path) -> None:
 
 def test_one_that_is_closed_is_told_no_more(tmp_path: Path) -> None:
     with FactsWriter(tmp_path) as facts:
-        kept, closed = OwnTail(facts), OwnTail(facts)
+        kept, closed = LiveTail(facts), LiveTail(facts)
         closed.close()
         closed.close()
         facts.log(1, loss=0.5)

@@ -19,9 +19,9 @@ from midstep.facts import (
     build_event_payload,
     discover_runs,
     ensure_facts_dir,
-    tender,
     write_scalars_csv,
 )
+from midstep.facts.write import flush_thread
 from tests.checkers.kill import assert_facts_survive
 
 
@@ -56,6 +56,7 @@ def test_a_payload_is_written_without_its_histories(tmp_path: Path) -> None:
     assert first["run_id"] == second["run_id"]
 
 
+@pytest.mark.usefixtures("no_slow_writes")
 def test_payloads_go_through_the_writer_that_is_open(tmp_path: Path) -> None:
     with FactsWriter(tmp_path) as facts:
         facts.log(1, loss=1.0)
@@ -121,6 +122,15 @@ def test_runs_named_by_a_plan_are_found(tmp_path: Path) -> None:
     assert [path.resolve().name for path in discover_runs(sweep_dir=sweep)] == ["run_a"]
 
 
+def test_links_to_runs_of_a_sweep_are_followed_and_studies_are_left_out(tmp_path: Path) -> None:
+    ensure_facts_dir(tmp_path / "elsewhere/run_a")
+    ensure_facts_dir(tmp_path / "sweep/study")
+    (tmp_path / "sweep/study/plan.json").touch()
+    (tmp_path / "sweep/study/requests").mkdir()
+    (tmp_path / "sweep/run_b").symlink_to(tmp_path / "elsewhere/run_a")
+    assert discover_runs(sweep_dir=tmp_path / "sweep") == [tmp_path / "sweep/run_b"]
+
+
 def test_given_run_directories_must_exist(tmp_path: Path) -> None:
     assert discover_runs(run_dirs=[tmp_path]) == [tmp_path]
     with pytest.raises(ConfigError, match="missing"):
@@ -131,15 +141,15 @@ def test_given_run_directories_must_exist(tmp_path: Path) -> None:
 
 def test_a_table_that_takes_long_to_derive_is_left_for_the_end(tmp_path: Path, monkeypatch) -> None:
     """Made anew from all epochs each second it would take ever more of the training's time."""
-    monkeypatch.setattr(tender, "SYNC_EVERY_S", 0.01)
-    monkeypatch.setattr(tender, "CSV_SHARE", 1e-9)
+    monkeypatch.setattr(flush_thread, "SYNC_EVERY_S", 0.01)
+    monkeypatch.setattr(flush_thread, "CSV_SHARE", 1e-9)
     derived = threading.Event()
 
     def derive(run_dir: Path) -> Path:
         derived.set()
         return write_scalars_csv(run_dir)
 
-    monkeypatch.setattr(tender, "write_scalars_csv", derive)
+    monkeypatch.setattr(flush_thread, "write_scalars_csv", derive)
     with FactsWriter(tmp_path) as facts:
         facts.event("on_epoch_end", epoch=0, split="train", train_loss=1.0)
         assert derived.wait(30)

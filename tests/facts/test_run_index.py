@@ -13,14 +13,14 @@ from typing import Any
 
 import pytest
 
-from midstep.facts import FactsWriter, Lease, Progress, last_attempt
-from midstep.facts.digest import RunDigest
-from midstep.facts.index import RunIndex
-from midstep.facts.index_cache import IndexCache
-from midstep.facts.labels import write_labels
-from midstep.facts.lock import RunLock
-from midstep.facts.run_query import RunQuery
-from midstep.facts.run_row import derived_id
+from midstep.facts import FactsWriter, Lease, LoopProgress, last_attempt
+from midstep.facts.index.index_cache import IndexCache
+from midstep.facts.index.labels import write_labels
+from midstep.facts.index.run_index import RunIndex
+from midstep.facts.index.run_query import RunQuery
+from midstep.facts.index.run_row import derived_id
+from midstep.facts.index.run_summary import RunSummary
+from midstep.facts.liveness.run_lock import RunLock
 from tests.facts.run_twin import slow_row
 from tests.facts.stored_runs import write_run
 
@@ -222,7 +222,9 @@ def test_a_live_run_is_listed_with_the_state_and_step_of_its_lease(tmp_path: Pat
         Lease.acquire(tmp_path / "a", facts.run_id, socket="/run/x.sock") as lease,
     ):
         facts.event("on_start", name="a")
-        lease.follow(lambda: Progress(step=7, boundaries=7, moving=False, state="paused"))
+        lease.report_progress(
+            lambda: LoopProgress(step=7, boundaries=7, moving=False, state="paused")
+        )
         row = listed(index)["a"]
         assert (row["state"], row["live"], row["reachable"]) == ("paused", True, True)
         assert (row["step"], row["ended_at"]) == (7, None)
@@ -261,17 +263,17 @@ def test_a_run_that_ends_between_two_reads_of_one_look_is_not_said_to_be_killed(
     facts.event("on_start", name="a")
     index = RunIndex(tmp_path, "memory")
     assert listed(index)["a"]["live"]
-    real = RunDigest.update
+    real = RunSummary.update
 
-    def then_end(digest: RunDigest, folder: str) -> bool:
-        monkeypatch.setattr(RunDigest, "update", real)
+    def then_end(digest: RunSummary, folder: str) -> bool:
+        monkeypatch.setattr(RunSummary, "update", real)
         changed = real(digest, folder)
         facts.event("on_train_end", status="finished")
         facts.close()
         lease.release()
         return changed
 
-    monkeypatch.setattr(RunDigest, "update", then_end)
+    monkeypatch.setattr(RunSummary, "update", then_end)
     assert listed(index)["a"]["state"] == "finished"
 
 
@@ -296,7 +298,7 @@ def test_a_damaged_run_is_listed_with_the_reason(tmp_path: Path):
     (tmp_path / "a" / "facts" / "events.jsonl").write_text('{"schema_version": 1}\n')
     write_run(tmp_path / "b")
     steps = tmp_path / "b" / "facts" / "steps.0.1.bin"
-    from midstep.facts.frames import _CRC, _HEADER, FILE_HEADER_BYTES
+    from midstep.facts.format.step_frames import _CRC, _HEADER, FILE_HEADER_BYTES
 
     head = bytearray(steps.read_bytes())
     head[8:12] = (9).to_bytes(4, "little")
@@ -330,7 +332,7 @@ def test_a_file_that_was_mended_without_a_trace_is_read_again(tmp_path: Path, mo
     write_run(tmp_path / "a")
     index = RunIndex(tmp_path, "memory")
     with monkeypatch.context() as patch:
-        patch.setattr("midstep.facts.digest_events._new_bytes", _refused)
+        patch.setattr("midstep.facts.index.event_summary.read_new_bytes", _refused)
         assert listed(index)["a"]["state"] == "damaged"
         assert not index.refresh()
     assert listed(index)["a"]["state"] == "finished"
@@ -448,7 +450,7 @@ def test_a_harmed_index_is_made_anew_and_says_the_same(tmp_path: Path, harm):
 
 
 def test_an_index_that_another_process_holds_is_done_without(tmp_path: Path, monkeypatch):
-    monkeypatch.setattr("midstep.facts.index_cache.WAIT_S", 0.05)
+    monkeypatch.setattr("midstep.facts.index.index_cache.WAIT_S", 0.05)
     root, cache = tmp_path / "runs", tmp_path / "index.sqlite"
     write_run(root / "a")
     before = kept_index(root, cache)
@@ -458,15 +460,15 @@ def test_an_index_that_another_process_holds_is_done_without(tmp_path: Path, mon
     index = RunIndex(root, cache)
     write_labels(root / "a", note="new")
     index.refresh()
-    index.keep()
+    index.save_cache()
     holder.execute("COMMIT")
     holder.close()
-    index.keep()  # what could not be kept then is kept now
+    index.save_cache()  # what could not be kept then is kept now
     assert b'"note": "new"' in IndexCache(cache).load()["a"].digest
 
 
 def test_two_servers_on_one_index_wait_for_each_other(tmp_path: Path, monkeypatch):
-    monkeypatch.setattr("midstep.facts.index_cache.WAIT_S", 60.0)
+    monkeypatch.setattr("midstep.facts.index.index_cache.WAIT_S", 60.0)
     root, cache = tmp_path / "runs", tmp_path / "index.sqlite"
     for number in range(20):
         write_run(root / f"run_{number}")
@@ -479,7 +481,7 @@ def test_two_servers_on_one_index_wait_for_each_other(tmp_path: Path, monkeypatc
                 index.refresh()
                 write_labels(root / f"run_{number}", note=threading.current_thread().name)
                 index.refresh()
-                index.keep()
+                index.save_cache()
         except BaseException as error:  # noqa: BLE001 - told to the test
             errors.append(error)
 
@@ -497,7 +499,7 @@ def test_a_run_known_from_an_earlier_start_is_not_read_again(tmp_path: Path, mon
     root, cache = tmp_path / "runs", tmp_path / "index.sqlite"
     write_run(root / "a")
     before = kept_index(root, cache)
-    monkeypatch.setattr("midstep.facts.digest.RunDigest._reread", pytest.fail)
+    monkeypatch.setattr("midstep.facts.index.run_summary.RunSummary._reread", pytest.fail)
     assert kept_index(root, cache) == before
 
 

@@ -7,24 +7,24 @@ from pathlib import Path
 import pytest
 
 from midstep.core.moments import Moment
-from midstep.facts import FactsTail, FactsWriter, OwnTail, outbox
+from midstep.facts import FactsTail, FactsWriter, LiveTail
 
 RECORDS = 4000
-TAILS: dict[str, Callable[[FactsWriter], FactsTail | OwnTail]] = {
+TAILS: dict[str, Callable[[FactsWriter], FactsTail | LiveTail]] = {
     "opened": lambda facts: FactsTail(facts.run_dir),
     "held": lambda facts: FactsTail(facts.run_dir, held=True),
-    "told": OwnTail,
+    "told": LiveTail,
 }
 
 
 @pytest.mark.parametrize("kind", TAILS)
 @pytest.mark.parametrize("is_every_write_slow", [False, True])
 def test_a_tail_that_reads_while_rows_and_events_are_written_misses_and_repeats_none(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_every_write_slow: bool, kind: str
+    tmp_path: Path, is_every_write_slow: bool, kind: str
 ) -> None:
-    if is_every_write_slow:  # records go through the queue, and several threads write
-        monkeypatch.setattr(outbox, "SLOW_WRITE_S", -1.0)
     with FactsWriter(tmp_path) as facts:
+        # When every write is slow, records go through the queue and several threads write.
+        facts._queue.slow_write_s = -1.0 if is_every_write_slow else 1e9
         tail = TAILS[kind](facts)
         done = threading.Event()
 
@@ -45,11 +45,11 @@ def test_a_tail_that_reads_while_rows_and_events_are_written_misses_and_repeats_
         facts.sync()
         seen += numbers(tail)
         assert seen == list(range(1, facts.seq + 1))
-        assert isinstance(tail, OwnTail) or tail.problems == []
+        assert isinstance(tail, LiveTail) or tail.problems == []
         tail.close()
 
 
-def numbers(tail: FactsTail | OwnTail) -> list[int]:
+def numbers(tail: FactsTail | LiveTail) -> list[int]:
     found: list[int] = []
     for item in tail.poll():
         first = getattr(item, "first_seq", None)

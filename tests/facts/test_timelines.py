@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from midstep.core.errors import ConfigError, FormatError
 from midstep.core.moments import Moment
 from midstep.facts import FactsReader, FactsWriter
-from midstep.facts.timelines import Rewind, path_of
-from midstep.session.lineage import FILE, Lineage, read_lineage
+from midstep.facts.read.timelines import Rewind, path_of
+from midstep.session.engine.lineage import FILE, Lineage, read_lineage
 
 
 def write(folder: Path, moves: list[tuple[int, int]]) -> list[dict[int, float]]:

@@ -14,7 +14,8 @@ from typing import Any
 
 from midstep.facts import FactsWriter, end_state
 from midstep.live import serve
-from midstep.loops.demo import Demo, DemoConfig
+from midstep.loops.autoencoder_training import AutoencoderTraining
+from midstep.loops.bcl_config import AutoencoderConfig
 from midstep.session import Run
 from tests.checkers.kill import Acknowledge, assert_facts_survive, kill_at_random
 
@@ -39,8 +40,8 @@ def demo(folder: Path) -> Callable[[Acknowledge], None]:
 
         torch.set_num_threads(1)
         with Run(name="demo", save_dir=folder, run_name="demo") as run, serve(run, port=0):
-            run.controller.add_sink(Witness(run.facts, acknowledge))
-            Demo(DemoConfig(steps=10**6)).train(run)
+            run.controller.sinks.add(Witness(run.facts, acknowledge))
+            AutoencoderTraining(AutoencoderConfig(steps=10**6)).train(run)
 
     return work
 

@@ -32,11 +32,11 @@ def main(run_dir: Path, steps: int, *, say: bool) -> None:
 
         @session.on_step
         def tell(record: object) -> None:
-            if session.training.step == 3:
+            if session.trainer.step == 3:
                 sys.stderr.write("trains\n")
                 sys.stderr.flush()
             if say:
-                print(session.training.step, flush=True)
+                print(session.trainer.step, flush=True)
 
         session.fit(steps=steps)
 

@@ -9,7 +9,7 @@ import sys
 import time
 from pathlib import Path
 
-from midstep.live.socket_page import reachable
+from midstep.live.run_socket import serve_on_socket
 from midstep.session import Run
 from midstep.session.signals import stop_at_signals
 
@@ -20,10 +20,10 @@ def main() -> None:
     with (
         Run(name="life", save_dir=OUTPUTS / "runs", total_steps=STEPS) as run,
         stop_at_signals(run.controller, lambda _cause: None),
-        reachable(run),
+        serve_on_socket(run),
     ):
         print(run.run_id, run.dir, flush=True)
-        run.controller.enter()
+        run.controller.boundary.enter()
         for step in range(STEPS):
             time.sleep(STEP_S)  # the work of a step
             run.log(loss=1.0 / (step + 1), other=float(step))

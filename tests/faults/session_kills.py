@@ -23,7 +23,7 @@ from typing import Any
 import torch
 from torch.utils.data import DataLoader
 
-from midstep.session.fingerprint import hash_value
+from midstep.session.checkpoint.fingerprint import hash_value
 from tests.checkers.kill import (
     Acknowledge,
     ForkedChild,
@@ -81,7 +81,7 @@ def life(recipe: Recipe, folder: Path, run_name: str) -> Callable[[Acknowledge],
                 acknowledge([record.step, list(record.sample_ids), record.loss.hex()])
 
             session.fit(steps=STEPS)
-            last = session.training.take()
+            last = session.trainer.take()
             tree = {**last.state_tree(), "step": last.step, "epoch": last.epoch}
             acknowledge({name: hash_value(part) for name, part in tree.items()})
 

@@ -20,7 +20,7 @@ if __name__ == "__main__":  # not through the room's front door, which loads num
     room.__path__ = [str(Path(midstep.__path__[0]) / "session")]
     sys.modules[room.__name__] = room
 
-from midstep.session.shelf import FILES, Shelf
+from midstep.session.checkpoint.checkpoint_folders import FILES, CheckpointFolders
 
 SAVES = ((3, 0), (3, 0), (1, 1))
 """Steps and timelines: one, the same again, and one after a rewind, when the first goes."""
@@ -33,7 +33,7 @@ def content(name: str, index: int) -> list[bytes]:
 
 def main(run_dir: str) -> None:
     secrets.token_hex = lambda size=8: "fixed"  # the trace goes by the names of files
-    shelf = Shelf(run_dir, keep=1)
+    shelf = CheckpointFolders(run_dir, keep=1)
     for index, (step, timeline) in enumerate(SAVES):
         files = {name: content(name, index) for name in FILES}
         path = shelf.add(step, timeline, files, best=index == 1)

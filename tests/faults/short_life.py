@@ -11,13 +11,13 @@ import secrets
 import sys
 
 from midstep.core.moments import Moment
-from midstep.facts import FactsWriter, outbox
+from midstep.facts import FactsWriter
 
 
 def main(run_dir: str) -> None:
     secrets.token_hex = lambda size=8: "fixed"  # the trace goes by the names of files
-    outbox.SLOW_WRITE_S = 1e9  # under strace everything is slow
     facts = FactsWriter(run_dir)
+    facts._queue.slow_write_s = 1e9  # under strace everything is slow
     tell(facts, facts.event(Moment.START, seed=7), moment="on_start", values={"seed": 7})
     for step in range(3):
         facts.log(step, loss=step / 2)

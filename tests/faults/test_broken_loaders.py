@@ -68,7 +68,7 @@ def train_on(dataset: Dataset, folder: object, workers: int):
     attached = attach(*plain.parts, save_dir=folder)
     with pytest.raises(LOADER_ERRORS) as caught, attached as run:
         plain.train(run, epochs=1)
-    return attached.run, "".join(traceback.format_exception_only(caught.value)).strip()
+    return attached, "".join(traceback.format_exception_only(caught.value)).strip()
 
 
 def assert_failure_is_kept(run, words: str) -> None:
@@ -105,7 +105,7 @@ def tell_of_a_dead_worker(_number, _frame):
 def fail_while_children_die(attached, plain, monkeypatch):
     """A loop that breaks just before the news of its dead worker come, in the middle of a write."""
     with attached as run:
-        write = run.run.facts.event
+        write = run.facts.event
 
         def disturbed(*args, **fields):
             os.kill(os.getpid(), signal.SIGCHLD)
@@ -113,7 +113,7 @@ def fail_while_children_die(attached, plain, monkeypatch):
 
         signal.signal(signal.SIGCHLD, tell_of_a_dead_worker)
         run.log(loss=plain.step(next(iter(plain.loader))[0]))
-        monkeypatch.setattr(run.run.facts, "event", disturbed)
+        monkeypatch.setattr(run.facts, "event", disturbed)
         raise ConnectionResetError("the worker was gone")
 
 
@@ -128,10 +128,10 @@ def test_news_of_a_dead_worker_do_not_tear_the_record_of_the_failure(tmp_path, m
         assert signal.getsignal(signal.SIGCHLD) is tell_of_a_dead_worker
     finally:
         signal.signal(signal.SIGCHLD, before)
-    events = FactsReader(attached.run.dir).events()
+    events = FactsReader(attached.dir).events()
     failed = [event for event in events if event["moment"] == "on_exception"]
     assert [event["error_type"] for event in failed] == ["ConnectionResetError"]
-    assert end_state(attached.run.dir).state == "failed"
+    assert end_state(attached.dir).state == "failed"
 
 
 def kill_the_worker_while_parked(attached, plain):
@@ -160,7 +160,7 @@ def test_a_worker_killed_while_the_run_is_paused_is_told_at_the_next_step(tmp_pa
     attached = attach(*plain.parts, save_dir=tmp_path, start_paused=True)
     with pytest.raises(LOADER_ERRORS):
         kill_the_worker_while_parked(attached, plain)
-    assert_failure_is_kept(attached.run, "")
+    assert_failure_is_kept(attached, "")
 
 
 def look_at_the_parked_failure(attached, plain):
@@ -178,4 +178,4 @@ def test_a_dataset_that_raises_parks_the_run_with_its_reason(tmp_path):
     attached = attach(*plain.parts, save_dir=tmp_path, on_error="park")
     with pytest.raises(ValueError, match="sample 13"):
         look_at_the_parked_failure(attached, plain)
-    assert_failure_is_kept(attached.run, "sample 13 cannot be read")
+    assert_failure_is_kept(attached, "sample 13 cannot be read")

@@ -10,9 +10,9 @@ import pytest
 import torch
 
 from midstep.core.errors import FormatError, StorageError
-from midstep.session.checkpoints import CheckpointError, Checkpoints
-from midstep.session.shelf import FILES
-from midstep.session.snapshot import Snapshot
+from midstep.session.checkpoint.checkpoint_folders import FILES
+from midstep.session.checkpoint.checkpoint_store import CheckpointError, CheckpointStore
+from midstep.session.state.snapshot import Snapshot
 
 FLIPS = 200
 
@@ -27,7 +27,7 @@ def good(tmp_path_factory: pytest.TempPathFactory) -> Path:
         model(torch.rand(3, 5)).sum().backward()
         optimizer.step()
         random.random()  # so that state.json differs too
-        Checkpoints(run_dir).save(
+        CheckpointStore(run_dir).save(
             Snapshot.take({"model": model, "optimizer": optimizer}, step=step, config={"a": 1})
         )
     return run_dir
@@ -35,7 +35,7 @@ def good(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def assert_the_one_before_is_used(run_dir: Path, file: str) -> str:
     """One typed error that names step and file, and the checkpoint of step 1 instead."""
-    kept = Checkpoints(run_dir)
+    kept = CheckpointStore(run_dir)
     with pytest.raises(CheckpointError) as caught:
         kept.load()
     assert caught.value.step == 2
@@ -64,7 +64,7 @@ def test_any_of_200_flipped_bits_is_found(good: Path, tmp_path: Path) -> None:
         assert_the_one_before_is_used(run_dir, path.name)
         data[place] ^= 1 << bit
         path.write_bytes(data)
-    assert Checkpoints(run_dir).load().step == 2
+    assert CheckpointStore(run_dir).load().step == 2
 
 
 def test_every_bit_of_the_manifest_counts(good: Path, tmp_path: Path) -> None:
@@ -78,7 +78,7 @@ def test_every_bit_of_the_manifest_counts(good: Path, tmp_path: Path) -> None:
             data[place] ^= 1 << bit
             path.write_bytes(data)
             with pytest.raises(CheckpointError, match="step 2"):
-                Checkpoints(run_dir).load()
+                CheckpointStore(run_dir).load()
 
 
 @pytest.mark.parametrize("file", FILES)
@@ -104,7 +104,7 @@ def test_every_cut_of_the_manifest_is_refused(good: Path, tmp_path: Path) -> Non
     for end in range(0, len(data), 7):
         path.write_bytes(data[:end])
         with pytest.raises(CheckpointError, match="own hash"):
-            Checkpoints(run_dir).load()
+            CheckpointStore(run_dir).load()
 
 
 def test_files_of_two_checkpoints_do_not_mix(good: Path, tmp_path: Path) -> None:
@@ -114,7 +114,7 @@ def test_files_of_two_checkpoints_do_not_mix(good: Path, tmp_path: Path) -> None
         folder = run_dir / "checkpoints"
         shutil.copy(folder / "1" / file, folder / "2" / file)
         with pytest.raises(CheckpointError, match="step 2"):
-            Checkpoints(run_dir).load()
+            CheckpointStore(run_dir).load()
 
 
 def test_none_that_is_whole_is_an_error_and_not_a_fresh_start(good: Path, tmp_path: Path) -> None:
@@ -123,7 +123,7 @@ def test_none_that_is_whole_is_an_error_and_not_a_fresh_start(good: Path, tmp_pa
     for step in (1, 2):
         (run_dir / f"checkpoints/{step}/state.json").write_bytes(b"")
     with pytest.raises(CheckpointError, match="none of the 2 checkpoints") as caught:
-        Checkpoints(run_dir).newest_valid()
+        CheckpointStore(run_dir).newest_valid()
     assert "step 1" in str(caught.value)
     assert "step 2" in str(caught.value)
 
@@ -145,4 +145,4 @@ def test_a_disk_that_cannot_be_read_is_not_taken_for_damage(
 
     monkeypatch.setattr(Path, "read_bytes", refuse)
     with pytest.raises(StorageError, match="cannot read"):
-        Checkpoints(good).newest_valid()
+        CheckpointStore(good).newest_valid()

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from midstep.core import folders
 from midstep.core.errors import StorageError
-from midstep.session.checkpoints import Checkpoints
-from midstep.session.snapshot import Snapshot
+from midstep.core.files import atomic_folders
+from midstep.session.checkpoint.checkpoint_store import CheckpointStore
+from midstep.session.state.snapshot import Snapshot
 from tests.checkers.kill import assert_nothing_left, run_forked
 from tests.faults.test_facts_disk import NOBODY, on_small_disk
 
@@ -21,8 +21,8 @@ import errno, json, os, sys
 from pathlib import Path
 import torch
 from midstep.core.errors import StorageError
-from midstep.session.checkpoints import Checkpoints
-from midstep.session.snapshot import Snapshot
+from midstep.session.checkpoint.checkpoint_store import Checkpoints
+from midstep.session.state.snapshot import Snapshot
 
 disk = Path(sys.argv[1])
 model = torch.nn.Linear(200, 500)  # 400 kB
@@ -65,7 +65,7 @@ def test_a_full_disk_keeps_the_old_checkpoint_and_no_temporary_one(tmp_path: Pat
 def test_an_io_error_anywhere_keeps_the_old_checkpoint(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str, point: int
 ) -> None:
-    kept = Checkpoints(tmp_path)
+    kept = CheckpointStore(tmp_path)
     kept.save(snapshot(1))
     real, left = getattr(os, call), [point]
 
@@ -76,7 +76,7 @@ def test_an_io_error_anywhere_keeps_the_old_checkpoint(
         return real(*arguments)
 
     with monkeypatch.context() as patch:
-        patch.setattr(folders.os, call, failing)
+        patch.setattr(atomic_folders.os, call, failing)
         with pytest.raises(StorageError, match="disk reports an error") as caught:
             kept.save(snapshot(2))
     assert caught.value.errno == errno.EIO
@@ -93,13 +93,13 @@ def test_an_io_error_anywhere_keeps_the_old_checkpoint(
 def test_short_writes_are_completed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     real = os.write
     with monkeypatch.context() as patch:
-        patch.setattr(folders.os, "write", lambda target, data: real(target, data[:100]))
-        Checkpoints(tmp_path).save(snapshot(1))
-    assert Checkpoints(tmp_path).load().step == 1
+        patch.setattr(atomic_folders.os, "write", lambda target, data: real(target, data[:100]))
+        CheckpointStore(tmp_path).save(snapshot(1))
+    assert CheckpointStore(tmp_path).load().step == 1
 
 
 def test_a_read_only_folder_is_refused_with_the_remedy(tmp_path: Path) -> None:
-    kept = Checkpoints(tmp_path)
+    kept = CheckpointStore(tmp_path)
     kept.save(snapshot(1))
     (tmp_path / "checkpoints").chmod(0o555)
     made = snapshot(2)

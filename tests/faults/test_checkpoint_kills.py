@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 import torch
 
-from midstep.session.checkpoints import Checkpoints
-from midstep.session.shelf import FILES, Shelf
-from midstep.session.snapshot import Snapshot
+from midstep.session.checkpoint.checkpoint_folders import FILES, CheckpointFolders
+from midstep.session.checkpoint.checkpoint_store import CheckpointStore
+from midstep.session.state.snapshot import Snapshot
 from tests.checkers.checkpoints import assert_folders_whole, assert_newest_loads
 from tests.checkers.kill import ForkedChild, assert_nothing_left
 from tests.faults.shelf_life import SAVES, content
@@ -48,7 +48,7 @@ def watched(run_dir: Path) -> list[Path]:
 
 def check_contents(run_dir: Path, told: list[dict]) -> None:
     """Each folder is exactly one of the saves, and none that was told is missing."""
-    shelf = Shelf(run_dir)
+    shelf = CheckpointFolders(run_dir)
     saves = {name: index for index, name in enumerate(NAMES)}
     names = assert_folders_whole(run_dir)
     for name in names:
@@ -79,7 +79,7 @@ def test_a_kill_at_every_call_leaves_old_or_new(tmp_path: Path, strace: str, cal
             assert point > POINTS[call], f"the trace saw only {point - 1} points"
             assert_nothing_left(run_dir)
             return
-        Shelf(run_dir).remove_leftovers()
+        CheckpointFolders(run_dir).remove_leftovers()
         assert_nothing_left(run_dir)
         check_contents(run_dir, done.told)
     pytest.fail(f"{call} was killed {MOST_POINTS} times and the child never survived")
@@ -112,7 +112,7 @@ def test_a_kill_at_every_call_of_a_save_leaves_a_checkpoint_that_loads(tmp_path:
     for point in range(1, 400):
         run_dir = tmp_path / str(point)
         run_dir.mkdir()
-        first = Checkpoints(run_dir, keep=1).save(snapshots[0]).name
+        first = CheckpointStore(run_dir, keep=1).save(snapshots[0]).name
 
         def work(
             acknowledge: Callable[[Any], None], point: int = point, run_dir: Path = run_dir
@@ -120,7 +120,7 @@ def test_a_kill_at_every_call_of_a_save_leaves_a_checkpoint_that_loads(tmp_path:
             executioner = Executioner(point)
             for name in (*CALLS, "rmdir"):
                 setattr(os, name, executioner.wrap(getattr(os, name)))
-            kept = Checkpoints(run_dir, keep=1)
+            kept = CheckpointStore(run_dir, keep=1)
             for snapshot in snapshots[1:]:
                 name = kept.save(snapshot, best=True).name
                 executioner.left += 1  # telling is a write of its own
@@ -130,7 +130,7 @@ def test_a_kill_at_every_call_of_a_save_leaves_a_checkpoint_that_loads(tmp_path:
         told = [first, *child.wait()]
         assert child.status in (0, -signal.SIGKILL), told
         assert assert_newest_loads(run_dir, told) >= 1
-        kept = Checkpoints(run_dir, keep=1)
+        kept = CheckpointStore(run_dir, keep=1)
         kept.remove_leftovers()
         assert_nothing_left(run_dir)
         if child.status == 0:

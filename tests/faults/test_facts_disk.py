@@ -16,12 +16,12 @@ from pathlib import Path
 
 import pytest
 
-from midstep.core import storage
 from midstep.core.errors import StorageError
+from midstep.core.files import storage
 from midstep.core.moments import Moment
 from midstep.facts import FactsReader, FactsWriter, SeriesStore
-from midstep.facts import outbox as outbox_module
-from midstep.facts import tender as tender_module
+from midstep.facts.write import flush_thread as tender_module
+from midstep.facts.write import write_queue as outbox_module
 from tests.checkers.kill import assert_facts_survive, records_on_disk, run_forked
 from tests.faults.tracing import ROOT, trace
 
@@ -42,6 +42,7 @@ def reopen(run_dir: Path) -> None:
 # -- torn tails and damage -------------------------------------------------------------------------
 
 
+@pytest.mark.usefixtures("no_slow_writes")
 @pytest.mark.parametrize("name", ["steps.0.1.bin", "events.jsonl"])
 def test_a_tail_torn_at_every_byte_is_cut_said_and_stays_cut(tmp_path: Path, name: str) -> None:
     whole = tmp_path / "whole"
@@ -49,12 +50,12 @@ def test_a_tail_torn_at_every_byte_is_cut_said_and_stays_cut(tmp_path: Path, nam
         if name == "events.jsonl":
             facts.log(1, loss=1.0)
             facts.event(Moment.START, seed=1)
-            before = facts._ledger.events.size
+            before = facts._files.events.size
             facts.event(Moment.TRAIN_END)
         else:
             facts.event(Moment.START, seed=1)
             facts.log(1, loss=1.0)
-            before = facts._ledger.steps.size
+            before = facts._files.steps.size
             facts.log(2, loss=2.0, lr=0.5)
     size = (whole / "facts" / name).stat().st_size
     for end in range(before, size):
@@ -85,6 +86,7 @@ def test_a_file_cut_inside_its_first_bytes_can_be_written_again(tmp_path: Path) 
         assert FactsReader(run_dir).problems == []
 
 
+@pytest.mark.usefixtures("no_slow_writes")
 @pytest.mark.parametrize("name", ["steps.0.1.bin", "events.jsonl"])
 def test_a_damaged_record_in_the_middle_is_set_aside_and_reported_once(
     tmp_path: Path, name: str
@@ -184,12 +186,13 @@ def test_a_full_disk_holds_records_back_until_there_is_space(tmp_path: Path) -> 
     assert "writing_resumed" in said["kinds"]
 
 
+@pytest.mark.usefixtures("no_slow_writes")
 def test_a_record_cut_short_by_the_kernel_waits_and_is_written_once(tmp_path: Path) -> None:
     def work(acknowledge):
         facts = FactsWriter(tmp_path)
         facts.log(1, loss=1.0)
         hard = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
-        resource.setrlimit(resource.RLIMIT_FSIZE, (facts._ledger.steps.size + 20, hard))
+        resource.setrlimit(resource.RLIMIT_FSIZE, (facts._files.steps.size + 20, hard))
         facts.log(2, loss=2.0)
         acknowledge([facts.written, facts.seq, facts.fault])
         resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
@@ -229,6 +232,7 @@ def test_a_failed_fsync_is_said_once_and_not_retried(tmp_path: Path, strace: str
     assert assert_facts_survive(run_dir, done.told) == 8
 
 
+@pytest.mark.usefixtures("no_slow_writes")
 def test_a_disk_that_refuses_for_long_drops_rows_and_counts_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -296,7 +300,6 @@ def test_a_slow_disk_lets_rows_wait_and_says_so(
     """The clock is ours: a write counts as slow while `slow` is set."""
     write, slow, clock = os.write, threading.Event(), [0.0]
     monkeypatch.setattr(outbox_module, "monotonic", lambda: clock[0])
-    monkeypatch.setattr(outbox_module, "SLOW_WRITE_S", 0.020)
 
     def dragging(descriptor: int, data: bytes) -> int:
         clock[0] += 0.05 if slow.is_set() else 0.0
@@ -317,7 +320,7 @@ def test_a_slow_disk_lets_rows_wait_and_says_so(
         facts.log(6, loss=6.0)
         facts.sync()
         facts.log(7, loss=7.0)
-        assert not facts._outbox.is_waiting
+        assert not facts._queue.is_queueing
     rows = [r for _, r in sorted(records_on_disk(tmp_path)) if "loss" in r]
     assert [row["step"] for row in rows] == [1, 2, 3, 4, 5, 6, 7]
     assert [note["reason"][:19] for note in notes(tmp_path, "durability_lost")] == [
@@ -333,7 +336,6 @@ def test_one_slow_write_in_a_tight_loop_loses_no_row(
     """One write counts as slow, then the disk is fast and the callers give all they have."""
     write, late, rows = os.write, [0.0], ROWS_IN_A_TIGHT_LOOP // threads
     monkeypatch.setattr(outbox_module, "monotonic", lambda: time.monotonic() + late[0])
-    monkeypatch.setattr(outbox_module, "SLOW_WRITE_S", 1000.0)
 
     def slow_once(descriptor: int, data: bytes) -> int:
         late[0] = 2000.0
@@ -344,13 +346,14 @@ def test_one_slow_write_in_a_tight_loop_loses_no_row(
             facts.log(step, **{f"loss{thread}": step})
 
     with FactsWriter(tmp_path) as facts:
+        facts._queue.slow_write_s = 1000.0
         monkeypatch.setattr(storage.os, "write", slow_once)
         facts.log(0, first=0.0)
         monkeypatch.setattr(storage.os, "write", write)
-        with facts._outbox._drainer:  # so that some wait when the loops begin
+        with facts._queue._drainer:  # so that some wait when the loops begin
             for step in range(1000):
                 facts.log(step, first=0.0)
-            assert len(facts._outbox) == 1000
+            assert len(facts._queue) == 1000
         loggers = [threading.Thread(target=work, args=(index,)) for index in range(threads)]
         for logger in loggers:
             logger.start()
@@ -358,7 +361,7 @@ def test_one_slow_write_in_a_tight_loop_loses_no_row(
             logger.join()
         facts.sync()
         facts.log(1, last=0.0)
-        assert (facts.dropped, facts._outbox.is_waiting) == (0, False)
+        assert (facts.dropped, facts._queue.is_queueing) == (0, False)
     store = SeriesStore(tmp_path)
     store.refresh()
     for index in range(threads):
@@ -373,7 +376,6 @@ def test_callers_do_not_help_while_the_disk_is_slow(
     """The clock is ours: every write counts as slow."""
     write, clock, writers, done = os.write, [0.0], [], threading.Event()
     monkeypatch.setattr(outbox_module, "monotonic", lambda: clock[0])
-    monkeypatch.setattr(outbox_module, "SLOW_WRITE_S", 0.020)
 
     def dragging(descriptor: int, data: bytes) -> int:
         clock[0] += 0.05
@@ -392,14 +394,15 @@ def test_callers_do_not_help_while_the_disk_is_slow(
     assert_facts_survive(tmp_path)
 
 
+@pytest.mark.usefixtures("no_slow_writes")
 def test_an_interrupt_while_a_caller_helps_neither_loses_nor_doubles_a_record(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from midstep.facts.ledger import Ledger
+    from midstep.facts.write.record_files import RecordFiles
 
-    write_row = Ledger.write_row
+    write_row = RecordFiles.write_row
     with FactsWriter(tmp_path) as facts:
-        facts._tender.stop()  # only callers write
+        facts._flush_thread.stop()  # only callers write
         for moment in ("before", "behind"):
 
             def interrupted(ledger, *row, moment=moment):
@@ -407,20 +410,21 @@ def test_an_interrupt_while_a_caller_helps_neither_loses_nor_doubles_a_record(
                     write_row(ledger, *row)
                 raise KeyboardInterrupt
 
-            facts._outbox.is_waiting = True
-            facts._outbox._taken = facts.written
+            facts._queue.is_queueing = True
+            facts._queue._accepted_seq = facts.written
             with monkeypatch.context() as patch:
-                patch.setattr(Ledger, "write_row", interrupted)
+                patch.setattr(RecordFiles, "write_row", interrupted)
                 with pytest.raises(KeyboardInterrupt):
                     facts.log(1, **{moment: 1.0})
             facts.log(2, **{moment: 2.0})
-            assert not facts._outbox.is_waiting
+            assert not facts._queue.is_queueing
     rows = [row for _, row in sorted(records_on_disk(tmp_path))]
     assert rows == [
         {"step": step, moment: float(step)} for moment in ("before", "behind") for step in (1, 2)
     ]
 
 
+@pytest.mark.usefixtures("no_slow_writes")
 @pytest.mark.parametrize("change", ["moved", "deleted", "replaced"])
 def test_a_run_directory_that_is_taken_away_is_a_fault_until_it_is_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: str

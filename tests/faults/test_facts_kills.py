@@ -69,7 +69,7 @@ def test_a_kill_at_every_call_on_the_facts_loses_nothing_acknowledged(
 REPLACE = """
 import secrets, sys
 secrets.token_hex = lambda size: "fixed"
-from midstep.core.storage import replace_bytes
+from midstep.core.files.storage import replace_bytes
 replace_bytes(sys.argv[1], b"new" * 1000)
 """
 

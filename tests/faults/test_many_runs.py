@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from midstep.client import Client
-from midstep.client.events import messages
+from midstep.client.sse_reader import read_messages
 from midstep.core.errors import ClientError
 from midstep.facts import FactsReader, end_state
 from midstep.server.root_server import RootServer, RootServerConfig
@@ -25,7 +25,6 @@ from tests.served import keep_port
 
 LIFE = Path(__file__).with_name("served_life.py")
 LIMIT_S = 180.0
-pytestmark = pytest.mark.serial
 
 
 @dataclass
@@ -68,7 +67,7 @@ def own_port(tmp_path: Path) -> None:
 def server_process(outputs: Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
     """`midstep serve` as a process, and the link it prints."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "midstep.cli", "serve", str(outputs)],
+        [sys.executable, "-m", "midstep", "serve", str(outputs)],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         text=True,
@@ -120,7 +119,7 @@ class Follower:
 
     def _connection(self, last_id: str | None) -> Iterator[dict[str, Any]]:
         client = self._client
-        return messages(client.transport, client.run, last_id=last_id, reconnect=False)
+        return read_messages(client.transport, client.run, last_id=last_id, reconnect=False)
 
     def _take(self, message: dict[str, Any]) -> None:
         if message["type"] == "hello":
@@ -197,7 +196,7 @@ def test_a_killed_trainer_becomes_killed_and_its_stream_goes_on_from_facts(tmp_p
             eventually(lambda: len(follower.seen) > 20)
             life.signal(signal.SIGKILL)
             life.process.wait()
-            eventually(lambda: client.runs()[0]["state"] == "killed")
+            eventually(lambda: client.runs.list()[0]["state"] == "killed")
             eventually(lambda: follower.state == "killed")
             last = FactsReader(life.run_dir).last_seq
             eventually(lambda: follower.seen[-1] == last)
@@ -224,7 +223,7 @@ def test_a_stopped_trainer_does_not_respond_and_comes_back(tmp_path):
             assert refused.value.status == 504
             assert client.state()["state"] == "not responding"
             assert client.scalars("loss")["loss"]["count"] > 0
-            eventually(lambda: client.runs()[0]["state"] == "not responding")
+            eventually(lambda: client.runs.list()[0]["state"] == "not responding")
             life.signal(signal.SIGCONT)
             eventually(lambda: follower.state == "running")
             told = len(follower.seen)
@@ -236,7 +235,7 @@ def test_a_stopped_trainer_does_not_respond_and_comes_back(tmp_path):
 
 def test_a_run_taken_up_again_goes_on_in_the_same_stream(tmp_path):
     """A second attempt numbers on: whoever looked at the stored run is moved to the live one."""
-    from midstep.live.socket_page import reachable
+    from midstep.live.run_socket import serve_on_socket
     from midstep.session import Run
 
     with Run(name="a", save_dir=tmp_path / "runs", run_name="a") as run:
@@ -249,7 +248,7 @@ def test_a_run_taken_up_again_goes_on_in_the_same_stream(tmp_path):
         eventually(lambda: follower.state == "finished")
         with (
             Run(name="a", save_dir=tmp_path / "runs", run_name="a", existing="continue") as more,
-            reachable(more),
+            serve_on_socket(more),
         ):
             eventually(lambda: follower.state == "starting")
             more.log(loss=0.5)

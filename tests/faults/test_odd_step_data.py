@@ -45,7 +45,7 @@ def test_odd_step_data_is_answered_and_the_run_goes_on(tmp_path, name):
     value = ODD[name]()
 
     def loop(run):
-        going = run.controller.enter()
+        going = run.controller.boundary.enter()
         while going:
             run.controller.capture_step_data(name, value)
             run.log(loss=0.5)
@@ -66,7 +66,7 @@ def test_a_hundred_thousand_names_are_logged_and_read_back(tmp_path):
     names = {f"metric {i}": float(i) for i in range(10**5)}
 
     def loop(run):
-        going = run.controller.enter()
+        going = run.controller.boundary.enter()
         while going:
             run.log(**names)
             going = run.controller.wait_if_paused()

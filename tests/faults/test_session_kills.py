@@ -18,7 +18,7 @@ import torch
 
 from midstep.control import Command
 from midstep.facts import FactsReader, end_state
-from midstep.session.checkpoints import Checkpoints
+from midstep.session.checkpoint.checkpoint_store import CheckpointStore
 from tests.checkers.checkpoints import assert_newest_loads
 from tests.checkers.kill import ForkedChild, assert_facts_survive, assert_nothing_left
 from tests.data.ordered import Case
@@ -95,7 +95,7 @@ def tell_when_paused(session: Any, acknowledge: Callable[[Any], None]) -> None:
             told.append("paused")
             acknowledge("paused")
 
-    session.controller.subscribe(look)
+    session.controller.sinks.subscribe(look)
 
 
 def tell_in_a_checkpoint(session: Any, acknowledge: Callable[[Any], None]) -> None:
@@ -124,11 +124,11 @@ class Endless:
 
 
 def tell_in_a_validation(session: Any, acknowledge: Callable[[Any], None]) -> None:
-    session.training.parts.val_loader = Endless(acknowledge)
+    session.trainer.parts.val_loader = Endless(acknowledge)
 
 
 def tell_in_a_test(session: Any, acknowledge: Callable[[Any], None]) -> None:
-    session.training.parts.test_loader = Endless(acknowledge)
+    session.trainer.parts.test_loader = Endless(acknowledge)
 
     @session.on_step
     def ask(record: Any) -> None:
@@ -226,7 +226,7 @@ def test_a_second_sigterm_exits_at_once_and_the_checkpoint_before_loads(tmp_path
                 session.keeper.wait()
                 acknowledge("hanging")
                 # By looking, not by pause(): a signal that comes right before that wakes nobody.
-                while not session.controller.is_stopping:
+                while not session.controller.boundary.is_stopping:
                     time.sleep(0.01)
                 acknowledge("heard")  # two that come at once would be one
                 while True:
@@ -238,4 +238,4 @@ def test_a_second_sigterm_exits_at_once_and_the_checkpoint_before_loads(tmp_path
     child.wait(timeout_s=20.0)
     assert child.status == 128 + signal.SIGTERM
     assert assert_newest_loads(run_dir, []) == 4
-    assert Checkpoints(run_dir).remove_leftovers() == []
+    assert CheckpointStore(run_dir).remove_leftovers() == []

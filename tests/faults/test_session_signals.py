@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from midstep.facts import FactsReader, end_state
-from midstep.session.checkpoints import Checkpoints
+from midstep.session.checkpoint.checkpoint_store import CheckpointStore
 from tests.checkers.checkpoints import assert_newest_loads
 from tests.checkers.kill import assert_facts_survive, assert_nothing_left
 
@@ -37,7 +37,7 @@ def wait_until_it_trains(process: subprocess.Popen[str]) -> None:
 def assert_whole(run_dir: Path) -> int:
     """Facts, checkpoints and leftovers as after any end; the step that a resume goes on from."""
     assert_facts_survive(run_dir)
-    Checkpoints(run_dir).remove_leftovers()  # as the next start does
+    CheckpointStore(run_dir).remove_leftovers()  # as the next start does
     assert_nothing_left(run_dir)
     return assert_newest_loads(run_dir, [])
 

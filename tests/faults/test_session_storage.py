@@ -16,10 +16,10 @@ import torch
 
 from midstep.core.errors import MidstepError
 from midstep.facts import FactsReader
-from midstep.session.checkpoints import CheckpointError
-from midstep.session.lineage import read_lineage
-from midstep.session.resuming import look_for
-from midstep.session.shelf import FILES, Shelf
+from midstep.session.checkpoint.checkpoint_folders import FILES, CheckpointFolders
+from midstep.session.checkpoint.checkpoint_store import CheckpointError
+from midstep.session.engine.lineage import read_lineage
+from midstep.session.engine.resume import find_resume_point
 from tests.checkers.checkpoints import assert_newest_loads
 from tests.checkers.kill import (
     ForkedChild,
@@ -55,7 +55,7 @@ def good(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of a run of two steps, with a checkpoint of each."""
     folder = tmp_path_factory.mktemp("good")
     with Recipe()(settings(folder)) as session:
-        session.on_step(lambda _record: session.keeper.wait())
+        session.on_step(lambda _record: session.checkpoint_writer.wait())
         session.fit(steps=2)
     return folder
 
@@ -68,7 +68,7 @@ from pathlib import Path
 import torch
 from midstep.facts import FactsReader
 from midstep.session import Session, SessionConfig
-from midstep.session.checkpoints import Checkpoints
+from midstep.session.checkpoint.checkpoint_store import Checkpoints
 
 disk = Path(sys.argv[1])
 ballast = disk / "ballast"
@@ -97,7 +97,7 @@ def drive():
     seen["old"] = Checkpoints(session.dir).load().step
     ballast.unlink()
 
-session.controller.subscribe(changed.set)
+session.controller.sinks.subscribe(changed.set)
 driver = threading.Thread(target=drive)
 driver.start()
 with session:
@@ -132,13 +132,13 @@ def test_a_second_session_in_a_run_directory_is_told_who_has_it_and_touches_noth
                 acknowledge(str(error))
 
     with Recipe()(settings(tmp_path)) as first:
-        first.on_boundary.append(first.keeper.wait)
+        first.on_boundary.append(first.checkpoint_writer.wait)
         told: list[Any] = []
         first.on_step(lambda record: told.extend(run_forked(second)) if record.step == 2 else None)
         first.fit(steps=3)
     (words,) = told
     assert str(os.getpid()) in words
-    assert first.run_record.status == "finished"
+    assert first.run.status == "finished"
     assert_facts_survive(tmp_path / "run")
     assert assert_newest_loads(tmp_path / "run", []) == 3
 
@@ -154,7 +154,7 @@ def test_a_run_directory_that_is_taken_away_parks_the_session_until_it_is_back(t
 
     def take_away(record: Any) -> None:
         if record.step == 2:
-            session.keeper.wait()
+            session.checkpoint_writer.wait()
             run_dir.rename(away)
 
     driver = threading.Thread(target=drive)
@@ -188,7 +188,7 @@ def test_a_session_passes_over_a_cut_checkpoint_with_a_fact(good, file, tmp_path
         (refused,) = facts(folder / "run", "checkpoint_refused")
         assert f"checkpoint of step 2: {path} is not usable" in refused["reason"]
         assert facts(folder / "run", "resume")[0]["step"] == 1
-        assert {name.split(".")[0] for name in Shelf(folder / "run").linked()} == {"3"}
+        assert {name.split(".")[0] for name in CheckpointFolders(folder / "run").linked()} == {"3"}
 
 
 def test_any_of_200_flipped_bits_is_passed_over_by_a_resume(good, tmp_path):
@@ -203,12 +203,12 @@ def test_any_of_200_flipped_bits_is_passed_over_by_a_resume(good, tmp_path):
         data, place = bytearray(whole), draw.randrange(len(whole))
         data[place] ^= 1 << draw.randrange(8)
         path.write_bytes(data)
-        found = look_for(config, {})
+        found = find_resume_point(config, {})
         assert found is not None
         assert found.snapshot.step == 1, f"bit of byte {place} in {path.name}"
         assert len(found.problems) == 1
         path.write_bytes(whole)
-    found = look_for(config, {})
+    found = find_resume_point(config, {})
     assert found is not None
     assert found.snapshot.step == 2
 
@@ -236,12 +236,12 @@ def life(folder: Path, prepare: Callable[[], Callable[[], None]]) -> Callable[..
         torch.set_num_threads(1)
         telling = prepare()
         with Recipe()(settings(folder, checkpoint_keep=2)) as session:
-            if session.run_record.facts.timeline == 0:
-                session.run("load_checkpoint", step=1)
-                session.run("set_hparams", lr_mul=0.5)
+            if session.run.facts.timeline == 0:
+                session.command("load_checkpoint", step=1)
+                session.command("set_hparams", lr_mul=0.5)
             session.fit(steps=4)
             telling()
-            acknowledge([session.training.step, session.training.timeline])
+            acknowledge([session.trainer.step, session.trainer.timeline])
 
     return work
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from midstep.influence.batches import SequenceBatch
+from midstep.influence.gradients.sequences import SequenceBatch
 from midstep.models.causal_lm import CausalLM, CausalLMConfig
 
 KEPT = Path(__file__).parent / "golden" / "kronfluence_identity.json"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from midstep.influence.plan import BatchRequest, FisherKernelConfig, FisherKernelPlan
-from midstep.influence.runner import FisherKernelRunner
 from midstep.influence.sampling import CharacterTokenizer, save_checkpoint
+from midstep.influence.study.plan import BatchRequest, FisherKernelConfig, FisherKernelPlan
+from midstep.influence.study.runner import FisherKernelRunner
 from tests.influence.small_lm import ALPHABET, adamw, small_model
 
 

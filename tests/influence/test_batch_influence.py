@@ -10,7 +10,7 @@ from torch import nn
 
 from midstep.core.errors import ConfigError
 from midstep.influence.batch_influence import batch_influence
-from midstep.influence.sample_gradients import sample_gradients, sample_of, samples_in
+from midstep.influence.gradients.sample_gradients import sample_count, sample_gradients, take_sample
 
 SIZES = {"samples": 9, "width": 5}
 
@@ -275,8 +275,8 @@ def test_modes_gradients_and_weights_stay_as_they_were():
 
 def test_samples_are_cut_out_of_any_tree():
     batch = [torch.arange(3), ("a", "b", "c"), {"z": torch.ones(3, 2), "name": "all"}]
-    assert samples_in(batch) == 3
-    numbers, letters, rest = sample_of(batch, 1)
+    assert sample_count(batch) == 3
+    numbers, letters, rest = take_sample(batch, 1)
     assert (numbers.tolist(), letters, rest["z"].shape, rest["name"]) == (
         [1],
         ("b",),

@@ -6,8 +6,13 @@ import pytest
 import torch
 
 from midstep.core.errors import ConfigError
-from midstep.influence.sampling.decoding import DecodingConfig, DrawAddress, decode
-from midstep.influence.sampling.gumbel import choose, gumbel_noise
+from midstep.influence.sampling.decoding import (
+    DecodingConfig,
+    DrawKey,
+    decode,
+    gumbel_argmax,
+    gumbel_noise,
+)
 from midstep.influence.sampling.language_models import BuiltInModel
 from tests.influence.small_lm import small_generator, small_model
 
@@ -15,7 +20,7 @@ PROMPTS = [[1, 5, 14, 6], [1, 7, 8, 15, 4, 16], [1, 9], [1, 4, 4, 4, 14, 5, 16],
 
 
 def tokens(model, **settings) -> list[list[int]]:
-    addresses = [DrawAddress(3, f"p{at}", 0) for at in range(len(PROMPTS))]
+    addresses = [DrawKey(3, f"p{at}", 0) for at in range(len(PROMPTS))]
     config = DecodingConfig(**({"max_new_tokens": 16} | settings))
     made = decode(BuiltInModel(model), PROMPTS, addresses, end_id=5, pad_id=0, config=config)
     return [one.tokens for one in made]
@@ -48,7 +53,7 @@ class _Rounding(BuiltInModel):
 
 def test_close_decisions_do_not_follow_the_rounding_of_the_batch() -> None:
     model = _Rounding(small_model())
-    prompts, addresses = PROMPTS * 8, [DrawAddress(3, f"p{at}", 0) for at in range(40)]
+    prompts, addresses = PROMPTS * 8, [DrawKey(3, f"p{at}", 0) for at in range(40)]
 
     def drawn(size: int, margin: float) -> list[list[int]]:
         config = DecodingConfig(max_new_tokens=10, microbatch=size, margin=margin)
@@ -71,7 +76,7 @@ def test_cached_tokens_equal_those_of_a_loop_without_cache() -> None:
         drawn: list[int] = []
         while len(drawn) < 16 and 5 not in drawn:
             logits = model(torch.tensor([[*prompt, *drawn]]))[:, -1]
-            key = torch.tensor([DrawAddress(3, f"p{at}", 0).key(len(drawn))])
+            key = torch.tensor([DrawKey(3, f"p{at}", 0).key(len(drawn))])
             drawn.append(int((logits + gumbel_noise(key, logits.shape[1])).argmax()))
         made.append(drawn)
     assert tokens(model) == made
@@ -92,14 +97,14 @@ def test_prompt_as_long_as_the_context_is_refused() -> None:
 
 def test_draws_follow_the_softmax() -> None:
     logits = torch.tensor([[0.0, 1.0, -1.0, 2.0]]).expand(20_000, -1)
-    drawn, _ = choose(logits, torch.arange(20_000), temperature=0.5)
+    drawn, _ = gumbel_argmax(logits, torch.arange(20_000), temperature=0.5)
     shares = torch.bincount(drawn, minlength=4) / 20_000
     torch.testing.assert_close(shares, (logits[0] / 0.5).softmax(0), atol=0.01, rtol=0)
 
 
 def test_temperature_zero_takes_the_likeliest() -> None:
     logits = torch.tensor([[0.0, 3.0, 1.0]])
-    drawn, gap = choose(logits, torch.tensor([5]), temperature=0.0)
+    drawn, gap = gumbel_argmax(logits, torch.tensor([5]), temperature=0.0)
     assert drawn.tolist() == [1]
     assert gap.tolist() == [2.0]
 

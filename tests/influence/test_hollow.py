@@ -8,11 +8,11 @@ import pytest
 import torch
 from torch import nn
 
-from midstep.influence.anatomy import take_apart
-from midstep.influence.hollow import hollow, hollow_parts
-from midstep.influence.optimizer_state import AdamState
-from midstep.influence.preconditioners import preconditioner_of
-from midstep.influence.tiles import Tile
+from midstep.influence.gradients.block_replay import skip_linear, skippable_linears
+from midstep.influence.gradients.model_parts import find_model_parts
+from midstep.influence.gradients.tiles import Tile
+from midstep.influence.optimizers.adam_state import AdamState
+from midstep.influence.optimizers.preconditioners import make_preconditioner
 from tests.influence.twins import stepped_optimizer, tiny
 
 IDS = torch.tensor([[1, 2, 3, 4], [5, 6, 7, 8]])
@@ -59,7 +59,7 @@ def parts_of(after) -> tuple[nn.Module, list[nn.Linear | None]]:
     torch.manual_seed(0)
     model = Model(after)
     model.requires_grad_(requires_grad=False)
-    return model, hollow_parts(take_apart(model, IDS), IDS)
+    return model, skippable_linears(find_model_parts(model, IDS), IDS)
 
 
 def test_the_last_linear_map_before_the_stream_is_left_out() -> None:
@@ -87,7 +87,7 @@ def test_the_input_gradient_is_that_of_the_whole_map() -> None:
     found = []
     for left_out in (None, module):
         leaf = inputs.clone().requires_grad_()
-        with hollow(left_out):
+        with skip_linear(left_out):
             made = module(leaf)
         torch.autograd.backward(made, grads)
         found.append(leaf.grad)
@@ -99,10 +99,10 @@ def test_numbers_for_the_gpu_kernel_make_the_same_diagonal() -> None:
     model = tiny("gpt2")
     state = AdamState.from_optimizer(stepped_optimizer(model), model)
     name, parameter = next((n, p) for n, p in model.named_parameters() if p.dim() == 2)
-    step = preconditioner_of("adam_post", state, [n for n, _ in model.named_parameters()])
+    step = make_preconditioner("adam_post", state, [n for n, _ in model.named_parameters()])
     step.clip_factor = 0.7
     columns = parameter.shape[0]
-    tile = Tile(name, 1, 0, 3, columns, parameter.dtype, parameter.device, turned=True)
+    tile = Tile(name, 1, 0, 3, columns, parameter.dtype, parameter.device, transposed=True)
     gradient = torch.randn(3, columns, dtype=parameter.dtype)
     numbers = step.adam_tile(tile)
     clipped = numbers.clip_factor * gradient.flatten()

@@ -14,8 +14,6 @@ transformers = pytest.importorskip("transformers")
 pytest.importorskip("tqdm").tqdm.monitor_interval = 0
 
 from midstep.core.errors import FormatError  # noqa: E402
-from midstep.influence.plan import BatchRequest, FisherKernelConfig, FisherKernelPlan  # noqa: E402
-from midstep.influence.runner import FisherKernelRunner  # noqa: E402
 from midstep.influence.sampling import (  # noqa: E402
     Arithmetic,
     ArithmeticConfig,
@@ -23,6 +21,8 @@ from midstep.influence.sampling import (  # noqa: E402
     SampleGenerator,
     load_checkpoint,
 )
+from midstep.influence.study.plan import BatchRequest, FisherKernelConfig, FisherKernelPlan  # noqa: E402
+from midstep.influence.study.runner import FisherKernelRunner  # noqa: E402
 
 ALPHABET = "0123456789+-="
 

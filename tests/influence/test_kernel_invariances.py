@@ -7,9 +7,14 @@ from functools import cache
 import pytest
 import torch
 
-from midstep.influence import contraction, head, sweep
-from midstep.influence.batches import SequenceBatch
-from midstep.influence.kernels import fisher_kernel
+from midstep.influence.gradients import output_head
+from midstep.influence.gradients.gradient_recorder import RecordedBatch
+from midstep.influence.gradients.model_parts import eval_mode, find_model_parts
+from midstep.influence.gradients.model_passes import ModelPasses
+from midstep.influence.gradients.sequences import SequenceBatch
+from midstep.influence.kernels import contraction
+from midstep.influence.kernels.fisher import fisher_kernel
+from midstep.influence.kernels.kernel_inputs import trained_parameters
 from tests.influence.twins import VOCABULARY, batch_of, relative, stepped_optimizer, tiny
 
 WEIGHTS = torch.tensor([0.5, -1.0, 0.2, 0.7, 1.3], dtype=torch.float64)
@@ -71,13 +76,13 @@ def test_order_of_sequences_only_orders_the_result(family: str) -> None:
 
 def test_tile_size_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     model, optimizer, true = case("gpt2")
-    monkeypatch.setattr(sweep, "TILE_BYTES_CPU", 1000)
+    monkeypatch.setattr(contraction, "TILE_BYTES_CPU", 1000)
     same(kernel_of(model, optimizer, batch_of(5, 1)), true)
 
 
 def test_one_triangle_of_the_update_block_gives_the_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     model, optimizer, true = case("gpt2")
-    monkeypatch.setattr(contraction, "TRIANGLE_FROM", 2)
+    monkeypatch.setattr(contraction, "MIN_TRIANGULAR", 2)
     found = kernel_of(model, optimizer, batch_of(5, 1), want=("EU", "UU"))
     assert relative(found.k_eu, true.k_eu) <= 1e-10
     assert relative(found.k_uu, true.k_uu) <= 1e-10
@@ -89,11 +94,11 @@ def test_logits_are_made_in_blocks_and_their_size_changes_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     model, optimizer, true = case("gpt2")
-    monkeypatch.setattr(head, "BLOCK_BYTES_CPU", 1)
+    monkeypatch.setattr(output_head, "BLOCK_BYTES_CPU", 1)
     made = []
-    plain = head.softmax_gradient
+    plain = output_head.softmax_gradient
     monkeypatch.setattr(
-        head,
+        output_head,
         "softmax_gradient",
         lambda logits, *rest: made.append(len(logits)) or plain(logits, *rest),
     )
@@ -145,3 +150,18 @@ def test_other_type_is_computed_on_a_copy() -> None:
     found = kernel_of(model, optimizer, batch_of(5, 1), dtype=torch.float32)
     assert next(model.parameters()).dtype == torch.float64
     assert 1e-12 < relative(found.k_eu, true.k_eu) < 1e-3
+
+
+def test_blocks_give_their_parameters_in_the_order_of_the_model() -> None:
+    """Sums over tiles depend on their order; one that varied between processes changed bits."""
+    model = tiny("own_learned")
+    trained = trained_parameters(model, None)
+    batch = batch_of(3, 1)
+    with eval_mode(model, frozen=True), torch.no_grad():
+        parts = find_model_parts(model, batch.input_ids)
+        recorded = RecordedBatch(batch.buckets(64), batch.response_mask.double())
+        stages = list(ModelPasses(parts, trained).bounded([recorded]))
+    names = list(trained.values())
+    assert sorted(name for stage in stages for name in stage) == sorted(names)
+    assert [sorted(stage, key=names.index) for stage in stages] == stages
+    assert [len(stage) for stage in stages] == [1, 16, 16, len(names) - 33]

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import copy
+from pathlib import Path
 
 import pytest
 import torch
 
 from midstep.core.errors import ConfigError
-from midstep.influence.batches import SequenceBatch
-from midstep.influence.kernels import fisher_kernel
-from midstep.influence.optimizer_state import AdamState, decay_groups
+from midstep.influence.gradients.sequences import SequenceBatch
+from midstep.influence.kernels.fisher import fisher_kernel
+from midstep.influence.optimizers.adam_state import AdamState, decay_groups
+from midstep.influence.optimizers.optimizer_files import load_optimizer
 from tests.influence.twins import CONTEXT, VOCABULARY, batch_of, stepped_optimizer, tiny
 
 MODEL = tiny("own_learned")
@@ -123,22 +125,28 @@ def test_optimizers_that_do_something_else_are_refused(optimizer, message: str) 
         kernel(optimizer=optimizer, preconditioner="adam_post", fresh_state=True)
 
 
-def test_saved_state_binds_by_name_only() -> None:
+def test_saved_state_binds_by_name_only(tmp_path: Path) -> None:
     model = copy.deepcopy(MODEL)
     optimizer = stepped_optimizer(model)
-    saved = optimizer.state_dict()
-    with pytest.raises(ConfigError, match="numbers, not parameter names"):
-        AdamState.from_state_dict(saved, model)
+    saved, file = optimizer.state_dict(), tmp_path / "optimizer.pt"
+    torch.save(saved, file)
+    with pytest.raises(ConfigError, match="numbers instead of parameter names"):
+        load_optimizer(file, model)
     names = {id(each): name for name, each in model.named_parameters()}
     groups = [[names[id(p)] for p in group["params"]] for group in optimizer.param_groups]
-    bound = AdamState.from_state_dict(saved, model, names=groups)
+    for group, members in zip(saved["param_groups"], groups, strict=True):
+        group["param_names"] = members
+    torch.save(saved, file)
+    bound = AdamState.from_optimizer(load_optimizer(file, model), model)
     live = AdamState.from_optimizer(optimizer, model)
     assert bound.parameters.keys() == live.parameters.keys()
     for name, kept in bound.parameters.items():
         assert torch.equal(kept.exp_avg_sq, live.parameters[name].exp_avg_sq)
         assert kept.weight_decay == live.parameters[name].weight_decay
+    saved["param_groups"][0]["param_names"] = groups[0][::-1]
+    torch.save(saved, file)
     with pytest.raises(ConfigError, match="shape"):
-        AdamState.from_state_dict(saved, model, names=[groups[0][::-1], groups[1]])
+        load_optimizer(file, model)
 
 
 def test_groups_of_a_trainer_file_are_told_apart() -> None:

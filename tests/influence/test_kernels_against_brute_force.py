@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from midstep.core.errors import ConfigError
-from midstep.influence.kernels import fisher_kernel, per_sequence_gradients
+from midstep.influence.kernels.fisher import fisher_kernel, per_sequence_gradients
 from tests.influence.twins import (
     FAMILIES,
     Twin,

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 
-from midstep.influence.batches import SequenceBatch
-from midstep.influence.kernels import fisher_kernel
-from midstep.influence.optimizer_state import AdamState
+from midstep.influence.gradients.sequences import SequenceBatch
+from midstep.influence.kernels.fisher import fisher_kernel
+from midstep.influence.optimizers.adam_state import AdamState
 from tests.influence.twins import batch_of, relative, stepped_optimizer, tiny
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")

@@ -8,7 +8,7 @@ import pytest
 import torch
 from benchmarks.kronfluence_block import linear_names
 
-from midstep.influence.kernels import fisher_kernel
+from midstep.influence.kernels.fisher import fisher_kernel
 from tests.influence.kronfluence_golden import (
     CASES,
     kept_blocks,

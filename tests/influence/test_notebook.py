@@ -9,10 +9,10 @@ pytest.importorskip("matplotlib")
 
 from midstep.core.errors import ConfigError
 from midstep.influence import notebook
-from midstep.influence.plan import BatchRequest, FisherKernelConfig, FisherKernelPlan
-from midstep.influence.runner import FisherKernelRunner
 from midstep.influence.sampling import CharacterTokenizer, save_checkpoint
-from midstep.influence.validation import validate
+from midstep.influence.study.plan import BatchRequest, FisherKernelConfig, FisherKernelPlan
+from midstep.influence.study.runner import FisherKernelRunner
+from midstep.influence.study.validation import validate
 from tests.influence.small_lm import ALPHABET, adamw, small_model
 
 PARAMS = {

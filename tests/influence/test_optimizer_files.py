@@ -8,9 +8,9 @@ import pytest
 import torch
 
 from midstep.core.errors import ConfigError, FormatError, StorageError
-from midstep.core.folders import add_folder
-from midstep.influence.optimizer_files import load_optimizer, optimizer_files
-from midstep.influence.optimizer_state import decay_groups
+from midstep.core.files.atomic_folders import add_folder
+from midstep.influence.optimizers.adam_state import decay_groups
+from midstep.influence.optimizers.optimizer_files import load_optimizer, serialize_optimizer
 from tests.influence.small_lm import adamw, small_model
 
 
@@ -26,7 +26,7 @@ def same_state(one: torch.optim.Optimizer, model, other: torch.optim.Optimizer, 
 def test_state_comes_back_by_name(tmp_path: Path) -> None:
     model, twin = small_model(), small_model()
     optimizer = adamw(model, weight_decay=0.3, betas=(0.8, 0.95))
-    add_folder(tmp_path / "state", optimizer_files(optimizer, model))
+    add_folder(tmp_path / "state", serialize_optimizer(optimizer, model))
     back = load_optimizer(tmp_path / "state", twin)
     assert same_state(optimizer, model, back, twin)
     assert back.param_groups[0]["betas"] == (0.8, 0.95)
@@ -75,13 +75,13 @@ def test_groups_with_and_without_decay_are_bound(tmp_path: Path) -> None:
 
 def test_state_of_another_shape_or_before_the_first_step_is_refused(tmp_path: Path) -> None:
     model = small_model()
-    add_folder(tmp_path / "state", optimizer_files(adamw(model), model))
+    add_folder(tmp_path / "state", serialize_optimizer(adamw(model), model))
     with pytest.raises(ConfigError, match=r"has shape \[17, 16\], the parameter \[17, 8\]"):
         load_optimizer(tmp_path / "state", small_model(width=8))
     with pytest.raises(ConfigError, match="which the model does not have"):
         load_optimizer(tmp_path / "state", small_model(layers=1))
     fresh = torch.optim.AdamW(model.parameters())
-    add_folder(tmp_path / "fresh", optimizer_files(fresh, model))
+    add_folder(tmp_path / "fresh", serialize_optimizer(fresh, model))
     with pytest.raises(ConfigError, match="saved before the first step"):
         load_optimizer(tmp_path / "fresh", model)
 

@@ -8,7 +8,7 @@ import pytest
 
 from midstep.core import strict_json
 from midstep.core.errors import ConfigError, FormatError, StorageError
-from midstep.influence.plan import BatchRequest, FisherKernelPlan, read_plan
+from midstep.influence.study.plan import BatchRequest, FisherKernelPlan, read_plan
 
 YAML = """
 runner:
@@ -30,14 +30,14 @@ def test_yaml_and_json_give_the_same_plan(tmp_path: Path) -> None:
     config, plan = read_plan(tmp_path / "plan.yaml")
     assert config.prompt_set == {"name": "arithmetic", "largest": 9}
     assert [one.name for one in plan.requests] == ["evaluation", "probe"]
-    both = {"runner": config.described(), "plan": plan.described()}
+    both = {"runner": config.to_json(), "plan": plan.to_json()}
     (tmp_path / "plan.json").write_text(strict_json.dumps(both))
     assert read_plan(tmp_path / "plan.json") == (config, plan)
 
 
 def test_plan_comes_back_from_its_description() -> None:
     plan = FisherKernelPlan.from_mapping({"update": UPDATE, "parameters": ["*.up.*"], "top_k": 3})
-    assert FisherKernelPlan.from_mapping(plan.described()) == plan
+    assert FisherKernelPlan.from_mapping(plan.to_json()) == plan
 
 
 @pytest.mark.parametrize(

@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 import torch
 
-from midstep.influence.batches import SequenceBatch
-from midstep.influence.kernels import fisher_kernel
-from midstep.influence.planner import SMALL_BYTES, Workload, choose
+from midstep.influence.gradients.sequences import SequenceBatch
+from midstep.influence.kernels.fisher import fisher_kernel
+from midstep.influence.kernels.planner import KEPT_GRADIENTS_BYTES, Workload, choose_algorithm
 from tests.influence.twins import batch_of, tiny
 
 WORK = Workload(
@@ -20,7 +20,7 @@ WORK = Workload(
 
 
 def plan(work: Workload = WORK, algorithm="auto", mode="auto", free_bytes: int = 64 * 2**30):
-    return choose(work, algorithm, mode, rate=1e11, free_bytes=free_bytes)
+    return choose_algorithm(work, algorithm, mode, rate=1e11, free_bytes=free_bytes)
 
 
 def test_large_models_are_swept_and_blocks_run_again_when_memory_is_short() -> None:
@@ -32,9 +32,9 @@ def test_large_models_are_swept_and_blocks_run_again_when_memory_is_short() -> N
 
 
 def test_maps_that_are_left_out_when_blocks_run_again_are_not_counted() -> None:
-    spared = plan(replace(WORK, parameters_spared=28_000_000), mode="bounded")
+    spared = plan(replace(WORK, parameters_skipped=28_000_000), mode="bounded")
     assert plan(mode="bounded").flops - spared.flops == 2 * 28_000_000 * 4096
-    assert plan(mode="resident").flops == plan(replace(WORK, parameters_spared=1)).flops
+    assert plan(mode="resident").flops == plan(replace(WORK, parameters_skipped=1)).flops
 
 
 def test_running_blocks_again_costs_their_parameters_but_the_last_map() -> None:
@@ -55,7 +55,7 @@ def test_running_blocks_again_costs_their_parameters_but_the_last_map() -> None:
 
 
 def test_small_gradients_are_kept() -> None:
-    small = replace(WORK, parameters=SMALL_BYTES // (16 * 4))
+    small = replace(WORK, parameters=KEPT_GRADIENTS_BYTES // (16 * 4))
     assert plan(small).algorithm == "resident"
     assert plan(replace(small, parameters=small.parameters + 1)).algorithm == "sweep"
 
@@ -87,7 +87,7 @@ def test_expected_time_is_work_over_rate_and_is_said_before_the_work() -> None:
 def test_microbatches_hold_every_sequence_once_within_their_bound() -> None:
     batch = batch_of(9, 4)
     cut = batch.buckets(24)
-    assert sorted(place for each in cut for place in each.places) == list(range(9))
+    assert sorted(place for each in cut for place in each.row_ids) == list(range(9))
     assert all(each.input_ids.numel() <= 24 for each in cut)
     assert max(len(each) for each in batch.buckets(10_000, max_sequences=2)) == 2
     assert [len(each) for each in batch.buckets(1)] == [1] * 9

@@ -7,14 +7,14 @@ import threading
 import pytest
 import torch
 
-from midstep.influence import contraction, sweep
-from midstep.influence.contraction import inner_products, square_sums
-from midstep.influence.factors import softmax_rows, softmax_rows_in_place
-from midstep.influence.inputs import weights_of
-from midstep.influence.kernels import fisher_kernel
-from midstep.influence.preconditioners import SgdPreconditioner, adam_diagonal
-from midstep.influence.side_by_side import side_by_side
-from midstep.influence.sides import Side
+from midstep.influence.gradients.execution import run_in_threads
+from midstep.influence.gradients.factors import softmax_rows, softmax_rows_in_place
+from midstep.influence.gradients.gradient_recorder import RecordedBatch
+from midstep.influence.kernels import contraction
+from midstep.influence.kernels.contraction import inner_products, square_sums
+from midstep.influence.kernels.fisher import fisher_kernel
+from midstep.influence.kernels.kernel_inputs import loss_weights
+from midstep.influence.optimizers.preconditioners import SgdPreconditioner, adam_diagonal
 from tests.influence.twins import batch_of, relative, stepped_optimizer, tiny
 
 WEIGHTS = torch.tensor([0.5, -1.0, 0.0, 0.7, 1.3], dtype=torch.float64)
@@ -38,7 +38,7 @@ def threads():
 def test_inner_products_in_pieces_equal_the_plain_ones(
     values: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(contraction, "PIECE_VALUES", 8)
+    monkeypatch.setattr(contraction, "CHUNK_VALUES", 8)
     left, right = drawn(6, values), drawn(4, values)
     true = torch.einsum("np,xp->nx", left, right)
     assert relative(inner_products(left, right), true) <= 1e-14
@@ -89,8 +89,8 @@ def kernel(**options):
 def test_threads_change_nothing_but_rounding_and_repeat_to_the_bit(
     preconditioner, monkeypatch: pytest.MonkeyPatch, threads
 ) -> None:
-    monkeypatch.setattr(sweep, "TILE_BYTES_CPU", 2000)
-    monkeypatch.setattr(sweep, "FEWEST_VALUES", 0)
+    monkeypatch.setattr(contraction, "TILE_BYTES_CPU", 2000)
+    monkeypatch.setattr(contraction, "MIN_THREADED_VALUES", 0)
     made = {}
     for count in (1, 2, 3):
         threads(count)
@@ -115,7 +115,7 @@ def test_lanes_take_their_share_in_order_on_one_core_each(threads) -> None:
         cores.add(torch.get_num_threads())
         assert not torch.is_grad_enabled()
 
-    side_by_side([[1, 3, 5], [2, 4]], work)
+    run_in_threads([[1, 3, 5], [2, 4]], work)
     assert found == [[1, 3, 5], [2, 4]]
     assert cores == {1}
     assert torch.get_num_threads() == 2
@@ -140,7 +140,7 @@ def test_error_in_one_lane_ends_the_others_at_their_next_item() -> None:
         done.append(item)
 
     with pytest.raises(ValueError, match="of the second lane"):
-        side_by_side([list(range(10_000)), [0]], work)
+        run_in_threads([list(range(10_000)), [0]], work)
     assert len(done) < 10_000
 
 
@@ -148,15 +148,15 @@ def test_error_in_a_sweep_is_the_first_one_and_leaves_no_thread(
     monkeypatch: pytest.MonkeyPatch, threads
 ) -> None:
     threads(2)
-    monkeypatch.setattr(sweep, "TILE_BYTES_CPU", 2000)
-    monkeypatch.setattr(sweep, "FEWEST_VALUES", 0)
+    monkeypatch.setattr(contraction, "TILE_BYTES_CPU", 2000)
+    monkeypatch.setattr(contraction, "MIN_THREADED_VALUES", 0)
     tiles: list[object] = []
 
     def fails(_self, tile) -> None:
         tiles.append(tile)
         raise MemoryError(f"tile {tile.name}")
 
-    monkeypatch.setattr(contraction.Contraction, "add", fails)
+    monkeypatch.setattr(contraction.TileContraction, "add", fails)
     with pytest.raises(MemoryError, match="tile "):
         kernel()
     assert len(tiles) <= 2
@@ -173,10 +173,10 @@ def test_error_in_a_sweep_is_the_first_one_and_leaves_no_thread(
 )
 def test_weights_of_the_update_are_as_wide_as_the_sums(dtype, wide) -> None:
     model, batch = tiny("own_learned").to(dtype), batch_of(3, 1)
-    weights, seeds = weights_of([1 / 3, -1.0, 0.5], None, batch)
+    weights, seeds = loss_weights([1 / 3, -1.0, 0.5], None, batch)
     assert weights.dtype == seeds.dtype == torch.float64
-    side = Side(batch.buckets(64), seeds)
-    task = contraction.SweepTask(
+    side = RecordedBatch(batch.buckets(64), seeds)
+    task = contraction.SweepInputs(
         update=side, evaluation=None, weights_U=weights, groups={},
         preconditioner=SgdPreconditioner(lr=1.0, decay={}),
         parameters=dict(model.named_parameters()),

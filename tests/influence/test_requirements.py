@@ -22,12 +22,12 @@ CODE = f"""
 import sys
 for name in {OTHERS}:
     sys.modules[name] = None
-import midstep.influence.notebook, midstep.influence.runner, midstep.influence.sampling
+import midstep.influence.notebook, midstep.influence.study.runner, midstep.influence.sampling
 from midstep.influence import FisherKernelRunner, fisher_kernel, validate
 from midstep.core.errors import MissingExtraError
-from midstep.influence.sampling.checkpoints import _hugging_face
+from midstep.influence.sampling.lm_checkpoints import _load_hugging_face
 try:
-    _hugging_face(None, "cpu", None)
+    _load_hugging_face(None, "cpu", None)
 except MissingExtraError as error:
     print(error)
 """

@@ -21,8 +21,8 @@ from midstep.influence.sampling import (
     prompt_set,
     weights_of,
 )
-from midstep.influence.sampling.prompts import Judgement, resolve_prompt
-from midstep.influence.sampling.rewards import reward_of
+from midstep.influence.sampling.prompt_sets import Judgement, resolve_prompt
+from midstep.influence.sampling.rewards import weighted_reward
 
 REWARDS = [1.1, 0.0, 0.1, 1.1, 0.1, 0.1]
 GROUPS = ["a", "b", "a", "a", "b", "b"]
@@ -100,7 +100,7 @@ def test_arithmetic_is_judged_exactly(response: str, judged: tuple[int, int]) ->
     response = response.replace("20", prompt.answer).replace("21", prompt.answer + "1")
     found = problems.judge(prompt, response)
     assert (found.format, found.answer) == judged
-    assert reward_of(found, RewardConfig()) == pytest.approx(judged[0] * 0.1 + judged[1])
+    assert weighted_reward(found, RewardConfig()) == pytest.approx(judged[0] * 0.1 + judged[1])
 
 
 @pytest.fixture

@@ -11,12 +11,12 @@ import torch
 from midstep.core import strict_json
 from midstep.core.errors import ConfigError, ControlError, RunHeldError, StorageError
 from midstep.facts import FactsReader, FactsWriter
-from midstep.influence.plan import BatchRequest, FisherKernelConfig, FisherKernelPlan
-from midstep.influence.results_file import load_results
-from midstep.influence.runner import FisherKernelRunner
 from midstep.influence.sampling import CharacterTokenizer, save_batch, save_checkpoint
-from midstep.influence.validation import validate
-from midstep.influence.workspace_files import load_workspace
+from midstep.influence.study.plan import BatchRequest, FisherKernelConfig, FisherKernelPlan
+from midstep.influence.study.results_file import load_results
+from midstep.influence.study.runner import FisherKernelRunner
+from midstep.influence.study.validation import validate
+from midstep.influence.study.workspace_files import load_workspace
 from tests.influence import kernel_twin as twin
 from tests.influence.small_lm import ALPHABET, adamw, small_generator, small_model
 
@@ -177,7 +177,7 @@ def test_markup_in_texts_is_shown_as_text(runner: FisherKernelRunner) -> None:
 def test_run_started_again_reuses_what_was_finished(
     config: FisherKernelConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import midstep.influence.study as module
+    import midstep.influence.study.study_stages as module
 
     saved = module.save_request
 
@@ -204,7 +204,7 @@ def test_run_started_again_reuses_what_was_finished(
 def test_unfinished_run_that_is_held_or_of_another_plan_is_left_alone(
     config: FisherKernelConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import midstep.influence.study as module
+    import midstep.influence.study.study_stages as module
 
     def dies(*_):
         raise KeyboardInterrupt

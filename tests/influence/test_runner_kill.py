@@ -10,9 +10,9 @@ from pathlib import Path
 import torch
 
 from midstep.facts import FactsReader
-from midstep.influence.plan import read_plan
-from midstep.influence.runner import FisherKernelRunner
 from midstep.influence.sampling import CharacterTokenizer, save_checkpoint
+from midstep.influence.study.plan import read_plan
+from midstep.influence.study.runner import FisherKernelRunner
 from tests.influence.small_lm import ALPHABET, adamw, small_model
 
 PLAN = """
@@ -27,16 +27,16 @@ PLAN = """
 # The n-th file of a folder is written, and the process is gone before the folder has its name.
 CHILD = """
 import os, signal, sys
-from midstep.core import folders
-from midstep.influence.plan import read_plan
-from midstep.influence.runner import FisherKernelRunner
-write, left = folders._write_durable, [int(sys.argv[2])]
+from midstep.core.files import atomic_folders
+from midstep.influence.study.plan import read_plan
+from midstep.influence.study.runner import FisherKernelRunner
+write, left = atomic_folders._write_durable, [int(sys.argv[2])]
 def then_die(path, chunks):
     write(path, chunks)
     left[0] -= 1
     if not left[0]:
         os.kill(os.getpid(), signal.SIGKILL)
-folders._write_durable = then_die
+atomic_folders._write_durable = then_die
 config, plan = read_plan(sys.argv[1])
 FisherKernelRunner(config).run(plan)
 """

@@ -20,7 +20,7 @@ from midstep.influence.sampling import (
     save_batch,
     save_checkpoint,
 )
-from midstep.influence.sampling.processor import SequenceProcessor, length_buckets
+from midstep.influence.sampling.sequence_processor import SequenceProcessor, length_buckets
 from tests.influence.small_lm import ALPHABET, adamw, small_generator, small_model
 
 
@@ -157,7 +157,7 @@ def test_batch_of_another_checkpoint_is_refused_and_can_be_scored_again(tmp_path
     batch = small_generator().generate_update_batch(2, 2, seed=1)
     save_batch(batch, tmp_path / "U")
     other = small_generator(small_model(seed=4))
-    with pytest.raises(ConfigError, match="another checkpoint: the weights are others"):
+    with pytest.raises(ConfigError, match="another checkpoint: their weights differ"):
         load_batch(tmp_path / "U", expected=other.fingerprint())
     again = other.rescore(load_batch(tmp_path / "U"))
     assert [one.response_tokens for one in again] == [one.response_tokens for one in batch]
@@ -172,7 +172,9 @@ def test_damaged_batch_is_refused(tmp_path: Path) -> None:
     file.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
     with pytest.raises(FormatError, match="is damaged"):
         load_batch(folder)
-    with pytest.raises(StorageError, match="give a folder that save_batch made"):
+    with pytest.raises(
+        StorageError, match=r"give a folder with batch\.json and tensors\.safetensors"
+    ):
         load_batch(tmp_path / "V")
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from midstep.influence.kernels import fisher_kernel
-from midstep.influence.step_check import (
+from midstep.influence.kernels.fisher import fisher_kernel
+from midstep.influence.kernels.true_step import (
     actual_change,
     check_learning_rates,
     error_slope,

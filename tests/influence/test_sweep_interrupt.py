@@ -10,18 +10,18 @@ import time
 
 import pytest
 
-from midstep.influence.side_by_side import side_by_side
+from midstep.influence.gradients.execution import run_in_threads
 
 CHILD = """
 import signal, threading, time, torch
-from midstep.influence import sweep
-from midstep.influence.contraction import Contraction
-from midstep.influence.kernels import fisher_kernel
+from midstep.influence.kernels import contraction
+from midstep.influence.kernels.contraction import TileContraction
+from midstep.influence.kernels.fisher import fisher_kernel
 from tests.influence.twins import batch_of, tiny
 
 torch.set_num_threads(2)
-sweep.TILE_BYTES_CPU, sweep.FEWEST_VALUES = 600, 0
-told, plain, count = threading.Event(), Contraction.add, []
+contraction.TILE_BYTES_CPU, contraction.MIN_THREADED_VALUES = 600, 0
+told, plain, count = threading.Event(), TileContraction.add, []
 
 
 def held(self, tile):
@@ -40,7 +40,7 @@ def interrupted(*signal_and_frame):
     raise KeyboardInterrupt
 
 
-Contraction.add = held
+TileContraction.add = held
 signal.signal(signal.SIGINT, interrupted)
 try:
     fisher_kernel(tiny("gpt2"), batch_of(5, 1), preconditioner="sgd", algorithm="sweep")
@@ -78,5 +78,5 @@ def test_a_thread_whose_start_is_interrupted_is_waited_for(monkeypatch: pytest.M
 
     monkeypatch.setattr(threading.Thread, "start", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        side_by_side([[1], [2]], lambda _lane, _item: None)
+        run_in_threads([[1], [2]], lambda _lane, _item: None)
     assert not [each.name for each in threading.enumerate() if "influence" in each.name]

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from midstep.influence.batches import SequenceBatch
+from midstep.influence.gradients.sequences import SequenceBatch
 
 VOCABULARY = 23
 CONTEXT = 16

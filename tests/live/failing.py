@@ -34,7 +34,7 @@ with midstep.attach(
     for x in loader:
         loss = model(x).square().mean()
         run.log(loss=loss)
-        check(run.controller.finished_steps)
+        check(run.controller.boundary.finished_steps)
         loss.backward()
         optimizer.step()
         optimizer.zero_grad()

@@ -69,7 +69,7 @@ class Resumable:
                 self.optimizer.step()
                 self.optimizer.zero_grad()
                 run.log(loss=loss)
-                self.seen.append((run.run.step + 1, ids.tolist(), float(loss.detach()).hex()))
+                self.seen.append((run.step + 1, ids.tolist(), float(loss.detach()).hex()))
                 told(self.seen[-1])
             torch.rand(3)  # a validation that draws
             self.scheduler.step()

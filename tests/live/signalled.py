@@ -13,7 +13,7 @@ from torch.utils.data import DataLoader
 
 import midstep
 from midstep.control import Command, CommandSpec
-from midstep.control.desk import Nothing
+from midstep.control.command_table import NoPayload
 from midstep.live import attach, serve
 
 WAY, STATE, SAVE_DIR = sys.argv[1:]
@@ -41,9 +41,9 @@ def long_step(_payload: object) -> None:
 
 def prepare(control: midstep.DebugController) -> None:
     for name, work in (("scan", scan), ("long", long_step)):
-        control.register(CommandSpec(name=name, payload=Nothing, run=work, help=""))
+        control.queue.register(CommandSpec(name=name, payload=NoPayload, run=work, help=""))
     if STATE == "paused":
-        control.subscribe(lambda: ready() if control.is_parked else None)
+        control.sinks.subscribe(lambda: ready() if control.is_parked else None)
         control.pause()
     elif STATE in ("scan", "long"):
         control.submit(Command(name=STATE))
@@ -68,16 +68,16 @@ def by_attach(control: midstep.DebugController) -> None:
             for x in loader:
                 model(x).square().mean().backward()
                 optimizer.step()
-                step_made(control.finished_steps)
+                step_made(control.boundary.finished_steps)
 
 
 def by_serve(control: midstep.DebugController, run: object) -> None:
     with serve(run or control, port=0, save_dir=SAVE_DIR):
         prepare(control)
-        going = control.enter()
+        going = control.boundary.enter()
         while going:
             control.capture_batch(torch.ones(1), 0.5)
-            step_made(control.finished_steps)
+            step_made(control.boundary.finished_steps)
             going = control.wait_if_paused()
 
 

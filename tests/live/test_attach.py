@@ -116,7 +116,10 @@ def test_a_pass_without_steps_meets_no_boundary_and_leaves_no_ids(tmp_path):
     plain = Plain(shuffle=False)
     control = DebugController()
     control.add_breakpoint("sample", ids=[0], enabled=False)
-    with attach(*plain.parts, save_dir=tmp_path, controller=control) as run, control.viewer():
+    with (
+        attach(*plain.parts, save_dir=tmp_path, controller=control) as run,
+        control.captures.viewer(),
+    ):
         with torch.no_grad():
             for _ in plain.loader:
                 pass
@@ -142,7 +145,7 @@ def test_stop_ends_the_block_quietly_and_is_on_record(tmp_path):
         wait_until(attached.controller, lambda state: state["step"] >= 0)
         attached.controller.stop()
     assert after == ["raised at the boundary"]
-    last = FactsReader(attached.run.dir).events()[-1]
+    last = FactsReader(attached.dir).events()[-1]
     assert (last["moment"], last["status"]) == ("on_train_end", "stopped")
 
 
@@ -200,7 +203,10 @@ def test_a_second_pass_after_a_break_with_workers_starts_with_its_own_ids(tmp_pa
 def test_accumulated_micro_batches_are_one_step_with_all_their_ids(tmp_path):
     plain, steps = Plain(shuffle=False, batch_size=2), []
     control = DebugController()
-    with attach(*plain.parts, save_dir=tmp_path, controller=control) as run, control.viewer():
+    with (
+        attach(*plain.parts, save_dir=tmp_path, controller=control) as run,
+        control.captures.viewer(),
+    ):
         control.add_breakpoint("metric", name="loss", op="<", value=-1)
         for _ in run.epochs(1):
             for index, (x, _y) in enumerate(plain.loader):
@@ -277,7 +283,7 @@ def test_a_loader_class_of_ones_own_is_attached_too(tmp_path):
                 plain.step(batch["x"])
     assert type(loader) is Batches
     assert found == [[0, 1, 2], [3]] * 2
-    assert run.run.step == 4
+    assert run.step == 4
 
 
 def test_indices_that_are_no_numbers_leave_the_ids_unknown(tmp_path):
@@ -291,7 +297,7 @@ def test_indices_that_are_no_numbers_leave_the_ids_unknown(tmp_path):
         for x, _y in loader:
             assert run._loop._window.ids is None
             plain.step(x)
-    assert run.run.step == 2
+    assert run.step == 2
 
 
 def test_a_sampler_that_counts_its_iterations_sees_as_many_as_without_us(tmp_path):
@@ -326,8 +332,8 @@ def test_logged_losses_stand_in_the_facts_at_their_step(tmp_path):
             for x, _y in plain.loader:
                 losses.append(plain.step(x).item())
                 run.log(loss=losses[-1], accuracy=torch.tensor(0.5))
-    assert series(run.run.dir, "loss") == (list(range(1, 13)), losses)
-    assert series(run.run.dir, "accuracy")[1] == [0.5] * 12
+    assert series(run.dir, "loss") == (list(range(1, 13)), losses)
+    assert series(run.dir, "accuracy")[1] == [0.5] * 12
 
 
 def test_the_loss_of_a_declared_module_needs_no_logging(tmp_path):
@@ -343,7 +349,7 @@ def test_the_loss_of_a_declared_module_needs_no_logging(tmp_path):
                 losses.append(loss.item())
                 with torch.no_grad():
                     criterion(plain.model(x)[:, 0] + 100, y.float())  # an evaluation is no loss
-    assert series(run.run.dir, "loss") == ([1, 2, 3, 4, 5, 6], losses)
+    assert series(run.dir, "loss") == ([1, 2, 3, 4, 5, 6], losses)
     assert not criterion._forward_hooks
 
 
@@ -353,7 +359,7 @@ def test_a_module_without_reduction_gives_per_sample_losses(tmp_path):
     control = DebugController()
     with (
         attach(*plain.parts, save_dir=tmp_path, loss_fn=criterion, controller=control),
-        control.viewer(),
+        control.captures.viewer(),
     ):
         for x, y in plain.loader:
             losses = criterion(plain.model(x)[:, 0], y.float())
@@ -372,11 +378,11 @@ def test_what_is_logged_between_epochs_belongs_to_the_finished_step(tmp_path):
             for x, _y in plain.loader:
                 run.log(loss=plain.step(x))
             run.log(val_loss=0.25 + epoch, accuracy=0.5)
-    assert series(run.run.dir, "val_loss") == ([6, 12], [0.25, 1.25])
-    ends = [e for e in FactsReader(run.run.dir).events() if e["moment"] == "on_epoch_end"]
+    assert series(run.dir, "val_loss") == ([6, 12], [0.25, 1.25])
+    ends = [e for e in FactsReader(run.dir).events() if e["moment"] == "on_epoch_end"]
     assert [(e["epoch"], e["step"], e["val_loss"]) for e in ends] == [(0, 6, 0.25), (1, 12, 1.25)]
     assert ends[0]["metrics"] == {"accuracy": 0.5}
-    assert ends[0]["train_loss"] == pytest.approx(sum(series(run.run.dir, "loss")[1][:6]) / 6)
+    assert ends[0]["train_loss"] == pytest.approx(sum(series(run.dir, "loss")[1][:6]) / 6)
 
 
 def test_without_epochs_each_pass_with_steps_is_one(tmp_path):
@@ -385,11 +391,9 @@ def test_without_epochs_each_pass_with_steps_is_one(tmp_path):
         for _ in range(2):
             for x, _y in plain.loader:
                 plain.step(x)
-    assert moments(run.run.dir).count("on_epoch_end") == 2
+    assert moments(run.dir).count("on_epoch_end") == 2
     assert run.controller.get_state()["total_steps"] is None
-    ends = [
-        event for event in FactsReader(run.run.dir).events() if event["moment"] == "on_epoch_end"
-    ]
+    ends = [event for event in FactsReader(run.dir).events() if event["moment"] == "on_epoch_end"]
     for end in ends:
         assert end["throughput"] == pytest.approx(24 / end["epoch_time_s"])
 
@@ -448,11 +452,11 @@ def test_a_users_error_is_on_record_with_its_traceback_and_passes_through(tmp_pa
 
     with pytest.raises(ZeroDivisionError), attach(*plain.parts, save_dir=tmp_path) as run:
         train()
-    last = FactsReader(run.run.dir).events()[-1]
+    last = FactsReader(run.dir).events()[-1]
     assert last["moment"] == "on_exception"
     assert last["error"] == "ZeroDivisionError: one too many"
     assert "in train" in last["traceback"]
-    assert series(run.run.dir, "loss")[0] == [1]  # the evidence of the step that never ended
+    assert series(run.dir, "loss")[0] == [1]  # the evidence of the step that never ended
 
 
 def test_with_on_error_park_the_loop_stands_with_the_reason_until_resumed(tmp_path):
@@ -483,7 +487,7 @@ def test_an_error_parks_by_default_while_somebody_watches(tmp_path):
     def body(run):
         raise ZeroDivisionError
 
-    viewer = control.viewer()
+    viewer = control.captures.viewer()
     with pytest.raises(ZeroDivisionError), in_thread(attached, body):
         wait_until(control, lambda state: state["parked"])
     viewer.close()
@@ -556,7 +560,7 @@ def test_a_loader_that_the_user_lets_go_of_is_gone_at_once(tmp_path):
     loader = weakref.ref(plain.loader)
     del plain
     assert loader() is None
-    assert run.run.step == 6
+    assert run.step == 6
 
 
 def test_living_persistent_workers_are_kept(tmp_path):
@@ -582,7 +586,7 @@ def test_a_look_at_an_attached_model_finds_its_layers(tmp_path):
     weight = plain.model.weight.detach().clone()
     with (
         attach(plain.model, optimizer, plain.loader, save_dir=tmp_path, controller=control),
-        control.viewer(),
+        control.captures.viewer(),
     ):
         for x, _y in plain.loader:
             plain.model(x).square().mean().backward()
@@ -599,7 +603,7 @@ def test_a_look_at_an_attached_model_finds_its_layers(tmp_path):
 
 def test_layers_that_the_user_pushes_stay(tmp_path):
     plain, control = Plain(), DebugController()
-    with attach(*plain.parts, save_dir=tmp_path, controller=control), control.viewer():
+    with attach(*plain.parts, save_dir=tmp_path, controller=control), control.captures.viewer():
         for x, _y in plain.loader:
             control.capture_step_data("layers", "mine")
             plain.step(x)
@@ -608,7 +612,8 @@ def test_layers_that_the_user_pushes_stay(tmp_path):
 
 
 def test_no_layers_are_read_when_nobody_could_look(tmp_path, monkeypatch):
-    monkeypatch.setattr("midstep.session.layers.Layers", lambda *_: pytest.fail("nobody looks"))
+    norms = "midstep.session.metrics.tensor_norms.ParameterNorms"
+    monkeypatch.setattr(norms, lambda *_: pytest.fail("nobody looks"))
     plain = Plain()
     with attach(*plain.parts, save_dir=tmp_path) as run:
         plain.train(run)
@@ -633,7 +638,7 @@ def test_mode_record_writes_facts_and_serves_nothing(tmp_path, monkeypatch):
     with attach(*plain.parts, save_dir=tmp_path, serve=True) as run:
         plain.train(run)
         assert run.url is None
-    assert moments(run.run.dir)[-1] == "on_train_end"
+    assert moments(run.dir)[-1] == "on_train_end"
 
 
 def test_a_run_that_was_not_entered_says_so(tmp_path, monkeypatch):
@@ -655,9 +660,9 @@ def test_start_and_close_do_without_a_block(tmp_path, capsys):
     run.close()
     run.close()
     assert found_in(plain, nn.MSELoss()) == before
-    assert moments(run.run.dir)[-1] == "on_train_end"
+    assert moments(run.dir)[-1] == "on_train_end"
     assert capsys.readouterr().err.splitlines() == [
-        f"midstep: run {run.run.dir}",
+        f"midstep: run {run.dir}",
         "midstep: finished after 12 steps",
     ]
     with pytest.raises(ConfigError, match="begun before"):
@@ -673,7 +678,7 @@ def test_a_run_without_a_block_that_is_stopped_ends_as_stopped(tmp_path, capsys)
     with pytest.raises(StopTraining):
         plain.train(run)
     run.close()
-    assert FactsReader(run.run.dir).events()[-1]["status"] == "stopped"
+    assert FactsReader(run.dir).events()[-1]["status"] == "stopped"
     assert capsys.readouterr().err.endswith("midstep: stopped after 0 steps\n")
 
 
@@ -749,7 +754,7 @@ def test_the_header_has_the_data_fingerprint(tmp_path, dataset, fingerprint):
     plain = Plain()
     loader = DataLoader(dataset, batch_sampler=[[0]])
     with attach(plain.model, plain.optimizer, loader, save_dir=tmp_path) as run:
-        directory = run.run.dir
+        directory = run.dir
     assert FactsReader(directory).header()["data_fingerprint"] == fingerprint
 
 
@@ -761,5 +766,5 @@ class Bare:
 def test_the_data_of_a_bare_iterable_are_unknown(tmp_path):
     plain = Plain()
     with attach(plain.model, plain.optimizer, Bare(), save_dir=tmp_path) as run:
-        directory = run.run.dir
+        directory = run.dir
     assert FactsReader(directory).header()["data_fingerprint"] is None

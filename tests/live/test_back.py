@@ -59,7 +59,7 @@ def test_back_and_on_again_gives_the_same_bits(tmp_path, how, repeat):
     final = {step: (step, ids, loss) for step, ids, loss in again.seen}
     assert [final[step] for step in range(1, STEPS + 1)] == whole.seen
     assert all((step, ids, loss) in whole.seen for step, ids, loss in again.seen)
-    steps, losses = series(attached.run.dir, "loss")
+    steps, losses = series(attached.dir, "loss")
     assert steps == list(range(1, STEPS + 1))
     assert losses == [float.fromhex(loss) for _, _, loss in whole.seen]
     assert again.digest(generator=False) == digest
@@ -77,12 +77,12 @@ def test_repeated_steps_write_no_facts_and_trip_no_breakpoint(tmp_path):
         control.run_until(step=5)
         wait_until(control, parked_at(5))
         stopper = control.add_breakpoint("metric", name="loss", op=">", value=-1.0)
-        before = attached.run.facts.seq
+        before = attached.facts.seq
         ask(control, "back", n=1)
         wait_until(control, parked_at(4))
         assert stopper.hits == 0
         assert control.get_batch()["sample_ids"] == training.seen[3][1]
-        rows = attached.run.facts.seq - before
+        rows = attached.facts.seq - before
         control.remove_breakpoint(stopper.id)
     assert rows <= 4  # the command, the rewind, the checkpoint of the pause
 
@@ -109,7 +109,7 @@ def test_a_change_after_going_back_is_another_timeline(tmp_path):
         losses.setdefault(step, []).append(loss)
     assert losses[3][0] == losses[3][1]  # the rate acts behind the third step's loss
     assert losses[4][0] != losses[4][1] == losses[4][-1]
-    changes = [e for e in FactsReader(attached.run.dir).events() if e.get("kind") == "hparams"]
+    changes = [e for e in FactsReader(attached.dir).events() if e.get("kind") == "hparams"]
     assert [(e["old"], e["new"]) for e in changes] == [({"lr": [1e-2]}, {"lr": [5e-3]})]
 
 
@@ -162,7 +162,7 @@ def test_behind_a_pass_that_was_left_there_is_no_way_back(tmp_path):
         for _ in run.epochs(2):
             for x, _y in plain.loader:
                 plain.step(x)
-                if run.run.step == 1:
+                if run.step == 1:
                     break
 
     with in_thread(attached, body):
@@ -224,7 +224,7 @@ def test_checkpoints_come_at_pauses_epoch_ends_and_the_end(tmp_path):
         wait_until(control, parked_at(1))
         control.resume()
         wait_until(control, lambda state: state["state"] == "finished")
-    told = [e for e in FactsReader(attached.run.dir).events() if e.get("kind") == "checkpoint"]
+    told = [e for e in FactsReader(attached.dir).events() if e.get("kind") == "checkpoint"]
     assert told[0]["cause"] == "pause"
     assert told[0]["step"] == 1
     causes = [(e["cause"], e["step"], e["epoch"]) for e in told[1:]]
@@ -237,7 +237,7 @@ def test_a_fault_of_ours_switches_checkpoints_off_and_training_goes_on(tmp_path,
     with attach(*plain.parts, save_dir=tmp_path) as run:
         run._loop.memory._state.take = None
         plain.train(run)
-    assert run.run.step == 12
+    assert run.step == 12
     assert [r.message for r in caplog.records] == [
         "keeping states to go back to failed and is off; training goes on",
         "taking a checkpoint failed and is off; training goes on",

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import midstep
-from midstep.control.rule_book import RULES
+from midstep.control.breakpoints.rule_catalog import RULES
 from midstep.facts import FactsReader, end_state
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -30,7 +30,7 @@ def watched(tmp_path, monkeypatch):
 
     def attach(*args, **kwargs):
         control = midstep.DebugController(clock=iter(range(10**6)).__next__)
-        control.viewer()
+        control.captures.viewer()
         kept.append(control)
         return whole(*args, controller=control, **kwargs)
 
@@ -45,7 +45,7 @@ def run_example(document: str) -> None:
 def test_the_panel_in_ten_lines_is_shown(watched) -> None:
     run_example("panels.md")
     (control,) = watched
-    shown = control.shown_step_data()
+    shown = control.captures.shown()
     assert set(shown.values) == {"layers", "row norms", "activations", "dead units"}
     assert shown.panels["row norms"].kind == "scatter"
     assert shown.values["row norms"]["weight"].shape == (16,)

@@ -87,11 +87,11 @@ def named(training: Training) -> dict[str, Tensor]:
 
 
 def test_every_matrix_of_a_transformer_has_one_force(training: Training, client: Client) -> None:
-    tensors = client.forces()["tensors"]
+    tensors = client.forces.rows()["tensors"]
     matrices = {name for name, weight in training.model.named_parameters() if weight.dim() > 1}
     assert set(tensors) == matrices
     for name in tensors:
-        found = client.forces(name)
+        found = client.forces.rows(name)
         moved = (named(training)[name] - training.before[name]).detach().double()
         columns = found["features"]
         assert (found["step"], found["rows"], found["neutral"]) == (2, len(moved), len(moved))
@@ -107,7 +107,7 @@ def test_every_matrix_of_a_transformer_has_one_force(training: Training, client:
 
 def test_detail_is_what_the_optimizer_did(training: Training, client: Client) -> None:
     name = "block.self_attn.in_proj_weight"
-    found = client.force_detail(5, tensor=name)
+    found = client.forces.detail(5, tensor=name)
     moved = (named(training)[name] - training.before[name])[5].detach()
     assert found["combined"] == found["grad_delta"]
     assert found["som_delta"] == [0.0] * WIDTH
@@ -123,15 +123,15 @@ def test_similarities_are_those_of_the_rows(
     now = named(training)[name].detach().double()
     rows = now if source == "weights" else now - training.before[name].double()
     unit = nn.functional.normalize(rows, dim=1)
-    found: dict[str, Any] = client.cosine_matrix(source, tensor=name)
+    found: dict[str, Any] = client.forces.cosine_matrix(source, tensor=name)
     matrix = torch.tensor(found["matrix"], dtype=torch.float64)
     torch.testing.assert_close(matrix, unit @ unit.T, rtol=0, atol=1e-6)
 
 
 def test_there_are_no_targets_and_no_rows_in_a_bias(client: Client) -> None:
     with pytest.raises(ClientError, match="no SOM targets") as caught:
-        client.cosine_matrix("som_targets")
+        client.forces.cosine_matrix("som_targets")
     assert caught.value.status == 409
     with pytest.raises(ClientError, match=r"head\.bias is 1-dimensional") as caught:
-        client.forces("head.bias")
+        client.forces.rows("head.bias")
     assert caught.value.status == 409

@@ -55,7 +55,7 @@ def test_an_attached_loop_tells_which_sample_moved_which(tmp_path):
         control.step(3)
         wait_until(control, parked_at(3))
         told = control.submit(Command(name="influence")).result(30)
-        table = control.shown_step_data().values["influence_samples"]
+        table = control.captures.shown().values["influence_samples"]
         batch = control.get_batch()["batch"]
         now, weights = loop.losses(batch), loop.model.state_dict()
         after = {name: each.clone() for name, each in weights.items()}
@@ -73,5 +73,5 @@ def test_an_attached_loop_tells_which_sample_moved_which(tmp_path):
 def test_it_is_offered_where_a_loss_is_declared(tmp_path, loss_fn):
     plain = Plain()
     with attach(*plain.parts, loss_fn=loss_fn, save_dir=tmp_path) as run:
-        assert ("influence" in run.controller.registry) is (loss_fn is not None)
-    assert "influence" not in run.controller.registry
+        assert ("influence" in run.controller.queue.registry) is (loss_fn is not None)
+    assert "influence" not in run.controller.queue.registry

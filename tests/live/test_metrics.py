@@ -21,16 +21,16 @@ def test_times_come_with_timed_steps_and_norms_with_measured_ones(tmp_path):
     plain = Plain()
     with attach(*plain.parts, save_dir=tmp_path) as run:
         plain.train(run)
-    timed = list(series(run.run.dir, "step_time_s")[0])
+    timed = list(series(run.dir, "step_time_s")[0])
     assert timed[:2] == [1, 2]  # before their length is known each is timed
     assert set(timed) <= set(range(1, 13))
     for name in ("lr", "throughput"):
-        assert list(series(run.run.dir, name)[0]) == timed
-    steps, every = series(run.run.dir, "metrics_every")
+        assert list(series(run.dir, name)[0]) == timed
+    steps, every = series(run.dir, "metrics_every")
     assert steps[0] == 1
     assert min(every) >= 1
     for name in ("grad_norm", "weight_norm", "update_ratio", "host_memory_mib"):
-        assert series(run.run.dir, name)[0] == steps
+        assert series(run.dir, name)[0] == steps
 
 
 def test_accuracy_is_told_where_a_declared_loss_gets_logits_and_classes(tmp_path):
@@ -44,7 +44,7 @@ def test_accuracy_is_told_where_a_declared_loss_gets_logits_and_classes(tmp_path
             criterion(logits, y).backward()
             optimizer.step()
             optimizer.zero_grad()
-    steps, told = series(run.run.dir, "accuracy")
+    steps, told = series(run.dir, "accuracy")
     assert told == [right[step - 1] for step in steps]
     assert steps[0] == 1
 
@@ -55,6 +55,6 @@ def test_what_the_user_logs_goes_before_what_is_measured(tmp_path):
         for x, _y in plain.loader:
             plain.step(x)
             run.log(gradient_norm=7.0, acc=0.25)
-    assert series(run.run.dir, "grad_norm")[1] == [7.0] * 6
-    assert series(run.run.dir, "accuracy")[1] == [0.25] * 6
-    assert "gradient_norm" not in names(run.run.dir)
+    assert series(run.dir, "grad_norm")[1] == [7.0] * 6
+    assert series(run.dir, "accuracy")[1] == [0.25] * 6
+    assert "gradient_norm" not in names(run.dir)

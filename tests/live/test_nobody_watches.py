@@ -7,9 +7,10 @@ from collections import Counter
 import pytest
 
 from midstep.client import Client
-from midstep.control import capture
+from midstep.control.capture import capture_store
 from midstep.live import attach
-from midstep.server import answers, frames
+from midstep.server import responses
+from midstep.server.stream import stream_frames
 from tests.live.trainer import Plain
 
 
@@ -27,9 +28,9 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
 
         monkeypatch.setattr(owner, attribute, counting)
 
-    count("cloned", capture, "clone_or_note")
-    count("encoded", answers, "json_bytes")
-    count("sent", frames, "_event")
+    count("cloned", capture_store, "clone_or_note")
+    count("encoded", responses, "json_bytes")
+    count("sent", stream_frames, "_event")
     return counts
 
 
@@ -39,7 +40,7 @@ def test_nothing_is_cloned_encoded_or_sent_when_nobody_watches(counted, tmp_path
         for step in range(3):
             run.controller.capture_step_data("weight", plain.model.weight)
             plain.train(run, epochs=1)
-            assert run.run.step == 6 * (step + 1)
+            assert run.step == 6 * (step + 1)
     assert counted == {}
 
 

@@ -88,13 +88,13 @@ def test_stopped_at_any_step_it_goes_on_from_there(tmp_path, at, how):
         first.train(run, lambda told: run.controller.stop() if told[0] == at else None)
     second = Resumable(tmp_path, **how)
     with second.attach(resume="must") as run:
-        assert run.run.step == at
+        assert run.step == at
         second.train(run)
     assert first.seen + second.seen == expected
     assert second.digest() == digest
-    kinds = [e.get("kind") for e in FactsReader(run.run.dir).events()]
+    kinds = [e.get("kind") for e in FactsReader(run.dir).events()]
     assert kinds.count("resume") == 1
-    assert series(run.run.dir, "loss")[0] == list(range(1, STEPS + 1))
+    assert series(run.dir, "loss")[0] == list(range(1, STEPS + 1))
     first.end_workers()
     second.end_workers()
 
@@ -114,7 +114,7 @@ def test_sigterm_leaves_a_checkpoint_of_its_boundary(tmp_path):
     assert (saved["cause"], saved["step"]) == ("stop", events[-1]["step"])
     again = Resumable(tmp_path)
     with again.attach(resume="must") as run:
-        assert run.run.step == events[-1]["step"]
+        assert run.step == events[-1]["step"]
 
 
 def test_a_finished_run_is_resumed_to_more_epochs(tmp_path):
@@ -145,8 +145,8 @@ def test_what_stands_at_the_head_of_an_epoch_is_not_done_twice(tmp_path):
                 loss.backward()
                 training.optimizer.step()
                 training.optimizer.zero_grad()
-                training.seen.append((run.run.step + 1, ids.tolist(), loss.item().hex()))
-                if run.run.step + 1 == stop_at:
+                training.seen.append((run.step + 1, ids.tolist(), loss.item().hex()))
+                if run.step + 1 == stop_at:
                     run.controller.stop()
 
     bare = Resumable(tmp_path / "bare")
@@ -251,7 +251,7 @@ def test_a_pass_inside_a_pass_is_reported_once(tmp_path, capsys):
     told = [line for line in capsys.readouterr().err.splitlines() if "not be exact" in line]
     assert len(told) == 1
     assert "after another one has begun" in told[0]
-    assert run.run.step == 6
+    assert run.step == 6
 
 
 def test_workers_that_draw_are_reported_once_and_as_a_fact(tmp_path, capsys):
@@ -262,5 +262,5 @@ def test_workers_that_draw_are_reported_once_and_as_a_fact(tmp_path, capsys):
     told = [line for line in capsys.readouterr().err.splitlines() if "not be exact" in line]
     assert len(told) == 1
     assert "workers draw random numbers" in told[0]
-    facts = [e for e in FactsReader(run.run.dir).events() if e.get("kind") == "inexact"]
+    facts = [e for e in FactsReader(run.dir).events() if e.get("kind") == "inexact"]
     assert len(facts) == 1

@@ -139,7 +139,7 @@ def test_a_handler_of_the_users_own_is_called_and_stops_nothing(tmp_path: Path) 
             os.kill(os.getpid(), signal.SIGTERM)
             assert came.get(timeout=30) == signal.SIGTERM
             plain.train(run)
-            directory = run.run.dir
+            directory = run.dir
     finally:
         signal.signal(signal.SIGTERM, previous)
     assert end_state(directory).state == "finished"

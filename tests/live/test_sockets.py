@@ -16,9 +16,8 @@ from midstep.control import DebugController
 from midstep.core.errors import StorageError
 from midstep.facts import read_lease
 from midstep.live import attach, serve
-from midstep.live.socket_folder import bind_socket, socket_folder
-from midstep.live.socket_page import reachable
-from midstep.server.tokens import Tokens
+from midstep.live.run_socket import bind_socket, serve_on_socket, socket_folder
+from midstep.server.auth.tokens import Tokens
 from midstep.session import Run
 from tests.live.trainer import Plain
 
@@ -51,7 +50,7 @@ def knocking() -> list[threading.Thread]:
 def test_an_attached_loop_is_reachable_until_its_block_ends(tmp_path, own_folder):
     plain = Plain()
     with attach(*plain.parts, save_dir=tmp_path) as run:
-        path = Path(read_lease(run.run.dir)["socket"])
+        path = Path(read_lease(run.dir)["socket"])
         assert path.parent == own_folder
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
         assert stat.S_IMODE(own_folder.stat().st_mode) == 0o700
@@ -62,7 +61,7 @@ def test_an_attached_loop_is_reachable_until_its_block_ends(tmp_path, own_folder
 
 
 def test_the_lease_names_the_socket_and_no_token(tmp_path):
-    with Run(name="a", save_dir=tmp_path) as run, reachable(run):
+    with Run(name="a", save_dir=tmp_path) as run, serve_on_socket(run):
         ask(run.lease.socket, Tokens.for_root(tmp_path).control)
         text = (run.dir / "lease.json").read_text()
         tokens = Tokens.for_root(tmp_path)
@@ -80,12 +79,12 @@ def test_a_served_run_answers_on_both_and_on_neither_afterwards(tmp_path, own_fo
 
 
 def test_the_socket_wants_the_token(tmp_path):
-    with Run(name="a", save_dir=tmp_path) as run, reachable(run):
+    with Run(name="a", save_dir=tmp_path) as run, serve_on_socket(run):
         assert ask(run.lease.socket, "x" * 43).startswith(b"HTTP/1.1 401")
 
 
 def test_replaced_tokens_count_at_once(tmp_path):
-    with Run(name="a", save_dir=tmp_path) as run, reachable(run):
+    with Run(name="a", save_dir=tmp_path) as run, serve_on_socket(run):
         old = Tokens.for_root(tmp_path).control
         assert ask(run.lease.socket, old).startswith(b"HTTP/1.1 200")
         new = Tokens.for_root(tmp_path, new=True).control
@@ -94,9 +93,9 @@ def test_replaced_tokens_count_at_once(tmp_path):
 
 
 def test_a_run_that_is_reachable_stays_so_with_the_socket_it_has(tmp_path):
-    with Run(name="a", save_dir=tmp_path) as run, reachable(run):
+    with Run(name="a", save_dir=tmp_path) as run, serve_on_socket(run):
         first = run.lease.socket
-        with reachable(run), serve(run, port=0):
+        with serve_on_socket(run), serve(run, port=0):
             assert run.lease.socket == first
         assert run.lease.socket == first
         assert Path(first).exists()
@@ -105,7 +104,7 @@ def test_a_run_that_is_reachable_stays_so_with_the_socket_it_has(tmp_path):
 @pytest.mark.parametrize("mode", ["record", "off"])
 def test_no_socket_where_the_mode_says_so(tmp_path, own_folder, monkeypatch, mode):
     monkeypatch.setenv("MIDSTEP_MODE", mode)
-    with Run(name="a", save_dir=tmp_path) as run, reachable(run):
+    with Run(name="a", save_dir=tmp_path) as run, serve_on_socket(run):
         assert run.lease.socket is None
     assert not own_folder.exists()
 
@@ -114,8 +113,8 @@ def test_nothing_of_a_web_server_is_loaded_before_somebody_knocks(tmp_path):
     code = (
         "import sys\n"
         "from midstep.session import Run\n"
-        "from midstep.live.socket_page import reachable\n"
-        f"with Run(name='a', save_dir={str(tmp_path)!r}) as run, reachable(run):\n"
+        "from midstep.live.run_socket import serve_on_socket\n"
+        f"with Run(name='a', save_dir={str(tmp_path)!r}) as run, serve_on_socket(run):\n"
         "    assert run.lease.socket\n"
         "    sys.exit(str({'fastapi', 'uvicorn', 'torch'} & set(sys.modules) or ''))\n"
     )
@@ -134,7 +133,7 @@ def test_sockets_of_killed_runs_go_at_the_next_start(own_folder):
 
 
 def test_looking_for_dead_sockets_knocks_at_no_living_one(tmp_path):
-    with Run(name="a", save_dir=tmp_path) as run, reachable(run):
+    with Run(name="a", save_dir=tmp_path) as run, serve_on_socket(run):
         bind_socket("1" * 12)[1].close()
         (waiting,) = knocking()
         assert waiting.is_alive()
@@ -142,7 +141,7 @@ def test_looking_for_dead_sockets_knocks_at_no_living_one(tmp_path):
 
 
 def test_a_forked_child_leaves_the_socket_alone(tmp_path):
-    with Run(name="a", save_dir=tmp_path) as run, reachable(run):
+    with Run(name="a", save_dir=tmp_path) as run, serve_on_socket(run):
         child = os.fork()
         if child == 0:
             import atexit
@@ -179,7 +178,7 @@ def test_a_run_without_a_place_for_its_socket_trains_all_the_same(tmp_path, monk
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path / "none"))
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / ("x" * 90)))
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / ("y" * 90)))
-    with Run(name="a", save_dir=tmp_path / "runs") as run, reachable(run):
+    with Run(name="a", save_dir=tmp_path / "runs") as run, serve_on_socket(run):
         assert run.lease.socket is None
         assert run.controller.wait_if_paused()
     assert "set XDG_RUNTIME_DIR" in caplog.text

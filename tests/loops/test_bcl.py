@@ -13,8 +13,9 @@ import torch
 from midstep import Command, Run
 from midstep.core.errors import ConfigError
 from midstep.facts import FactsReader
-from midstep.loops.bcl import CONDITIONS, BclConfig, BclTraining, Condition
-from midstep.models.competitive import health
+from midstep.loops.bcl import BclTraining
+from midstep.loops.bcl_config import CONDITIONS, BclConfig, Condition
+from midstep.models.competitive import feature_measures
 from midstep.models.competitive.competition import compete, find_neighbours
 
 
@@ -42,13 +43,13 @@ def after_one_step(run: Run, training: BclTraining) -> dict[str, Any]:
 
     def operate() -> None:
         run.controller.submit(Command(name="step")).result(timeout=60)
-        seen.update(run.controller.shown_step_data().values)
-        seen["change"] = run.controller.look_at_change()
+        seen.update(run.controller.captures.shown().values)
+        seen["change"] = run.controller.weight_changes.get()
         run.controller.stop()
 
     operator = threading.Thread(target=operate)
     operator.start()
-    with run.controller.viewer():
+    with run.controller.captures.viewer():
         training.train(run)
     operator.join()
     return seen
@@ -96,8 +97,8 @@ def test_health_at_the_end_is_that_of_the_model(run: Run) -> None:
     start = training.model.encoder.weight.detach().clone()
     found = training.train(run).health
     weight = training.model.encoder.weight.detach()
-    assert found.metrics["effective_rank"] == health.effective_rank(weight)
-    assert found.metrics["weight_cosine"] == health.mean_pairwise_cosine(weight)
+    assert found.metrics["effective_rank"] == feature_measures.effective_rank(weight)
+    assert found.metrics["weight_cosine"] == feature_measures.mean_pairwise_cosine(weight)
     assert found.metrics["l1"] == pytest.approx(training.validate()["l1"])
     first = health_facts(run)[0]
     assert first["features"]["velocity"][0] > 0
@@ -149,7 +150,7 @@ def test_parked_step_shows_metrics_tensors_and_what_moved_the_weights(run: Run) 
     assert torch.equal(change.metrics["win_rate"], metrics["win_rate"])
     by_optimizer = change.after - change.before - tensors["som_delta"]
     assert by_optimizer.abs().max() <= 1.01e-3  # the first step of Adam is lr at most
-    assert run.controller.sources[0] == "encoder.weight"
+    assert run.controller.watches.sources[0] == "encoder.weight"
 
 
 def test_control_shows_the_model_without_a_competition(run: Run) -> None:
@@ -208,8 +209,8 @@ def test_looking_changes_no_bit(tmp_path: Path, condition: Condition) -> None:
         training = BclTraining(short(condition, recompute_every=4))
         with Run(name="bcl", save_dir=tmp_path / str(watched), model=training.model) as run:
             if watched:
-                with run.controller.viewer():
-                    run.controller.set_watches([3, 7])
+                with run.controller.captures.viewer():
+                    run.controller.watches.replace([3, 7])
                     training.train(run)
                 points = run.controller.get_trajectories()[3]
                 assert len(points) == 12
@@ -230,7 +231,7 @@ def test_competition_that_raises_is_reported_once_and_training_goes_on(
     def broken(*_: object) -> None:
         raise ZeroDivisionError("no such luck")
 
-    monkeypatch.setattr("midstep.models.competitive.layer.compete", broken)
+    monkeypatch.setattr("midstep.models.competitive.bcl_layer.compete", broken)
     assert training.train(run).steps == 12
     events = FactsReader(run.dir).events()
     told = [event for event in events if event.get("kind") == "hook_off"]

@@ -12,9 +12,15 @@ import torch
 
 from midstep import Command, Run
 from midstep.core.errors import ConfigError
-from midstep.data.order import Order
+from midstep.data.order.permutation import Order
 from midstep.facts import FactsReader
-from midstep.loops.demo import Demo, DemoConfig, DemoResult, Rows, squared_error
+from midstep.loops.autoencoder_training import (
+    AutoencoderTraining,
+    DigitsDataset,
+    TrainingResult,
+    squared_error,
+)
+from midstep.loops.bcl_config import AutoencoderConfig
 
 
 @pytest.fixture
@@ -23,16 +29,16 @@ def run(tmp_path: Path) -> Iterator[Run]:
         yield made
 
 
-def rows(config: DemoConfig, count: int) -> Iterator[torch.Tensor]:
+def rows(config: AutoencoderConfig, count: int) -> Iterator[torch.Tensor]:
     """Which rows of the digits each step is trained on."""
     for epoch in itertools.count():
         order = Order(count, config.seed, epoch)
         yield from order.ids(0, count).split(config.batch_size)
 
 
-def bare_losses(config: DemoConfig) -> tuple[list[float], Demo]:
+def bare_losses(config: AutoencoderConfig) -> tuple[list[float], AutoencoderTraining]:
     """The same recipe as a plain loop, with no session, no run and no controller around it."""
-    demo, losses = Demo(config), []
+    demo, losses = AutoencoderTraining(config), []
     for chosen in itertools.islice(rows(config, len(demo.digits)), config.steps):
         images = demo.digits.images[chosen]
         demo.optimizer.zero_grad()
@@ -48,7 +54,7 @@ def series(run: Run, name: str) -> list[float]:
 
 
 def test_loss_falls_and_every_step_is_recorded(run: Run) -> None:
-    demo = Demo(DemoConfig(steps=60))
+    demo = AutoencoderTraining(AutoencoderConfig(steps=60))
     result = demo.train(run)
     run.finish()
     losses = series(run, "loss")
@@ -59,7 +65,7 @@ def test_loss_falls_and_every_step_is_recorded(run: Run) -> None:
 
 
 def test_epochs_and_validations_are_recorded(run: Run) -> None:
-    demo = Demo(DemoConfig(steps=70))
+    demo = AutoencoderTraining(AutoencoderConfig(steps=70))
     demo.train(run)
     events = FactsReader(run.dir).events()
     ends = [event for event in events if event["moment"] == "on_epoch_end"]
@@ -74,9 +80,9 @@ def test_epochs_and_validations_are_recorded(run: Run) -> None:
 
 
 def test_each_epoch_trains_on_every_digit_once(run: Run) -> None:
-    demo = Demo(DemoConfig(steps=1, batch_size=1000))
+    demo = AutoencoderTraining(AutoencoderConfig(steps=1, batch_size=1000))
     with demo.session(run) as session:
-        loader = session.training.parts.train_loader
+        loader = session.trainer.parts.train_loader
         ids = [batch["ids"] for batch in loader]
         loader.sampler.set_epoch(1)
         assert not torch.equal(ids[0], next(iter(loader))["ids"])
@@ -85,19 +91,19 @@ def test_each_epoch_trains_on_every_digit_once(run: Run) -> None:
 
 
 def test_a_single_digit_is_read_as_in_a_batch() -> None:
-    digits = Demo(DemoConfig(steps=1)).digits
-    alone, batch = Rows(digits)[7], Rows(digits).__getitems__([3, 7])
+    digits = AutoencoderTraining(AutoencoderConfig(steps=1)).digits
+    alone, batch = DigitsDataset(digits)[7], DigitsDataset(digits).__getitems__([3, 7])
     assert all(torch.equal(alone[name], batch[name][1]) for name in ("images", "labels", "ids"))
     assert alone["ids"] == digits.ids[7]
 
 
-def watched(run: Run, demo: Demo) -> DemoResult:
-    with run.controller.viewer():
-        run.controller.set_watches([3, 17], "encoder.weight")
+def watched(run: Run, demo: AutoencoderTraining) -> TrainingResult:
+    with run.controller.captures.viewer():
+        run.controller.watches.replace([3, 17], "encoder.weight")
         return demo.train(run)
 
 
-def stepped(run: Run, demo: Demo) -> DemoResult:
+def stepped(run: Run, demo: AutoencoderTraining) -> TrainingResult:
     """Start paused, make three single steps, then run to the end."""
     run.controller.pause()
 
@@ -113,17 +119,19 @@ def stepped(run: Run, demo: Demo) -> DemoResult:
     return result
 
 
-def under_breakpoints(run: Run, demo: Demo) -> DemoResult:
+def under_breakpoints(run: Run, demo: AutoencoderTraining) -> TrainingResult:
     run.controller.add_breakpoint("grad_norm", limit=1e9)
     run.controller.add_breakpoint("loss_z", limit=1e9)
     return demo.train(run)
 
 
 @pytest.mark.parametrize("look", [watched, stepped, under_breakpoints])
-def test_looking_changes_no_bit(tmp_path: Path, look: Callable[[Run, Demo], DemoResult]) -> None:
-    config = DemoConfig(steps=45, seed=7)
+def test_looking_changes_no_bit(
+    tmp_path: Path, look: Callable[[Run, AutoencoderTraining], TrainingResult]
+) -> None:
+    config = AutoencoderConfig(steps=45, seed=7)
     losses, bare = bare_losses(config)
-    demo = Demo(config)
+    demo = AutoencoderTraining(config)
     with Run(name="demo", save_dir=tmp_path, model=demo.model) as run:
         look(run, demo)
         run.finish()
@@ -134,12 +142,12 @@ def test_looking_changes_no_bit(tmp_path: Path, look: Callable[[Run, Demo], Demo
 
 def test_stop_before_the_first_step_trains_nothing(run: Run) -> None:
     run.controller.stop()
-    result = Demo(DemoConfig(steps=10)).train(run)
+    result = AutoencoderTraining(AutoencoderConfig(steps=10)).train(run)
     assert (result.steps, result.stopped, result.loss) == (0, True, None)
 
 
 def test_parked_run_shows_the_batch_it_was_trained_on(run: Run) -> None:
-    demo = Demo(DemoConfig(steps=10))
+    demo = AutoencoderTraining(AutoencoderConfig(steps=10))
     seen: list[dict[str, object]] = []
     run.controller.pause()
 
@@ -148,7 +156,7 @@ def test_parked_run_shows_the_batch_it_was_trained_on(run: Run) -> None:
         batch = run.controller.get_batch()
         assert batch is not None
         seen.append(batch)
-        seen.append(run.controller.shown_step_data().values)
+        seen.append(run.controller.captures.shown().values)
         run.controller.stop()
 
     operator = threading.Thread(target=operate)
@@ -169,8 +177,10 @@ def test_parked_run_shows_the_batch_it_was_trained_on(run: Run) -> None:
 def test_nothing_is_computed_inside_when_nobody_watches(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("midstep.loops.demo.hidden_units", lambda *_: pytest.fail("no one looks"))
-    Demo(DemoConfig(steps=5)).train(run)
+    monkeypatch.setattr(
+        "midstep.loops.autoencoder_training.hidden_units", lambda *_: pytest.fail("no one looks")
+    )
+    AutoencoderTraining(AutoencoderConfig(steps=5)).train(run)
 
 
 def test_squared_error_is_that_of_each_sample() -> None:
@@ -189,4 +199,4 @@ def test_squared_error_is_that_of_each_sample() -> None:
 )
 def test_wrong_settings_are_refused(settings: dict[str, float], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
-        DemoConfig(**settings)  # type: ignore[arg-type]
+        AutoencoderConfig(**settings)  # type: ignore[arg-type]

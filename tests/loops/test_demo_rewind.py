@@ -12,7 +12,8 @@ import torch
 
 from midstep import Command, Run
 from midstep.facts import FactsReader
-from midstep.loops.bcl import CONDITIONS, BclConfig, BclResult, BclTraining, Condition
+from midstep.loops.bcl import BclResult, BclTraining
+from midstep.loops.bcl_config import CONDITIONS, BclConfig, Condition
 
 SETTINGS: dict[str, Any] = {"hidden": 16, "health_every": 5, "recompute_every": 4}
 
@@ -144,11 +145,11 @@ def test_another_learning_rate_gives_another_ending_and_another_examination(
 ) -> None:
     def work(operator: Operator) -> None:
         operator.ask("step", n=5)
-        first = operator.training._check.found
+        first = operator.training._monitor.last
         operator.ask("back", n=3)
         assert operator.ask("set_hparams", lr=0.1) == {"old": {"lr": [1e-3]}}
         operator.ask("step", n=3)
-        again = operator.training._check.found
+        again = operator.training._monitor.last
         assert first is not None
         assert again is not None
         assert (first.step, again.step) == (5, 5)

@@ -14,18 +14,18 @@ import pytest
 import torch
 
 from midstep.core.errors import ConfigError
-from midstep.loops import registry
+from midstep.loops import recipes as recipes_module
 from midstep.loops.bcl import BclTraining
 from midstep.loops.bcl_config import BclConfig
-from midstep.loops.registry import Recipe, find_recipe, recipes
-from midstep.loops.settings import Setting, bounded, settings_of
+from midstep.loops.recipe_settings import RecipeSetting, bounded_field, describe_settings
+from midstep.loops.recipes import Recipe, find_recipe, recipes
 
 
 @dataclass(frozen=True, kw_only=True)
 class ShortConfig:
     """Settings of a recipe of somebody's own."""
 
-    width: int = bounded(8, minimum=1, maximum=64)
+    width: int = bounded_field(8, minimum=1, maximum=64)
     """Of the layer,
     in units."""
     mode: Literal["fast", "exact"] = "fast"
@@ -59,12 +59,12 @@ def fresh_registry() -> Iterator[None]:
 
 
 def _entries(*values: str) -> list[EntryPoint]:
-    return [EntryPoint(name=value, value=value, group=registry.GROUP) for value in values]
+    return [EntryPoint(name=value, value=value, group=recipes_module.GROUP) for value in values]
 
 
 def test_a_form_gets_kind_default_bounds_choices_and_the_line_under_each_field() -> None:
-    width, mode, undocumented, label = settings_of(ShortConfig)
-    assert width == Setting(
+    width, mode, undocumented, label = describe_settings(ShortConfig)
+    assert width == RecipeSetting(
         name="width", kind="int", default=8, minimum=1, maximum=64, about="Of the layer, in units."
     )
     assert (mode.kind, mode.choices, mode.about) == ("choice", ("fast", "exact"), "")
@@ -75,20 +75,20 @@ def test_a_form_gets_kind_default_bounds_choices_and_the_line_under_each_field()
 def test_defaults_of_every_built_in_setting_pass_their_own_check() -> None:
     for recipe in recipes().values():
         given = {setting.name: setting.default for setting in recipe.settings}
-        assert recipe.checked(given) == given
+        assert recipe.check_settings(given) == given
         assert all(setting.about for setting in recipe.settings)
 
 
 def test_all_that_is_wrong_is_told_at_once() -> None:
     with pytest.raises(ConfigError) as refused:
-        OWN.checked({"width": 65, "mode": "slow", "label": "x" * 1_001, "other": 1})
+        OWN.check_settings({"width": 65, "mode": "slow", "label": "x" * 1_001, "other": 1})
     for part in ("width must be at most 64", "mode must be one of", "label must", "other is not"):
         assert part in str(refused.value)
 
 
 @pytest.mark.parametrize("value", [True, 1.5, "8", None, float("inf")])
 def test_a_whole_number_is_nothing_else(value: object) -> None:
-    assert settings_of(ShortConfig)[0].check(value) == "must be a whole number"
+    assert describe_settings(ShortConfig)[0].check(value) == "must be a whole number"
 
 
 def test_a_setting_that_no_form_could_show_is_refused() -> None:
@@ -97,12 +97,12 @@ def test_a_setting_that_no_form_could_show_is_refused() -> None:
         sizes: tuple[int, ...] = ()
 
     with pytest.raises(ConfigError, match="sizes is tuple"):
-        settings_of(Odd)
+        describe_settings(Odd)
 
 
 def test_listing_recipes_loads_no_torch() -> None:
     code = (
-        "import sys; from midstep.loops.registry import recipes; "
+        "import sys; from midstep.loops.recipes import recipes; "
         "[each.settings for each in recipes().values()]; print('torch' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -113,7 +113,7 @@ def test_packages_add_recipes_and_a_broken_one_hides_no_other(
     fresh_registry: None, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     found = _entries("no.such.module:recipe", f"{__name__}:OWN")
-    monkeypatch.setattr(registry, "entry_points", lambda *, group: found)
+    monkeypatch.setattr(recipes_module, "entry_points", lambda *, group: found)
     assert list(recipes()) == ["bcl", "own"]
     assert find_recipe("own") is OWN
     assert "no.such.module" in caplog.text

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from midstep.core.errors import ConfigError
-from midstep.models.autoencoder import LinearAutoencoder, LinearAutoencoderConfig
+from midstep.models.linear_autoencoder import LinearAutoencoder, LinearAutoencoderConfig
 
 
 def test_default_is_784_64_784() -> None:

@@ -14,9 +14,9 @@ import torch
 from torch import Tensor, nn
 
 from midstep.core.errors import ConfigError
-from midstep.core.stateful import Stateful
+from midstep.core.protocols import Stateful
 from midstep.models.competitive import BCL, VARIANTS, BCLConfig, Variant
-from midstep.models.competitive import layer as layer_module
+from midstep.models.competitive import bcl_layer as layer_module
 
 
 def made_layer(inputs: int = 6, features: int = 5, seed: int = 0) -> nn.Linear:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from midstep.server.data_roots import DataRoots
+from midstep.server.datasets.data_roots import DataRoots
 from tests.served import Served, serving, serving_root
 from tests.server.datasets import store_dataset
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import socket
 import threading
 
-from midstep.server.protocol import ConnectionLimits
-from midstep.server.thread import ServerThread
+from midstep.server.transport.h11_limits import ConnectionLimits
+from midstep.server.transport.server_thread import ServerThread
 
 
 def connect(port: int, source: str = "127.0.0.1") -> socket.socket:

@@ -18,12 +18,12 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
-from midstep.server import effects
 from midstep.server.app import create_app
-from midstep.server.data_roots import DataRoots
-from midstep.server.guard import GuardConfig
-from midstep.server.run_table import RunTable
-from midstep.server.tokens import Tokens
+from midstep.server.auth.guard import GuardConfig
+from midstep.server.auth.tokens import Tokens
+from midstep.server.datasets.data_roots import DataRoots
+from midstep.server.debug import command_routes
+from midstep.server.runs.run_table import RunTable
 from tests.served import Served, serving, train
 from tests.server.datasets import store_dataset
 
@@ -59,22 +59,22 @@ def labels() -> list[str]:
 
 def short_loop(run) -> None:
     """Three watched steps, so that there is a batch and step data; then nobody obeys."""
-    with run.controller.viewer():
+    with run.controller.captures.viewer():
         run.controller.capture_step_data("warm", torch.ones(3))
         train(run, 3)
 
 
 @pytest.fixture(scope="module")
 def fuzzed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    waited = effects.EFFECT_WAIT_S
-    effects.EFFECT_WAIT_S = 0.01
+    waited = command_routes.EFFECT_WAIT_S
+    command_routes.EFFECT_WAIT_S = 0.01
     try:
         folder = store_dataset(tmp_path_factory.mktemp("data") / "small")
         place, roots = tmp_path_factory.mktemp("fuzz"), DataRoots(folder.parent)
         with serving(place, paused=False, loop=short_loop, datasets=roots) as made:
             yield made
     finally:
-        effects.EFFECT_WAIT_S = waited
+        command_routes.EFFECT_WAIT_S = waited
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from midstep.client import Client
-from midstep.client.proof import new_challenge, proof, proves
+from midstep.client.token_proof import check_proofs, make_proof, new_challenge
 from midstep.core.errors import ClientError
 
 
@@ -99,10 +99,10 @@ def test_the_real_server_proves_both_tokens(shared):
     challenge = new_challenge()
     answer = shared.ask("GET", f"/api/v1/health?challenge={challenge}", token=None).json()
     for token in (shared.tokens.control, shared.tokens.viewer):
-        assert proves(answer["proofs"], token, challenge, host)
-        assert not proves(answer["proofs"], token, new_challenge(), host)
-        assert not proves(answer["proofs"], token, challenge, "127.0.0.1:1")
-    assert Client(shared.url, shared.tokens.viewer).runs()[0]["id"] == shared.run.run_id
+        assert check_proofs(answer["proofs"], token, challenge, host)
+        assert not check_proofs(answer["proofs"], token, new_challenge(), host)
+        assert not check_proofs(answer["proofs"], token, challenge, "127.0.0.1:1")
+    assert Client(shared.url, shared.tokens.viewer).runs.list()[0]["id"] == shared.run.run_id
 
 
 def test_no_challenge_no_proof_and_odd_challenges_are_refused(shared):
@@ -113,7 +113,7 @@ def test_no_challenge_no_proof_and_odd_challenges_are_refused(shared):
 
 def test_proofs_differ_by_token_challenge_and_host():
     made = {
-        proof(token, challenge, host)
+        make_proof(token, challenge, host)
         for token in "ab"
         for challenge in "cd"
         for host in ("h:1", "h:2")

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from midstep.client.places import root_file
 from midstep.core.errors import ConfigError
-from midstep.live.socket_page import reachable
+from midstep.core.files.user_state import root_file
+from midstep.live.run_socket import serve_on_socket
 from midstep.server.root_server import RootServer, RootServerConfig, bind_uds
 from midstep.session import Run
 from tests.security.walk import paths_of
@@ -94,7 +94,7 @@ def test_read_only_refuses_every_write_whoever_asks(tmp_path):
         assert served.ask("GET", f"{served.debug}/state").json()["state"] == "paused"
         told = served.ask("GET", "/api/v1/recipes").json()
         assert told["can_start"] is False
-        assert served.controller.commands() == served.controller.commands()[:1]
+        assert served.controller.queue.latest() == served.controller.queue.latest()[:1]
 
 
 def test_a_read_only_server_prints_the_link_that_only_looks(tmp_path):
@@ -216,7 +216,7 @@ def test_no_token_is_in_any_log_line_of_a_forwarded_request(tmp_path, caplog):
         served.ask("GET", f"{served.debug}/state")
         served.ask("GET", f"{served.debug}/nothing")
         served.ask("POST", f"{served.debug}/step", {"n": "x"})
-        from midstep.server.tokens import Tokens
+        from midstep.server.auth.tokens import Tokens
 
         inner = Tokens.for_root(tmp_path / "runs")
         secrets = [served.tokens.control, served.tokens.viewer, inner.control, inner.viewer]
@@ -228,7 +228,7 @@ def test_a_second_run_of_the_same_user_is_listed_beside_the_first(tmp_path):
     with (
         serving_root(tmp_path) as served,
         Run(name="b", save_dir=tmp_path / "runs") as other,
-        reachable(other),
+        serve_on_socket(other),
     ):
         wanted, waiting = {served.run.run_id, other.run_id}, threading.Event()
         for _ in range(600):  # a look at the disk is shared for a moment

@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 import pytest
 
-from midstep.server.tokens import Tokens
+from midstep.server.auth.tokens import Tokens
 from tests.served import serving
 
 

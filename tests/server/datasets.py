@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from midstep.data.embedding.config import DatasetConfig
-from midstep.data.embedding.layout import Form, Ragged
-from midstep.data.embedding.steering import steering_tables
-from midstep.data.embedding.writing import write_dataset
+from midstep.data.ragged import Ragged
+from midstep.data.steering.storage.dataset_config import DatasetConfig
+from midstep.data.steering.storage.dataset_writer import write_dataset
+from midstep.data.steering.storage.layout import Form
+from midstep.data.steering.vectors import steering_tables
 
 TOPICS = ("glaciers", "sonnets", "enzymes", "harbours", "fugues", "tariffs", "moths", "bridges")
 WIDTH, QUESTIONS, SOURCES, NEGATIVES = 16, 160, 240, 12

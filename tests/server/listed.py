@@ -7,13 +7,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from midstep.facts.index import RunIndex
+from midstep.facts.index.run_index import RunIndex
 from midstep.server.app import create_app
-from midstep.server.catalog import RootCatalog
-from midstep.server.guard import GuardConfig
-from midstep.server.run_table import RunTable
-from midstep.server.thread import ServerThread
-from midstep.server.tokens import Tokens
+from midstep.server.auth.guard import GuardConfig
+from midstep.server.auth.tokens import Tokens
+from midstep.server.runs.run_catalog import RootCatalog
+from midstep.server.runs.run_table import RunTable
+from midstep.server.transport.server_thread import ServerThread
 from tests.served import Served
 
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import quote
@@ -16,13 +14,13 @@ import pytest
 
 from midstep.client import Client
 from midstep.core.errors import ClientError
-from midstep.data.build.building import build_dataset
-from midstep.data.embedding.curriculum import DistanceGated, LinearZero, curriculum_from
-from midstep.data.embedding.layout import FORMS
-from midstep.data.embedding.tables import open_tables
-from midstep.server.data_roots import DataRoots
-from midstep.server.dataset_texts import texts_of
-from midstep.server.principal_plane import on_plane, principal_plane
+from midstep.data.build.builders import build_dataset
+from midstep.data.steering.curriculum import DistanceGated, LinearZero, curriculum_from
+from midstep.data.steering.storage.layout import FORMS
+from midstep.data.steering.storage.tables import open_tables
+from midstep.server.datasets.data_roots import DataRoots
+from midstep.server.datasets.dataset_files import texts_of
+from midstep.server.datasets.dataset_map import on_plane, principal_plane
 from tests.data.build.samples import build_config, topic_rows, write_csv
 from tests.served import Served, serving
 from tests.server.datasets import PAIRS, SECRET, TOPICS, store_dataset, write_texts
@@ -58,11 +56,11 @@ def told(served: Served, rest: str = "") -> dict:
 
 def one_of(root: Path) -> dict:
     """What the list says of the only dataset below a root."""
-    from midstep.server.dataset_views import tell_summary
+    from midstep.server.datasets.dataset_views import summary_json
 
     roots = DataRoots(root)
     (only,) = roots.listing()
-    return tell_summary(roots, only)
+    return summary_json(roots, only)
 
 
 # -- the list --------------------------------------------------------------------------------------
@@ -496,14 +494,14 @@ def test_a_dataset_that_is_written_again_is_read_again(root, tmp_path):
 
 @pytest.mark.parametrize("form", ["pt", "hdf5"])
 def test_a_form_that_is_read_whole_has_a_limit(tmp_path, monkeypatch, form):
-    from midstep.server import data_roots
+    from midstep.server.datasets import data_roots
 
     monkeypatch.setattr(data_roots, "MOST_LOADED_BYTES", 1000)
     store_dataset(tmp_path / "data" / "large", form=form)
     with serving(tmp_path / "runs", loop=None, datasets=DataRoots(tmp_path / "data")) as served:
         answer = served.ask("GET", f"{ADDRESS}/large")
     assert answer.status == 409
-    assert "midstep dataset convert" in answer.json()["message"]
+    assert "midstep data convert" in answer.json()["message"]
 
 
 def test_texts_survive_odd_offsets_and_lines(root):
@@ -530,8 +528,8 @@ def test_texts_survive_odd_offsets_and_lines(root):
 
 def test_the_client_reads_what_the_page_reads(shared):
     client = Client(shared.url, token=shared.tokens.viewer)
-    assert [each["id"] for each in client.datasets()] == ["small"]
-    small = client.dataset("small")
+    assert [each["id"] for each in client.datasets.list()] == ["small"]
+    small = client.datasets.get("small")
     assert small.info()["counts"]["pairs"] == PAIRS
     assert small.pairs(split="val", limit=5)["total"] == 20
     assert small.pair(17)["pair"] == 17
@@ -539,13 +537,5 @@ def test_the_client_reads_what_the_page_reads(shared):
     assert small.curriculum(epochs=3)["epochs"] == 3
     assert small.audit()["ledger"]["short_pairs"] == 2
     with pytest.raises(ClientError) as caught:
-        client.dataset("../small").info()
+        client.datasets.get("../small").info()
     assert caught.value.status == 404
-
-
-def test_routes_import_without_torch_or_numpy():
-    code = (
-        "import sys; import midstep.server.routes_datasets;"
-        "assert 'torch' not in sys.modules and 'numpy' not in sys.modules"
-    )
-    subprocess.run([sys.executable, "-c", code], check=True)

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 import torch
 
-from midstep.server.answers import json_bytes
-from midstep.server.encode import encode_step_data, tensors_within
-from midstep.server.models import TensorSummary
+from midstep.server.responses import json_bytes
+from midstep.server.step_views.step_data_json import encode_step_data, tensors_within
+from midstep.server.step_views.step_schemas import TensorSummary
 
 
 class Rude:

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from midstep.server import cosine
-from midstep.server.cosine import cluster_order, similarity, unit_rows
-from midstep.server.two_forces import judge, row_cosines, split_change
+from midstep.server.step_views import cosine_matrix
+from midstep.server.step_views.cosine_matrix import cluster_order, similarity, unit_rows
+from midstep.server.step_views.force_views import judge, row_cosines, split_change
 
 Rows = list[list[float]]
 
@@ -56,11 +56,11 @@ def test_matrix_and_statistics_equal_the_slow_twin(
 ) -> None:
     held = drawn(seed, rows, inputs)
     every = [[slow_cosine(a, b) for b in held] for a in held]
-    before, cosine.CHUNK = cosine.CHUNK, chunk
+    before, cosine_matrix.CHUNK = cosine_matrix.CHUNK, chunk
     try:
         found = similarity(unit_rows(np.array(held)), cells=cells)
     finally:
-        cosine.CHUNK = before
+        cosine_matrix.CHUNK = before
     ends = [*found.starts[1:], rows]
     blocks = [range(first, last) for first, last in zip(found.starts, ends, strict=True)]
     assert [place for block in blocks for place in block] == list(range(rows))
@@ -72,7 +72,7 @@ def test_matrix_and_statistics_equal_the_slow_twin(
     _compare_statistics(found.off_diagonal, every)
 
 
-def _compare_statistics(found: cosine.OffDiagonal, every: Rows) -> None:
+def _compare_statistics(found: cosine_matrix.OffDiagonal, every: Rows) -> None:
     off = [value for i, row in enumerate(every) for j, value in enumerate(row) if i != j]
     if not off:
         assert (found.mean, found.std, found.max) == (None, None, None)

@@ -13,8 +13,10 @@ import torch
 from safetensors.numpy import load
 from torch import Tensor
 
-from midstep.loops.bcl import BclConfig, BclTraining
-from midstep.server import force_views, matrix_views
+from midstep.loops.bcl import BclTraining
+from midstep.loops.bcl_config import BclConfig
+from midstep.server.step_views import cosine_matrix as cosine_matrix_module
+from midstep.server.step_views import force_views
 from tests.served import Served, serving
 
 if TYPE_CHECKING:
@@ -42,7 +44,7 @@ class Watched:
 
     @property
     def data(self) -> dict[str, Any]:
-        return dict(self.served.controller.shown_step_data().values)
+        return dict(self.served.controller.captures.shown().values)
 
 
 def watched(folder: Path, condition: Any) -> Iterator[Watched]:
@@ -136,7 +138,7 @@ def test_combined_is_what_the_weights_did(novelty: Watched) -> None:
 @pytest.mark.parametrize("source", ["weights", "som_targets", "grad_delta"])
 def test_matrix_equals_a_direct_computation(novelty: Watched, source: str) -> None:
     found = novelty.get(f"cosine_matrix?source={source}")
-    change = novelty.served.controller.look_at_change()
+    change = novelty.served.controller.weight_changes.get()
     rows = {
         "weights": novelty.training.model.encoder.weight.detach(),
         "som_targets": novelty.data["bcl_tensors"]["som_targets"],
@@ -190,8 +192,8 @@ def test_control_answers_the_same_routes_with_one_force(control: Watched) -> Non
 def train_shapes(run: Run, tensors: dict[str, Tensor]) -> None:
     """A loop that moves all of its tensors a little."""
     for name in tensors:
-        run.controller.add_source(name, functools.partial(dict.__getitem__, tensors, name))
-    going = run.controller.enter()
+        run.controller.watches.add_source(name, functools.partial(dict.__getitem__, tensors, name))
+    going = run.controller.boundary.enter()
     while going:
         for tensor in tensors.values():
             if tensor.is_floating_point():
@@ -271,7 +273,7 @@ def test_forces_of_a_running_loop_come_without_any_viewer(tmp_path: Path) -> Non
     with shapes(tmp_path, plain=torch.randn(2, 3)) as served:
         served.controller.resume()
         assert ask(served, "forces")["step"] >= 1
-        assert served.controller.viewers == 0
+        assert served.controller.captures.viewers == 0
 
 
 def test_many_rows_are_averaged_with_statistics_of_all(tmp_path: Path) -> None:
@@ -311,7 +313,7 @@ def test_forces_of_some_rows_at_a_time_are_those_of_all(
 def test_matrix_that_would_take_too_much_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: str, order: str, words: str
 ) -> None:
-    monkeypatch.setattr(matrix_views, limit, 5)
+    monkeypatch.setattr(cosine_matrix_module, limit, 5)
     with shapes(tmp_path, plain=torch.randn(6, 3)) as served:
         told = ask(served, f"cosine_matrix?order={order}", expect=409)["message"]
         assert words in told
@@ -342,8 +344,8 @@ def test_zero_and_infinite_rows_are_defined(tmp_path: Path) -> None:
 
 
 def _stand(rows: Tensor, run: Run) -> None:
-    run.controller.add_source("rows", lambda: rows)
-    going = run.controller.enter()
+    run.controller.watches.add_source("rows", lambda: rows)
+    going = run.controller.boundary.enter()
     while going:
         going = run.controller.wait_if_paused()
 

@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from midstep.facts import read_lease
-from midstep.live.socket_page import reachable
-from midstep.server.forward import forwarded_run
-from midstep.server.lanes import find_lane
-from midstep.server.run_table import RunEntry
-from midstep.server.tokens import Tokens
+from midstep.live.run_socket import serve_on_socket
+from midstep.server.auth.tokens import Tokens
+from midstep.server.forward.forward_requests import forwarded_run
+from midstep.server.forward.live_sockets import find_live_socket
+from midstep.server.runs.run_view import LiveRunView
 from midstep.session import Run
 from tests.served import PATIENCE_S, serving_root
 from tests.server.test_stream import viewing
@@ -58,7 +58,7 @@ def test_two_live_runs_must_be_told_apart(tmp_path):
     with (
         serving_root(tmp_path) as served,
         Run(name="b", save_dir=tmp_path / "runs") as other,
-        reachable(other),
+        serve_on_socket(other),
     ):
         # A look at the disk is shared for a moment: the second run may not be seen at once.
         refused = asked_until(served, "/debug/state", 409)
@@ -70,7 +70,7 @@ def test_answers_of_any_size_come_through_whole(tmp_path):
 
     with serving_root(tmp_path) as served:
         values = torch.arange(600_000, dtype=torch.float32)
-        served.controller.show_step_data("large", values)
+        served.controller.captures.add_step_data("large", values)
         answer = served.ask("GET", f"{served.debug}/step_data/large?format=safetensors")
         assert answer.status == 200
         assert answer.body.endswith(values.numpy().tobytes())
@@ -79,13 +79,13 @@ def test_answers_of_any_size_come_through_whole(tmp_path):
 
 def test_a_viewer_reads_and_is_a_viewer_to_the_run_as_well(live, monkeypatch):
     seen = []
-    real = RunEntry.state
+    real = LiveRunView.state
 
     def state(self):
-        seen.append(self.run is live.run)
+        seen.append(self._controller is live.controller)
         return real(self)
 
-    monkeypatch.setattr(RunEntry, "state", state)
+    monkeypatch.setattr(LiveRunView, "state", state)
     assert live.ask("GET", f"{live.debug}/state", token="viewer").status == 200
     assert seen == [True]
     assert live.ask("POST", f"{live.debug}/step", {}, token="viewer").status == 403
@@ -97,7 +97,7 @@ def test_what_is_read_from_facts_does_not_disturb_the_run(live, monkeypatch):
     def refuse(_):
         raise AssertionError("the run was asked")
 
-    monkeypatch.setattr("midstep.server.upstream.Upstream.open", refuse)
+    monkeypatch.setattr("midstep.server.forward.unix_http.UnixHttpRequest.open", refuse)
     for rest in ("", "/scalars", "/events", "/files", "/lineage"):
         answer = live.ask("GET", f"/api/v1/runs/{live.run.run_id}{rest}")
         assert answer.status == 200, rest
@@ -105,15 +105,15 @@ def test_what_is_read_from_facts_does_not_disturb_the_run(live, monkeypatch):
 
 def test_the_run_sees_its_own_token_and_nothing_of_the_browser(live, monkeypatch):
     seen = []
-    from midstep.server.upstream import Upstream
+    from midstep.server.forward.unix_http import UnixHttpRequest
 
-    real = Upstream.send
+    real = UnixHttpRequest.send
 
     async def send(self, method, target, headers, body):
         seen.extend(headers)
         await real(self, method, target, headers, body)
 
-    monkeypatch.setattr(Upstream, "send", send)
+    monkeypatch.setattr(UnixHttpRequest, "send", send)
     odd = {
         "Cookie": "a=b",
         "X-Forwarded-For": "10.0.0.1",
@@ -142,7 +142,7 @@ def test_a_run_that_ends_is_shown_from_its_facts_at_once(tmp_path):
         assert served.ask("POST", f"{served.debug}/stop", {}).status == 200
         served.run.finish()
         served.run.close()
-        assert find_lane(served.run.dir) is None
+        assert find_live_socket(served.run.dir) is None
         state = served.ask("GET", f"{served.debug}/state").json()
         assert (state["state"], state["step"]) == ("stopped", 3)
         again = served.ask("POST", f"{served.debug}/step", {"n": 3, "id": "mine"})
@@ -195,20 +195,20 @@ def test_a_socket_is_trusted_only_where_nobody_else_can_put_one(tmp_path):
     open_folder.mkdir(mode=0o755)
     private.mkdir(mode=0o700)
     with Run(name="a", save_dir=tmp_path / "runs") as run:
-        assert find_lane(run.dir) is None  # no socket yet
+        assert find_live_socket(run.dir) is None  # no socket yet
         for folder, trusted in ((open_folder, False), (private, True)):
             with socket.socket(socket.AF_UNIX) as made:
                 made.bind(str(folder / "s"))
                 _put_socket(run, folder / "s")
-                assert (find_lane(run.dir) is not None) is trusted
+                assert (find_live_socket(run.dir) is not None) is trusted
         (private / "link").symlink_to(private / "s")
         (private / "file").write_text("")
         for name in ("link", "file", "missing"):
             _put_socket(run, private / name)
-            assert find_lane(run.dir) is None, name
+            assert find_live_socket(run.dir) is None, name
         run.lease.reachable_at(socket="s")
-        assert find_lane(run.dir) is None
-    assert find_lane(run.dir) is None
+        assert find_live_socket(run.dir) is None
+    assert find_live_socket(run.dir) is None
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can give a file away")
@@ -218,24 +218,25 @@ def test_a_socket_of_another_user_is_never_asked(tmp_path):
     with Run(name="a", save_dir=tmp_path / "runs") as run, socket.socket(socket.AF_UNIX) as made:
         made.bind(str(private / "s"))
         _put_socket(run, private / "s")
-        assert find_lane(run.dir) is not None
+        assert find_live_socket(run.dir) is not None
         os.chown(private / "s", 65534, 65534)
-        assert find_lane(run.dir) is None
+        assert find_live_socket(run.dir) is None
 
 
 def test_a_viewer_that_leaves_is_gone_from_the_run_too(live):
     with viewing(live) as events:
         assert next(events)[1]["type"] == "hello"
-        assert live.controller.viewers == 1
-    _settle(lambda: live.controller.viewers == 0)
+        assert live.controller.captures.viewers == 1
+    _settle(lambda: live.controller.captures.viewers == 0)
 
 
 def test_a_stuck_viewer_is_cut_off_and_holds_little(tmp_path, monkeypatch, caplog):
     """The forwarder takes no more than its viewer does: the rest waits on the disk."""
-    from midstep.server import event_stream, forward
+    from midstep.server.forward import forward_requests
+    from midstep.server.stream import sse_response
 
-    monkeypatch.setattr(forward, "STUCK_S", 0.5)
-    monkeypatch.setattr(event_stream, "STUCK_S", 5.0)
+    monkeypatch.setattr(forward_requests, "STUCK_S", 0.5)
+    monkeypatch.setattr(sse_response, "STUCK_S", 5.0)
     with serving_root(tmp_path, loop=None) as served:
         stuck = socket.socket()
         stuck.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
@@ -246,9 +247,9 @@ def test_a_stuck_viewer_is_cut_off_and_holds_little(tmp_path, monkeypatch, caplo
             f"Authorization: Bearer {served.tokens.control}\r\n\r\n".encode()
         )
         with stuck:
-            _settle(lambda: served.controller.viewers == 1)
+            _settle(lambda: served.controller.captures.viewers == 1)
             step = 0
-            while served.controller.viewers:
+            while served.controller.captures.viewers:
                 for _ in range(200):
                     step += 1
                     served.run.facts.log(step, **{f"metric_{i}": float(step) for i in range(40)})

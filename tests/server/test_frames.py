@@ -7,10 +7,15 @@ import numpy as np
 import pytest
 
 from midstep.facts import EventRecord, StepRows
-from midstep.facts.lines import Head, check_line, encode_fields, encode_line
-from midstep.server.frames import MAX_NUMBERS, durable_frames, state_frame, volatile_frame
-from midstep.server.pacing import FrameBudget
-from midstep.server.viewer_queue import MAX_BYTES, ViewerQueue
+from midstep.facts.format.event_lines import EventHeader, check_line, encode_fields, encode_line
+from midstep.server.stream.run_stream import FrameBudget
+from midstep.server.stream.stream_frames import (
+    MAX_NUMBERS,
+    durable_frames,
+    state_frame,
+    volatile_frame,
+)
+from midstep.server.stream.viewer_queue import MAX_BYTES, ViewerQueue
 
 
 def rows(first: int, count: int, timeline: int = 0, **columns: float) -> StepRows:
@@ -25,7 +30,7 @@ def rows(first: int, count: int, timeline: int = 0, **columns: float) -> StepRow
 
 
 def event(seq: int, moment: str = "on_intervention", timeline: int = 0, **fields) -> EventRecord:
-    head = Head(1, 0, 1.5, 0.25, moment, "0123456789ab", timeline)
+    head = EventHeader(1, 0, 1.5, 0.25, moment, "0123456789ab", timeline)
     line = check_line(encode_line(seq, head, encode_fields(fields)).rstrip(b"\n"))
     assert line is not None
     return EventRecord(line)
@@ -121,7 +126,7 @@ def test_a_slow_viewer_falls_behind_within_its_bound_and_keeps_its_place():
     frames = list(durable_frames([rows(1, 200_000, a=1.0)]))
     for frame in frames:
         waiting.offer(frame)
-    assert waiting.behind
+    assert waiting.reads_from_disk
     assert waiting.waiting_bytes <= MAX_BYTES
     cursor = waiting.cursor
     assert 0 < cursor < 200_000

@@ -12,9 +12,9 @@ import pytest
 
 from midstep.core.errors import ConfigError, ControlError, MidstepError
 from midstep.facts import FactsReader, end_state, read_lease
-from midstep.facts.lock import lock_holder
-from midstep.server.ending import end_process
-from midstep.server.launching import Launcher, Start, Started
+from midstep.facts.liveness.run_lock import lock_holder
+from midstep.server.recipes.end_process import end_process
+from midstep.server.recipes.launcher import LaunchedRun, Launcher, LaunchRequest
 
 WAIT_S = 180.0
 
@@ -45,8 +45,8 @@ def _ended(run_dir: Path) -> str:
     return end_state(run_dir).state
 
 
-def _start(launcher: Launcher, *, steps: int = 3, paused: bool = False, **more: str) -> Started:
-    wanted = Start(id="a", recipe="bcl", settings={"steps": steps}, paused=paused, **more)
+def _start(launcher: Launcher, *, steps: int = 3, paused: bool = False, **more: str) -> LaunchedRun:
+    wanted = LaunchRequest(id="a", recipe="bcl", settings={"steps": steps}, paused=paused, **more)
     return launcher.start(wanted)
 
 
@@ -106,7 +106,7 @@ def test_wrong_settings_are_refused_before_anything_is_made(
     launcher: Launcher, settings: dict[str, float], said: str
 ) -> None:
     with pytest.raises(ConfigError, match=said):
-        launcher.start(Start(id="a", recipe="bcl", settings=settings))
+        launcher.start(LaunchRequest(id="a", recipe="bcl", settings=settings))
     assert not launcher.save_dir.exists()
 
 
@@ -114,19 +114,19 @@ def test_what_only_the_recipe_finds_wrong_is_refused_and_leaves_no_directory(
     launcher: Launcher,
 ) -> None:
     with pytest.raises(ConfigError, match="lr must be above 0"):
-        launcher.start(Start(id="a", recipe="bcl", settings={"lr": 0.0}))
+        launcher.start(LaunchRequest(id="a", recipe="bcl", settings={"lr": 0.0}))
     assert list(launcher.save_dir.iterdir()) == []
 
 
 def test_an_unknown_recipe_is_refused_by_name(launcher: Launcher) -> None:
     with pytest.raises(ConfigError, match="no recipe 'rm'; there are bcl"):
-        launcher.start(Start(id="a", recipe="rm", settings={}))
+        launcher.start(LaunchRequest(id="a", recipe="rm", settings={}))
 
 
 def test_a_child_that_dies_before_its_run_says_what_it_printed(
     launcher: Launcher, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("midstep.server.launching.CHILD", "midstep.live.no_such_module")
+    monkeypatch.setattr("midstep.server.recipes.launcher.CHILD", "midstep.live.no_such_module")
     with pytest.raises(MidstepError, match="no_such_module"):
         _start(launcher)
     assert list(launcher.save_dir.iterdir()) == []
@@ -144,7 +144,7 @@ def test_a_process_of_another_machine_is_left_alone(
 ) -> None:
     started = _start(launcher, paused=True, steps=1_000_000)
     with monkeypatch.context() as elsewhere:
-        elsewhere.setattr("midstep.server.ending.platform.node", lambda: "node8")
+        elsewhere.setattr("midstep.server.recipes.end_process.platform.node", lambda: "node8")
         with pytest.raises(ControlError, match="another machine"):
             end_process(started.run_dir, "kill")
     lease = read_lease(started.run_dir)

@@ -12,11 +12,11 @@ from http.client import HTTPConnection
 import pytest
 from pydantic import TypeAdapter
 
-from midstep.client.events import parse_events
+from midstep.client.sse_reader import parse_events
 from midstep.core import strict_json
-from midstep.server.list_stream import ListHub, ListViewer
-from midstep.server.models_stream import StreamMessage
 from midstep.server.root_server import RootServer, RootServerConfig
+from midstep.server.stream.run_list_stream import ListViewer, RunListStream
+from midstep.server.stream.stream_routes import StreamMessage
 from midstep.session import Run
 from tests.served import PATIENCE_S, Served, serving_root
 
@@ -120,7 +120,7 @@ def test_a_slow_viewer_is_told_each_run_once_as_it_is_now():
         def as_wire(self):
             return self.row
 
-    hub = ListHub(None, asyncio.Event())
+    hub = RunListStream(None, asyncio.Event())
     viewer = ListViewer()
     for step in range(1000):
         hub._take({"a": Rows(step=step)})
@@ -147,7 +147,7 @@ def test_two_who_join_at_once_share_one_look():
 
     async def join_both():
         slow = Slow()
-        hub = ListHub(slow, asyncio.Event())
+        hub = RunListStream(slow, asyncio.Event())
         first, second = asyncio.create_task(hub.join()), asyncio.create_task(hub.join())
         viewers = {await first, await second}
         slow.waits = False

@@ -10,13 +10,12 @@ from safetensors.numpy import load as load_arrays
 from safetensors.torch import load
 
 from midstep.control import CapturedBatch, StepData
-from midstep.facts import lines as lines_module
-from midstep.facts.events_index import MARK_EVERY_BYTES
-from midstep.facts.lines import EventsScanner
-from midstep.server.models import BatchOut, EventsOut, ScalarsOut
-from midstep.server.models_breakpoints import BreakpointOut, TrajectoriesOut, WatchOut
-from midstep.server.models_panels import StepDataKeys, StepDataOut
-from midstep.server.models_runs import RunDetail, RunList
+from midstep.facts.format import scanners
+from midstep.facts.format.scanners import EventsScanner
+from midstep.facts.read.reader import MARK_EVERY_BYTES
+from midstep.server.debug.breakpoint_schemas import BreakpointOut, TrajectoriesOut, WatchOut
+from midstep.server.runs.run_schemas import EventsOut, RunDetail, RunList, ScalarsOut
+from midstep.server.step_views.step_schemas import BatchOut, StepDataKeys, StepDataOut
 
 
 def of_run(served, rest):
@@ -87,7 +86,7 @@ def test_slices_and_transposed_arrays_travel_as_the_numbers_they_show(served):
     ids=["sparse", "meta", "longdouble", "objects", "complex"],
 )
 def test_a_batch_that_safetensors_cannot_hold_is_refused_in_words(served, batch):
-    served.controller._shared.captures.batch = CapturedBatch(step=0, batch=batch, loss=None)
+    served.controller._state.captures.batch = CapturedBatch(step=0, batch=batch, loss=None)
     answer = served.ask("GET", "/debug/batch?format=safetensors")
     assert (answer.status, answer.json()["error"]) == (422, "no_tensor")
     assert served.ask("GET", "/debug/batch").status == 200
@@ -95,7 +94,7 @@ def test_a_batch_that_safetensors_cannot_hold_is_refused_in_words(served, batch)
 
 def push(served, key, data):
     """Let the loop stand at a step whose data is this."""
-    served.controller._shared.captures.shown = StepData(step=1, values={key: data})
+    served.controller._state.captures.shown = StepData(step=1, values={key: data})
 
 
 def test_breakpoints_are_added_switched_and_removed(served):
@@ -140,7 +139,7 @@ def test_every_kind_of_condition_comes_back_as_it_went(served, condition):
 
 def test_watches_follow_rows_and_pairs(served):
     weights = torch.eye(4)
-    served.controller.add_source("weights", lambda: weights)
+    served.controller.watches.add_source("weights", lambda: weights)
     wanted = {"feature_ids": [0, 2], "source": "weights"}
     watch = served.ask("POST", "/debug/watch", wanted).json()
     WatchOut.model_validate(watch)
@@ -162,7 +161,7 @@ def test_watches_follow_rows_and_pairs(served):
 def test_trajectories_of_several_sources_travel_thinned_and_as_columns(served):
     weights = torch.eye(4)
     for name in ("weights", "a/b.c"):
-        served.controller.add_source(name, lambda: weights)
+        served.controller.watches.add_source(name, lambda: weights)
         served.ask("POST", "/debug/watch", {"feature_ids": [2, 0], "source": name})
     watch = served.ask("GET", "/debug/watch").json()
     assert (watch["source"], watch["others"]) == ("a/b.c", {"weights": [2, 0]})
@@ -268,7 +267,7 @@ def test_pages_of_events_read_on_from_where_the_last_one_ended(served, monkeypat
 
     assert len(served.ask("GET", of_run(served, "events?limit=10000")).json()["events"]) > 2000
     monkeypatch.setattr(EventsScanner, "_lines", counted)
-    monkeypatch.setattr(lines_module, "CHUNK_BYTES", 1 << 14)
+    monkeypatch.setattr(scanners, "CHUNK_BYTES", 1 << 14)
     last = served.run.facts.seq
     page = served.ask("GET", of_run(served, f"events?after_seq={last - 3}")).json()
     assert [event["seq"] for event in page["events"]] == [last - 2, last - 1, last]

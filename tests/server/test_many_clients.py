@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 
 from midstep.control import Command, CommandRecord
-from midstep.control.desk import RUNNING
+from midstep.control.command_table import RUNNING
 from midstep.facts import FactsReader
-from midstep.server import effects
+from midstep.server.debug import command_routes
 from midstep.session import Run
 from tests.control.loop import until
 from tests.served import PATIENCE_S, Answer, Served, serving, serving_root
@@ -31,10 +31,10 @@ RESET = struct.pack("ii", 1, 0)
 
 def slow_loop(run: Run) -> None:
     controller = run.controller
-    going = controller.enter()
+    going = controller.boundary.enter()
     while going:
         time.sleep(STEP_S)
-        run.log(loss=1.0 / (1 + controller.finished_steps))
+        run.log(loss=1.0 / (1 + controller.boundary.finished_steps))
         going = controller.wait_if_paused()
 
 
@@ -67,7 +67,7 @@ class Client:
             self.answers.setdefault(identity, []).append(answer)
 
     def payload(self, name: str) -> dict[str, int]:
-        here = self.served.controller.finished_steps
+        here = self.served.controller.boundary.finished_steps
         ahead = self.chance.randint(-3, 30)
         drawn = {"step": {"n": self.chance.randint(1, 3)}, "run_until": {"step": here + ahead}}
         return {key: max(0, value) for key, value in drawn.get(name, {}).items()}
@@ -79,7 +79,7 @@ class Client:
             assert self.served.ask("DELETE", f"{address}/{gone}").status == 204
             assert self.served.ask("DELETE", f"{address}/{gone}").status == 404
             return
-        here = self.served.controller.finished_steps
+        here = self.served.controller.boundary.finished_steps
         condition = self.chance.choice(
             [
                 {"kind": "step", "step": here + 20},
@@ -106,9 +106,9 @@ def command_facts(served: Served) -> list[dict[str, Any]]:
 
 def assert_one_total_order(served: Served) -> list[CommandRecord]:
     """The log is contiguous and without repeats, and the facts hold the very same, once each."""
-    log = served.controller.commands(limit=10_000)
+    log = served.controller.queue.latest(limit=10_000)
     assert [record.seq for record in log] == list(range(1, len(log) + 1))
-    assert [record.command.id for record in log if not record.ended] == []
+    assert [record.command.id for record in log if not record.has_ended] == []
     facts = command_facts(served)
     assert sorted(fact["command_seq"] for fact in facts) == list(range(1, len(log) + 1))
     by_id = {fact["id"]: fact for fact in facts}
@@ -166,7 +166,7 @@ def assert_steps_were_admitted_in_order(log: list[CommandRecord]) -> None:
 
 def assert_every_step_was_recorded_once(served: Served) -> None:
     steps = FactsReader(served.run.dir).series(["loss"])["loss"].step.tolist()
-    assert steps == list(range(1, served.controller.finished_steps + 1))
+    assert steps == list(range(1, served.controller.boundary.finished_steps + 1))
 
 
 def mix(served: Served, requests: int) -> list[Client]:
@@ -187,7 +187,7 @@ def step_together(served: Served, clients: list[Client], times: int) -> None:
     """Each steps `times` times; with some ids sent twice, the sum still comes out."""
     for each in served.controller.list_breakpoints():
         served.controller.remove_breakpoint(each.id)
-    before = served.controller.finished_steps
+    before = served.controller.boundary.finished_steps
 
     def steps(client: Client) -> None:
         for count in range(times):
@@ -195,15 +195,14 @@ def step_together(served: Served, clients: list[Client], times: int) -> None:
 
     all_at_once(clients, steps)
     control = served.controller
-    until(lambda: all(each.ended for each in control.commands(limit=10_000)), control)
+    until(lambda: all(each.has_ended for each in control.queue.latest(limit=10_000)), control)
     wanted = len(clients) * sum(1 + count % 3 for count in range(times))
     log = assert_one_total_order(served)
-    assert served.controller.finished_steps == before + wanted
+    assert served.controller.boundary.finished_steps == before + wanted
     ends = [record.result["step"] for record in log if record.command.id.startswith("s")]
     assert ends == sorted(ends)  # granted in the order of the log
 
 
-@pytest.mark.serial
 @pytest.mark.parametrize(
     "requests", [20, pytest.param(150, marks=[pytest.mark.soak, pytest.mark.timeout(1800)])]
 )
@@ -211,7 +210,7 @@ def step_together(served: Served, clients: list[Client], times: int) -> None:
 def test_fifty_clients_make_one_total_order_and_each_reply_matches_it(
     tmp_path, requests, opened, monkeypatch
 ):
-    monkeypatch.setattr(effects, "EFFECT_WAIT_S", 1.0)  # what others take back has no effect
+    monkeypatch.setattr(command_routes, "EFFECT_WAIT_S", 1.0)  # what others take back has no effect
     with opened(tmp_path, loop=slow_loop) as served:
         clients = mix(served, requests)
         log = assert_one_total_order(served)
@@ -246,7 +245,7 @@ def test_a_client_that_vanishes_and_retries_with_the_same_id_is_applied_once(ser
         vanish(served, body, reset=reset)
         answer = served.ask("POST", f"{served.debug}/step", body)
         assert (answer.status, answer.json()["step"]) == (200, 2 * (count + 1))
-    assert served.controller.finished_steps == 40
+    assert served.controller.boundary.finished_steps == 40
     log = assert_one_total_order(served)
     assert [record.command.id for record in log[1:]] == [f"gone-{count}" for count in range(20)]
 
@@ -256,5 +255,5 @@ def test_one_id_sent_by_many_at_once_is_applied_once_and_answered_to_all(served)
     with ThreadPoolExecutor(20) as pool:
         asked = [pool.submit(served.ask, "POST", f"{served.debug}/step", body) for _ in range(20)]
     assert [done.result().status for done in asked] == [200] * 20
-    assert served.controller.finished_steps == 3
+    assert served.controller.boundary.finished_steps == 3
     assert len(assert_one_total_order(served)) == 2

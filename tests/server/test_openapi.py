@@ -4,8 +4,8 @@ import json
 from pathlib import Path
 from typing import get_args
 
-from midstep.server.models_stream import StreamMessage
 from midstep.server.openapi import text
+from midstep.server.stream.stream_routes import StreamMessage
 
 CHECKED_IN = Path(__file__).parents[2] / "dashboard" / "src" / "api" / "openapi.json"
 

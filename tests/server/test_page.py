@@ -7,9 +7,9 @@ import httpx
 import pytest
 
 from midstep.server.app import create_app
-from midstep.server.guard import GuardConfig
-from midstep.server.run_table import RunTable
-from midstep.server.tokens import Tokens
+from midstep.server.auth.guard import GuardConfig
+from midstep.server.auth.tokens import Tokens
+from midstep.server.runs.run_table import RunTable
 
 BASE = "http://127.0.0.1:8765"
 

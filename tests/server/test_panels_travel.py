@@ -3,14 +3,14 @@ from __future__ import annotations
 import torch
 
 from midstep.control import Panel, StepData
-from midstep.server.models import StateOut
-from midstep.server.models_panels import StepDataKeys, StepDataOut
+from midstep.server.debug.command_schemas import StateOut
+from midstep.server.step_views.step_schemas import StepDataKeys, StepDataOut
 
 
 def push(served, panels, **values):
     """Let the loop stand at a step whose data is this."""
     shown = StepData(step=1, values=values, panels=panels)
-    served.controller._shared.captures.shown = shown
+    served.controller._state.captures.shown = shown
 
 
 def test_keys_say_how_each_wants_to_be_shown(served):

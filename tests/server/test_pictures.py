@@ -8,12 +8,14 @@ import numpy as np
 import pytest
 import torch
 
-from midstep.server.models import BatchOut
-from midstep.server.pictures import describe_batch, encode_png, main_tensor
+from midstep.control import CapturedBatch
+from midstep.core.png import encode_png
+from midstep.server.step_views.batch_picture import describe_batch, main_tensor
+from midstep.server.step_views.step_schemas import BatchOut
 
 
 def captured(batch, **rest):
-    return {"step": 3, "batch": batch, "loss": 0.5, "labels": None, "losses": None, **rest}
+    return CapturedBatch(step=3, batch=batch, loss=0.5, **rest)
 
 
 def decode(png: bytes) -> np.ndarray:

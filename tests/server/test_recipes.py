@@ -10,8 +10,8 @@ import pytest
 
 from midstep.client import Client
 from midstep.core.errors import ClientError
-from midstep.facts.lock import lock_holder
-from midstep.server.ending import end_process
+from midstep.facts.liveness.run_lock import lock_holder
+from midstep.server.recipes.end_process import end_process
 from midstep.server.root_server import RootServer, RootServerConfig
 from tests.served import Served
 
@@ -54,7 +54,7 @@ def test_a_started_run_is_stepped_through_the_server_and_killed(
     _wait_until(lambda: client.state()["step"] == 2)
     assert client.end("kill") == {"id": row["id"], "how": "kill"}
     _free(tmp_path / "runs" / row["directory"])
-    _wait_until(lambda: client.runs()[0]["state"] == "killed")  # lists may share one look
+    _wait_until(lambda: client.runs.list()[0]["state"] == "killed")  # lists may share one look
     with pytest.raises(ClientError, match="no process runs it any more") as refused:
         client.end("kill")
     assert refused.value.status == 409
@@ -63,9 +63,9 @@ def test_a_started_run_is_stepped_through_the_server_and_killed(
 def test_one_id_starts_one_run(root_server: RootServer) -> None:
     asked = {"recipe": "bcl", "settings": {"steps": 1_000_000}, "paused": True, "id": "once"}
     transport = Client(root_server.url).transport
-    first = transport.ask("POST", "/api/v1/runs", body=asked)
-    assert transport.ask("POST", "/api/v1/runs", body=asked)["id"] == first["id"]
-    assert len(Client(root_server.url).runs()) == 1
+    first = transport.request("POST", "/api/v1/runs", body=asked)
+    assert transport.request("POST", "/api/v1/runs", body=asked)["id"] == first["id"]
+    assert len(Client(root_server.url).runs.list()) == 1
 
 
 @pytest.mark.parametrize(
@@ -96,7 +96,7 @@ def test_a_form_is_offered_with_kinds_defaults_and_words(root_server: RootServer
 
 def test_a_viewer_sees_recipes_and_may_not_start_one(root_server: RootServer) -> None:
     viewer = Client(root_server.viewer_url)
-    answer = viewer.transport.ask("GET", "/api/v1/recipes")
+    answer = viewer.transport.request("GET", "/api/v1/recipes")
     assert (answer["can_start"], bool(answer["why_not"])) == (False, True)
     with pytest.raises(ClientError) as refused:
         viewer.recipes.start("bcl")

@@ -2,10 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from midstep.control.rule_book import RULES
-from midstep.server.models import Evidence, StateOut
-from midstep.server.models_breakpoints import BreakpointOut
-from midstep.server.models_rules import RuleOut
+from midstep.control.breakpoints.rule_catalog import RULES
+from midstep.server.debug.breakpoint_schemas import BreakpointOut, Evidence, RuleOut
+from midstep.server.debug.command_schemas import StateOut
 
 
 def test_the_book_of_rules_is_listed_with_its_words(served):

@@ -10,8 +10,8 @@ from urllib.parse import quote
 import pytest
 from safetensors.numpy import load as load_arrays
 
-from midstep.facts import FactsWriter, Lease, Progress
-from midstep.server.models_runs import (
+from midstep.facts import FactsWriter, Lease, LoopProgress
+from midstep.server.runs.run_schemas import (
     ConsoleOut,
     CurvesOut,
     DeletedOut,
@@ -149,7 +149,9 @@ def test_a_live_run_stands_in_the_list_with_its_state_now(root):
         FactsWriter(root / "live") as facts,
         Lease.acquire(root / "live", facts.run_id) as lease,
     ):
-        lease.follow(lambda: Progress(step=4, boundaries=4, moving=False, state="paused"))
+        lease.report_progress(
+            lambda: LoopProgress(step=4, boundaries=4, moving=False, state="paused")
+        )
         served.app.state.catalog.look()
         run = next(run for run in asked(served)["runs"] if run["directory"] == "live")
         assert (run["state"], run["step"], run["live"]) == ("paused", 4, True)

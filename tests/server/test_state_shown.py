@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from midstep.control import Command, CommandSpec
-from midstep.server import stream
+from midstep.server.stream import run_stream
 from tests.served import PATIENCE_S, Served
 from tests.server.test_stream import viewing
 
@@ -20,7 +20,7 @@ MEASURED = {"boundary_age_s", "steps_per_s"}
 @pytest.fixture(autouse=True)
 def frequent_pings(monkeypatch: pytest.MonkeyPatch) -> None:
     """A ping means that nothing is new; it need not take a second to say so."""
-    monkeypatch.setattr(stream, "PING_S", 0.02)
+    monkeypatch.setattr(run_stream, "PING_S", 0.02)
 
 
 class Watcher:
@@ -54,7 +54,7 @@ class Watcher:
         assert _lasting(self.state) == _lasting(real)
         described = [each.describe() for each in self.served.controller.list_breakpoints()]
         assert self.breakpoints == described
-        log = self.served.controller.commands(limit=200)
+        log = self.served.controller.queue.latest(limit=200)
         known = {record.command.id: record.status for record in log}
         assert self.commands == {name: known[name] for name in self.commands}
         assert self.steps == sorted(self.steps)
@@ -97,12 +97,12 @@ def test_the_state_on_the_stream_is_the_real_one_after_every_change(served):
         watcher.assert_shows_what_is()
         watcher.ask("run_until", step=100)
         assert (watcher.state["step"], watcher.state["breakpoint"]["step"]) == (30, 30)
-        controller.enable_breakpoint(made.id, enabled=False)
+        controller.breakpoints.enable(made.id, enabled=False)
         watcher.assert_shows_what_is()
-        controller.describe(lr=0.5, epoch=3)
+        controller.status.describe(lr=0.5, epoch=3)
         watcher.assert_shows_what_is()
         space = threading.Event()
-        controller.hold("no space left", space.is_set)
+        controller.boundary.hold("no space left", space.is_set)
         watcher.assert_shows_what_is()
         assert watcher.state["reason"] == "no space left"
         watcher.ask("pause")
@@ -124,7 +124,9 @@ def test_a_command_that_runs_is_shown_as_busy_and_then_as_paused(served):
         assert go_on.wait(PATIENCE_S)
         return "done"
 
-    served.controller.register(CommandSpec(name="long", payload=_Nothing, run=work, help="Wait."))
+    served.controller.queue.register(
+        CommandSpec(name="long", payload=_Nothing, run=work, help="Wait.")
+    )
     with viewing(served) as events:
         watcher = Watcher(served, events)
         future = served.controller.submit(Command(name="long", id="long-1"))
@@ -149,7 +151,7 @@ def test_many_changes_at_once_leave_every_viewer_with_the_real_state(served, vie
         for count in range(30):
             made = served.controller.add_breakpoint("step", step=10**6 + count)
             served.controller.submit(Command(name="step")).result(PATIENCE_S)
-            served.controller.enable_breakpoint(made.id, enabled=False)
+            served.controller.breakpoints.enable(made.id, enabled=False)
 
     def view(found: list[Watcher], ready: threading.Barrier) -> None:
         with viewing(served) as events:

@@ -8,8 +8,8 @@ import pytest
 
 from midstep.core.moments import Moment
 from midstep.facts import FactsWriter
-from midstep.server import restoring
 from midstep.server.root_server import RootServer, RootServerConfig
+from midstep.server.runs import stored_step
 from midstep.session import Run
 from tests.served import Served
 from tests.server.test_stream import seqs_of, viewing
@@ -23,12 +23,13 @@ def served_over(root: RootServer, run) -> Served:
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory):
     """A short run of the competitive recipe, finished, behind a server over its folder."""
-    from midstep.loops.bcl import BclConfig, BclTraining
+    from midstep.loops.bcl import BclTraining
+    from midstep.loops.bcl_config import BclConfig
 
     folder = tmp_path_factory.mktemp("outputs")
     training = BclTraining(BclConfig(steps=12, health_every=5, batch_size=16, hidden=16))
     with training.open_run(name="bcl", save_dir=folder / "runs") as run:
-        run.controller.add_source("encoder.weight", lambda: training.model.encoder.weight)
+        run.controller.watches.add_source("encoder.weight", lambda: training.model.encoder.weight)
         run.controller.add_watch(3, source="encoder.weight")
         run.controller.add_watch(5, source="encoder.weight")
         training.run_to_end(run)
@@ -70,10 +71,10 @@ def test_the_table_of_features_is_that_of_the_last_examination(finished):
 def test_similarities_are_those_of_the_last_checkpoint(finished):
     import torch
 
-    from midstep.session.checkpoints import Checkpoints
+    from midstep.session.checkpoint.checkpoint_store import CheckpointStore
 
     answer = finished.ask("GET", f"{finished.debug}/cosine_matrix").json()
-    weight = Checkpoints(finished.run.dir).load().states["model"]["encoder.weight"]
+    weight = CheckpointStore(finished.run.dir).load().states["model"]["encoder.weight"]
     unit = torch.nn.functional.normalize(weight.double(), dim=1)
     wanted = unit @ unit.T
     assert answer["tensor"] == "encoder.weight"
@@ -156,10 +157,10 @@ def test_a_damaged_checkpoint_is_refused_with_the_reason(finished):
 
 
 def test_the_words_for_features_are_those_of_the_recipe():
-    from midstep.models.competitive import health
+    from midstep.models.competitive import feature_measures
 
-    assert restoring.DEAD_BELOW == health.DEAD_BELOW
-    assert restoring.WINNER_ABOVE == health.WINNER_ABOVE
+    assert stored_step.DEAD_BELOW == feature_measures.DEAD_BELOW
+    assert stored_step.WINNER_ABOVE == feature_measures.WINNER_ABOVE
 
 
 def test_opening_a_run_without_weights_loads_no_torch(tmp_path):
@@ -213,7 +214,7 @@ def test_odd_facts_are_shown_as_far_as_they_go(tmp_path):
 
 
 def restoring_query():
-    from midstep.facts.run_query import RunQuery
+    from midstep.facts.index.run_query import RunQuery
 
     return RunQuery()
 
@@ -241,9 +242,10 @@ def test_a_live_run_without_a_socket_is_shown_as_it_stands_and_refuses_commands(
 
 
 def test_runs_that_nobody_views_are_not_held_in_memory(tmp_path):
-    from midstep.server import served_runs, stream
+    from midstep.server.runs import run_table
+    from midstep.server.stream import run_stream
 
-    for number in range(served_runs.MOST_OPEN + stream.MOST_IDLE + 2):
+    for number in range(run_table.MOST_OPEN + run_stream.MOST_IDLE + 2):
         with FactsWriter(tmp_path / f"run_{number}") as facts:
             facts.event(Moment.TRAIN_END, status="finished", step=number)
     with RootServer(RootServerConfig(outputs=tmp_path, port=0)) as root:
@@ -252,5 +254,5 @@ def test_runs_that_nobody_views_are_not_held_in_memory(tmp_path):
         for run in served.ask("GET", "/api/v1/runs").json()["runs"]:
             assert served.ask("GET", f"/api/v1/runs/{run['id']}/scalars").status == 200
             hubs.of(runs.get(run["id"]))
-        assert len(runs._opened) == served_runs.MOST_OPEN
-        assert len(hubs._hubs) <= stream.MOST_IDLE
+        assert len(runs._opened) == run_table.MOST_OPEN
+        assert len(hubs._hubs) <= run_stream.MOST_IDLE

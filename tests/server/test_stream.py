@@ -12,14 +12,14 @@ import psutil
 import pytest
 from pydantic import TypeAdapter
 
-from midstep.client.events import parse_events
+from midstep.client.sse_reader import parse_events
 from midstep.core import strict_json
 from midstep.core.moments import Moment
 from midstep.facts import FactsTail
-from midstep.server import event_stream, stream
 from midstep.server.app import create_app
-from midstep.server.models_stream import StreamMessage
-from midstep.server.thread import ServerThread
+from midstep.server.stream import run_stream, sse_response
+from midstep.server.stream.stream_routes import StreamMessage
+from midstep.server.transport.server_thread import ServerThread
 from tests.served import PATIENCE_S, Served, serving, serving_root
 
 MESSAGE = TypeAdapter(StreamMessage)
@@ -186,8 +186,9 @@ def test_an_unknown_id_starts_afresh(served, last_id):
         assert 0 < hello["seq"] <= served.run.facts.seq
 
 
+@pytest.mark.usefixtures("no_slow_writes")
 def test_an_id_too_far_back_starts_afresh(served, monkeypatch):
-    monkeypatch.setattr(stream, "REPLAY_AT_MOST", 5)
+    monkeypatch.setattr(run_stream, "REPLAY_AT_MOST", 5)
     for step in range(20):
         served.run.facts.log(step, loss=1.0)
     with viewing(served, "0.1") as events:
@@ -226,12 +227,12 @@ def test_non_finite_scalars_and_absent_columns_travel(tmp_path):
 
 
 def test_a_viewer_counts_as_watcher_while_it_is_there(served):
-    assert served.controller.viewers == 0
+    assert served.controller.captures.viewers == 0
     with viewing(served) as events:
         next(events)
-        assert served.controller.viewers == 1
+        assert served.controller.captures.viewers == 1
         assert served.app.state.hubs.of(served.runs.get(served.run.run_id)).viewers
-    _settle(lambda: served.controller.viewers == 0)
+    _settle(lambda: served.controller.captures.viewers == 0)
 
 
 def test_nothing_is_polled_when_nobody_views(served):
@@ -253,7 +254,7 @@ def test_a_look_that_outlives_its_hub_leaves_no_file_open(served, monkeypatch):
         return poll(tail)
 
     async def live_and_be_cancelled() -> None:
-        hub = stream.Hub(served.runs.get(served.run.run_id))
+        hub = run_stream.RunStream(served.runs.get(served.run.run_id))
         hub.join(None)
         await asyncio.to_thread(reading.wait, PATIENCE_S)
         later = threading.Timer(0.1, go_on.set)
@@ -277,15 +278,15 @@ def test_a_look_that_outlives_its_hub_leaves_no_file_open(served, monkeypatch):
 )
 def test_a_run_of_this_process_is_not_read_back_from_disk(served, monkeypatch, light_bytes, thread):
     """On the loop what is small, in a thread what is not."""
-    monkeypatch.setattr("midstep.facts.own_tail.LIGHT_BYTES", light_bytes)
+    monkeypatch.setattr("midstep.facts.read.live_tail.CHEAP_BYTES", light_bytes)
     monkeypatch.delattr(FactsTail, "poll")
-    looked, look = set(), stream.Hub._look
+    looked, look = set(), run_stream.RunStream._look
 
-    def noted(hub: stream.Hub) -> Any:
+    def noted(hub: run_stream.RunStream) -> Any:
         looked.add(threading.current_thread().name)
         return look(hub)
 
-    monkeypatch.setattr(stream.Hub, "_look", noted)
+    monkeypatch.setattr(run_stream.RunStream, "_look", noted)
     with viewing(served) as events:
         next(events)
         for step in range(3):
@@ -298,14 +299,14 @@ def test_a_run_of_this_process_is_not_read_back_from_disk(served, monkeypatch, l
 
 
 def test_silence_is_broken_by_pings(served, monkeypatch):
-    monkeypatch.setattr(stream, "PING_S", 0.01)
+    monkeypatch.setattr(run_stream, "PING_S", 0.01)
     with viewing(served) as events:
         for _ in range(3):
             until(events, "ping")
 
 
 def test_a_stuck_viewer_is_cut_off_and_the_others_go_on(served, monkeypatch, caplog):
-    monkeypatch.setattr(event_stream, "STUCK_S", 2.0)  # longer than this thread ever takes
+    monkeypatch.setattr(sse_response, "STUCK_S", 2.0)  # longer than this thread ever takes
     hub = served.app.state.hubs.of(served.runs.get(served.run.run_id))
     stuck = socket.socket()
     stuck.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
@@ -339,7 +340,7 @@ def test_closing_the_server_ends_the_streams(served):
         assert list(events) is not None  # it ends
         closing.join(PATIENCE_S)
         assert not closing.is_alive()
-    _settle(lambda: served.controller.viewers == 0)
+    _settle(lambda: served.controller.captures.viewers == 0)
 
 
 def test_an_error_of_ours_ends_the_stream_so_that_viewers_come_back(served, monkeypatch, caplog):

@@ -9,11 +9,11 @@ import pytest
 
 from midstep.core.errors import ConfigError
 from midstep.server.app import create_app
-from midstep.server.guard import GuardConfig
-from midstep.server.ports import PORTS, bind, bind_for_root
-from midstep.server.run_table import RunTable
-from midstep.server.thread import ServerThread
-from midstep.server.tokens import Tokens
+from midstep.server.auth.guard import GuardConfig
+from midstep.server.auth.tokens import Tokens
+from midstep.server.runs.run_table import RunTable
+from midstep.server.transport.ports import PORTS, bind, bind_for_root
+from midstep.server.transport.server_thread import ServerThread
 
 
 def app():
@@ -94,7 +94,7 @@ def test_an_impossible_address_is_refused(host, port):
 def test_the_last_port_of_a_root_is_used_again(tmp_path, monkeypatch):
     start = random.SystemRandom().randrange(20_000, 30_000)  # where no other test looks for one
     own = range(start, start + len(PORTS))
-    monkeypatch.setattr("midstep.server.ports.PORTS", own)
+    monkeypatch.setattr("midstep.server.transport.ports.PORTS", own)
     with bind_for_root(tmp_path / "a", host="127.0.0.1", port=None) as first:
         port = first.getsockname()[1]
         assert port in own
@@ -115,6 +115,6 @@ def test_an_explicit_port_is_taken_or_refused(tmp_path):
 
 
 def test_a_full_range_says_what_to_do(tmp_path, monkeypatch):
-    monkeypatch.setattr("midstep.server.ports.PORTS", range(8765, 8765))
+    monkeypatch.setattr("midstep.server.transport.ports.PORTS", range(8765, 8765))
     with pytest.raises(ConfigError, match="are taken"):
         bind_for_root(tmp_path, host="127.0.0.1", port=None)

@@ -10,8 +10,8 @@ from urllib.parse import quote, urlencode
 import pytest
 import torch
 
-from midstep.server.routes_together import MOST_QUESTIONS
-from midstep.server.run_table import RunEntry
+from midstep.server.debug.batched_requests import MOST_QUESTIONS
+from midstep.server.runs.run_view import LiveRunView
 from tests.served import Served, serving, serving_root
 
 if TYPE_CHECKING:
@@ -39,8 +39,8 @@ def served(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Served]:
     with request.param(tmp_path_factory.mktemp("asked")) as made:
-        made.controller.show_step_data("plain", torch.arange(6.0).reshape(2, 3))
-        made.controller.show_step_data("named é/?&", [1, float("nan")])
+        made.controller.captures.add_step_data("plain", torch.arange(6.0).reshape(2, 3))
+        made.controller.captures.add_step_data("named é/?&", [1, float("nan")])
         yield made
 
 
@@ -94,10 +94,10 @@ def test_nothing_can_be_changed_by_asking(served: Served) -> None:
 def test_an_error_of_ours_is_one_answer_of_several(
     served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def broken(_: RunEntry) -> dict[str, Any]:
+    def broken(_: LiveRunView) -> dict[str, Any]:
         raise ZeroDivisionError
 
-    monkeypatch.setattr(RunEntry, "state", broken)
+    monkeypatch.setattr(LiveRunView, "state", broken)
     (broken_status, told), (status, _) = asked(served, ["state", "rewind"])
     assert (broken_status, json.loads(told)["error"], status) == (500, "incident", 200)
 

@@ -5,8 +5,9 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from midstep.control import CommandSpec
-from midstep.server import effects
-from midstep.server.models import CommandOut, Problem, StateOut
+from midstep.server.debug import command_routes
+from midstep.server.debug.command_schemas import CommandOut, StateOut
+from midstep.server.schema_base import Problem
 from tests.served import serving
 
 
@@ -59,7 +60,7 @@ def test_a_refused_verb_says_why_and_which_command(tmp_path):
 
 
 def test_an_effect_that_takes_long_is_answered_with_202_and_the_command(tmp_path, monkeypatch):
-    monkeypatch.setattr(effects, "EFFECT_WAIT_S", 0.01)
+    monkeypatch.setattr(command_routes, "EFFECT_WAIT_S", 0.01)
     with serving(tmp_path, loop=None) as served:  # nobody ever reaches a boundary
         answer = served.ask("POST", "/debug/pause", {"id": "later"})
         assert answer.status == 202
@@ -88,7 +89,7 @@ def test_who_asked_stands_in_the_log(served):
 
 
 def test_registered_commands_run_and_tell_their_result(served):
-    served.controller.register(
+    served.controller.queue.register(
         CommandSpec(name="count", payload=Nothing, run=lambda _: {"seen": 7}, help="Count.")
     )
     address = f"/api/v1/runs/{served.run.run_id}/commands"
@@ -102,7 +103,9 @@ def test_a_command_that_fails_is_told_as_failed(served):
     def broken(_):
         raise ValueError("no luck")
 
-    served.controller.register(CommandSpec(name="bad", payload=Nothing, run=broken, help="Fail."))
+    served.controller.queue.register(
+        CommandSpec(name="bad", payload=Nothing, run=broken, help="Fail.")
+    )
     address = f"/api/v1/runs/{served.run.run_id}/commands"
     answer = served.ask("POST", address, {"command": "bad"})
     assert (answer.status, answer.json()["status"]) == (200, "failed")
@@ -125,7 +128,7 @@ def test_a_wrong_command_is_the_callers_mistake(served, body, field):
 
 
 def test_a_pending_command_can_be_cancelled(tmp_path, monkeypatch):
-    monkeypatch.setattr(effects, "EFFECT_WAIT_S", 0.01)
+    monkeypatch.setattr(command_routes, "EFFECT_WAIT_S", 0.01)
     with serving(tmp_path, loop=None) as served:
         served.ask("POST", "/debug/pause", {"id": "later"})
         address = f"/api/v1/runs/{served.run.run_id}/commands/later/cancel"
@@ -155,6 +158,6 @@ def test_a_loop_without_a_boundary_is_shown_as_not_responding(served, monkeypatc
     stuck = {**real, "state": "running", "boundary_age_s": 11.0, "waiting_for": None}
     monkeypatch.setattr(served.controller, "get_state", lambda: dict(stuck))
     assert served.ask("GET", "/debug/state").json()["state"] == "not responding"
-    served.controller.describe(phase="in validation, 40 of 79")
+    served.controller.status.describe(phase="in validation, 40 of 79")
     assert served.ask("GET", "/debug/state").json()["state"] == "running"
     monkeypatch.undo()

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from midstep.session import Session
-from midstep.session.checkpoints import Checkpoints
-from midstep.session.fingerprint import hash_value
-from midstep.session.upgrades import VERSION
+from midstep.session.checkpoint.checkpoint_store import CheckpointStore
+from midstep.session.checkpoint.fingerprint import hash_value
+from midstep.session.checkpoint.manifest import VERSION
 from tests.data.ordered import Case
 from tests.session.test_session_own_parts import Averaging
 
@@ -43,9 +43,9 @@ def write(folder: Path) -> None:
     with tempfile.TemporaryDirectory() as work, contextlib.chdir(work):
         with make(Path("runs")) as session:
             session.fit(steps=KEPT)
-            snapshot = session.training.take()
+            snapshot = session.trainer.take()
         del session
-        path = Checkpoints(folder).save(snapshot)
+        path = CheckpointStore(folder).save(snapshot)
         (folder / "last").unlink()
         with make(Path("runs"), resume="must") as session:
             expected = {

@@ -10,7 +10,7 @@ from torch import nn
 
 from midstep.control import DebugController
 from midstep.session.hooks import Hook
-from midstep.session.hooks.board import HookBoard
+from midstep.session.hooks.hook_manager import HookManager
 
 Told = list[tuple[str, str]]
 
@@ -58,10 +58,10 @@ def transformer() -> SmallTransformer:
 @contextmanager
 def hooked(
     model: nn.Module, optimizer: torch.optim.Optimizer, *hooks: Hook
-) -> Iterator[tuple[DebugController, HookBoard, Told]]:
+) -> Iterator[tuple[DebugController, HookManager, Told]]:
     """A controller with these hooks on the model; what was switched off is told."""
     control, told = DebugController(), Told()
-    board = HookBoard(control, model, optimizer, lambda key, why: told.append((key, why)))
+    board = HookManager(control, model, optimizer, lambda key, why: told.append((key, why)))
     for hook in hooks:
         board.add(hook)
     try:
@@ -80,7 +80,7 @@ def train(
     inputs: Callable[[int], torch.Tensor],
 ) -> None:
     """A plain loop with the two call sites."""
-    control.enter()
+    control.boundary.enter()
     for index in range(steps):
         x = inputs(index)
         loss = loss_of(model, x)

@@ -77,8 +77,8 @@ class Recipe:
             x = torch.zeros(len(found), WIDTH)
             for row, values in enumerate(found):
                 x[row, : len(values)] = torch.tensor(values[:WIDTH], dtype=torch.float32)
-            loss = net(x.to(session.training.device) / 10).square().mean()
-            hit = session.training.epoch == 0 and any(int(row[0]) in self.poison for row in found)
+            loss = net(x.to(session.trainer.device) / 10).square().mean()
+            hit = session.trainer.epoch == 0 and any(int(row[0]) in self.poison for row in found)
             return loss * torch.nan if hit and net.training else loss
 
         return session

@@ -17,7 +17,7 @@ from midstep.control import Command
 from midstep.core.errors import ControlError
 from midstep.facts import FactsReader
 from midstep.session import Session
-from midstep.session.lineage import read_lineage
+from midstep.session.engine.lineage import read_lineage
 from tests.data.ordered import Case
 from tests.session.same import assert_same
 from tests.session.sessions import Recipe
@@ -34,7 +34,7 @@ class Driven:
     def __init__(self, session: Session) -> None:
         self.session, self.control = session, session.controller
         self.records: dict[int, list[Any]] = {}
-        assert session.run_record is not None  # opens it
+        assert session.run is not None  # opens it
         self.control.pause()
         session.on_step(self._note)
         self.thread = threading.Thread(target=self._fit)
@@ -56,7 +56,7 @@ class Driven:
 
     def state(self) -> dict[str, Any]:
         """The whole state, read while the loop stands."""
-        return self.session.training.take().state_tree()
+        return self.session.trainer.take().state_tree()
 
     def end(self) -> None:
         if self.thread.is_alive():
@@ -87,7 +87,7 @@ def test_back_and_forward_again_gives_the_same_bits(policy, at, n, tmp_path):
         first, before = copy.deepcopy(run.records), run.state()
         told = run.session.back(n)
         assert (told["step"], told["timeline"], told["exact"]) == (at - n, 1, True)
-        assert run.control.finished_steps == at - n
+        assert run.control.boundary.finished_steps == at - n
         run.ask("step", n=n)
         assert run.state()["model"].keys() == before["model"].keys()
         assert_same(run.state(), before)
@@ -106,10 +106,10 @@ def test_back_to_an_earlier_step_and_to_the_beginning(tmp_path):
 
 def test_replay_calls_no_hook_writes_no_fact_and_trips_no_breakpoint(tmp_path):
     with driven(RECIPE, tmp_path) as run:
-        run.session.rewinder.ring.budget_bytes = 1 << 20
+        run.session.rewind.ring.budget_bytes = 1 << 20
         run.ask("step", n=7)
         _only_first(run)
-        calls, seq = copy.deepcopy(run.records), run.session.run_record.facts.seq
+        calls, seq = copy.deepcopy(run.records), run.session.run.facts.seq
         run.control.add_breakpoint("every", n=1)
         told = run.session.back(2)
         assert told["replayed"] == 5
@@ -122,7 +122,7 @@ def test_replay_calls_no_hook_writes_no_fact_and_trips_no_breakpoint(tmp_path):
 
 def _only_first(run: Driven) -> None:
     """Leave only the oldest snapshot, so that going back has to repeat steps."""
-    ring = run.session.rewinder.ring
+    ring = run.session.rewind.ring
     ring.forget_after(ring.first_step)
 
 
@@ -131,7 +131,7 @@ def test_a_change_after_going_back_is_a_new_timeline_and_the_old_one_stays(tmp_p
         run.ask("step", n=8)
         run.session.back(3)
         assert read_lineage(run.session.dir)["edges"] == []
-        run.session.run("set_hparams", lr=0.5)
+        run.session.command("set_hparams", lr=0.5)
         run.ask("step", n=3)
         first, second = run.records[8]
         assert first != second
@@ -157,7 +157,7 @@ def test_a_change_after_going_back_is_a_new_timeline_and_the_old_one_stays(tmp_p
 def test_going_back_behind_a_change_repeats_the_change(tmp_path):
     with driven(RECIPE, tmp_path) as run:
         run.ask("step", n=2)
-        run.session.run("set_hparams", lr=0.5)
+        run.session.command("set_hparams", lr=0.5)
         run.ask("step", n=4)
         before, losses = run.state(), run.records[6][0]
         told = run.session.back(2)
@@ -165,7 +165,7 @@ def test_going_back_behind_a_change_repeats_the_change(tmp_path):
         run.ask("step", n=2)
         assert run.records[6][1] == losses
         assert_same(run.state(), before)
-        run.session.rewinder.ring.clear()
+        run.session.rewind.ring.clear()
         with pytest.raises(ControlError, match="no way back"):
             run.session.back(5)
 
@@ -175,7 +175,7 @@ def test_the_ring_stays_inside_rewind_bytes(tmp_path):
     with driven(RECIPE, tmp_path, rewind_bytes=budget) as run:
         for _ in range(STEPS - 1):
             run.ask("step", n=1)
-            told = run.control.get_rewind()
+            told = run.control.status.get_rewind()
             assert told["bytes"] <= told["budget_bytes"] == budget
         assert told["available"]
         assert told["snapshot_steps"][0] == told["first_step"]
@@ -187,19 +187,19 @@ def test_back_needs_a_parked_run_a_step_behind_and_a_ring(tmp_path):
         run.ask("step", n=2)
         for asked, words in (({"n": 1}, "rewind_steps=0"), ({"step": 5}, "not behind")):
             with pytest.raises(ControlError, match=words):
-                run.session.run("back", **asked)
+                run.session.command("back", **asked)
         with pytest.raises(ControlError, match="not both"):
-            run.session.run("back", n=1, step=1)
-        assert not run.control.get_rewind()["available"]
-        assert run.session.training.step == 2
+            run.session.command("back", n=1, step=1)
+        assert not run.control.status.get_rewind()["available"]
+        assert run.session.trainer.step == 2
 
 
 def test_a_cancelled_replay_returns_to_where_it_was(tmp_path):
     with driven(RECIPE, tmp_path) as run:
         run.ask("step", n=8)
         _only_first(run)
-        before, training = run.state(), run.session.training
-        slices = _slow(run, lambda: run.session.rewinder.back(_payload(1)))
+        before, training = run.state(), run.session.trainer
+        slices = _slow(run, lambda: run.session.rewind.back(_payload(1)))
         next(slices)
         assert training.step < 7
         slices.close()
@@ -210,7 +210,7 @@ def test_a_cancelled_replay_returns_to_where_it_was(tmp_path):
 
 
 def _payload(n: int) -> Any:
-    from midstep.session.replay import BackPayload
+    from midstep.session.rewind.back import BackPayload
 
     return BackPayload(n=n)
 
@@ -218,7 +218,7 @@ def _payload(n: int) -> Any:
 def _slow(run: Driven, begin: Callable[[], Any]) -> Any:
     """Slices that end after every step: the loop stands meanwhile, so the test may drive them."""
     ticks = iter(range(10_000))
-    run.session.rewinder._clock = lambda: float(next(ticks))
+    run.session.rewind._clock = lambda: float(next(ticks))
     return begin()
 
 
@@ -226,7 +226,7 @@ def test_a_replay_that_comes_out_otherwise_is_told(tmp_path):
     noise = iter(range(1, 1000))
 
     with driven(RECIPE, tmp_path) as run:
-        head: Any = run.session.training.parts.model.head
+        head: Any = run.session.trainer.parts.model.head
         head.register_forward_hook(lambda _head, _given, out: out * (1.0 + next(noise) / 1000))
         run.ask("step", n=5)
         _only_first(run)
@@ -238,7 +238,7 @@ def test_a_replay_that_comes_out_otherwise_is_told(tmp_path):
 
 def test_a_hook_that_changes_the_training_makes_a_replay_that_is_told(tmp_path):
     with driven(RECIPE, tmp_path) as run:
-        optimizer = run.session.training.parts.optimizer
+        optimizer = run.session.trainer.parts.optimizer
 
         def faster(record: Any) -> None:
             if record.step == 2:
@@ -254,10 +254,10 @@ def test_a_hook_that_changes_the_training_makes_a_replay_that_is_told(tmp_path):
 def test_loading_a_checkpoint_and_a_reset_leave_no_way_back_to_what_was_left(tmp_path):
     with driven(RECIPE, tmp_path) as run:
         run.ask("step", n=3)
-        run.session.run("save_checkpoint")
+        run.session.command("save_checkpoint")
         run.ask("step", n=3)
-        assert run.session.run("load_checkpoint", step=3)["timeline"] == 1
-        told = run.control.get_rewind()
+        assert run.session.command("load_checkpoint", step=3)["timeline"] == 1
+        told = run.control.status.get_rewind()
         assert (told["step"], told["timeline"], told["available"]) == (3, 1, False)
         run.ask("step", n=2)
         assert run.session.back(1)["step"] == 4
@@ -265,7 +265,7 @@ def test_loading_a_checkpoint_and_a_reset_leave_no_way_back_to_what_was_left(tmp
 
 def test_state_and_watches_follow_a_step_back(tmp_path):
     with driven(RECIPE, tmp_path) as run:
-        run.control.set_watches([0], source="head.weight")
+        run.control.watches.replace([0], source="head.weight")
         run.ask("step", n=6)
         run.session.back(4)
         state = run.control.get_state()
@@ -282,8 +282,8 @@ def test_lineage_survives_a_restart(tmp_path):
         run.ask("save_checkpoint")
         folder = run.session.dir
     with driven(RECIPE, tmp_path, resume="must") as run:
-        assert run.session.training.timeline == 1
-        run.session.run("set_hparams", lr_mul=0.5)
+        assert run.session.trainer.timeline == 1
+        run.session.command("set_hparams", lr_mul=0.5)
     (edge,) = json.loads((folder / "lineage.json").read_text())["edges"]
     assert (edge["timeline"], edge["parent_timeline"], edge["step"]) == (1, 0, 2)
 
@@ -314,14 +314,14 @@ def test_cancelled_without_room_to_return_it_stands_where_it_came_to(tmp_path):
     with driven(RECIPE, tmp_path) as run:
         run.ask("step", n=8)
         _only_first(run)
-        ring = run.session.rewinder.ring
+        ring = run.session.rewind.ring
         ring.budget_bytes = ring.bytes + 1
-        slices = _slow(run, lambda: run.session.rewinder.back(_payload(1)))
+        slices = _slow(run, lambda: run.session.rewind.back(_payload(1)))
         next(slices)
         slices.close()
-        reached = run.session.training.step
+        reached = run.session.trainer.step
         assert 0 < reached < 7
-        assert (run.control.finished_steps, run.session.training.timeline) == (reached, 1)
+        assert (run.control.boundary.finished_steps, run.session.trainer.timeline) == (reached, 1)
         run.ask("step", n=8 - reached)
         assert run.records[8][0] == run.records[8][1]
 
@@ -330,7 +330,7 @@ def test_an_error_in_a_repeated_step_returns_to_where_it_was(tmp_path):
     with driven(RECIPE, tmp_path) as run:
         run.ask("step", n=6)
         _only_first(run)
-        before, training = run.state(), run.session.training
+        before, training = run.state(), run.session.trainer
         advance, calls = training.advance, iter(range(100))
 
         def failing() -> Any:
@@ -342,7 +342,7 @@ def test_an_error_in_a_repeated_step_returns_to_where_it_was(tmp_path):
         with pytest.raises(ControlError, match="fails the second time"):
             run.session.back(1)
         training.advance = advance
-        assert training.step == run.control.finished_steps == 6
+        assert training.step == run.control.boundary.finished_steps == 6
         assert_same(run.state(), before)
 
 
@@ -351,10 +351,10 @@ class Slow:
 
     def __init__(self, run: Driven) -> None:
         self.inside, self.go = threading.Event(), threading.Event()
-        training = run.session.training
+        training = run.session.trainer
         self._advance = training.advance
         training.advance = self.advance
-        run.session.rewinder._clock = iter(range(10_000)).__next__
+        run.session.rewind._clock = iter(range(10_000)).__next__
 
     def advance(self) -> Any:
         self.inside.set()
@@ -371,17 +371,17 @@ def test_the_state_says_rewinding_others_are_refused_and_cancel_returns(tmp_path
         assert slow.inside.wait(TIMEOUT_S)
         state = run.control.get_state()
         assert (state["state"], state["busy_with"]) == ("rewinding", command.id)
-        assert run.control.phase == "rewinding to step 5"
+        assert run.control.status.phase == "rewinding to step 5"
         for name in ("step", "resume", "back"):
             with pytest.raises(ControlError, match="busy with back"):
                 run.ask(name)
-        assert run.control.cancel(command.id)
+        assert run.control.queue.cancel(command.id)
         slow.go.set()
         with pytest.raises(ControlError, match="cancelled"):
             future.result(TIMEOUT_S)
         state = run.control.get_state()
         assert (state["state"], state["step"], state["timeline"]) == ("paused", 6, 0)
-        assert run.control.phase is None
+        assert run.control.status.phase is None
 
 
 def test_a_stop_in_the_middle_of_going_back_keeps_where_the_run_was(tmp_path):
@@ -396,6 +396,6 @@ def test_a_stop_in_the_middle_of_going_back_keeps_where_the_run_was(tmp_path):
         stop.result(TIMEOUT_S)
         assert isinstance(back.exception(TIMEOUT_S), ControlError)
         run.thread.join(TIMEOUT_S)
-        newest = run.session.keeper.checkpoints.newest_valid()
+        newest = run.session.checkpoint_writer.checkpoints.newest_valid()
         assert newest is not None
         assert (newest.snapshot.step, newest.snapshot.timeline) == (6, 0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from midstep.session.batches import SAMPLES_KEPT, Window, count_samples, join, labels_of
+from midstep.data.batch_structure import SAMPLES_KEPT, Window, count_samples, join, labels_of
 
 PAIR = (torch.zeros(3, 2), torch.arange(3))
 

@@ -15,7 +15,7 @@ import torch
 
 from midstep.core.errors import ConfigError
 from midstep.session import Session
-from midstep.session.certificate import certify
+from midstep.session.rewind.certificate import certify
 from tests.data.ordered import Case
 from tests.session.same import assert_same
 from tests.session.sessions import Recipe
@@ -34,39 +34,39 @@ class Unsteady(torch.nn.Module):
 @contextmanager
 def opened(recipe: Recipe, folder: Path) -> Iterator[Session]:
     with recipe({"save_dir": folder}) as session:
-        assert session.run_record is not None
+        assert session.run is not None
         yield session
 
 
 @pytest.mark.parametrize("policy", ["epoch_reseed", "user"])
 def test_a_training_with_dropout_batch_norm_and_augmentation_is_exact(policy, tmp_path):
     with opened(replace(RECIPE, case=Case(policy=policy)), tmp_path) as session:
-        before = session.training.take().state_tree()
-        found = certify(session.training, 5)  # over the end of an epoch and its validation
+        before = session.trainer.take().state_tree()
+        found = certify(session.trainer, 5)  # over the end of an epoch and its validation
         assert found.exact, found.words
         assert (found.steps, found.first_difference) == (5, None)
         assert "Exact" in found.words
-        assert_same(session.training.take().state_tree(), before)
+        assert_same(session.trainer.take().state_tree(), before)
 
 
 def test_the_layer_that_is_not_deterministic_is_named(tmp_path):
     with opened(RECIPE, tmp_path) as session:
-        model: Any = session.training.parts.model
+        model: Any = session.trainer.parts.model
         model.layers.append(Unsteady())
-        before = session.training.take().state_tree()
-        found = certify(session.training, 3)
+        before = session.trainer.take().state_tree()
+        found = certify(session.trainer, 3)
         assert not found.exact
         assert vars(found.first_difference) == {"step": 1, "what": "output", "name": "layers.3"}
         assert (found.tensor.step, found.tensor.what) == (1, "gradient")
         assert "'layers.3' differs first" in found.words
-        assert_same(session.training.take().state_tree(), before)
+        assert_same(session.trainer.take().state_tree(), before)
 
 
 def test_noise_in_a_gradient_alone_is_named(tmp_path):
     with opened(RECIPE, tmp_path) as session:
-        weight = session.training.parts.model.head.weight
+        weight = session.trainer.parts.model.head.weight
         weight.register_hook(lambda grad: grad + struct.unpack("<I", os.urandom(4))[0] / 2**33)
-        found = certify(session.training, 1)
+        found = certify(session.trainer, 1)
         assert vars(found.first_difference) == {
             "step": 1,
             "what": "gradient",
@@ -92,7 +92,7 @@ def test_an_order_that_is_not_deterministic_is_named(tmp_path):
     )
     session.training_step(lambda net, batch: net(batch / 2**32).sum())
     with session:
-        assert session.run_record is not None
+        assert session.run is not None
         found = session.certify(1)
     assert found.first_difference.what == "batch"
 
@@ -101,8 +101,8 @@ def test_the_command_reports_as_every_report_on_health_does(tmp_path):
     with driven(RECIPE, tmp_path) as run:
         run.ask("step", n=2)
         before = run.state()
-        told = run.session.run("determinism_health", steps=2)
-        assert told["header"]["run"] == run.session.run_record.run_id
+        told = run.session.command("determinism_health", steps=2)
+        assert told["header"]["run"] == run.session.run.run_id
         assert told["header"]["step"] == 2
         assert told["header"]["checkpoint"].startswith("checkpoints/")
         assert told["data"]["exact"]
@@ -116,4 +116,4 @@ def test_how_many_steps_is_checked(tmp_path):
     with opened(RECIPE, tmp_path) as session:
         for steps in (0, -1, True, 2.0, 10**6):
             with pytest.raises(ConfigError, match="whole number from 1"):
-                certify(session.training, steps)
+                certify(session.trainer, steps)

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from midstep.session import upgrades
-from midstep.session.checkpoints import CheckpointError, Checkpoints
-from midstep.session.fingerprint import hash_value
-from midstep.session.tensor_file import digest
-from midstep.session.upgrades import VERSION, Upgrade
+from midstep.session.checkpoint import manifest
+from midstep.session.checkpoint.checkpoint_store import CheckpointError, CheckpointStore
+from midstep.session.checkpoint.fingerprint import hash_value
+from midstep.session.checkpoint.manifest import VERSION, Upgrade
+from midstep.session.checkpoint.tensor_file import digest
 from tests.session.golden import GOLDEN, KEPT, make, rest
 
 VERSIONS = sorted(path.name for path in GOLDEN.iterdir() if path.is_dir())
@@ -30,7 +30,7 @@ def test_every_format_version_has_a_golden_checkpoint():
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_golden_checkpoint_is_read_to_the_bit(version):
-    found = Checkpoints(GOLDEN / version).load()
+    found = CheckpointStore(GOLDEN / version).load()
     assert (found.step, found.epoch, found.cursor, found.timeline) == (KEPT, 1, 4, 0)
     parts = {name: hash_value(tree) for name, tree in found.state_tree().items()}
     assert parts == expected(version)["parts"]
@@ -46,8 +46,8 @@ def assert_goes_on(folder: Path, wanted: list[Any]) -> None:
     """The same batches, and the same losses as far as another processor gives the same bits."""
     with make(folder) as session:
         # Not by the command: another version of torch may describe the same optimizer otherwise.
-        session.helm.go_to(Checkpoints(folder / "run").load(), cause="golden")
-        assert session.training.step == KEPT
+        session.helm.go_to(CheckpointStore(folder / "run").load(), cause="golden")
+        assert session.trainer.step == KEPT
         found = rest(session)
     assert [ids for ids, _ in found] == [ids for ids, _ in wanted]
     assert [loss for _, loss in found] == pytest.approx([loss for _, loss in wanted], rel=1e-4)
@@ -77,10 +77,10 @@ def test_a_training_goes_on_from_an_older_version_once_there_is_an_upgrade(tmp_p
     shutil.copytree(GOLDEN / "1" / "checkpoints", tmp_path / "run/checkpoints")
     as_version_0(tmp_path / "run")
     with pytest.raises(CheckpointError, match="format version 0, written by midstep"):
-        Checkpoints(tmp_path / "run").load()
+        CheckpointStore(tmp_path / "run").load()
     upgrade = Upgrade(
         manifest=lambda document: renamed(document, "position", "cursor"),
         state=lambda tree: renamed(tree, "counters", "progress"),
     )
-    monkeypatch.setitem(upgrades.UPGRADES, 0, upgrade)
+    monkeypatch.setitem(manifest.UPGRADES, 0, upgrade)
     assert_goes_on(tmp_path, expected("1")["rest"])

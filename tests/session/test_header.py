@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from midstep.session.header import circumstances, device_of, git_state, without_secrets
+from midstep.session.run_header import device_of, git_state, process_info, without_secrets
 
 pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
 
@@ -57,8 +57,8 @@ def test_without_git_there_is_no_state(repository, monkeypatch):
 
 
 def test_the_command_line_is_this_process_unless_given(tmp_path):
-    assert circumstances(None, tmp_path)["argv"] == sys.orig_argv
-    assert circumstances(["midstep", "demo"], tmp_path)["argv"] == ["midstep", "demo"]
+    assert process_info(None, tmp_path)["argv"] == sys.orig_argv
+    assert process_info(["midstep", "demo"], tmp_path)["argv"] == ["midstep", "demo"]
 
 
 def test_no_model_has_no_device():
@@ -81,4 +81,4 @@ def test_no_model_has_no_device():
 )
 def test_values_behind_the_names_of_secrets_are_masked(given, kept, tmp_path):
     assert without_secrets(given) == kept
-    assert circumstances(given, tmp_path)["argv"] == kept
+    assert process_info(given, tmp_path)["argv"] == kept

@@ -10,10 +10,10 @@ from torch import nn
 
 from midstep import hooks as ready_made
 from midstep.control import Panel
-from midstep.control.panel_fit import misfit
+from midstep.control.panels import panel_problem
 from midstep.core.errors import ConfigError
 from midstep.session import Run
-from midstep.session.hooks import Hook, measures
+from midstep.session.hooks import Hook, hook_measures
 from midstep.session.hooks.attention import attention_weights
 from tests.session.hooked import hook_count, hooked, mlp, train, transformer
 
@@ -47,11 +47,11 @@ def look(model: nn.Module, *hooks: Hook, steps: int = 2, inputs=vectors):
     """What the page would show after some steps with somebody there."""
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
     with hooked(model, optimizer, *hooks) as (control, _board, told):
-        control.viewer()
-        control._shared.captures._clock = iter(range(1000)).__next__  # every step is shown
+        control.captures.viewer()
+        control._state.capture_store._clock = iter(range(1000)).__next__  # every step is shown
         train(control, model, optimizer, steps, loss_of=squared, inputs=inputs)
         assert told == []
-        return control.shown_step_data()
+        return control.captures.shown()
 
 
 # -- what they show -------------------------------------------------------------------------------
@@ -61,9 +61,9 @@ def test_every_hook_pushes_data_that_fits_its_panel() -> None:
     shown = look(mlp(), *every_hook("2"))
     expected = {hook.key for hook in every_hook("2")} - {"attention entropy"}
     assert set(shown.values) == set(shown.panels) == expected
-    assert {key: misfit(panel, shown.values[key]) for key, panel in shown.panels.items()} == (
-        dict.fromkeys(expected)
-    )
+    assert {
+        key: panel_problem(panel, shown.values[key]) for key, panel in shown.panels.items()
+    } == (dict.fromkeys(expected))
 
 
 def test_activation_statistics_are_those_of_a_direct_computation() -> None:
@@ -111,8 +111,8 @@ def test_a_unit_is_dead_once_it_was_quiet_for_long_enough() -> None:
 def test_units_of_a_picture_are_its_channels() -> None:
     picture = torch.zeros(2, 3, 4, 4)
     picture[1, 2, 0, 0] = 1.0
-    assert measures.alive_units(picture).tolist() == [False, False, True]
-    assert measures.alive_units(picture[:, :, 0]).tolist() == [True, False, False, False]
+    assert hook_measures.alive_units(picture).tolist() == [False, False, True]
+    assert hook_measures.alive_units(picture[:, :, 0]).tolist() == [True, False, False, False]
 
 
 def test_units_show_their_layer_row_by_row_and_name_it_for_watches() -> None:
@@ -133,9 +133,9 @@ def test_row_cosines_are_those_of_a_slow_twin() -> None:
         for j, b in enumerate(rows)
         if i != j
     ]
-    found = measures.row_cosines(weight).tolist()
+    found = hook_measures.row_cosines(weight).tolist()
     assert found == pytest.approx([sum(cosines) / len(cosines), max(cosines)], rel=1e-5)
-    assert all(map(math.isnan, measures.row_cosines(weight[:1]).tolist()))
+    assert all(map(math.isnan, hook_measures.row_cosines(weight[:1]).tolist()))
 
 
 # -- attention ------------------------------------------------------------------------------------
@@ -155,10 +155,12 @@ def slow_entropy(weights: torch.Tensor) -> list[float]:
 
 def test_attention_entropy_is_that_of_a_slow_twin() -> None:
     weights = torch.randn(2, 3, 4, 5, generator=torch.Generator().manual_seed(0)).softmax(-1)
-    found = measures.attention_entropy(weights)
+    found = hook_measures.attention_entropy(weights)
     assert found[:, 0].tolist() == pytest.approx(slow_entropy(weights), rel=1e-5)
     uniform = torch.full((1, 1, 2, 8), 1 / 8)
-    assert measures.attention_entropy(uniform)[0].tolist() == pytest.approx([math.log(8), 1 / 8])
+    assert hook_measures.attention_entropy(uniform)[0].tolist() == pytest.approx(
+        [math.log(8), 1 / 8]
+    )
 
 
 def test_both_kinds_of_attention_are_seen_and_named() -> None:
@@ -241,8 +243,8 @@ def test_nothing_hangs_on_the_model_while_nobody_watches() -> None:
     with hooked(model, optimizer, Counting(), *every_hook("0")) as (control, _board, _told):
         train(control, model, optimizer, 3, loss_of=squared, inputs=vectors)
         assert (hook_count(model), asked) == (0, [])
-        control._shared.captures._clock = iter(range(100)).__next__  # every step is shown
-        viewer = control.viewer()
+        control._state.capture_store._clock = iter(range(100)).__next__  # every step is shown
+        viewer = control.captures.viewer()
         train(control, model, optimizer, 3, loss_of=squared, inputs=vectors)
         assert hook_count(model) > 0
         assert asked == ["before"] * 3
@@ -260,9 +262,9 @@ def test_hooks_change_neither_weights_nor_generators(make, inputs) -> None:
         hooks = every_hook(layer) if watched else []
         with hooked(model, optimizer, *hooks) as (control, _board, told):
             if watched:
-                control.viewer()
+                control.captures.viewer()
                 for rule in ("nonfinite_layer", "update_ratio", "dead_relus"):
-                    control.add_rule(rule, every=1, action="mark")
+                    control.breakpoints.add_rule(rule, every=1, action="mark")
             train(control, model, optimizer, 5, loss_of=squared, inputs=inputs)
             assert told == []
         return [p.detach().clone() for p in model.parameters()], torch.get_rng_state()
@@ -274,7 +276,7 @@ def test_hooks_change_neither_weights_nor_generators(make, inputs) -> None:
 
 def test_dear_hooks_run_only_in_the_steps_that_are_shown(monkeypatch) -> None:
     clock = iter(range(10_000))  # every look at the clock takes a second
-    monkeypatch.setattr("midstep.session.hooks.slot.time.perf_counter", clock.__next__)
+    monkeypatch.setattr("midstep.session.hooks.installed_hook.time.perf_counter", clock.__next__)
     model, asked = mlp(), []
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
 
@@ -282,11 +284,13 @@ def test_dear_hooks_run_only_in_the_steps_that_are_shown(monkeypatch) -> None:
         key = "dear"
 
         def before_step(self, model: nn.Module) -> None:
-            asked.append(control.finished_steps)
+            asked.append(control.boundary.finished_steps)
 
     with hooked(model, optimizer, Dear()) as (control, _board, _told):
-        control._shared.captures._clock = lambda: control.finished_steps / 49  # five steps a show
-        control.viewer()
+        control._state.capture_store._clock = lambda: (
+            control.boundary.finished_steps / 49
+        )  # five steps a show
+        control.captures.viewer()
         train(control, model, optimizer, 21, loss_of=squared, inputs=vectors)
     assert asked == [0, 5, 10, 15, 20]
 
@@ -295,8 +299,8 @@ def test_validation_passes_are_not_looked_at() -> None:
     model = mlp()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
     with hooked(model, optimizer, ready_made.ActivationStatistics()) as (control, _board, _told):
-        control.viewer()
-        control.enter()
+        control.captures.viewer()
+        control.boundary.enter()
         with torch.no_grad():
             model(vectors(0))
         squared(model, vectors(1) * 0 + 1).backward()
@@ -350,14 +354,14 @@ def test_a_hook_that_raises_is_switched_off_told_once_and_training_goes_on(
     moment, caplog, monkeypatch
 ) -> None:
     # Else the time of its traceback alone would keep it from being asked again.
-    monkeypatch.setattr("midstep.session.hooks.budget.SHARE", math.inf)
+    monkeypatch.setattr("midstep.session.hooks.hook_manager.SHARE", math.inf)
     model, hook = mlp(), Failing(moment)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
     with hooked(model, optimizer, hook, ready_made.LayerNorms()) as (control, _board, told):
-        control.viewer()
+        control.captures.viewer()
         train(control, model, optimizer, 4, loss_of=squared, inputs=vectors)
-        assert control.finished_steps == 4
-        assert "layers" in control.shown_step_data().values
+        assert control.boundary.finished_steps == 4
+        assert "layers" in control.captures.shown().values
     assert (hook.calls, told) == (1, [("failing", "ZeroDivisionError: by a hook")])
     assert len([r for r in caplog.records if "'failing' failed and is off" in r.message]) == 1
     assert hook_count(model) == 0
@@ -371,7 +375,7 @@ def test_attention_that_cannot_be_read_switches_the_hook_off_and_not_the_pass(mo
     model = transformer()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
     with hooked(model, optimizer, ready_made.AttentionEntropy()) as (control, _board, told):
-        control.viewer()
+        control.captures.viewer()
         train(control, model, optimizer, 3, loss_of=squared, inputs=sequences)
     assert told == [("attention entropy", "ZeroDivisionError: odd attention")]
 
@@ -383,7 +387,7 @@ def test_a_fault_is_a_fact_of_the_run(tmp_path) -> None:
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
     with Run(name="faulty", save_dir=tmp_path) as run:
         run.show(Failing("before_step"), model=model, optimizer=optimizer)
-        run.controller.viewer()
+        run.controller.captures.viewer()
         train(run.controller, model, optimizer, 3, loss_of=squared, inputs=vectors)
     events = [e for e in FactsReader(run.dir).events() if e.get("kind") == "hook_off"]
     assert [(e["hook"], e["why"]) for e in events] == [("failing", "ZeroDivisionError: by a hook")]
@@ -401,11 +405,12 @@ def test_a_run_needs_to_know_the_model_once(tmp_path) -> None:
             run.show(ready_made.LayerNorms())
         run.show(model=model, optimizer=optimizer)
         run.show(ready_made.LayerNorms(), ready_made.DeadUnits())
-        run.controller.viewer()
-        run.controller._shared.captures._clock = iter(range(100)).__next__  # every step is shown
+        run.controller.captures.viewer()
+        every_step_is_shown = iter(range(100)).__next__
+        run.controller._state.capture_store._clock = every_step_is_shown
         for expected in (["layers", "dead units"], ["layers"]):
             train(run.controller, model, optimizer, 2, loss_of=squared, inputs=vectors)
-            assert list(run.controller.shown_step_data().values) == expected
+            assert list(run.controller.captures.shown().values) == expected
             run.hide("dead units")
     assert hook_count(model) == 0
 
@@ -425,8 +430,8 @@ def test_what_the_loop_pushes_itself_is_left_alone() -> None:
     model = mlp()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
     with hooked(model, optimizer, ready_made.LayerNorms()) as (control, _board, _told):
-        control.viewer()
-        control.enter()
+        control.captures.viewer()
+        control.boundary.enter()
         control.capture_step_data("layers", "mine", panel=Panel(kind="text"))
         squared(model, vectors(0)).backward()
         optimizer.step()
@@ -443,10 +448,10 @@ def test_a_session_shows_its_hooks(tmp_path) -> None:
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
     with Session(model, optimizer, nn.MSELoss(), loader, config=config) as session:
         session.show(ready_made.ActivationStatistics(), ready_made.WeightCosine())
-        session.controller.viewer()
-        rule = session.controller.add_rule("dead_relus", every=1, action="mark")
+        session.controller.captures.viewer()
+        rule = session.controller.breakpoints.add_rule("dead_relus", every=1, action="mark")
         session.fit(steps=4)
-        shown = session.controller.shown_step_data()
+        shown = session.controller.captures.shown()
         assert set(shown.values) == {"layers", "activations", "weight cosine"}
         assert rule.describe()["missing"] == []
     assert hook_count(model) == 0

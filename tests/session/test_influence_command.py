@@ -68,13 +68,13 @@ def losses_of(model: nn.Module, batch: Any) -> torch.Tensor:
 @pytest.mark.parametrize("accumulate", [1, 2])
 def test_it_tells_how_the_last_step_changed_each_loss(tmp_path, accumulate, clip):
     session = small_session(tmp_path, accumulate_steps=accumulate, grad_clip_norm=clip)
-    model = session.training.parts.model
+    model = session.trainer.parts.model
     with parked(session) as ask:
         ask("step", n=2)
         before = {name: each.clone() for name, each in model.state_dict().items()}
         ask("step", n=1)
         told = ask("influence")
-        shown = session.controller.shown_step_data()
+        shown = session.controller.captures.shown()
         captured = session.controller.get_batch()
         now = losses_of(model, captured["batch"])
         after = {name: each.clone() for name, each in model.state_dict().items()}
@@ -95,7 +95,7 @@ def test_the_answer_is_bounded_and_names_the_largest_pairs(tmp_path):
     with parked(session) as ask:
         ask("step", n=1)
         told = ask("influence", samples=3)
-        notes = session.controller.shown_step_data().values["influence_notes"]
+        notes = session.controller.captures.shown().values["influence_notes"]
     assert notes.startswith("The first 3 of 8 samples")
     assert (told["samples"], told["of"], len(told["top"])) == (3, 8, 6)
     sizes = [abs(pair["change"]) for pair in told["top"]]
@@ -109,9 +109,9 @@ def test_it_is_gone_when_the_next_step_begins(tmp_path):
     with parked(session) as ask:
         ask("step", n=1)
         ask("influence")
-        assert "influence" in session.controller.shown_step_data().values
+        assert "influence" in session.controller.captures.shown().values
         ask("step", n=1)
-        assert "influence" not in session.controller.shown_step_data().values
+        assert "influence" not in session.controller.captures.shown().values
 
 
 @pytest.mark.parametrize("samples", [0, 513, True, "all"])
@@ -127,7 +127,7 @@ def test_before_the_first_step_there_is_nothing_to_look_at(tmp_path):
 
 def test_a_running_session_refuses_it(tmp_path):
     session = small_session(tmp_path)
-    assert session.run_record is not None
+    assert session.run is not None
     future = session.controller.submit(Command(name="influence"))
     with pytest.raises(ControlError, match="pause it first"):
         future.result(TIMEOUT_S)
@@ -144,7 +144,7 @@ def test_a_session_that_is_asked_all_the_time_trains_the_same_bits(tmp_path):
                 ask("step", n=1)
                 if often:
                     ask("influence", samples=2)
-            states.append(session.training.take().state_tree())
+            states.append(session.trainer.take().state_tree())
     assert_same(*states)
 
 
@@ -169,11 +169,11 @@ class Counting(Hook):
 def test_hooks_do_not_look_at_its_passes(tmp_path):
     session, hook = small_session(tmp_path), Counting()
     session.show(hook)
-    with parked(session) as ask, session.controller.viewer():
+    with parked(session) as ask, session.controller.captures.viewer():
         ask("step", n=2)
         seen = hook.seen
         ask("influence")
         assert hook.seen == seen > 0
-        assert {"passes", "influence"} <= set(session.controller.shown_step_data().values)
+        assert {"passes", "influence"} <= set(session.controller.captures.shown().values)
         ask("step", n=1)
         assert hook.seen == seen + 1

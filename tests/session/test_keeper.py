@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from midstep.core.errors import StorageError
-from midstep.session.keeper import Keeper
-from midstep.session.snapshot import Snapshot
+from midstep.session.checkpoint.checkpoint_writer import CheckpointWriter
+from midstep.session.state.snapshot import Snapshot
 
 PATIENCE_S = 30.0
 
@@ -45,7 +45,7 @@ class Office:
 
     def __init__(self) -> None:
         self.disk, self.told, self.held = Disk(), [], []  # type: ignore[var-annotated]
-        self.keeper = Keeper(
+        self.writer = CheckpointWriter(
             self.disk,  # type: ignore[arg-type]
             tell=lambda **fact: self.told.append(fact),
             hold=lambda reason, until: self.held.append((reason, until)),
@@ -62,52 +62,52 @@ def office() -> Any:
     yield made
     made.disk.full = False
     made.disk.go_on()
-    made.keeper.wait()
+    made.writer.wait()
 
 
 def test_a_newer_snapshot_takes_the_place_of_one_that_waits_and_the_fact_says_so(office):
     for step in (1, 2, 3):
-        office.keeper.offer(snapshot(step), "every")
+        office.writer.write_soon(snapshot(step), "every")
         if step == 1:
             office.disk.wait_until_it_writes()
     office.disk.go_on()
-    office.keeper.wait()
+    office.writer.wait()
     assert office.disk.written == [1, 3]
     assert [(fact["step"], fact["given_way"]) for fact in office.told] == [(1, 1), (3, 1)]
 
 
 def test_the_best_gives_way_to_none(office):
-    office.keeper.offer(snapshot(1), "every")
+    office.writer.write_soon(snapshot(1), "every")
     office.disk.wait_until_it_writes()
-    office.keeper.offer(snapshot(2), "epoch", best=True)
-    newer = threading.Thread(target=office.keeper.offer, args=(snapshot(3), "every"))
+    office.writer.write_soon(snapshot(2), "epoch", best=True)
+    newer = threading.Thread(target=office.writer.write_soon, args=(snapshot(3), "every"))
     newer.start()
     office.disk.go_on()
     newer.join(PATIENCE_S)
-    office.keeper.wait()
+    office.writer.wait()
     assert office.disk.written == [1, 2, 3]
     assert office.told[-1]["given_way"] == 0
 
 
 def test_save_returns_when_it_is_on_the_disk(office):
     office.disk.go_on()
-    assert office.keeper.save(snapshot(4), "asked") == Path("4")
+    assert office.writer.write_now(snapshot(4), "asked") == Path("4")
     assert office.disk.written == [4]
-    assert office.keeper.last == Path("4")
-    office.keeper.settle()
+    assert office.writer.last == Path("4")
+    office.writer.wait_or_raise()
 
 
 def test_a_refusal_is_raised_holds_the_loop_and_is_tried_again(office):
     office.disk.full = True
     office.disk.go_on()
     with pytest.raises(StorageError, match="step 4 failed: no space left"):
-        office.keeper.save(snapshot(4), "asked")
+        office.writer.write_now(snapshot(4), "asked")
     (reason, until) = office.held[-1]
     assert "the checkpoint of step 4 cannot be written: no space left" in reason
     assert not until()
     with pytest.raises(StorageError, match="step 4 failed"):
-        office.keeper.settle()
+        office.writer.wait_or_raise()
     office.disk.full = False
     assert until()
-    office.keeper.settle()
+    office.writer.wait_or_raise()
     assert office.disk.written == [4]

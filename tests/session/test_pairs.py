@@ -47,7 +47,7 @@ def _run_pair(
 ) -> None:
     with make(folder) as session:
         control = session.controller
-        assert session.run_record is not None
+        assert session.run is not None
         reached = threading.Event()
         session.on_step(lambda record: reached.set() if record.step >= 3 else None)
         thread = threading.Thread(target=session.fit, kwargs={"steps": 10**9})

@@ -8,17 +8,17 @@ import pytest
 import torch
 from torch import nn
 
-from midstep.session.certificate import certify
 from midstep.session.config import SessionConfig
-from midstep.session.replay import BackPayload, Rewinder
-from midstep.session.rewind import RewindRing
-from midstep.session.training import Training, TrainingParts
+from midstep.session.fit.trainer import Trainer, TrainingParts
+from midstep.session.rewind.back import BackPayload, Rewind
+from midstep.session.rewind.certificate import certify
+from midstep.session.rewind.snapshot_ring import SnapshotRing
 from tests.session.same import assert_same
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device here")
 
 
-def make(*, amp: bool) -> Training:
+def make(*, amp: bool) -> Trainer:
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(16, 32), nn.ReLU(), nn.Dropout(0.3), nn.Linear(32, 1))
     data = torch.utils.data.TensorDataset(torch.rand(64, 16), torch.rand(64, 1))
@@ -32,13 +32,13 @@ def make(*, amp: bool) -> Training:
         loss_fn=nn.MSELoss(),
         train_loader=torch.utils.data.DataLoader(data, batch_size=8, shuffle=True),
     )
-    return Training(parts, config)
+    return Trainer(parts, config)
 
 
 @pytest.mark.parametrize("amp", [False, True])
 def test_back_and_forward_again_gives_the_same_bits_on_the_device(amp: bool) -> None:
     with make(amp=amp) as training:
-        rewinder = Rewinder(training, RewindRing(1 << 28, 64))
+        rewinder = Rewind(training, SnapshotRing(1 << 28, 64))
         rewinder.boundary()
         for _ in range(11):
             training.advance()

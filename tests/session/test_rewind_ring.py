@@ -8,9 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from midstep.core.errors import ConfigError
-from midstep.session.rewind import OVERHEAD_BYTES, RewindRing, free_host_bytes
-from midstep.session.snapshot import Snapshot
-from midstep.session.unchanged import bytes_together, share_unchanged
+from midstep.session.rewind.snapshot_ring import OVERHEAD_BYTES, SnapshotRing, free_host_bytes
+from midstep.session.state.snapshot import Snapshot, bytes_together, share_unchanged
 
 FLOAT_BYTES = 4
 
@@ -28,7 +27,7 @@ class Clock:
 class Counted:
     """Takes snapshots of so many numbers, and notes the most that was held with one being made."""
 
-    def __init__(self, ring: RewindRing, clock: Clock, *, cost_s: float = 0.0) -> None:
+    def __init__(self, ring: SnapshotRing, clock: Clock, *, cost_s: float = 0.0) -> None:
         self.ring, self.clock, self.cost_s = ring, clock, cost_s
         self.peak, self.taken = 0, 0
 
@@ -70,7 +69,7 @@ def test_the_ring_is_never_above_its_bytes_and_knows_how_far_it_reaches(
     budget: int, steps: int, sizes: list[int], pause_s: float, cost_s: float, back: int
 ) -> None:
     clock = Clock()
-    ring = RewindRing(budget, steps, clock=clock)
+    ring = SnapshotRing(budget, steps, clock=clock)
     counted = Counted(ring, clock, cost_s=cost_s)
     held: set[int] = set()
     for step, numbers in enumerate(sizes):
@@ -93,7 +92,7 @@ def test_the_ring_is_never_above_its_bytes_and_knows_how_far_it_reaches(
 
 def test_snapshots_take_a_hundredth_of_the_time_at_most() -> None:
     clock = Clock()
-    ring = RewindRing(1 << 30, 10_000, clock=clock)
+    ring = SnapshotRing(1 << 30, 10_000, clock=clock)
     counted = Counted(ring, clock, cost_s=0.02)
     for step in range(3_000):
         clock.now += 0.01
@@ -106,7 +105,7 @@ def test_snapshots_take_a_hundredth_of_the_time_at_most() -> None:
 def test_few_snapshots_that_fit_are_spread_over_the_steps_asked_for() -> None:
     clock = Clock()
     size = 10_000
-    ring = RewindRing(5 * (size * FLOAT_BYTES + OVERHEAD_BYTES), 64, clock=clock)
+    ring = SnapshotRing(5 * (size * FLOAT_BYTES + OVERHEAD_BYTES), 64, clock=clock)
     counted = Counted(ring, clock)
     for step in range(500):
         clock.now += 1.0
@@ -118,17 +117,17 @@ def test_few_snapshots_that_fit_are_spread_over_the_steps_asked_for() -> None:
 
 def test_no_steps_or_no_room_means_no_snapshot_and_says_so() -> None:
     clock = Clock()
-    for ring in (RewindRing(1 << 30, 0, clock=clock), RewindRing(1000, 64, clock=clock)):
+    for ring in (SnapshotRing(1 << 30, 0, clock=clock), SnapshotRing(1000, 64, clock=clock)):
         counted = Counted(ring, clock)
         assert not any(counted.offer(step, 100) for step in range(5))
         assert counted.taken == 0
         assert ring.describe(5)["first_step"] is None
     with pytest.raises(ConfigError, match="at least 0"):
-        RewindRing(-1)
+        SnapshotRing(-1)
 
 
 def test_the_default_is_a_tenth_of_the_free_memory() -> None:
-    assert 0 < RewindRing().budget_bytes <= free_host_bytes() // 5
+    assert 0 < SnapshotRing().budget_bytes <= free_host_bytes() // 5
 
 
 def test_unchanged_tensors_are_held_once_and_changed_bits_are_not() -> None:

@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from midstep.control import DebugController
-from midstep.control.rule_book import RULES
+from midstep.control.breakpoints.rule_catalog import RULES
 from midstep.facts import FactsReader
 from midstep.session import Run
 from tests.session.hooked import hook_count, hooked, mlp, train, transformer
@@ -58,9 +58,9 @@ def tripped(
     made = optimizer or torch.optim.Adam(model.parameters(), lr=3e-3)
     with hooked(model, made) as (control, _board, told):
         for rule in RULES:
-            control.add_rule(rule, action="mark", **settings.get(rule, {}))
+            control.breakpoints.add_rule(rule, action="mark", **settings.get(rule, {}))
         marks = Marks([])
-        control.add_sink(marks)
+        control.sinks.add(marks)
         train(control, model, made, steps, loss_of=loss_of, inputs=inputs)
         assert told == []
     assert hook_count(model) == 0
@@ -76,7 +76,9 @@ def validated(model: nn.Module, control: DebugController, every: int) -> Callabl
         calls += 1
         if calls % every == 0:
             with torch.no_grad():
-                control.log_between({"val_loss": regression(model, vectors(10_000)).item()})
+                control.boundary.log_outside_step(
+                    {"val_loss": regression(model, vectors(10_000)).item()}
+                )
         return regression(model, x)
 
     return loss_of
@@ -95,7 +97,7 @@ def test_a_healthy_training_with_sgd_and_validation_trips_no_rule() -> None:
     model = mlp()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
     with hooked(model, optimizer) as (control, _board, _told):
-        made = [control.add_rule(rule, action="mark") for rule in RULES]
+        made = [control.breakpoints.add_rule(rule, action="mark") for rule in RULES]
         loss_of = validated(model, control, every=25)
         train(control, model, optimizer, 500, loss_of=loss_of, inputs=vectors)
     assert {each.condition.rule: each.hits for each in made if each.hits} == {}
@@ -241,9 +243,9 @@ def test_what_is_not_finite_is_found_where_it_began() -> None:
     optimizer = torch.optim.Adam(model.parameters(), lr=3e-3)
     with hooked(model, optimizer) as (control, _board, _told):
         for rule in RULES:
-            control.add_rule(rule, action="mark")
+            control.breakpoints.add_rule(rule, action="mark")
         marks = Marks([])
-        control.add_sink(marks)
+        control.sinks.add(marks)
         train(control, model, optimizer, 25, loss_of=loss_of, inputs=vectors)
     assert rules_of(marks.found) == {"nonfinite_layer"}
     assert [(m["layer"], m["step"]) for m in marks.found] == [("2", 13)]
@@ -278,7 +280,7 @@ def test_overfitting_is_found_when_validation_rises_and_training_falls() -> None
     few = vectors(0)[:8]
     wrong = torch.randn(8, generator=torch.Generator().manual_seed(5))
     with hooked(model, optimizer) as (control, _board, _told):
-        made = {rule: control.add_rule(rule, action="mark") for rule in RULES}
+        made = {rule: control.breakpoints.add_rule(rule, action="mark") for rule in RULES}
         steps = 0
 
         def loss_of(model: nn.Module, x: torch.Tensor) -> torch.Tensor:
@@ -286,7 +288,7 @@ def test_overfitting_is_found_when_validation_rises_and_training_falls() -> None
             steps += 1
             if steps % 5 == 0:
                 with torch.no_grad():
-                    control.log_between({"val_loss": regression(model, vectors(77))})
+                    control.boundary.log_outside_step({"val_loss": regression(model, vectors(77))})
             return nn.functional.mse_loss(model(x).squeeze(-1), wrong)
 
         train(control, model, optimizer, 100, loss_of=loss_of, inputs=lambda _: few)
@@ -302,7 +304,7 @@ def test_a_rule_pauses_with_evidence_and_an_explanation(tmp_path) -> None:
     with Run(name="dead", save_dir=tmp_path) as run:
         run.show(model=model, optimizer=optimizer)
         control = run.controller
-        stopper = control.add_rule("dead_relus")
+        stopper = control.breakpoints.add_rule("dead_relus")
         seen: list[dict[str, Any]] = []
 
         def notice() -> None:
@@ -311,7 +313,7 @@ def test_a_rule_pauses_with_evidence_and_an_explanation(tmp_path) -> None:
                 seen.append(state["breakpoint"])
                 control.resume()
 
-        control.subscribe(notice)
+        control.sinks.subscribe(notice)
         train(control, model, optimizer, 40, loss_of=regression, inputs=vectors)
     assert (stopper.hits, len(seen)) == (1, 1)
     evidence = seen[0]
@@ -327,7 +329,7 @@ def test_marks_are_facts_of_the_run(tmp_path) -> None:
     optimizer = torch.optim.Adam(model.parameters(), lr=3e-3)
     with Run(name="marked", save_dir=tmp_path) as run:
         run.show(model=model, optimizer=optimizer)
-        run.controller.add_rule("dead_relus", action="mark")
+        run.controller.breakpoints.add_rule("dead_relus", action="mark")
         train(run.controller, model, optimizer, 40, loss_of=regression, inputs=vectors)
     kept = [e for e in FactsReader(run.dir).events() if e.get("kind") == "mark"]
     assert [(e["step"], e["layer"], e["action"]) for e in kept] == [(20, "3", "mark")]
@@ -335,19 +337,19 @@ def test_marks_are_facts_of_the_run(tmp_path) -> None:
 
 
 def test_rules_measure_only_in_the_steps_in_which_they_are_due(monkeypatch) -> None:
-    from midstep.session import layers
+    from midstep.session.metrics import tensor_norms
 
     model, made = mlp(), []
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
-    whole = layers.Layers
+    whole = tensor_norms.ParameterNorms
 
     def counted(*args: Any, **kwargs: Any) -> Any:
         made.append(kwargs)
         return whole(*args, **kwargs)
 
-    monkeypatch.setattr(layers, "Layers", counted)
+    monkeypatch.setattr(tensor_norms, "ParameterNorms", counted)
     with hooked(model, optimizer) as (control, _board, _told):
-        added = control.add_rule("vanishing_gradients", every=4)
+        added = control.breakpoints.add_rule("vanishing_gradients", every=4)
         train(control, model, optimizer, 12, loss_of=regression, inputs=vectors)
         assert made == [{"updates": False}] * 3  # gradients alone need no clone of the weights
         assert hook_count(model) == 0
@@ -356,7 +358,7 @@ def test_rules_measure_only_in_the_steps_in_which_they_are_due(monkeypatch) -> N
 
 def test_a_rule_about_layers_says_that_it_has_no_model() -> None:
     control = DebugController()
-    made = control.add_rule("dead_relus", every=2)
+    made = control.breakpoints.add_rule("dead_relus", every=2)
     for index in range(3):
         control.capture_batch(None, 1.0, index)
         control.wait_if_paused()

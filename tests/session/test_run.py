@@ -16,7 +16,7 @@ from midstep.control import Command, DebugController
 from midstep.core.errors import ConfigError, RunHeldError, StopTraining, StorageError
 from midstep.core.ids import new_run_id
 from midstep.core.moments import Moment
-from midstep.facts import FactsReader, LeaseWatch, end_state, read_lease
+from midstep.facts import FactsReader, HeartbeatWatch, end_state, read_lease
 from midstep.session import Run
 from tests.checkers.neutral import wait_until
 
@@ -148,7 +148,7 @@ def test_what_fails_half_way_gives_the_directory_back(tmp_path, monkeypatch):
     def broken(*_):
         raise ZeroDivisionError
 
-    monkeypatch.setattr("midstep.session.run.circumstances", broken)
+    monkeypatch.setattr("midstep.session.run.process_info", broken)
     control = DebugController()
     with pytest.raises(ZeroDivisionError):
         Run(name="a", save_dir=tmp_path, run_name="fixed", controller=control)
@@ -239,9 +239,9 @@ def test_an_event_is_written_when_the_call_returns(tmp_path):
 def test_parameters_and_buffers_can_be_watched_and_are_read_by_name(tmp_path):
     model = nn.Sequential(nn.Linear(2, 3), nn.BatchNorm1d(3))
     with Run(name="a", save_dir=tmp_path, model=model) as run:
-        assert run.controller.sources[:2] == ["0.weight", "0.bias"]
-        assert "1.running_mean" in run.controller.sources
-        assert "1.num_batches_tracked" not in run.controller.sources
+        assert run.controller.watches.sources[:2] == ["0.weight", "0.bias"]
+        assert "1.running_mean" in run.controller.watches.sources
+        assert "1.num_batches_tracked" not in run.controller.watches.sources
         run.controller.add_watch(0, source="0.weight")
         run.controller.wait_if_paused()
         model[0].weight = nn.Parameter(-model[0].weight.detach())
@@ -262,10 +262,10 @@ def test_a_command_id_repeated_after_a_restart_is_answered_and_not_repeated(tmp_
         assert run.controller.submit(again).done()
         assert "pause it first" in str(run.controller.submit(refused).exception())
         assert not run.controller.is_paused
-        assert run.controller.command(again.id).status == "done"
-        assert [record.seq for record in run.controller.commands()] == [1, 2, 3]
+        assert run.controller.queue.find(again.id).status == "done"
+        assert [record.seq for record in run.controller.queue.latest()] == [1, 2, 3]
         run.controller.submit(Command(name="resume"))
-        assert run.controller.commands()[-1].seq == 4
+        assert run.controller.queue.latest()[-1].seq == 4
 
 
 def test_trajectories_stay_with_their_run_and_the_next_one_starts_clear(tmp_path):
@@ -280,7 +280,7 @@ def test_trajectories_stay_with_their_run_and_the_next_one_starts_clear(tmp_path
     assert [point["step"] for point in kept["pairwise"]["0,2"]] == [1]
     with Run(name="b", save_dir=tmp_path, controller=controller) as second:
         assert controller.get_trajectories() == {}
-        controller.set_watches([])
+        controller.watches.replace([])
     assert not (second.dir / "artifacts").exists()
 
 
@@ -368,11 +368,11 @@ def test_a_loop_that_hangs_is_told_from_one_that_stands(tmp_path):
         lease_now(run)
         hung = lease_now(run)
         assert (hung["moving"], hung["boundary_count"], hung["step"]) == (True, 1, 1)
-        ten_later = LeaseWatch(clock=lambda: hung["boundary_mono"] + 10)
+        ten_later = HeartbeatWatch(clock=lambda: hung["boundary_mono"] + 10)
         assert ten_later.boundary_age_s(run.dir, hung) == 10
-        run.controller.describe(phase="validation")
+        run.controller.status.describe(phase="validation")
         assert lease_now(run)["moving"] is False
-        run.controller.describe(phase=None)
+        run.controller.status.describe(phase=None)
         run.controller.pause()
         assert lease_now(run)["moving"] is True
         goes_on.set()
@@ -396,7 +396,7 @@ def test_closing_twice_is_fine_and_leaves_the_controller_usable(tmp_path):
     run = Run(name="a", save_dir=tmp_path)
     run.close()
     run.close()
-    run.controller.log({"loss": 1.0})
+    run.controller.boundary.log({"loss": 1.0})
     assert run.controller.wait_if_paused()
     assert not (run.dir / "lease.json").exists()
 
@@ -426,7 +426,7 @@ def test_an_error_parks_when_somebody_can_look(
     run = Run(name="a", save_dir=tmp_path, on_error=asked)
     run.page_url = "http://127.0.0.1:8765/" if reachable else None
     if viewer:
-        run.controller.viewer()
+        run.controller.captures.viewer()
     if terminal:
         monkeypatch.setattr(sys, "stdin", Terminal())
     assert run._parks() is parks

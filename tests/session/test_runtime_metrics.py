@@ -9,13 +9,12 @@ import torch
 from torch import nn
 
 from midstep.core.errors import ConfigError
-from midstep.session.activation_zeros import ActivationZeros
-from midstep.session.canonical_names import fold_names
-from midstep.session.device_stats import DeviceStats
-from midstep.session.metric_pace import MetricPace
-from midstep.session.recorder import as_scalars
-from midstep.session.runtime_metrics import RuntimeMetrics
-from midstep.session.step_norms import change, copies, correct, gradients, total_norm
+from midstep.session.metrics.activation_zeros import ActivationZeros
+from midstep.session.metrics.device_stats import DeviceStats
+from midstep.session.metrics.metric_interval import MetricInterval
+from midstep.session.metrics.runtime_metrics import RuntimeMetrics
+from midstep.session.metrics.tensor_norms import change, copies, correct, gradients, total_norm
+from midstep.session.step_report import as_scalars, fold_names
 
 # -- twins: slow and obvious ----------------------------------------------------------------------
 
@@ -224,7 +223,7 @@ def test_what_only_looks_like_logits_gets_no_accuracy():
 
 
 def test_k_follows_from_what_measuring_and_a_step_take():
-    pace = MetricPace(share=0.01)
+    pace = MetricInterval(share=0.01)
     for _ in range(3):
         pace.measured(cost_s=0.002)
     pace.stepped(0.001)
@@ -233,14 +232,14 @@ def test_k_follows_from_what_measuring_and_a_step_take():
 
 
 def test_the_first_costs_hold_no_long_wait():
-    pace = MetricPace()
+    pace = MetricInterval()
     pace.measured(cost_s=10.0)  # something was loaded
     pace.stepped(0.001)
     assert pace.every <= 16
 
 
 def test_a_cheap_measurement_is_made_at_every_step():
-    pace = MetricPace()
+    pace = MetricInterval()
     for _ in range(3):
         pace.measured(cost_s=1e-5)
     pace.stepped(0.01)
@@ -293,7 +292,7 @@ def test_short_steps_are_not_each_timed_but_those_that_are_tell_the_truth():
 
 def test_an_impossible_share_is_refused():
     with pytest.raises(ConfigError, match="share lies in"):
-        MetricPace(share=0.0)
+        MetricInterval(share=0.0)
 
 
 # -- device and names -----------------------------------------------------------------------------

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from midstep.session.runtime_metrics import RuntimeMetrics
+from midstep.session.metrics.runtime_metrics import RuntimeMetrics
 
 pytestmark = [
     pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device here"),

@@ -17,7 +17,7 @@ from midstep.control import Command, DebugController
 from midstep.core.errors import ConfigError, ControlError
 from midstep.facts import FactsReader, end_state
 from midstep.session import Session, SessionConfig
-from midstep.session.checkpoints import Checkpoints
+from midstep.session.checkpoint.checkpoint_store import CheckpointStore
 from tests.checkers.neutral import wait_until
 
 
@@ -62,7 +62,7 @@ def test_epochs_and_steps_are_totals_of_which_one_is_given(tmp_path):
             with pytest.raises(ConfigError):
                 session.fit(**wrong)
         session.fit(epochs=2)
-        assert (session.training.step, session.training.epoch) == (6, 2)
+        assert (session.trainer.step, session.trainer.epoch) == (6, 2)
         with pytest.raises(ControlError, match="this session is finished"):
             session.fit(epochs=3)
     assert end_state(tmp_path / "run").state == "finished"
@@ -110,7 +110,7 @@ def test_the_default_step_understands(what, tmp_path):
     loader = DataLoader(samples, batch_size=4)
     with small(tmp_path, loader, model=model, loss_fn=loss_fn) as session:
         session.fit(steps=2)
-        assert session.training.step == 2
+        assert session.trainer.step == 2
 
 
 @pytest.mark.parametrize(
@@ -156,7 +156,7 @@ def test_the_norm_told_is_the_one_before_clipping(tmp_path):
     with small(tmp_path, grad_clip_norm=1e-3) as session:
         session.on_step(records.append)
         session.fit(steps=1)
-        norm = nn.utils.get_total_norm([p.grad for p in session.training.parts.model.parameters()])
+        norm = nn.utils.get_total_norm([p.grad for p in session.trainer.parts.model.parameters()])
     assert float(records[0].metrics["grad_norm"]) > 0.1
     assert norm == pytest.approx(1e-3, rel=1e-3)
 
@@ -168,12 +168,12 @@ def test_a_loss_that_is_not_finite_skips_the_step_and_says_so(tmp_path):
         @session.training_step
         def step(model, batch):
             loss = model(batch[0]).square().mean()
-            return loss * math.inf if session.training.step == 1 else loss
+            return loss * math.inf if session.trainer.step == 1 else loss
 
         @session.on_step
         def note(record):
             records.append(record)
-            weights.append(session.training.parts.model.weight.detach().clone())
+            weights.append(session.trainer.parts.model.weight.detach().clone())
 
         session.fit(epochs=1)
     assert ["skipped" in record.metrics for record in records] == [False, True, False]
@@ -231,10 +231,10 @@ def test_autocast_and_a_scaler_are_used_when_asked_for(tmp_path):
     kinds = []
     scaler = torch.amp.GradScaler("cpu", init_scale=4.0)
     with small(tmp_path, amp="bf16", scaler=scaler) as session:
-        layer = session.training.parts.model
+        layer = session.trainer.parts.model
         layer.register_forward_hook(lambda _m, _i, output: kinds.append(output.dtype))
         session.fit(steps=2)
-        assert session.training.take().states["scaler"]["_growth_tracker"] == 2
+        assert session.trainer.take().states["scaler"]["_growth_tracker"] == 2
     assert set(kinds) == {torch.bfloat16}
 
 
@@ -247,7 +247,7 @@ def test_validation_and_test_are_told_with_accuracy(tmp_path):
         tmp_path, val_loader=other, test_loader=other, do_test_after=True, val_every_n_epochs=2
     ) as session:
         session.fit(epochs=4)
-        model = session.training.parts.model
+        model = session.trainer.parts.model
         x, y = data(6).tensors
         accuracy = float((model(x).argmax(1) == y).float().mean())
         loss = nn.functional.cross_entropy(model(x), y).item()
@@ -288,7 +288,7 @@ def test_an_error_of_the_user_passes_through_and_names_the_last_checkpoint(tmp_p
 
     @session.on_step
     def fail(record):
-        session.keeper.wait()
+        session.checkpoint_writer.wait()
         if record.step == 3:
             raise ZeroDivisionError
 
@@ -305,23 +305,23 @@ def test_a_step_that_raised_can_be_looked_at_but_not_saved(tmp_path):
 
     @session.training_step
     def step(model, batch):
-        if session.training.step == 2:
+        if session.trainer.step == 2:
             raise ZeroDivisionError
         return model(batch[0]).square().mean()
 
     looked_at = []
-    fail = session.controller.fail
+    fail = session.controller.boundary.fail
 
     def look(reason, *, park):
-        looked_at.append(session.controller._shared.captures.held.batch[0])
+        looked_at.append(session.controller._state.capture_store.held_batch.batch[0])
         fail(reason, park=park)
 
-    session.controller.fail = look
+    session.controller.boundary.fail = look
     with session:
         with pytest.raises(ZeroDivisionError):
             session.fit(steps=9)
         with pytest.raises(ControlError, match="step 3 was begun"):
-            session.training.take()
+            session.trainer.take()
     assert torch.equal(looked_at[0], data().tensors[0][8:])
 
 
@@ -371,7 +371,7 @@ def parked_at(session: Session, step: int, drive: Any, *, steps: int = 9) -> Non
             failures.append(error)
             session.controller.stop()
 
-    assert session.run_record.attempt == 1
+    assert session.run.attempt == 1
     reached = session.controller.submit(Command(name="run_until", payload={"step": step}))
     driver = threading.Thread(target=work)
     driver.start()
@@ -384,12 +384,12 @@ def parked_at(session: Session, step: int, drive: Any, *, steps: int = 9) -> Non
 def test_set_hparams_returns_the_old_values_and_is_a_fact(tmp_path):
     answers = []
     with small(tmp_path) as session:
-        optimizer = session.training.parts.optimizer
+        optimizer = session.trainer.parts.optimizer
 
         def drive():
-            answers.append(session.run("set_hparams", lr=0.5))
-            answers.append(session.run("set_hparams", lr_mul=0.5, momentum=0.9))
-            session.keeper.wait()
+            answers.append(session.command("set_hparams", lr=0.5))
+            answers.append(session.command("set_hparams", lr_mul=0.5, momentum=0.9))
+            session.checkpoint_writer.wait()
 
         parked_at(session, 2, drive)
         assert optimizer.param_groups[0]["lr"] == 0.25
@@ -399,7 +399,7 @@ def test_set_hparams_returns_the_old_values_and_is_a_fact(tmp_path):
         (2, {"lr": [0.5]}),
         (2, {"lr": [0.25], "momentum": [0.9]}),
     ]
-    kept = Checkpoints(tmp_path / "run").load(2)
+    kept = CheckpointStore(tmp_path / "run").load(2)
     assert kept.states["optimizer"]["param_groups"][0]["lr"] == 0.25
 
 
@@ -420,7 +420,7 @@ def test_set_hparams_returns_the_old_values_and_is_a_fact(tmp_path):
 )
 def test_a_wrong_hyperparameter_is_refused_by_its_name(payload, field, tmp_path):
     with small(tmp_path) as session, pytest.raises(ControlError, match=field):
-        session.run("set_hparams", **payload)
+        session.command("set_hparams", **payload)
 
 
 def test_a_changed_rate_survives_the_scheduler(tmp_path):
@@ -428,7 +428,7 @@ def test_a_changed_rate_survives_the_scheduler(tmp_path):
     optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
     scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda epoch: 0.5**epoch)
     with small(tmp_path, model=model, optimizer=optimizer, scheduler=scheduler) as session:
-        session.run("set_hparams", lr=0.2)
+        session.command("set_hparams", lr=0.2)
         session.fit(epochs=2)
         assert optimizer.param_groups[0]["lr"] == pytest.approx(0.2 * 0.25)
 
@@ -439,14 +439,14 @@ def test_load_and_reset_go_there_in_a_new_timeline_and_the_loop_goes_on(tmp_path
         session.on_step(lambda record: losses.append((record.step, record.loss)))
 
         def drive():
-            answers.append(session.run("save_checkpoint"))
-            session.run("step", n=2)
-            answers.append(session.run("loadCheckpoint", step=2))
-            session.run("step", n=2)
-            answers.append(session.run("resetSession"))
+            answers.append(session.command("save_checkpoint"))
+            session.command("step", n=2)
+            answers.append(session.command("loadCheckpoint", step=2))
+            session.command("step", n=2)
+            answers.append(session.command("resetSession"))
 
         parked_at(session, 2, drive, steps=5)
-        assert session.training.timeline == 2
+        assert session.trainer.timeline == 2
     assert answers[0]["checkpoint"].startswith("checkpoints/2")
     assert [(a["step"], a["timeline"]) for a in answers[1:]] == [(2, 1), (0, 2)]
     assert [step for step, _ in losses] == [1, 2, 3, 4, 3, 4, 1, 2, 3, 4, 5]
@@ -473,17 +473,17 @@ def test_load_and_reset_are_refused_while_the_run_runs_or_has_steps_to_make(comm
     running, stepping = (future.exception(30) for future in refused)
     assert "is running; pause it first" in str(running)
     assert "still makes the steps" in str(stepping)
-    assert session.training.timeline == 0
+    assert session.trainer.timeline == 0
 
 
 def test_before_the_first_fit_a_checkpoint_is_loaded_at_once(tmp_path):
     config = {"resume": "auto", "checkpoint_every_steps": 1}
     with small(tmp_path, **config) as session:
-        session.on_boundary.append(session.keeper.wait)
+        session.on_boundary.append(session.checkpoint_writer.wait)
         session.fit(steps=3)
     seen = []
     with small(tmp_path, **config) as session:
-        assert session.run("load_checkpoint", step=1)["step"] == 1
+        assert session.command("load_checkpoint", step=1)["step"] == 1
         session.on_step(lambda record: seen.append(record.step))
         session.fit(steps=3)
     assert seen == [2, 3]
@@ -493,14 +493,14 @@ def test_before_the_first_fit_a_checkpoint_is_loaded_at_once(tmp_path):
 
 def test_test_now_needs_a_loader_and_answers_with_means(tmp_path):
     with small(tmp_path) as session, pytest.raises(ControlError, match="no test_loader"):
-        session.run("test_now")
+        session.command("test_now")
     with small(tmp_path / "b", test_loader=DataLoader(data(), batch_size=5)) as session:
-        assert session.run("testRun").keys() == {"loss", "accuracy"}
+        assert session.command("testRun").keys() == {"loss", "accuracy"}
 
 
 def test_a_command_from_inside_a_step_is_refused(tmp_path):
     with small(tmp_path) as session:
-        session.on_step(lambda _record: session.run("save_checkpoint"))
+        session.on_step(lambda _record: session.command("save_checkpoint"))
         with pytest.raises(ControlError, match="would wait for itself"):
             session.fit(steps=1)
 
@@ -509,12 +509,12 @@ def test_a_controller_can_serve_one_session_after_the_other(tmp_path):
     first = DebugController()
     with small(tmp_path, controller=first) as session:
         session.fit(steps=1)
-    assert "save_checkpoint" not in first.registry
+    assert "save_checkpoint" not in first.queue.registry
 
 
 def test_serve_shows_a_session_and_fit_trains_it(tmp_path):
     with small(tmp_path) as session, midstep.serve(session, port=0) as page:
-        assert page.run is session.run_record
+        assert page.run is session.run
         session.fit(steps=3)
         state = wait_until(page.controller, lambda state: state["state"] == "finished")
     assert state["step"] == 3

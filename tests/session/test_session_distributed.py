@@ -14,7 +14,7 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DataLoader, DistributedSampler
 
 from midstep.session import Session, SessionConfig
-from midstep.session.fingerprint import hash_value
+from midstep.session.checkpoint.fingerprint import hash_value
 from tests.checkers.kill import Acknowledge, ForkedChild
 from tests.data.ordered import Augmented, as_rows, seed_everything
 from tests.session.sessions import Net
@@ -53,12 +53,12 @@ def rank_of(folder: Path, name: str, life: int, rank: int, policy: str, kill: in
             @session.on_step
             def tell(record: Any) -> None:
                 acknowledge([record.step, list(record.sample_ids), record.loss.hex()])
-                session.keeper.wait()
+                session.checkpoint_writer.wait()
                 if record.step == kill:
                     os.kill(os.getpid(), signal.SIGKILL)
 
             session.fit(steps=STEPS)
-            tree = session.training.take().state_tree()
+            tree = session.trainer.take().state_tree()
             acknowledge({name: hash_value(part) for name, part in tree.items()})
         dist.destroy_process_group()
 

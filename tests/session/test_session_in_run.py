@@ -38,9 +38,9 @@ def test_it_trains_in_the_run_and_leaves_the_end_to_its_owner(tmp_path: Path) ->
     with Run(name="mine", save_dir=tmp_path, config={"recipe": "mine"}) as run:
         with session(run) as made:
             made.fit(steps=4)
-            assert made.run_record is run
+            assert made.run is run
         assert not run.ended
-        assert "back" not in run.controller.registry
+        assert "back" not in run.controller.queue.registry
         run.finish(val_loss=0.5)
     assert [path.name for path in tmp_path.iterdir() if path.is_dir()] == [run.dir.name]
     reader = FactsReader(run.dir)

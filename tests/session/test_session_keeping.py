@@ -12,7 +12,7 @@ from torch import nn
 from midstep.control import Command
 from midstep.core.errors import ConfigError, ControlError, StorageError
 from midstep.facts import FactsReader
-from midstep.session.checkpoints import Checkpoints
+from midstep.session.checkpoint.checkpoint_store import CheckpointStore
 from tests.checkers.checkpoints import assert_newest_loads
 from tests.checkers.neutral import wait_until
 from tests.data.ordered import Augmented, Case
@@ -29,7 +29,7 @@ def settings(tmp_path: Path, **others):
 
 
 def steps_on_disk(run_dir: Path) -> list[int]:
-    return sorted(Checkpoints(run_dir).steps)
+    return sorted(CheckpointStore(run_dir).steps)
 
 
 # -- when -----------------------------------------------------------------------------------------
@@ -37,7 +37,9 @@ def steps_on_disk(run_dir: Path) -> list[int]:
 
 def test_by_default_checkpoints_are_taken_at_epoch_ends_and_at_the_end(tmp_path):
     with Recipe()(settings(tmp_path)) as session:  # three steps an epoch
-        session.on_step(lambda _record: session.keeper.wait())  # a busy disk may leave some out
+        session.on_step(
+            lambda _record: session.checkpoint_writer.wait()
+        )  # a busy disk may leave some out
         session.fit(steps=7)
     assert steps_on_disk(tmp_path / "run") == [3, 6, 7]
     told = facts(tmp_path / "run", "checkpoint")
@@ -50,7 +52,7 @@ def test_by_default_checkpoints_are_taken_at_epoch_ends_and_at_the_end(tmp_path)
 
 def test_every_so_many_steps_and_only_so_many_are_kept(tmp_path):
     with Recipe()(settings(tmp_path, checkpoint_every_steps=2, checkpoint_keep=2)) as session:
-        session.on_step(lambda _record: session.keeper.wait())
+        session.on_step(lambda _record: session.checkpoint_writer.wait())
         session.fit(steps=8)
     assert steps_on_disk(tmp_path / "run") == [6, 8]
 
@@ -62,9 +64,9 @@ def test_a_pause_takes_a_checkpoint_and_a_stop_too(tmp_path):
 
     def drive() -> None:
         reached.result()
-        session.keeper.wait()
+        session.checkpoint_writer.wait()
         found.append(steps_on_disk(tmp_path / "run"))
-        session.run("step", n=1)
+        session.command("step", n=1)
         session.controller.stop()
 
     with session:
@@ -74,7 +76,7 @@ def test_a_pause_takes_a_checkpoint_and_a_stop_too(tmp_path):
         driver.start()
         session.fit(steps=100)
         driver.join()
-        assert session.run_record.status == "stopped"
+        assert session.run.status == "stopped"
     assert found == [[1]]
     assert steps_on_disk(tmp_path / "run") == [1, 2]
 
@@ -111,14 +113,14 @@ def test_the_best_validation_has_a_link(tmp_path):
 def test_a_disk_that_refuses_parks_the_run_until_it_takes_the_checkpoint(tmp_path, monkeypatch):
     refusing = threading.Event()
     refusing.set()
-    save = Checkpoints.save
+    save = CheckpointStore.save
 
     def full(self, snapshot, **options):
         if refusing.is_set():
             raise StorageError("no space left on device")
         return save(self, snapshot, **options)
 
-    monkeypatch.setattr(Checkpoints, "save", full)
+    monkeypatch.setattr(CheckpointStore, "save", full)
     session = Recipe()(settings(tmp_path, checkpoint_every_steps=2))
     seen: list[dict] = []
 
@@ -139,7 +141,7 @@ def test_a_full_disk_at_the_end_parks_there_and_a_stop_lets_go(tmp_path, monkeyp
     def full(self, snapshot, **options):
         raise StorageError("no space left on device")
 
-    monkeypatch.setattr(Checkpoints, "save", full)
+    monkeypatch.setattr(CheckpointStore, "save", full)
     session = Recipe()(settings(tmp_path))
 
     def drive() -> None:
@@ -151,7 +153,7 @@ def test_a_full_disk_at_the_end_parks_there_and_a_stop_lets_go(tmp_path, monkeyp
     with session:
         session.fit(steps=2)
     driver.join()
-    assert session.run_record.status == "stopped"
+    assert session.run.status == "stopped"
 
 
 def test_a_run_whose_last_checkpoint_is_refused_late_does_not_finish_without_it(
@@ -160,7 +162,7 @@ def test_a_run_whose_last_checkpoint_is_refused_late_does_not_finish_without_it(
     """The disk takes so long to refuse that the last step's boundary has been passed."""
     past, refusing = threading.Event(), threading.Event()
     refusing.set()
-    save = Checkpoints.save
+    save = CheckpointStore.save
 
     def full(self, snapshot, **options):
         past.wait()
@@ -168,13 +170,13 @@ def test_a_run_whose_last_checkpoint_is_refused_late_does_not_finish_without_it(
             raise StorageError("no space left on device")
         return save(self, snapshot, **options)
 
-    monkeypatch.setattr(Checkpoints, "save", full)
+    monkeypatch.setattr(CheckpointStore, "save", full)
     session = Recipe()(settings(tmp_path, checkpoint_every_steps=2))
     boundary = session.controller.wait_if_paused
 
     def passed() -> bool:
         going = boundary()
-        if session.training.step == 2:
+        if session.trainer.step == 2:
             past.set()
         return going
 
@@ -198,7 +200,7 @@ def test_a_run_whose_last_checkpoint_is_refused_late_does_not_finish_without_it(
 def trained(tmp_path: Path, recipe: Recipe | None = None, steps: int = 4, **others) -> Path:
     made = recipe if recipe is not None else Recipe()
     with made(settings(tmp_path, checkpoint_every_steps=1, **others)) as session:
-        session.on_step(lambda _record: session.keeper.wait())
+        session.on_step(lambda _record: session.checkpoint_writer.wait())
         session.fit(steps=steps)
     return tmp_path / "run"
 
@@ -240,7 +242,7 @@ def test_totals_that_are_reached_make_no_further_step(tmp_path):
     trained(tmp_path)
     with Recipe()(settings(tmp_path)) as session:
         session.fit(steps=3)
-        assert session.training.step == 4
+        assert session.trainer.step == 4
 
 
 def test_a_damaged_newest_checkpoint_is_passed_over_with_a_fact(tmp_path):
@@ -258,14 +260,14 @@ def test_a_damaged_newest_checkpoint_is_passed_over_with_a_fact(tmp_path):
 class Wider(Recipe):
     def __call__(self, given):
         session = super().__call__(given)
-        session.training.parts.model.extra = nn.Linear(1, 1)
+        session.trainer.parts.model.extra = nn.Linear(1, 1)
         return session
 
 
 class Faster(Recipe):
     def __call__(self, given):
         session = super().__call__(given)
-        parts = session.training.parts
+        parts = session.trainer.parts
         parts.optimizer.defaults["lr"] = parts.optimizer.param_groups[0]["lr"] = 0.5
         return session
 
@@ -336,7 +338,7 @@ def test_another_training_is_refused_with_the_field_unless_that_is_meant(what, t
     assert not facts(run_dir, "resume"), "a refusal leaves the run alone"
     with after(settings(tmp_path, allow_changed=(field,))) as session:
         session.fit(steps=6)
-        assert session.training.step == 6
+        assert session.trainer.step == 6
     (told,) = facts(run_dir, "change_allowed")
     assert told["field"] == field
 
@@ -345,8 +347,8 @@ def test_an_allowed_learning_rate_keeps_the_memory_of_the_optimizer(tmp_path):
     trained(tmp_path, scheduler_interval="step")
     changed = Faster(settings={"allow_changed": ("optimizer",)})
     with changed(settings(tmp_path, scheduler_interval="step")) as session:
-        assert session.run_record.attempt == 2
-        optimizer = session.training.parts.optimizer
+        assert session.run.attempt == 2
+        optimizer = session.trainer.parts.optimizer
         assert optimizer.param_groups[0]["lr"] == 0.5
         assert all(state["step"] == 4 for state in optimizer.state.values())
 
@@ -354,10 +356,10 @@ def test_an_allowed_learning_rate_keeps_the_memory_of_the_optimizer(tmp_path):
 def test_load_checkpoint_passes_over_a_damaged_one_with_a_fact(tmp_path):
     run_dir = trained(tmp_path)
     with Recipe()(settings(tmp_path)) as session:
-        assert session.run("load_checkpoint")["step"] == 4
+        assert session.command("load_checkpoint")["step"] == 4
         file = run_dir / "checkpoints/4/state.json"
         file.write_bytes(file.read_bytes()[:-1])
-        assert session.run("load_checkpoint")["step"] == 3
+        assert session.command("load_checkpoint")["step"] == 3
     (told,) = facts(run_dir, "checkpoint_refused")
     assert str(file) in told["reason"]
 
@@ -366,8 +368,8 @@ def test_load_checkpoint_refuses_one_from_before_a_change_and_moves_nothing(tmp_
     trained(tmp_path)
     given = settings(tmp_path, allow_changed=("model", "dataset"))
     with Wider(case=Longer())(given) as session:
-        assert session.run_record.attempt == 2  # opened, and resumed
-        before = session.training.take()
+        assert session.run.attempt == 2  # opened, and resumed
+        before = session.trainer.take()
         with pytest.raises(ControlError, match="before model, dataset changed"):
-            session.run("load_checkpoint", step=2)
-        assert_same(session.training.take().state_tree(), before.state_tree())
+            session.command("load_checkpoint", step=2)
+        assert_same(session.trainer.take().state_tree(), before.state_tree())

@@ -91,7 +91,7 @@ def test_under_a_seeded_order_hooks_that_draw_move_no_sample(policy, tmp_path):
 
             @session.on_step
             def note(record):
-                seen.append((list(record.sample_ids), session.training.batches[:]))
+                seen.append((list(record.sample_ids), session.trainer.batches[:]))
                 if disturb:
                     noise()
                     list(DataLoader(range(7), shuffle=True))

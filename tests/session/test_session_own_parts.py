@@ -41,7 +41,7 @@ class Averaging(Recipe):
 
     def __call__(self, settings: dict[str, Any]) -> Session:
         made = super().__call__(settings)
-        parts = made.training.parts
+        parts = made.trainer.parts
         ema = AveragedModel(parts.model, multi_avg_fn=get_ema_multi_avg_fn(0.9), use_buffers=True)
         own = {"ema": ema, "counter": Counter()}
         session = Session(
@@ -52,7 +52,7 @@ class Averaging(Recipe):
             parts.val_loader,
             scheduler=parts.scheduler,
             config=made.config,
-            also={name: own[name] for name in self.names},
+            extra_state={name: own[name] for name in self.names},
         )
         session.training_step(parts.training_step)
 
@@ -96,15 +96,15 @@ def test_going_back_takes_it_along_and_a_repeated_step_moves_it(tmp_path):
 def test_a_skipped_step_does_not_average(tmp_path):
     with Averaging(poison=(0,))(given(tmp_path)) as session:  # in one of three steps
         session.fit(steps=3)
-        assert session.training.take().states["also"]["counter"] == {"count": 2}
+        assert session.trainer.take().states["also"]["counter"] == {"count": 2}
 
 
 @pytest.mark.parametrize(
     ("before", "after", "words"),
     [
-        (("ema",), (), r"without 'ema'.*give Session\(also=\{'ema': …\}\)"),
+        (("ema",), (), r"lacks 'ema'.*give Session\(extra_state=\{'ema': …\}\)"),
         ((), ("ema",), "'ema', which the checkpoint has not: leave it out"),
-        (("ema",), ("counter",), "without 'ema'.*'counter', which the checkpoint has not"),
+        (("ema",), ("counter",), "lacks 'ema'.*'counter', which the checkpoint has not"),
     ],
     ids=["missing", "new", "renamed"],
 )
@@ -115,20 +115,20 @@ def test_a_resume_with_other_state_is_refused_with_the_remedy_unless_meant(
         session.fit(steps=2)
     with (
         Averaging(names=after)(given(tmp_path)) as session,
-        pytest.raises(ConfigError, match=rf"{words}.*allow_changed=\('also',\)"),
+        pytest.raises(ConfigError, match=rf"{words}.*allow_changed=\('extra_state',\)"),
     ):
         session.fit(steps=3)
-    with Averaging(names=after)(given(tmp_path, allow_changed=("also",))) as session:
+    with Averaging(names=after)(given(tmp_path, allow_changed=("extra_state",))) as session:
         session.fit(steps=3)
-        assert session.training.step == 3
+        assert session.trainer.step == 3
     told = [e for e in FactsReader(tmp_path / "run").events() if e.get("kind") == "change_allowed"]
     assert [fact["field"] for fact in told] == ["also"]
 
 
 def test_what_cannot_be_kept_is_refused_when_it_is_given(tmp_path):
     made = Recipe()({"save_dir": tmp_path})
-    parts = made.training.parts
+    parts = made.trainer.parts
     for also, words in (({"ema": 3}, "has no state_dict"), ({"": Counter()}, "needs a name")):
         with pytest.raises(ConfigError, match=words):
-            Session(parts.model, parts.optimizer, None, parts.train_loader, also=also)
+            Session(parts.model, parts.optimizer, None, parts.train_loader, extra_state=also)
     assert not list(tmp_path.iterdir())

@@ -98,7 +98,7 @@ def test_clipping_and_autocast_resume(tmp_path):
 
 
 def test_the_checker_sees_a_generator_that_is_not_put_back(tmp_path, monkeypatch):
-    from midstep.session.snapshot import Snapshot
+    from midstep.session.state.snapshot import Snapshot
 
     restore = Snapshot.restore
     monkeypatch.setattr(
@@ -109,7 +109,7 @@ def test_the_checker_sees_a_generator_that_is_not_put_back(tmp_path, monkeypatch
 
 
 def test_the_checker_sees_a_cursor_that_counts_fetched_batches(tmp_path, monkeypatch):
-    from midstep.data.ordered_loader import OrderedLoader
+    from midstep.data.order.ordered_loader import OrderedLoader
 
     saved = OrderedLoader.state_dict
     monkeypatch.setattr(
@@ -215,14 +215,14 @@ def test_policy_user_refuses_workers_that_draw(tmp_path):
         pytest.raises(ConfigError, match="its workers draw random numbers"),
     ):
         session.fit(steps=2)
-    assert session.training.step == 0
+    assert session.trainer.step == 0
 
 
 def test_without_enforcement_policy_user_reports_them_once(tmp_path):
     recipe = Recipe(case=Case(policy="user", workers=1), settings={"enforce_sampler_state": False})
     with recipe({"save_dir": tmp_path}) as session:
         session.fit(steps=4)
-        facts = session.run_record.facts
+        facts = session.run.facts
         run_dir = session.dir
     from midstep.facts import FactsReader
 

@@ -19,15 +19,24 @@ import torch
 from torch.utils.data import Subset
 
 from midstep.core.errors import ConfigError, FormatError, StorageError
-from midstep.data.randomness import RandomState
-from midstep.session import upgrades
-from midstep.session.checkpoints import CheckpointError, Checkpoints, read_checkpoint
-from midstep.session.fingerprint import dataset_fingerprint, differences, fingerprints, hash_value
-from midstep.session.foreign import load_foreign
-from midstep.session.shelf import FILES
-from midstep.session.snapshot import Snapshot
-from midstep.session.tensor_file import digest
-from midstep.session.upgrades import Upgrade
+from midstep.data.random_state import RandomState
+from midstep.session.checkpoint import manifest
+from midstep.session.checkpoint.checkpoint_folders import FILES
+from midstep.session.checkpoint.checkpoint_store import (
+    CheckpointError,
+    CheckpointStore,
+    read_checkpoint,
+)
+from midstep.session.checkpoint.fingerprint import (
+    dataset_fingerprint,
+    differences,
+    fingerprints,
+    hash_value,
+)
+from midstep.session.checkpoint.foreign_weights import load_foreign
+from midstep.session.checkpoint.manifest import Upgrade
+from midstep.session.checkpoint.tensor_file import digest
+from midstep.session.state.snapshot import Snapshot
 from tests.session.same import assert_same
 
 PAGE = Path(__file__).parents[2] / "docs/checkpoint-format.md"
@@ -54,17 +63,17 @@ def test_everything_of_a_snapshot_comes_back(tmp_path: Path) -> None:
         config={"lr": 0.1, "betas": (0.9, float("inf")), "name": "größe"},
         fingerprints={"seed": 7, "model": {"weight": "(3, 2) float32"}},
     )
-    path = Checkpoints(tmp_path).save(kept)
+    path = CheckpointStore(tmp_path).save(kept)
     assert path == tmp_path / "checkpoints/12.t2"
     assert {entry.name for entry in path.iterdir()} == set(FILES)
-    back = Checkpoints(tmp_path).load(12)
+    back = CheckpointStore(tmp_path).load(12)
     for name in ("step", "epoch", "cursor", "timeline", "config", "fingerprints"):
         assert_same(getattr(back, name), getattr(kept, name))
     assert_same(back.state_tree(), kept.state_tree())
 
 
 def test_the_newest_is_the_last_step_of_the_last_timeline(tmp_path: Path) -> None:
-    kept = Checkpoints(tmp_path)
+    kept = CheckpointStore(tmp_path)
     for step, timeline in [(10, 0), (20, 0), (8, 1), (9, 1), (5, 2)]:
         kept.save(snapshot(step, timeline))
     assert kept.steps == [5, 9, 8, 20, 10]
@@ -75,7 +84,7 @@ def test_the_newest_is_the_last_step_of_the_last_timeline(tmp_path: Path) -> Non
 
 
 def test_a_step_saved_again_takes_the_place_of_the_first(tmp_path: Path) -> None:
-    kept = Checkpoints(tmp_path)
+    kept = CheckpointStore(tmp_path)
     kept.save(snapshot(4, config={"lr": 1}))
     kept.save(snapshot(4, config={"lr": 2}))
     assert names(tmp_path) == ["4.2"]
@@ -85,7 +94,7 @@ def test_a_step_saved_again_takes_the_place_of_the_first(tmp_path: Path) -> None
 
 
 def test_links_lead_to_the_last_and_the_best(tmp_path: Path) -> None:
-    kept = Checkpoints(tmp_path)
+    kept = CheckpointStore(tmp_path)
     first = kept.save(snapshot(1), best=True)
     second = kept.save(snapshot(2))
     assert str((tmp_path / "last").readlink()) == "checkpoints/2"
@@ -99,13 +108,13 @@ def test_links_lead_to_the_last_and_the_best(tmp_path: Path) -> None:
 def test_a_file_with_the_name_of_a_link_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "best_val").write_text("mine")
     with pytest.raises(StorageError, match="something else has that name"):
-        Checkpoints(tmp_path).save(snapshot(1), best=True)
+        CheckpointStore(tmp_path).save(snapshot(1), best=True)
     assert (tmp_path / "best_val").read_text() == "mine"
-    assert Checkpoints(tmp_path).load().step == 1
+    assert CheckpointStore(tmp_path).load().step == 1
 
 
 def test_old_ones_go_but_never_the_best_nor_what_somebody_else_put_there(tmp_path: Path) -> None:
-    kept = Checkpoints(tmp_path, keep=3)
+    kept = CheckpointStore(tmp_path, keep=3)
     folder = tmp_path / "checkpoints"
     kept.save(snapshot(1), best=True)
     noted = kept.save(snapshot(2))
@@ -125,19 +134,19 @@ def test_an_old_one_that_cannot_be_removed_does_not_fail_the_new_one(
     def refuse(*_: object) -> bool:
         raise StorageError("cannot remove it")
 
-    kept = Checkpoints(tmp_path, keep=1)
+    kept = CheckpointStore(tmp_path, keep=1)
     kept.save(snapshot(1))
-    monkeypatch.setattr("midstep.session.shelf.remove_folder", refuse)
+    monkeypatch.setattr("midstep.session.checkpoint.checkpoint_folders.remove_folder", refuse)
     assert kept.save(snapshot(2)).name == "2"
     assert "cannot remove it" in caplog.text
 
 
 def test_no_checkpoint_is_none_and_keeping_none_is_refused(tmp_path: Path) -> None:
-    assert Checkpoints(tmp_path).newest_valid() is None
+    assert CheckpointStore(tmp_path).newest_valid() is None
     with pytest.raises(ConfigError, match="nothing to load"):
-        Checkpoints(tmp_path).load()
+        CheckpointStore(tmp_path).load()
     with pytest.raises(ConfigError, match="at least 1"):
-        Checkpoints(tmp_path, keep=0)
+        CheckpointStore(tmp_path, keep=0)
 
 
 def test_a_state_that_cannot_be_saved_leaves_no_trace(tmp_path: Path) -> None:
@@ -151,7 +160,7 @@ def test_a_state_that_cannot_be_saved_leaves_no_trace(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"odd\.call\.0 is a .*leave code out"):
         Snapshot.take({"odd": Odd()}, step=1)
     with pytest.raises(ConfigError, match=r"config.*cannot be saved"):
-        Checkpoints(tmp_path).save(
+        CheckpointStore(tmp_path).save(
             Snapshot(step=1, states={}, random=RandomState.take(), config={"f": torch.ones(1)})
         )
     assert names(tmp_path) == []
@@ -170,7 +179,7 @@ def rewrite(path: Path, **changes: object) -> None:
 
 
 def test_an_unknown_version_is_refused_by_name(tmp_path: Path) -> None:
-    kept = Checkpoints(tmp_path)
+    kept = CheckpointStore(tmp_path)
     path = kept.save(snapshot(3))
     for version in (99, 0, "1", True, None):
         rewrite(path, version=version, midstep="9.9.9")
@@ -182,7 +191,7 @@ def test_an_unknown_version_is_refused_by_name(tmp_path: Path) -> None:
 def test_an_older_version_is_brought_up_step_by_step(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    kept = Checkpoints(tmp_path)
+    kept = CheckpointStore(tmp_path)
     path = kept.save(snapshot(3, cursor=5))
     rewrite(path, version=-1)
     first = Upgrade(manifest=lambda old: {**old, "cursor": old["cursor"] + 1})
@@ -190,8 +199,8 @@ def test_an_older_version_is_brought_up_step_by_step(
         manifest=lambda old: {**old, "cursor": old["cursor"] * 2},
         state=lambda tree: {**tree, "net": tree["model"]},
     )
-    monkeypatch.setitem(upgrades.UPGRADES, -1, first)
-    monkeypatch.setitem(upgrades.UPGRADES, 0, second)
+    monkeypatch.setitem(manifest.UPGRADES, -1, first)
+    monkeypatch.setitem(manifest.UPGRADES, 0, second)
     assert kept.load().cursor == 12
     assert "net" in kept.load().states
 
@@ -210,7 +219,7 @@ def test_an_older_version_is_brought_up_step_by_step(
     ],
 )
 def test_a_manifest_that_is_whole_but_wrong_is_refused(tmp_path: Path, changes: dict) -> None:
-    kept = Checkpoints(tmp_path)
+    kept = CheckpointStore(tmp_path)
     rewrite(kept.save(snapshot(3)), **changes)
     with pytest.raises(CheckpointError, match="step 3"):
         kept.load()
@@ -223,8 +232,8 @@ def test_no_pickle_is_ever_read_or_written(tmp_path: Path, monkeypatch: pytest.M
     for name in ("load", "loads", "dump", "dumps", "Unpickler", "Pickler"):
         monkeypatch.setattr(f"pickle.{name}", refuse)
     monkeypatch.setattr("torch.load", refuse)
-    Checkpoints(tmp_path).save(snapshot(1))
-    assert Checkpoints(tmp_path).load().step == 1
+    CheckpointStore(tmp_path).save(snapshot(1))
+    assert CheckpointStore(tmp_path).load().step == 1
 
 
 # -- the page --------------------------------------------------------------------------------------
@@ -238,7 +247,7 @@ def test_the_reader_of_the_page_reads_what_was_written(tmp_path: Path) -> None:
         def state_dict(self) -> dict[str, object]:
             return {"w": weight, "t": weight.t(), "tied": weight, 3: (float("inf"), b"x")}
 
-    path = Checkpoints(tmp_path).save(Snapshot.take({"part": State()}, step=5))  # type: ignore[dict-item]
+    path = CheckpointStore(tmp_path).save(Snapshot.take({"part": State()}, step=5))  # type: ignore[dict-item]
 
     def read() -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-I", "-c", code, str(path)]
@@ -254,7 +263,7 @@ def test_the_reader_of_the_page_reads_what_was_written(tmp_path: Path) -> None:
 
 
 def test_every_tag_is_on_the_page() -> None:
-    source = (Path(upgrades.__file__).parent / "tagged_json.py").read_text()
+    source = (Path(manifest.__file__).parent / "tagged_json.py").read_text()
     for tag in set(re.findall(r'"(!\w+)"', source)):
         assert f"`{tag}`" in PAGE.read_text(), tag
 
@@ -371,8 +380,8 @@ def test_what_changed_is_named_with_how_to_go_on(field: str, changes: dict, says
 
 
 def test_fingerprints_survive_a_checkpoint(tmp_path: Path) -> None:
-    Checkpoints(tmp_path).save(snapshot(1, fingerprints=prints()))
-    assert differences(Checkpoints(tmp_path).load().fingerprints, prints()) == []
+    CheckpointStore(tmp_path).save(snapshot(1, fingerprints=prints()))
+    assert differences(CheckpointStore(tmp_path).load().fingerprints, prints()) == []
 
 
 def test_a_dataset_may_have_a_fingerprint_of_its_own_and_a_stream_is_not_used_up() -> None:

@@ -10,9 +10,9 @@ import torch
 from torch import nn
 
 from midstep.core.errors import ConfigError
-from midstep.data.randomness import RandomState
-from midstep.session.checkpoints import Checkpoints
-from midstep.session.snapshot import Snapshot
+from midstep.data.random_state import RandomState
+from midstep.session.checkpoint.checkpoint_store import CheckpointStore
+from midstep.session.state.snapshot import Snapshot
 from tests.session.same import assert_same
 
 needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device here")
@@ -55,11 +55,11 @@ def test_a_training_on_the_device_goes_on_bit_by_bit(tmp_path: Path, to_host: bo
     assert kept.states["model"]["0.weight"].device.type == place
     assert kept.to_host().states["model"]["0.weight"].device.type == "cpu"
     assert (kept.to_host() is kept) == to_host
-    Checkpoints(tmp_path).save(kept)
+    CheckpointStore(tmp_path).save(kept)
     for _ in range(4):
         whole.step()
     wanted = Snapshot.take(whole.parts, step=8, generators=own).state_tree()
-    for snapshot in (kept, Checkpoints(tmp_path).load(), kept):
+    for snapshot in (kept, CheckpointStore(tmp_path).load(), kept):
         again = Training()
         torch.rand(3, device="cuda")
         snapshot.restore(again.parts, generators={"own": again.draw})

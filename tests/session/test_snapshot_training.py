@@ -14,9 +14,9 @@ from torch import nn
 from torch.optim import lr_scheduler as schedulers
 
 from midstep.core.errors import ConfigError
-from midstep.data.randomness import RandomState, kept_random
-from midstep.session.checkpoints import Checkpoints
-from midstep.session.snapshot import Snapshot
+from midstep.data.random_state import RandomState, preserve_rng
+from midstep.session.checkpoint.checkpoint_store import CheckpointStore
+from midstep.session.state.snapshot import Snapshot
 from tests.session.same import assert_same
 
 BEFORE, AFTER = 4, 4
@@ -165,12 +165,12 @@ def assert_goes_on(make: Callable[[], Training], folder: Path) -> None:
     for _ in range(BEFORE):
         whole.step()
     kept = whole.take(BEFORE)
-    path = Checkpoints(folder).save(kept)
+    path = CheckpointStore(folder).save(kept)
     for _ in range(AFTER):
         whole.step()
     wanted = whole.take(BEFORE + AFTER)
     assert path.name == str(BEFORE)
-    for snapshot in (Checkpoints(folder).load(), kept, kept):
+    for snapshot in (CheckpointStore(folder).load(), kept, kept):
         again = make()
         torch.rand(5), random.random(), np.random.rand()
         again.restore(snapshot)
@@ -230,8 +230,8 @@ def test_tied_weights_stay_tied_and_take_their_memory_once(tmp_path: Path) -> No
     kept = training.take(0)
     weight = training.model.embedding.weight
     assert kept.bytes < 2 * weight.numel() * 4
-    Checkpoints(tmp_path).save(kept)
-    for snapshot in (kept, Checkpoints(tmp_path).load()):
+    CheckpointStore(tmp_path).save(kept)
+    for snapshot in (kept, CheckpointStore(tmp_path).load()):
         state = snapshot.states["model"]
         state["embedding.weight"].zero_()
         assert state["head.weight"].abs().sum() == 0
@@ -259,9 +259,9 @@ def test_every_generator_is_put_back_exactly(tmp_path: Path) -> None:
     }
     drawn(generators)  # half of a pair of normal numbers now waits in some of them
     kept = Snapshot.take({}, step=0, generators=generators, worker_base_seed=2**62 + 1)
-    Checkpoints(tmp_path).save(kept)
+    CheckpointStore(tmp_path).save(kept)
     wanted = [drawn(generators) for _ in range(3)]
-    loaded = Checkpoints(tmp_path).load()
+    loaded = CheckpointStore(tmp_path).load()
     assert loaded.random.worker_base_seed == 2**62 + 1
     for snapshot in (kept, loaded):
         snapshot.restore({}, generators=generators)
@@ -271,8 +271,8 @@ def test_every_generator_is_put_back_exactly(tmp_path: Path) -> None:
 def test_the_generators_at_the_start_of_the_epoch_are_kept_beside(tmp_path: Path) -> None:
     begun = RandomState.take()
     first = torch.rand(2)
-    Checkpoints(tmp_path).save(Snapshot.take({}, step=1, epoch_random=begun))
-    loaded = Checkpoints(tmp_path).load().epoch_random
+    CheckpointStore(tmp_path).save(Snapshot.take({}, step=1, epoch_random=begun))
+    loaded = CheckpointStore(tmp_path).load().epoch_random
     assert loaded is not None
     loaded.restore()
     assert torch.equal(torch.rand(2), first)
@@ -282,7 +282,7 @@ def test_taking_a_snapshot_draws_nothing() -> None:
     model = nn.Linear(2, 2)
     before = RandomState.take().state_tree()
     Snapshot.take({"model": model}, step=0)
-    with kept_random():
+    with preserve_rng():
         torch.rand(1), random.random(), np.random.rand()
     assert_same(RandomState.take().state_tree(), before)
 

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import shutil
 import sys
+from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
-from midstep.cli.comparison import comparison
-from midstep.cli.screen import Screen
-from midstep.cli.seat import Seat
-from midstep.cli.status import Status
-from midstep.cli.wording import duration_words
+from midstep.cli.output.screen import Screen
+from midstep.cli.output.status_line import Status
+from midstep.cli.output.terminal_controls import TerminalControls
+from midstep.cli.output.text_format import align_columns, format_duration
 from midstep.core.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -24,7 +25,37 @@ if TYPE_CHECKING:
     from midstep.loops.bcl import BclResult, BclTraining
     from midstep.session import Run
 
-__all__ = ["demo"]
+
+COLUMNS = {
+    "l1": ("L1", "{:.4f}"),
+    "psnr": ("PSNR", "{:.2f}"),
+    "weight_cosine": ("cosine", "{:.3f}"),
+    "effective_rank": ("rank", "{:.1f}"),
+    "dead": ("dead", "{:g}"),
+    "winners": ("winners", "{:g}"),
+    "unreachable": ("unreachable", "{:g}"),
+    "gini": ("Gini", "{:.3f}"),
+}
+"""Metric: its heading, and how a value is written."""
+
+
+def comparison(results: Sequence[BclResult]) -> list[str]:
+    """A line per run, and per condition the mean over its seeds where there are several."""
+    rows = [["condition", "seed", "steps", *(heading for heading, _ in COLUMNS.values())]]
+    for condition in dict.fromkeys(each.condition for each in results):
+        found = [each for each in results if each.condition == condition]
+        rows += [[condition, str(each.seed), f"{each.steps:,}", *_cells([each])] for each in found]
+        if len(found) > 1:
+            rows.append([condition, "mean", "", *_cells(found)])
+    return align_columns(rows, right=range(1, len(rows[0])))
+
+
+def _cells(results: Sequence[BclResult]) -> list[str]:
+    return [
+        form.format(math.fsum(each.health.metrics[name] for each in results) / len(results))
+        for name, (_, form) in COLUMNS.items()
+    ]
+
 
 QUICK_STEPS = 10_000
 """About half a minute on two cores."""
@@ -101,7 +132,7 @@ def demo(
 
     plan = _plan(condition or [Recipe.novelty], seed or [0])
     _check_settings(plan, steps, full=full, run_name=run_name)
-    seat = Seat(Screen())
+    seat = TerminalControls(Screen())
     results: list[BclResult] = []
     with GracefulStop(seat.stop, seat.restore_terminal):
         if serve:
@@ -140,7 +171,7 @@ def _check_settings(
 
 def _prepare(steps: int | None, seed: int, condition: str, data: str) -> BclTraining:
     """Everything that can be wrong with settings and data is found before a run is begun."""
-    from midstep.loops.registry import find_recipe
+    from midstep.loops.recipes import find_recipe
 
     made = find_recipe("bcl").prepare(
         {
@@ -159,8 +190,8 @@ def _check_page(port: int | None, save_dir: Path) -> None:
     A taken port, which `serve` binds again, and a place for the token that cannot be written.
     """
     from midstep.live.mode import current_mode
-    from midstep.server.ports import bind
-    from midstep.server.tokens import Tokens
+    from midstep.server.auth.tokens import Tokens
+    from midstep.server.transport.ports import bind
 
     if current_mode() != "live":
         return
@@ -175,10 +206,10 @@ def _page(
 ) -> Iterator[str | None]:
     """The address of the page while it is served; None when it is not wanted."""
     from midstep.live import serve
-    from midstep.live.socket_page import reachable
+    from midstep.live.run_socket import serve_on_socket
 
     if not wanted:
-        with reachable(run):
+        with serve_on_socket(run):
             yield None
         return
 
@@ -186,14 +217,14 @@ def _page(
         yield served.url
 
 
-def _drive(training: BclTraining, run: Run, seat: Seat, url: str | None) -> BclResult:
+def _drive(training: BclTraining, run: Run, seat: TerminalControls, url: str | None) -> BclResult:
     """Train, and tell how it ended."""
     screen, controller = seat.screen, run.controller
-    screen.say(f"run   {_short(run.dir)}")
+    screen.print_line(f"run   {_short(run.dir)}")
     if url is not None:
-        screen.say(f"page  {url}")
+        screen.print_line(f"page  {url}")
     keys = seat.has_keys
-    with Status(controller.get_state, controller.subscribe, screen, keys=keys) as status:
+    with Status(controller.get_state, controller.sinks.subscribe, screen, keys=keys) as status:
         seat.status = status
         result = training.run_to_end(run)
         seat.status = None
@@ -201,28 +232,28 @@ def _drive(training: BclTraining, run: Run, seat: Seat, url: str | None) -> BclR
     return result
 
 
-def _end(seat: Seat, results: list[BclResult], url: str | None) -> None:
+def _end(seat: TerminalControls, results: list[BclResult], url: str | None) -> None:
     """Compare the runs, and keep the page open until `q` if there is a keyboard."""
     if len(results) > 1:
         for line in comparison(results):
-            seat.screen.say(line)
+            seat.screen.print_line(line)
     if url is not None and seat.has_keys and not seat.leaving.is_set():
-        seat.screen.say("the page stays open; press q to leave", style="dim")
+        seat.screen.print_line("the page stays open; press q to leave", style="dim")
         seat.leaving.wait()
 
 
 def _summary(screen: Screen, run: Run, result: BclResult, end: str) -> None:
     """How it ended, and where everything is."""
     loss = "" if result.loss is None else f"loss {result.loss:.5g}, "
-    screen.say(
-        f"{end} after {result.steps:,} steps in {duration_words(result.duration_s)}: "
+    screen.print_line(
+        f"{end} after {result.steps:,} steps in {format_duration(result.duration_s)}: "
         f"{loss}validation loss {result.validation_loss:.5g}",
         style="bold",
     )
     directory = _short(run.dir)
-    screen.say(f"run   {directory}")
-    screen.say(f"facts {directory / 'facts'}")
-    screen.say(f"again {_program()} runs show {directory}")
+    screen.print_line(f"run   {directory}")
+    screen.print_line(f"facts {directory / 'facts'}")
+    screen.print_line(f"again {_program()} runs show {directory}")
 
 
 def _program() -> str:
@@ -232,7 +263,7 @@ def _program() -> str:
     called = Path(sys.argv[0])
     if called.name == "midstep":
         return str(_short(called.absolute()))
-    return f"{_short(Path(sys.executable))} -m midstep.cli"
+    return f"{_short(Path(sys.executable))} -m midstep"
 
 
 def _short(path: Path) -> Path:

@@ -8,8 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
-from midstep.cli.screen import Screen
-from midstep.cli.wording import aligned
+from midstep.cli.output.screen import Screen
+from midstep.cli.output.text_format import align_columns
 from midstep.core import strict_json
 from midstep.core.errors import ConfigError
 
@@ -58,9 +58,9 @@ def run(
     as_json: _Json = False,
 ) -> None:
     """Carry out a plan; see `_RUN_HELP` for what the user reads."""
-    from midstep.influence.plan import read_plan
-    from midstep.influence.results_reader import read_results_json
-    from midstep.influence.runner import FisherKernelRunner
+    from midstep.influence.study.plan import read_plan
+    from midstep.influence.study.results_file import read_results_json
+    from midstep.influence.study.runner import FisherKernelRunner
 
     config, asked = read_plan(plan)
     results = FisherKernelRunner(config).run(asked)
@@ -73,7 +73,7 @@ def run(
         return
     screen = Screen()
     _say_results(screen, told, request=None, top=3)
-    screen.say(f"report: {folder / 'report.html'}")
+    screen.print_line(f"report: {folder / 'report.html'}")
 
 
 @app.command("show", epilog="Example: midstep influence show outputs/influence/2026…_study --top 5")
@@ -86,7 +86,7 @@ def show(
     as_json: _Json = False,
 ) -> None:
     """Show what a finished run found: predicted changes and who made them. Needs no torch."""
-    from midstep.influence.results_reader import read_results_json
+    from midstep.influence.study.results_file import read_results_json
 
     told = read_results_json(folder)
     if as_json:
@@ -95,8 +95,10 @@ def show(
     screen = Screen()
     _say_results(screen, told, request=request, top=top)
     if (folder / "report.html").is_file():
-        screen.say(f"\nreport: {folder / 'report.html'}")
-    screen.say("The page of any live run with outputs/runs beside it shows this under Influence.")
+        screen.print_line(f"\nreport: {folder / 'report.html'}")
+    screen.print_line(
+        "The page of any live run with outputs/runs beside it shows this under Influence."
+    )
 
 
 @app.command("validate", epilog="Example: midstep influence validate outputs/influence/2026…_study")
@@ -120,15 +122,15 @@ def check(
 
     The relative error should fall in proportion to the learning rate (slope 1).
     """
-    from midstep.influence.results_file import load_results
-    from midstep.influence.runner import FisherKernelRunner
-    from midstep.influence.validation import validate
+    from midstep.influence.study.results_file import load_results
+    from midstep.influence.study.runner import FisherKernelRunner
+    from midstep.influence.study.validation import validate
 
     results = load_results(folder)
     runner = FisherKernelRunner(results.config)
     workspace = runner.load_workspace(folder / "workspace")
     batch = None if request is None else results.request(request).batch
-    found = validate(workspace, batch, rates=_rates(rates), after=after).described()
+    found = validate(workspace, batch, rates=_rates(rates), after=after).to_json()
     if as_json:
         typer.echo(strict_json.dumps(found))
         return
@@ -156,7 +158,7 @@ def _brief(told: Mapping[str, Any]) -> dict[str, Any]:
 
 def _say_results(screen: Screen, told: Mapping[str, Any], *, request: str | None, top: int) -> None:
     update = told["update"]
-    screen.say(
+    screen.print_line(
         f"{told['name']}: {len(update['sequences'])} sequences of the update, optimizer step "
         f"{told['step']}, {told['plan']['preconditioner']}, η = {update['step']['lr']:.3g}"
     )
@@ -174,7 +176,7 @@ def _say_results(screen: Screen, told: Mapping[str, Any], *, request: str | None
 def _say_request(
     screen: Screen, one: Mapping[str, Any], texts: Mapping[str, str], top: int
 ) -> None:
-    screen.say(f"\n{one['name']}", style="bold")
+    screen.print_line(f"\n{one['name']}", style="bold")
     rows = [("sequence", "Δ log π", "log π", "text")]
     for each in one["sequences"]:
         rows.append(
@@ -190,8 +192,8 @@ def _say_request(
             for by in each["contributors"][:top]
             for who in [texts[by["sequence_id"]]]
         ]
-    for line in aligned(rows, right=(1, 2)):
-        screen.say(line)
+    for line in align_columns(rows, right=(1, 2)):
+        screen.print_line(line)
 
 
 def _text(one: Mapping[str, Any]) -> str:
@@ -213,14 +215,14 @@ def _say_validation(screen: Screen, told: Mapping[str, Any]) -> None:
         )
         for one in told["rates"]
     ]
-    screen.say("\npredicted against a true step", style="bold")
-    for line in aligned(rows, right=(0, 1, 2, 3, 4)):
-        screen.say(line)
+    screen.print_line("\npredicted against a true step", style="bold")
+    for line in align_columns(rows, right=(0, 1, 2, 3, 4)):
+        screen.print_line(line)
     if told["slope"] is not None:
-        screen.say(f"slope of the error over η: {float(told['slope']):.3f} (1 is exact)")
+        screen.print_line(f"slope of the error over η: {float(told['slope']):.3f} (1 is exact)")
     after = told.get("after")
     if after:
-        screen.say(
+        screen.print_line(
             f"against {after['checkpoint']}: error {100 * float(after['relative_error']):.3f} %, "
             f"correlation {float(after['correlation']):.6f}"
         )

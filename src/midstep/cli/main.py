@@ -7,7 +7,10 @@ from typing import Annotated
 
 import typer
 
-from midstep.cli import ctl, data, dataset, demo, export, influence, remove, runs, serve, tail
+from midstep.cli import demo, influence, serve
+from midstep.cli.ctl import ctl_app
+from midstep.cli.data import data_app
+from midstep.cli.runs import runs_app
 from midstep.core.errors import DatasetError, MidstepError, UnclearRunError
 from midstep.core.version import __version__
 
@@ -34,14 +37,10 @@ app = typer.Typer(
 )
 app.command("demo")(demo.demo)
 app.command("serve")(serve.serve)
-app.add_typer(ctl.app, name="ctl")
-app.add_typer(data.app, name="data")
-app.add_typer(dataset.app, name="dataset")
+app.add_typer(ctl_app.app, name="ctl")
+app.add_typer(data_app.app, name="data")
 app.add_typer(influence.app, name="influence")
-runs.app.command("export")(export.export)
-runs.app.command("tail")(tail.tail)
-runs.app.command("rm")(remove.remove)
-app.add_typer(runs.app, name="runs")
+app.add_typer(runs_app.app, name="runs")
 
 
 def _version(asked: bool) -> None:

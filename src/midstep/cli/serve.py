@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from midstep.cli.screen import Screen
+from midstep.cli.output.screen import Screen
 
 if TYPE_CHECKING:
     from midstep.server.root_server import RootServer
@@ -88,14 +88,14 @@ def serve(
 def _tell(server: RootServer, screen: Screen) -> None:
     """Where the page is, and how to reach it."""
     config = server.config
-    screen.say(f"runs  {config.outputs}")
+    screen.print_line(f"runs  {config.outputs}")
     if config.uds is not None:
         path = config.uds.absolute()
         port = 8765
-        screen.say(f"page  ssh -L {port}:{path} HOST, then")
-        screen.say(f"      http://127.0.0.1:{port}/#{server.url.partition('#')[2]}")
+        screen.print_line(f"page  ssh -L {port}:{path} HOST, then")
+        screen.print_line(f"      http://127.0.0.1:{port}/#{server.url.partition('#')[2]}")
     else:
-        screen.say(f"page  {server.url}")
+        screen.print_line(f"page  {server.url}")
     if not config.read_only and config.uds is None:
-        screen.say(f"look  {server.viewer_url}", style="dim")
-    screen.say("Ctrl-C ends the server; live runs go on", style="dim")
+        screen.print_line(f"look  {server.viewer_url}", style="dim")
+    screen.print_line("Ctrl-C ends the server; live runs go on", style="dim")

@@ -1,4 +1,4 @@
-"""The Python twin of the page's buttons."""
+"""`Client`: controls and reads a run over HTTP, as the buttons of the page do."""
 
 from __future__ import annotations
 
@@ -7,19 +7,21 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, quote, urlsplit
 
-from midstep.client.catalog import ListedRun, list_runs, read_curves
-from midstep.client.datasets import ServedDataset
-from midstep.client.events import messages
-from midstep.client.finding import Found, find_runs, named, token_of
-from midstep.client.influence import StoredResults
-from midstep.client.recipes import Recipes
-from midstep.client.transport import Transport
+from midstep.client.debug_client import (
+    BreakpointsClient,
+    ForcesClient,
+    RunRequests,
+    WatchesClient,
+)
+from midstep.client.http_transport import Transport
+from midstep.client.run_finder import FoundRun, find_runs, matching_runs, read_token
+from midstep.client.runs_client import RecipesClient, RunsClient
+from midstep.client.sse_reader import read_messages
+from midstep.client.stored_data_client import DatasetsClient, InfluenceClient
 from midstep.core.errors import ClientError, UnclearRunError
 from midstep.core.ids import new_command_id
 
-__all__ = ["Client"]
-
-DEFAULT_ROOT = "outputs/runs"
+DEFAULT_SAVE_DIR = "outputs/runs"
 
 
 class Client:
@@ -27,11 +29,20 @@ class Client:
 
     Args:
         url: the link that the run printed, or its base address; None finds the only live run.
-        token: the token, when the link does not carry it.
-        run: id of the run; the only live one when left out.
-        who: `python` or `cli`; stands in the command log.
-        timeout_s: how long to wait for an answer.
+        token: the token, if the link does not carry it.
+        run: id of the run; the only live one if left out.
+        who: `python` or `cli`; recorded in the command log.
+        timeout_s: how long to wait for a response.
         socket_path: the Unix socket to connect to, where the server has no port (`--uds`).
+
+    Attributes:
+        breakpoints: `list()`, `add("every", n=100)`, `add_rule("dead_relus")`, `remove(1)`.
+        watches: `replace(3, 17)`, `list()`, `trajectories()`, `clear()`.
+        forces: `rows()`, `detail(17)`, `cosine_matrix()`.
+        runs: all runs of the server: `list(where=…)`, `page(…)`, `curves(…)`, `get(id)`.
+        recipes: what `midstep serve` can start: `list()`, `start("bcl", steps=500)`.
+        datasets: embedding datasets: `list()`, `get(id)`.
+        influence: stored influence results: `results()`, `kernel(id)`, `what_if(…)`.
 
     >>> Client("http://127.0.0.1:8765/#token=abc").transport.token
     'abc'
@@ -48,334 +59,206 @@ class Client:
         socket_path: str | None = None,
     ) -> None:
         if url is None:
-            only = _only_live(DEFAULT_ROOT)
-            url, token, run = only.url, token or token_of(DEFAULT_ROOT), run or only.run_id
+            only = _find_only_run(DEFAULT_SAVE_DIR)
+            url, token, run = only.url, token or read_token(DEFAULT_SAVE_DIR), run or only.run_id
             socket_path = only.socket
         parts = urlsplit(url)
-        carried = parse_qs(parts.fragment).get("token", [None])[0]
+        url_token = parse_qs(parts.fragment).get("token", [None])[0]
         self.url = f"{parts.scheme}://{parts.netloc}"
-        self.run = run
         self.transport = Transport(
-            self.url, token or carried, who=who, timeout_s=timeout_s, socket_path=socket_path
+            self.url, token or url_token, who=who, timeout_s=timeout_s, socket_path=socket_path
         )
+        self._requests = RunRequests(self.transport, run)
+        self.breakpoints = BreakpointsClient(self._requests)
+        self.watches = WatchesClient(self._requests)
+        self.forces = ForcesClient(self._requests)
+        self.runs = RunsClient(self.transport)
+        self.recipes = RecipesClient(self.transport)
+        self.datasets = DatasetsClient(self.transport)
+        self.influence = InfluenceClient(self.transport)
 
     @classmethod
     def find(
         cls,
-        save_dir: str | Path = DEFAULT_ROOT,
+        save_dir: str | Path = DEFAULT_SAVE_DIR,
         *,
         run: str | None = None,
         who: str = "python",
     ) -> Client:
-        """A client for the only live run below `save_dir`, or for the one that `run` names.
+        """Return a client for the only live run below `save_dir`, or for the one `run` names.
 
-        `run` is an id, a name, the name of a directory, or the start of one that is unique.
+        `run` is an id, a name, the name of a directory, or the unique start of one of these.
         """
-        only = _only_live(save_dir, run)
-        token = token_of(save_dir)
+        only = _find_only_run(save_dir, run)
+        token = read_token(save_dir)
         return cls(only.url, token, run=only.run_id, who=who, socket_path=only.socket)
 
+    @property
+    def run(self) -> str | None:
+        """Id of the run; None means the only live run of the server."""
+        return self._requests.run
+
+    @run.setter
+    def run(self, run_id: str | None) -> None:
+        self._requests.run = run_id
+
     def choose(self, run: str) -> None:
-        """Talk to the run of this server that `run` names, as `find` does."""
+        """Use the run of this server that `run` names, as in `find`."""
         served = [
-            Found(
-                run_id=each["id"],
-                directory=Path(each["directory"]),
+            FoundRun(
+                run_id=row["id"],
+                directory=Path(row["directory"]),
                 url=self.url,
-                name=each["name"],
-                step=each["step"],
+                name=row["name"],
+                step=row["step"],
             )
-            for each in self.runs()
+            for row in self.runs.list()
         ]
-        self.run = _only(served, run).run_id
+        self.run = _choose_run(served, run).run_id
 
     def __repr__(self) -> str:
-        """The address; the token stays out of logs."""
+        """Return the address; the token stays out of logs."""
         return f"Client({self.url!r}, run={self.run!r})"
 
-    # -- verbs ------------------------------------------------------------------------------------
+    # -- commands ---------------------------------------------------------------------------------
 
     def pause(self) -> dict[str, Any]:
-        """Park at the next boundary; gives the state after it."""
+        """Pause at the next step boundary; return the state there."""
         return self._verb("pause")
 
     def resume(self) -> dict[str, Any]:
-        """Go on."""
+        """Continue the run."""
         return self._verb("resume")
 
     def step(self, n: int = 1) -> dict[str, Any]:
-        """Let n steps pass, then park again."""
+        """Run n steps, then pause again."""
         return self._verb("step", n=n)
 
     def run_until(self, step: int) -> dict[str, Any]:
-        """Go on, and park when that many steps are finished."""
+        """Continue, and pause when that many steps are finished."""
         return self._verb("run_until", step=step)
 
     def back(self, n: int | None = None, *, step: int | None = None) -> dict[str, Any]:
-        """Return to the state before the last n steps (1), or to a step; gives the state there.
+        """Go back n steps (1), or to a step; return the state there.
 
-        A long way takes more than a moment: then it gives the command, as any verb that does.
+        If this takes longer than 2 s, the record of the command is returned instead, as by every
+        verb.
         """
-        asked = {"n": n} if step is None else {"n": n, "step": step}
-        return self._verb("back", **asked)
+        return self._verb("back", **({"n": n} if step is None else {"n": n, "step": step}))
 
     def rewind(self) -> dict[str, Any]:
-        """How far back one can go: first_step, snapshot_steps, bytes, replay_cost_s."""
-        return dict(self._get(self._debug("rewind")))
+        """Return how far back the run can go: first_step, snapshot_steps, bytes, replay_cost_s."""
+        return dict(self._requests.get(self._requests.debug_path("rewind")))
+
+    def stop(self) -> dict[str, Any]:
+        """End the run at the next step boundary."""
+        return self._verb("stop")
+
+    def end(self, how: str = "terminate") -> dict[str, Any]:
+        """Signal the process of a run that `stop` does not end: `terminate`, or `kill` at once."""
+        return dict(self._requests.send("POST", self._requests.run_path("end"), {"how": how}))
 
     def set_hparams(self, **values: Any) -> dict[str, Any]:
         """Change lr, weight_decay, lr_mul, wd_mul, momentum, betas or eps; `result` has the old."""
         return self.command("set_hparams", **values)
 
     def certify(self, steps: int = 2) -> dict[str, Any]:
-        """Make steps twice and compare every bit; the record's `result` has text and data."""
+        """Run steps twice and compare every bit; the record's `result` has text and data."""
         return self.command("determinism_health", steps=steps)
 
-    def stop(self) -> dict[str, Any]:
-        """End the run at the next boundary."""
-        return self._verb("stop")
+    def command(self, name: str, **payload: Any) -> dict[str, Any]:
+        """Run any command by its name; return its record."""
+        body = {"command": name, "payload": payload, "id": new_command_id()}
+        return self._post_once(self._requests.run_path("commands"), body)
 
-    def end(self, how: str = "terminate") -> dict[str, Any]:
-        """Signal the run's process where `stop` does not help: `terminate`, or `kill` at once."""
-        return dict(self.transport.ask("POST", self._of_run("end"), body={"how": how}))
+    def command_record(self, command_id: str) -> dict[str, Any]:
+        """Return the record of a command: its status and result."""
+        return dict(self._requests.get(self._command_path(command_id)))
+
+    def cancel(self, command_id: str) -> dict[str, Any]:
+        """Cancel a waiting command, or ask a running one to end; return its record."""
+        return dict(self._requests.send("POST", f"{self._command_path(command_id)}/cancel", {}))
+
+    def commands(self, limit: int = 100) -> list[dict[str, Any]]:
+        """Return the command log, newest last."""
+        return list(self._requests.get(self._requests.run_path("commands"), limit=limit))
 
     def _verb(self, name: str, **payload: Any) -> dict[str, Any]:
-        return self._once(self._debug(name), {**payload, "id": new_command_id()})
+        path = self._requests.debug_path(name)
+        return self._post_once(path, {**payload, "id": new_command_id()})
 
-    def _once(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
-        """Post a command; when no answer came, ask again: the id makes sure it is done once."""
+    def _post_once(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
+        """Post a command, again if no response came."""
         try:
-            answer = self.transport.ask("POST", path, body=body)
+            response = self._requests.send("POST", path, body)
         except ClientError as error:
             if error.status is not None:
                 raise
-            answer = self.transport.ask("POST", path, body=body)
-        return dict(answer)
+            # The first request may have arrived. The server runs an id only once, so a second
+            # request with the same id cannot make the run step twice.
+            response = self._requests.send("POST", path, body)
+        return dict(response)
 
-    def command(self, name: str, **payload: Any) -> dict[str, Any]:
-        """Any command of the registry; gives its record."""
-        body = {"command": name, "payload": payload, "id": new_command_id()}
-        return self._once(self._of_run("commands"), body)
+    def _command_path(self, command_id: str) -> str:
+        return self._requests.run_path(f"commands/{quote(command_id, safe='')}")
 
-    def command_record(self, command_id: str) -> dict[str, Any]:
-        """What became of a command."""
-        return dict(self._get(self._of_run(f"commands/{quote(command_id, safe='')}")))
-
-    def cancel(self, command_id: str) -> dict[str, Any]:
-        """Take a waiting command back, or ask a running one to end; gives its record."""
-        path = self._of_run(f"commands/{quote(command_id, safe='')}/cancel")
-        return dict(self.transport.ask("POST", path, body={}))
-
-    def commands(self, limit: int = 100) -> list[dict[str, Any]]:
-        """The command log, newest last."""
-        return list(self._get(self._of_run("commands"), limit=limit))
-
-    # -- looking ----------------------------------------------------------------------------------
+    # -- reading ----------------------------------------------------------------------------------
 
     def state(self) -> dict[str, Any]:
-        """The real state of the run."""
-        return dict(self._get(self._debug("state")))
+        """Return the state of the run: step, paused, parked, loss, lr, and more."""
+        return dict(self._requests.get(self._requests.debug_path("state")))
 
     def batch(self) -> dict[str, Any]:
-        """The last captured batch: picture, loss, ids."""
-        return dict(self._get(self._debug("batch")))
+        """Return the last captured batch: picture, loss, sample ids."""
+        return dict(self._requests.get(self._requests.debug_path("batch")))
 
     def step_data(self, key: str | None = None, *, full: bool = False) -> Any:
-        """Names of what hooks pushed this step, or one entry of it."""
+        """Return the keys of what hooks captured in this step, or one entry."""
         if key is None:
-            return self._get(self._debug("step_data/keys"))["keys"]
-        path = self._debug(f"step_data/{quote(key, safe='')}")
-        return self._get(path, full="true" if full else None)
-
-    def forces(self, tensor: str | None = None) -> dict[str, Any]:
-        """Both forces on every row of a tensor in the last shown step; agree, fight, neutral."""
-        return dict(self._get(self._debug("forces"), tensor=tensor))
-
-    def force_detail(self, feature: int, *, tensor: str | None = None) -> dict[str, Any]:
-        """One row's change by the last shown step: combined = grad_delta + som_delta."""
-        path = self._debug("step_data/force_detail")
-        return dict(self._get(path, feature=int(feature), tensor=tensor))
-
-    def cosine_matrix(
-        self,
-        source: str = "weights",
-        *,
-        tensor: str | None = None,
-        order: str = "id",
-        full: bool = False,
-    ) -> dict[str, Any]:
-        """Cosines of all pairs of rows, averaged above 512 rows unless `full`.
-
-        Args:
-            source: `weights`, `som_targets` or `grad_delta`.
-            tensor: whose rows; the run's default when left out.
-            order: `id`, `cluster` or `metric:NAME`.
-            full: all cells, up to 2,000 rows; larger ones travel as safetensors only.
-        """
-        asked = {"source": source, "tensor": tensor, "order": order}
-        full_asked = "true" if full else None
-        return dict(self._get(self._debug("cosine_matrix"), **asked, full=full_asked))
-
-    def runs(self, **query: Any) -> list[dict[str, Any]]:
-        """The runs that the server knows, newest first: of `midstep serve` all in its folder.
-
-        Args:
-            **query: q, state, tag, where (`"config.lr=0.1"`), sort (`"-val_loss"`), offset, limit.
-        """
-        return list(self.run_page(**query)["runs"])
-
-    def run_page(self, **query: Any) -> dict[str, Any]:
-        """The same with total, matching, states, columns, and groups with `group="config.lr"`."""
-        return list_runs(self.transport, **query)
-
-    def listed(self, run_id: str) -> ListedRun:
-        """One of them: `info()`, `label(tags=…)`, `files()`, `console()`, `delete(confirm=…)`."""
-        return ListedRun(self.transport, run_id)
-
-    def curves(
-        self, runs: Sequence[str], name: str, *, x: str = "step", points: int = 500
-    ) -> dict[str, Any]:
-        """One series of several runs by id, over `step`, `epoch` or `time`: x, low, high."""
-        return read_curves(self.transport, runs, name, x=x, points=points)
+            return list(self._requests.get(self._requests.debug_path("step_data/keys"))["keys"])
+        path = self._requests.debug_path(f"step_data/{quote(key, safe='')}")
+        return self._requests.get(path, full="true" if full else None)
 
     def scalars(
         self, names: str | Sequence[str] | None = None, *, points: int = 2000
     ) -> dict[str, Any]:
-        """Series by name: step, low, high, exact, count."""
-        wanted = names if isinstance(names, str) or names is None else ",".join(names)
-        return dict(self._get(self._of_run("scalars"), names=wanted, points=points)["series"])
+        """Return series by name: step, low, high, exact, count."""
+        joined = names if isinstance(names, str) or names is None else ",".join(names)
+        path = self._requests.run_path("scalars")
+        return dict(self._requests.get(path, names=joined, points=points)["series"])
 
     def events(self, *, after_seq: int = 0) -> list[dict[str, Any]]:
-        """Lifecycle records and interventions behind a sequence number."""
-        return list(self._get(self._of_run("events"), after_seq=after_seq)["events"])
-
-    @property
-    def recipes(self) -> Recipes:
-        """What a `midstep serve` can start: `list()`, `start("bcl", steps=500, paused=True)`."""
-        return Recipes(self.transport)
-
-    @property
-    def influence(self) -> StoredResults:
-        """The stored influence results: `results()`, `result(id)`, `kernel(id)`, `what_if(…)`."""
-        return StoredResults(self.transport)
-
-    def datasets(self) -> list[dict[str, Any]]:
-        """Embedding datasets in the folders that the server was given, newest first."""
-        return list(self._get("/api/v1/datasets")["datasets"])
-
-    def dataset(self, dataset_id: str) -> ServedDataset:
-        """One of them: `info()`, `map()`, `pairs(split="val")`, `pair(17)`, `audit()`."""
-        return ServedDataset(self.transport, dataset_id)
+        """Return the events of the run that come after a sequence number."""
+        path = self._requests.run_path("events")
+        return list(self._requests.get(path, after_seq=after_seq)["events"])
 
     def stream(self, *, last_id: str | None = None) -> Iterator[dict[str, Any]]:
-        """Messages as they come; reconnects by itself and repeats nothing."""
-        return messages(self.transport, self.run, last_id=last_id)
-
-    # -- breakpoints and watches ------------------------------------------------------------------
-
-    def breakpoints(self) -> list[dict[str, Any]]:
-        """All breakpoints with what they have done so far."""
-        return list(self._get(self._debug("breakpoints")))
-
-    def add_breakpoint(
-        self, kind: str, *, enabled: bool = True, action: str = "pause", **settings: Any
-    ) -> dict[str, Any]:
-        """A new breakpoint, for example `add_breakpoint("expression", expression="loss > 2")`.
-
-        With `action="mark"` it only leaves a mark in the facts when it begins to hold.
-        """
-        body = {"condition": {"kind": kind, **settings}, "enabled": enabled, "action": action}
-        return dict(self.transport.ask("POST", self._debug("breakpoints"), body=body))
-
-    def enable_breakpoint(self, breakpoint_id: int, enabled: bool = True) -> dict[str, Any]:
-        """Switch a breakpoint on or off."""
-        path = self._debug(f"breakpoints/{int(breakpoint_id)}")
-        return dict(self.transport.ask("PATCH", path, body={"enabled": enabled}))
-
-    def set_breakpoint_action(self, breakpoint_id: int, action: str) -> dict[str, Any]:
-        """Let a breakpoint stop the run (`pause`), or only mark it (`mark`)."""
-        path = self._debug(f"breakpoints/{int(breakpoint_id)}")
-        return dict(self.transport.ask("PATCH", path, body={"action": action}))
-
-    def rules(self) -> list[dict[str, Any]]:
-        """The ready-made rules, with their limits and explanations."""
-        return list(self._get(self._debug("rules")))
-
-    def add_rule(
-        self, rule: str, *, enabled: bool = True, action: str = "pause", **settings: Any
-    ) -> dict[str, Any]:
-        """A ready-made rule as a breakpoint: `add_rule("dead_relus", action="mark")`."""
-        return self.add_breakpoint("rule", enabled=enabled, action=action, rule=rule, **settings)
-
-    def remove_breakpoint(self, breakpoint_id: int) -> None:
-        """Remove a breakpoint."""
-        self.transport.ask("DELETE", self._debug(f"breakpoints/{int(breakpoint_id)}"))
-
-    def watch(self, *feature_ids: int, source: str | None = None) -> dict[str, Any]:
-        """Replace the watch list of a source by these rows; no rows, no source: watch nothing."""
-        body = {"feature_ids": list(feature_ids), "source": source}
-        return dict(self.transport.ask("POST", self._debug("watch"), body=body))
-
-    def watched(self) -> dict[str, Any]:
-        """What is watched, and the tensors whose rows could be."""
-        return dict(self._get(self._debug("watch")))
-
-    def trajectories(self, *, points: int = 2000) -> dict[str, Any]:
-        """Points of every watched row, also of those no longer watched; at most `points` each."""
-        return dict(self._get(self._debug("trajectories"), points=points))
-
-    def clear_trajectories(self) -> None:
-        """Forget all points."""
-        self.transport.ask("POST", self._debug("trajectories/clear"), body={})
-
-    # -- addresses --------------------------------------------------------------------------------
-
-    def _get(self, path: str, **query: Any) -> Any:
-        return self.transport.ask("GET", path, query=query)
-
-    def _debug(self, name: str) -> str:
-        """The short form while the run is not named: then it means the only live one."""
-        return f"/debug/{name}" if self.run is None else f"/api/v1/runs/{self.run}/debug/{name}"
-
-    def _of_run(self, name: str) -> str:
-        if self.run is None:
-            self.run = self._only_run()
-        return f"/api/v1/runs/{self.run}/{name}"
-
-    def _only_run(self) -> str:
-        everyone = self.runs()
-        runs = [each for each in everyone if each["live"]] or everyone
-        if len(runs) != 1:
-            names = ", ".join(each["id"] for each in runs[:8]) or "none"
-            more = " …" if len(runs) > 8 else ""
-            raise ClientError(
-                f"the server has {len(runs)} runs ({names}{more}). Give run=… to choose."
-            )
-        return str(runs[0]["id"])
+        """Yield messages as they arrive; reconnects by itself and repeats none."""
+        return read_messages(self.transport, self.run, last_id=last_id)
 
 
-def _only_live(save_dir: str | Path, wanted: str | None = None) -> Found:
-    """The one run below `save_dir` that answers, or the one of them that is wanted."""
+def _find_only_run(save_dir: str | Path, name: str | None = None) -> FoundRun:
+    """Return the only live run below `save_dir`, or the one that `name` names."""
     live = find_runs(save_dir)
     if not live:
         raise ClientError(
             f"no live run below {save_dir}. Start one with `midstep demo`, or give the address "
             "of one elsewhere (--url)."
         )
-    return _only(live, wanted)
+    return _choose_run(live, name)
 
 
-def _only(live: list[Found], wanted: str | None) -> Found:
-    found = live if wanted is None else named(live, wanted)
-    if len(found) == 1:
-        return found[0]
-    if not found:
-        said = f"no live run is called {wanted}"
-    elif wanted is None:
-        said = f"{len(live)} runs are live"
+def _choose_run(live: list[FoundRun], name: str | None) -> FoundRun:
+    matches = live if name is None else matching_runs(live, name)
+    if len(matches) == 1:
+        return matches[0]
+    if not matches:
+        problem = f"no live run is called {name}"
+    elif name is None:
+        problem = f"{len(live)} runs are live"
     else:
-        said = f"{wanted} names {len(found)} runs"
+        problem = f"{name} names {len(matches)} runs"
     raise UnclearRunError(
-        f"{said}; choose one by its name or id (--run, in Python run=…) or its address (--url):",
-        [each.words for each in found or live],
+        f"{problem}; choose one by its name or id (--run, in Python run=…) or its address (--url):",
+        [each.description for each in matches or live],
     )

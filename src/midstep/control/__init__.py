@@ -1,11 +1,11 @@
 """The gate any loop can call: pause, step, breakpoints, captures, watches, command queue."""
 
-from midstep.control.breakpoints import Breakpoint
-from midstep.control.capture import CapturedBatch, StepData
-from midstep.control.commands import Command, CommandRecord, CommandSpec
+from midstep.control.breakpoints.breakpoint import Breakpoint
+from midstep.control.capture.capture_store import CapturedBatch, StepData
+from midstep.control.command_record import Command, CommandRecord, CommandSpec
+from midstep.control.control_state import Viewer
 from midstep.control.controller import DebugController
 from midstep.control.panels import Field, Level, Panel, Sort, Status
-from midstep.control.viewer import Viewer
 
 __all__ = [
     "Breakpoint",

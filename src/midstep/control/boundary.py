@@ -1,28 +1,31 @@
-"""The boundary between two steps, where the training thread obeys.
+"""The boundary between two steps, where the training thread runs commands and parks.
 
-Everything here runs on the training thread. It takes the lock for moments, and never while
-it calls anybody else's code.
+All but the properties runs on the training thread. The lock is held for moments only, and never
+while code of others is called.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
 from types import GeneratorType
 from typing import Any
 
-from midstep.control.breakpoints import Breakpoint, Verdict, evidence_of
-from midstep.control.capture import CapturedBatch, as_float, as_ids, is_on_device
-from midstep.control.changes import Changes
-from midstep.control.commands import (
+from midstep.control.breakpoints.breakpoint import Breakpoint, BreakpointHits, make_evidence
+from midstep.control.breakpoints.conditions import Hit, StepView
+from midstep.control.capture.capture_store import as_float, as_ids, is_on_device
+from midstep.control.capture.weight_changes import WeightChanges
+from midstep.control.command_queue import CommandQueue
+from midstep.control.command_record import (
     Command,
     CommandRecord,
     CommandSpec,
     Status,
     StepsToPass,
 )
-from midstep.control.conditions import Hit, StepView
-from midstep.control.desk import (
+from midstep.control.command_table import (
+    FAILED,
     RUNNING,
     STEPPING,
     VERBS,
@@ -30,238 +33,395 @@ from midstep.control.desk import (
     StepPayload,
     make_payload,
 )
-from midstep.control.follower import Follower
-from midstep.control.shared import Shared
+from midstep.control.control_state import ControlState, End
+from midstep.control.run_status import is_moving
+from midstep.control.watches.row_tracker import Watches
 from midstep.core.errors import ControlError
-
-__all__ = ["Boundary"]
 
 log = logging.getLogger("midstep.control")
 HOLD_POLL_S = 0.25
-STAND_S = 1.0
+PARK_POLL_S = 1.0
 
 
-class Boundary:
+class StepBoundary:
     """What the training thread does between two steps, and at a capture."""
 
-    def __init__(self, shared: Shared, follower: Follower, changes: Changes) -> None:
-        self._shared = shared
-        self._follower = follower
-        self._changes = changes
-        self._settled = False  # whether the last step began with nobody there to look or ask
-        self._unpressed = False  # whether it began with nobody there but to look
+    def __init__(
+        self,
+        state: ControlState,
+        queue: CommandQueue,
+        watches: Watches,
+        weight_changes: WeightChanges,
+    ) -> None:
+        self._state = state
+        self._queue = queue
+        self._watches = watches
+        self._weight_changes = weight_changes
+        # Whether the last step began with no viewer and no request.
+        self._last_step_unobserved = False
+        # Whether it began with viewers at most.
+        self._has_no_request = False
 
-    def capture(self, batch: CapturedBatch, *, kept: bool) -> None:
-        """Take in what this step was trained on: for sinks, breakpoints and viewers."""
-        shared = self._shared
-        self._follower.begin()
-        loss = batch.loss
-        if loss is not None:
-            shared.loss = loss.detach() if hasattr(loss, "detach") else loss
-            shared.scalars["loss"] = shared.loss
-        if shared.gradient_norm is not None and "grad_norm" in shared.breakpoints.names:
-            self._take_gradient_norm(shared.gradient_norm)
-        shared.captures.take(batch, kept=kept)
+    # -- called by the loop -----------------------------------------------------------------------
 
-    def _take_gradient_norm(self, read: Callable[[], Any]) -> None:
+    def begin_step(self, step: int) -> None:
+        """Set the index of the step that begins; only for loops that number steps themselves."""
+        self._state.step_index = step
+
+    def log(self, values: Mapping[str, Any]) -> None:
+        """Add scalars of the step in progress: for charts, breakpoints and the facts."""
+        if self._state.step_is_recorded:
+            self._state.step_scalars.update(values)
+            self._state.loss = values.get("loss", self._state.loss)
+
+    def log_outside_step(self, values: Mapping[str, Any]) -> None:
+        """Add scalars of something that is finished, such as a validation: for breakpoints.
+
+        Conditions see them once, at the next boundary. Sinks do not get them.
+        """
+        if self._state.breakpoint_list.armed:
+            self._state.scalars_outside_step.update(values)
+
+    def wait_if_paused(self) -> bool:
+        """End a step, run the queued commands, park if paused. False once the run is stopped."""
+        state = self._state
+        state.step_index = state.finished_steps = state.step_index + 1
+        return self._end_step() if state.boundary_has_work else True
+
+    def enter(self) -> bool:
+        """The boundary before the first step: runs the queued commands without counting a step."""
+        self._state.finished_steps = self._state.step_index
+        return self._pass_through() if self._state.boundary_has_work else True
+
+    def move_to(self, step: int) -> None:
+        """At a boundary: the loop is at another step now, as after going back.
+
+        Captured and watched values of later steps are dropped; the facts keep them.
+        """
+        state = self._state
+        with state.lock:
+            state.step_index = state.finished_steps = step
+            state.loss = state.breakpoint_evidence = None
+            state.loss_readout.forget()
+            state.capture_store.forget_after(step)
+            state.watch_list.forget_after(step)
+            self._weight_changes.forget_after(step)
+            state.wake()
+
+    def hold(self, reason: str, until: Callable[[], bool]) -> None:
+        """Park at the next boundary because of `reason`; continue when `until()` is true."""
+        with self._state.changing():
+            self._state.active_hold = (reason, until)
+
+    def run_now(self, command: Command) -> Future[Any]:
+        """Run a command and those queued before it: for the thread of a loop that is not running.
+
+        Nothing changes the training state meanwhile, so commands that need a pause are admitted.
+        """
+        commands = self._state.command_table
+        commands.loop_is_idle = True
         try:
-            self._shared.scalars["grad_norm"] = read()
-        except Exception:
-            # Somebody's callable: if it raises, it is asked no more and training goes on.
-            log.exception("reading the gradient norm raised and is off; training goes on")
-            self._shared.gradient_norm = None
+            future = self._queue.submit(command)
+            self.drain()
+        finally:
+            commands.loop_is_idle = False
+        return future
 
-    def end_step(self) -> bool:
+    def finish(self) -> None:
+        """The training is over: refuse the queued commands and all later ones."""
+        state = self._state
+        self._send_scalars()
+        state.loss_readout.read_now(state.loss)
+        state.close("stopped" if self.is_stopping else "finished")
+
+    def close_as(self, end: End, reason: str | None = None) -> None:
+        """Show a run that is elsewhere, or over: every command is refused from now on.
+
+        For whoever shows a run from its facts; a loop calls `finish` or `fail`.
+        """
+        self._state.reason = reason
+        self._state.close(end)
+
+    def fail(self, reason: str, *, park: bool = False) -> None:
+        """The training raised. With `park`, wait here until a viewer resumes or stops the run."""
+        state = self._state
+        self._send_scalars()
+        with state.lock:
+            state.end, state.reason, state.is_parked = "failed", reason, False
+            state.completed_commands += state.gate.pause()
+            moves = state.command_table.fail()
+            state.refresh_flags()
+        for record in moves:
+            state.finish_command(record, "refused", reason=FAILED)
+        try:
+            if park:
+                self._run_commands()
+        finally:  # also when Ctrl-C ends the wait
+            state.capture_store.held_batch = None
+            state.close("failed")
+
+    def on_step_begin(self, listener: Callable[[], None]) -> Callable[[], None]:
+        """Call `listener` on the training thread as a step begins; returns how to end that.
+
+        It is called while anybody looks or asks, and once more when the last of them has gone.
+        In between it costs nothing, because it is not called.
+        """
+        state = self._state
+        with state.lock:
+            state.step_listeners = (*state.step_listeners, listener)
+
+        def forget() -> None:
+            with state.lock:
+                state.step_listeners = tuple(
+                    held for held in state.step_listeners if held is not listener
+                )
+
+        return forget
+
+    def set_gradient_norm(self, read: Callable[[], Any]) -> None:
+        """How to read the gradient norm: called after backward, only if a breakpoint needs it."""
+        self._state.read_gradient_norm = read
+
+    # -- read from any thread, without the lock ---------------------------------------------------
+
+    @property
+    def finished_steps(self) -> int:
+        """How many steps are finished."""
+        return self._state.finished_steps
+
+    @property
+    def boundaries(self) -> int:
+        """How many boundaries were passed; exact while there is a sink, else it may lag."""
+        return self._state.boundaries
+
+    @property
+    def is_paused(self) -> bool:
+        """Whether a pause is requested."""
+        return self._state.pause_requested
+
+    @property
+    def is_parked(self) -> bool:
+        """Whether the training thread waits at the boundary."""
+        return self._state.is_parked
+
+    @property
+    def is_stopping(self) -> bool:
+        """Whether a stop is requested or done."""
+        return bool(self._state.stop_commands) or self._state.end == "stopped"
+
+    @property
+    def is_moving(self) -> bool:
+        """Whether the next boundary is due, so that a loop which does not reach it hangs.
+
+        False while the run is parked, before its first step, during a command, or in a phase that
+        the loop has declared.
+        """
+        return is_moving(self._state)
+
+    # -- the end of a step ------------------------------------------------------------------------
+
+    def _end_step(self) -> bool:
         """A step is finished: record it, ask the breakpoints, then obey. False to stop."""
-        shared = self._shared
-        if self._settled and not shared.busy:
+        state = self._state
+        if self._last_step_unobserved and not state.is_observed:
             return self._pass_quietly()
-        unshown = shared.viewers and not shared.captures.wanted
-        if self._unpressed and unshown and not shared.pressing:
+        unshown = state.viewer_count and not state.capture_store.clones_step
+        if self._has_no_request and unshown and not state.has_requests:
             return self._pass_unshown()
-        with shared.lock:
-            shared.started = True
-            shared.complete += shared.gate.step_ended(shared.finished)
-            if shared.gate.mode == "pause" and not shared.gate.grants:
-                shared.desk.gate_closed()
-        self._follower.record()
-        verdict = shared.breakpoints.check(self._view()) if shared.breakpoints.armed else Verdict()
-        shared.layer_report = None
-        self.flush()
-        shared.captures.step_ended(shared.finished)
-        if shared.captures.wanted:
-            self._changes.end()
+        with state.lock:
+            state.has_started = True
+            state.completed_commands += state.gate.step_ended(state.finished_steps)
+            if state.gate.mode == "pause" and not state.gate.grants:
+                state.command_table.gate_closed()
+        self._watches.record()
+        verdict = (
+            state.breakpoint_list.check(self._step_view())
+            if state.breakpoint_list.armed
+            else BreakpointHits()
+        )
+        state.layer_report = None
+        self._send_scalars()
+        state.capture_store.step_ended(state.finished_steps)
+        if state.capture_store.clones_step:
+            self._weight_changes.end()
         for marker, hit in verdict.marks:
-            self._mark(marker, hit)
+            self._record_mark(marker, hit)
         if verdict.stop is not None:
-            self._stop_at(*verdict.stop)
-        return self.pass_through()
+            self._pause_at(*verdict.stop)
+        return self._pass_through()
 
     def _pass_quietly(self) -> bool:
         """The boundary when only sinks attend, which is nearly always: it takes no lock."""
-        shared = self._shared
-        shared.started = True
-        if shared.scalars:
-            self.flush()
-            if shared.busy:  # the disk refused
-                return self.pass_through()
-        shared.captures.held = None
-        shared.boundaries += 1
+        state = self._state
+        state.has_started = True
+        if state.step_scalars:
+            self._send_scalars()
+            if state.is_observed:  # the disk refused
+                return self._pass_through()
+        state.capture_store.held_batch = None
+        state.boundaries += 1
         return True
 
     def _pass_unshown(self) -> bool:
         """The boundary while somebody only looks, behind a step that is not among those shown."""
-        shared = self._shared
-        shared.layer_report = None
-        self.flush()
-        with shared.lock:
-            going = bool(shared.viewers and not shared.pressing)
+        state = self._state
+        state.layer_report = None
+        self._send_scalars()
+        with state.lock:
+            going = bool(state.viewer_count and not state.has_requests)
             if going:
-                shared.captures.step_begins(every_step=False, viewers=True)
+                state.capture_store.step_begins(every_step=False, viewers=True)
         if not going:  # somebody came with a wish, or the last viewer left
-            return self.pass_through()
-        shared.boundaries += 1
-        if shared.captures.wanted:  # else nothing can stop the loop there: no wish is pressing
-            self._changes.begin(by_hand=False)
-        shared.begin_step()
+            return self._pass_through()
+        state.boundaries += 1
+        if (
+            state.capture_store.clones_step
+        ):  # else nothing can stop the loop there: no wish is pressing
+            self._weight_changes.begin(by_hand=False)
+        state.call_step_listeners()
         return True
 
-    def flush(self) -> None:
+    def _send_scalars(self) -> None:
         """Send this step's scalars to the sinks."""
-        shared = self._shared
-        if shared.scalars:
-            scalars, shared.scalars = shared.scalars, {}
-            shared.send_scalars(scalars)
-            if type(shared.loss) is not float:
-                shared.reading.note(shared.loss)
+        state = self._state
+        if state.step_scalars:
+            scalars, state.step_scalars = state.step_scalars, {}
+            state.send_scalars(scalars)
+            if type(state.loss) is not float:
+                state.loss_readout.note(state.loss)
 
-    def pass_through(self) -> bool:
+    def _pass_through(self) -> bool:
         """Obey the queue, stand if asked to, then let the next step begin. False to stop."""
-        going = self.obey()
-        shared = self._shared
-        shared.boundaries += 1
-        with shared.lock:
-            shared.evidence = None
-            by_hand = shared.paused or shared.gate.target == shared.finished + 1
-            shared.captures.step_begins(every_step=by_hand, viewers=shared.viewers > 0)
-            shared.refresh_flags()
-            self._settled, self._unpressed = not shared.busy, not shared.pressing
-        self._changes.begin(by_hand=by_hand)
-        shared.begin_step()
+        going = self._run_commands()
+        state = self._state
+        state.boundaries += 1
+        with state.lock:
+            state.breakpoint_evidence = None
+            by_hand = state.pause_requested or state.gate.target == state.finished_steps + 1
+            state.capture_store.step_begins(every_step=by_hand, viewers=state.viewer_count > 0)
+            state.refresh_flags()
+            self._last_step_unobserved, self._has_no_request = (
+                not state.is_observed,
+                not state.has_requests,
+            )
+        self._weight_changes.begin(by_hand=by_hand)
+        state.call_step_listeners()
         return going
 
     def drain(self) -> None:
         """Carry out what waits in the queue; neither go nor stand."""
         while True:
-            with self._shared.lock:
-                if not self._shared.desk.queue:
+            with self._state.lock:
+                if not self._state.command_table.queue:
                     return
-                record = self._shared.desk.queue.popleft()
-            self._carry_out(record)
+                record = self._state.command_table.queue.popleft()
+            self._run_command(record)
 
-    def obey(self) -> bool:
+    def _run_commands(self) -> bool:
         """Empty the queue, then go on, stop, or stand until one of them is asked for."""
         while True:
-            self._follower.begin()  # before anything moves, so that the start is right
-            self._changes.serve()
-            record, going = self._next()
+            self._watches.begin()  # before anything moves, so that the start is right
+            self._weight_changes.serve()
+            record, going = self._next_action()
             if record is not None:
-                self._carry_out(record)
+                self._run_command(record)
             elif going is None:
-                self._stand()
+                self._park()
             else:
-                return self._depart(going=going)
+                return self._leave(going=going)
 
-    def _next(self) -> tuple[CommandRecord | None, bool | None]:
+    def _next_action(self) -> tuple[CommandRecord | None, bool | None]:
         """The next command, or whether to go (True), stop (False) or stand (None)."""
-        shared = self._shared
-        with shared.lock:
-            if shared.stopping or shared.end == "stopped":
+        state = self._state
+        with state.lock:
+            if state.stop_commands or state.end == "stopped":
                 return None, False
-            if shared.desk.queue:
-                return shared.desk.queue.popleft(), None
-            return None, self._may_go()
+            if state.command_table.queue:
+                return state.command_table.queue.popleft(), None
+            return None, self._may_continue()
 
-    def _may_go(self) -> bool | None:
-        shared = self._shared
-        if shared.end == "finished":
+    def _may_continue(self) -> bool | None:
+        state = self._state
+        if state.end == "finished":
             return True
-        if shared.hold is not None:
+        if state.active_hold is not None:
             return None
-        if shared.end == "failed":
-            return True if shared.gate.mode == "run" else None
-        opens, complete = shared.gate.opens(shared.finished)
-        shared.complete += complete
+        if state.end == "failed":
+            return True if state.gate.mode == "run" else None
+        opens, complete = state.gate.check_open(state.finished_steps)
+        state.completed_commands += complete
         if complete:
-            shared.desk.gate_closed()
+            state.command_table.gate_closed()
         return True if opens else None
 
-    def _depart(self, *, going: bool) -> bool:
+    def _leave(self, *, going: bool) -> bool:
         """Leave the boundary; once stopped, everything that waits is refused."""
-        shared = self._shared
-        stops = not going and shared.end != "failed"
-        if shared.parked and not stops:  # before the answers: they tell the state after the effect
-            with shared.lock:
-                shared.parked, shared.started = False, True
-            shared.notify()
-        self._answer_complete()
+        state = self._state
+        stops = not going and state.end != "failed"
+        if (
+            state.is_parked and not stops
+        ):  # before the answers: they tell the state after the effect
+            with state.lock:
+                state.is_parked, state.has_started = False, True
+            state.notify()
+        self._answer_completed()
         if stops:
-            shared.close("stopped")
+            state.close("stopped")
         return going
 
-    def _stand(self) -> None:
+    def _park(self) -> None:
         """Park: clone what is to be looked at, answer who asked for this, wait for a wish."""
-        shared = self._shared
-        if not shared.parked:
-            shared.captures.parking(shared.finished)
-            shared.reading.settle(shared.loss)
-            self._changes.end()
-            with shared.lock:
-                shared.parked = True
-            shared.notify()
-        self._answer_complete()
-        with shared.lock:
-            waited_for = shared.watches.fresh or self._changes.fresh
-            if not (shared.desk.queue or shared.stopping or waited_for):
+        state = self._state
+        if not state.is_parked:
+            state.capture_store.publish(state.finished_steps)
+            state.loss_readout.read_now(state.loss)
+            self._weight_changes.end()
+            with state.lock:
+                state.is_parked = True
+            state.notify()
+        self._answer_completed()
+        with state.lock:
+            waited_for = state.watch_list.has_new_rows or self._weight_changes.has_waiting_reader
+            if not (state.command_table.queue or state.stop_commands or waited_for):
                 # Never for ever: a signal that reached another thread is handled at the next look.
-                shared.changed.wait(STAND_S if shared.hold is None else HOLD_POLL_S)
-            hold = shared.hold
+                state.changed.wait(PARK_POLL_S if state.active_hold is None else HOLD_POLL_S)
+            hold = state.active_hold
         if hold is not None and hold[1]():
-            with shared.lock:
-                shared.hold = None
+            with state.lock:
+                state.active_hold = None
 
-    def _answer_complete(self) -> None:
-        shared = self._shared
-        with shared.lock:
-            complete, shared.complete = shared.complete, []
+    def _answer_completed(self) -> None:
+        state = self._state
+        with state.lock:
+            complete, state.completed_commands = state.completed_commands, []
         for record in complete:
-            shared.finish_command(record, "done", result={"step": shared.finished})
+            state.finish_command(record, "done", result={"step": state.finished_steps})
 
     # -- commands ---------------------------------------------------------------------------------
 
-    def _carry_out(self, record: CommandRecord) -> None:
-        record.status, record.step = "running", self._shared.finished
-        spec = self._shared.desk.registry[record.command.name]
+    def _run_command(self, record: CommandRecord) -> None:
+        record.status, record.step = "running", self._state.finished_steps
+        spec = self._state.command_table.registry[record.command.name]
         payload = make_payload(spec, record.command.payload)
-        refusal = self._out_of_place(spec)
+        refusal = self._refusal_now(spec)
         if refusal is not None:
-            self._shared.finish_command(record, "refused", reason=refusal)
+            self._state.finish_command(record, "refused", reason=refusal)
         elif record.command.name in VERBS:
-            with self._shared.lock:
-                self._turn_gate(record, payload)
+            with self._state.lock:
+                self._run_verb(record, payload)
         else:
-            self._run(spec, payload, record)
+            self._run_handler(spec, payload, record)
 
-    def _out_of_place(self, spec: CommandSpec) -> str | None:
+    def _refusal_now(self, spec: CommandSpec) -> str | None:
         """Why a command that was admitted cannot be carried out now; None when it can."""
-        gate, idle = self._shared.gate, self._shared.desk.idle
+        gate, idle = self._state.gate, self._state.command_table.loop_is_idle
         if gate.mode == "run" and (spec.name == "step" or (spec.moves and not idle)):
             return RUNNING  # the pause it was admitted behind has been cancelled
         return STEPPING if spec.moves and gate.grants else None
 
-    def _turn_gate(self, record: CommandRecord, payload: object) -> None:
+    def _run_verb(self, record: CommandRecord, payload: object) -> None:
         """Under the lock: carry out a verb. It is answered once its effect is there."""
-        gate, complete = self._shared.gate, self._shared.complete
+        gate, complete = self._state.gate, self._state.completed_commands
         if isinstance(payload, StepPayload):
             gate.grant(record, payload.n)
         elif isinstance(payload, RunUntilPayload):
@@ -270,79 +430,84 @@ class Boundary:
             turn = gate.pause if record.command.name == "pause" else gate.resume
             complete += [*turn(), record]
 
-    def _run(self, spec: CommandSpec, payload: object, record: CommandRecord) -> None:
-        shared = self._shared
-        with shared.lock:
-            shared.desk.running = record
-        shared.notify()
+    def _run_handler(self, spec: CommandSpec, payload: object, record: CommandRecord) -> None:
+        state = self._state
+        with state.lock:
+            state.command_table.running_record = record
+        state.notify()
         status: Status = "done"
         result: Any = None
         reason: str | None = None
         try:
-            result = self._in_slices(spec.run(payload), record)
+            result = self._run_slices(spec.run(payload), record)
         except Exception as error:
             # Whatever a command raises is its result; the training goes on.
             log.info("command %s failed", record.command.name, exc_info=True)
             own = isinstance(error, ControlError)  # made to be read as it is
             status, reason = "failed", str(error) if own else f"{type(error).__name__}: {error}"
-        with shared.lock:
-            shared.desk.running = None
+        with state.lock:
+            state.command_table.running_record = None
             if isinstance(result, StepsToPass):
-                shared.gate.grant(record, result.n)
+                state.gate.grant(record, result.n)
                 return
-        shared.finish_command(record, status, reason=reason, result=result)
+        state.finish_command(record, status, reason=reason, result=result)
 
-    def _in_slices(self, made: Any, record: CommandRecord) -> Any:
+    def _run_slices(self, returned: Any, record: CommandRecord) -> Any:
         """Run a generator command to its end, slice by slice; anything else is the result."""
-        if not isinstance(made, GeneratorType):
-            return made
+        if not isinstance(returned, GeneratorType):
+            return returned
         while True:
             try:
-                record.progress = next(made)
+                record.progress = next(returned)
             except StopIteration as end:
                 return end.value
-            if record.cancelled or self._shared.stopping:
-                made.close()
+            if record.cancelled or self._state.stop_commands:
+                returned.close()
                 raise ControlError("cancelled" if record.cancelled else "the run was stopped")
-            self._shared.notify()
+            self._state.notify()
 
     # -- breakpoints ------------------------------------------------------------------------------
 
-    def _view(self) -> StepView:
+    def _step_view(self) -> StepView:
         """This step's scalars as floats, as far as an armed condition reads them."""
-        shared = self._shared
-        known = {**shared.about, **shared.between, **shared.scalars, "step": shared.finished}
-        shared.between = {}
-        read = {name: known[name] for name in shared.breakpoints.names & known.keys()}
+        state = self._state
+        known = {
+            **state.described_fields,
+            **state.scalars_outside_step,
+            **state.step_scalars,
+            "step": state.finished_steps,
+        }
+        state.scalars_outside_step = {}
+        read = {name: known[name] for name in state.breakpoint_list.scalar_names & known.keys()}
         floats = {name: as_float(value) for name, value in read.items()}
-        batch = shared.captures.batch_of(shared.finished - 1)
-        wants_ids = batch is not None and shared.breakpoints.wants_ids
+        batch = state.capture_store.batch_of(state.finished_steps - 1)
+        wants_ids = batch is not None and state.breakpoint_list.needs_sample_ids
         return StepView(
-            step=shared.finished,
+            step=state.finished_steps,
             scalars={name: value for name, value in floats.items() if value is not None},
             sample_ids=as_ids(batch.sample_ids) if batch is not None and wants_ids else None,
             on_device=frozenset(name for name, value in read.items() if is_on_device(value)),
-            layers=shared.layer_report,
+            layers=state.layer_report,
         )
 
-    def _mark(self, marker: Breakpoint, hit: Hit) -> None:
+    def _record_mark(self, marker: Breakpoint, hit: Hit) -> None:
         """Write the evidence down, and go on."""
-        shared = self._shared
-        batch = shared.captures.batch_of(shared.finished - 1)
-        evidence = evidence_of(marker, hit, step=shared.finished, batch=batch)
-        shared.send_intervention(kind="mark", who="breakpoint", **evidence)
-        shared.notify()
+        state = self._state
+        batch = state.capture_store.batch_of(state.finished_steps - 1)
+        evidence = make_evidence(marker, hit, step=state.finished_steps, batch=batch)
+        state.send_intervention(kind="mark", who="breakpoint", **evidence)
+        state.notify()
 
-    def _stop_at(self, stopper: Breakpoint, hit: Hit) -> None:
+    def _pause_at(self, stopper: Breakpoint, hit: Hit) -> None:
         """Close the gate with the evidence, and put that into the command log."""
-        shared = self._shared
-        batch = shared.captures.batch_of(shared.finished - 1)
-        evidence = evidence_of(stopper, hit, step=shared.finished, batch=batch)
+        state = self._state
+        batch = state.capture_store.batch_of(state.finished_steps - 1)
+        evidence = make_evidence(stopper, hit, step=state.finished_steps, batch=batch)
         pause = Command(name="pause", payload={"breakpoint": stopper.id}, who="breakpoint")
-        with shared.lock:
-            shared.complete += shared.gate.pause()
-            shared.desk.gate_closed()
-            shared.evidence = evidence
-            record = shared.desk.open_record(pause, shared.finished)
-        shared.send_intervention(kind="breakpoint", who="breakpoint", **evidence)
-        shared.finish_command(record, "done", result={"breakpoint": stopper.id})
+        with state.lock:
+            state.completed_commands += state.gate.pause()
+            state.command_table.gate_closed()
+            state.breakpoint_evidence = evidence
+            record = state.command_table.open_record(pause, state.finished_steps)
+        state.send_intervention(kind="breakpoint", who="breakpoint", **evidence)
+        state.finish_command(record, "done", result={"breakpoint": stopper.id})

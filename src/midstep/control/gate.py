@@ -10,9 +10,7 @@ from collections import deque
 from dataclasses import dataclass
 from typing import Literal
 
-from midstep.control.commands import CommandRecord
-
-__all__ = ["Gate", "Mode"]
+from midstep.control.command_record import CommandRecord
 
 Mode = Literal["run", "pause"]
 
@@ -22,7 +20,7 @@ class Grant:
     """Steps that a `step` command lets pass."""
 
     record: CommandRecord
-    left: int
+    steps_left: int
 
 
 class Gate:
@@ -33,26 +31,26 @@ class Gate:
         self.grants: deque[Grant] = deque()
         self.target: int | None = None
         self._target_record: CommandRecord | None = None
-        self._passing = False
+        self._granted_step_runs = False
 
     @property
     def steps_left(self) -> int:
         """Steps granted and not yet passed."""
-        return sum(grant.left for grant in self.grants)
+        return sum(grant.steps_left for grant in self.grants)
 
     def pause(self) -> list[CommandRecord]:
         """Close the gate; gives back the commands that this cuts short."""
         self.mode = "pause"
-        return self._cut_short()
+        return self._end_grants()
 
     def resume(self) -> list[CommandRecord]:
         """Open the gate; gives back the commands that this cuts short."""
         self.mode = "run"
-        return self._cut_short()
+        return self._end_grants()
 
     def grant(self, record: CommandRecord, steps: int) -> None:
         """Let `steps` steps pass, behind those granted before."""
-        self.grants.append(Grant(record=record, left=steps))
+        self.grants.append(Grant(record=record, steps_left=steps))
 
     def run_until(self, record: CommandRecord, step: int) -> list[CommandRecord]:
         """Open the gate until `step` steps are finished."""
@@ -63,31 +61,31 @@ class Gate:
     def step_ended(self, step: int) -> list[CommandRecord]:
         """Count the step that just passed; gives back the commands that are now complete."""
         ended: list[CommandRecord] = []
-        if self._passing:
-            self._passing = False
-            self.grants[0].left -= 1
-            if self.grants[0].left == 0:
+        if self._granted_step_runs:
+            self._granted_step_runs = False
+            self.grants[0].steps_left -= 1
+            if self.grants[0].steps_left == 0:
                 ended.append(self.grants.popleft().record)
-        return ended + self._reach(step)
+        return ended + self._pause_at_target(step)
 
-    def _reach(self, step: int) -> list[CommandRecord]:
+    def _pause_at_target(self, step: int) -> list[CommandRecord]:
         if self.target is None or step < self.target:
             return []
         return self.pause()
 
-    def opens(self, step: int) -> tuple[bool, list[CommandRecord]]:
+    def check_open(self, step: int) -> tuple[bool, list[CommandRecord]]:
         """Whether the next step may begin, and the commands that are complete because not."""
-        ended = self._reach(step)
+        ended = self._pause_at_target(step)
         if self.mode == "run":
             return True, ended
-        self._passing = bool(self.grants)
-        return self._passing, ended
+        self._granted_step_runs = bool(self.grants)
+        return self._granted_step_runs, ended
 
-    def _cut_short(self) -> list[CommandRecord]:
+    def _end_grants(self) -> list[CommandRecord]:
         ended = [grant.record for grant in self.grants]
         if self._target_record is not None:
             ended.append(self._target_record)
         self.grants.clear()
         self.target = self._target_record = None
-        self._passing = False
+        self._granted_step_runs = False
         return ended

@@ -9,14 +9,12 @@ from typing import Any, Literal, get_args
 
 from midstep.core.errors import ConfigError
 
-__all__ = ["Field", "Level", "Panel", "PanelKind", "Scale", "Sort", "Status", "Tone"]
-
 PanelKind = Literal["table", "scatter", "matrix", "images", "series", "text"]
 Scale = Literal["signed", "similarity", "range"]
 Tone = Literal["bad", "warn", "good", "neutral"]
 
 
-def _check_words(owner: Any, *names: str) -> None:
+def _check_text(owner: Any, *names: str) -> None:
     for name in names:
         value = getattr(owner, name)
         if value is not None and not isinstance(value, str):
@@ -47,7 +45,7 @@ class Field:
     """For example `s` or `%`."""
 
     def __post_init__(self) -> None:
-        _check_words(self, "label", "unit")
+        _check_text(self, "label", "unit")
         if self.precision is not None:
             _check_whole("precision", self.precision, 0, 17)
 
@@ -70,7 +68,7 @@ class Level:
     """It holds for values larger than this; with `below` too, for those in between."""
 
     def __post_init__(self) -> None:
-        _check_words(self, "word")
+        _check_text(self, "word")
         _check_choice("tone", self.tone, get_args(Tone))
         for name in ("below", "above"):
             limit = getattr(self, name)
@@ -95,7 +93,7 @@ class Status:
     """When none holds."""
 
     def __post_init__(self) -> None:
-        _check_words(self, "field")
+        _check_text(self, "field")
         object.__setattr__(self, "levels", tuple(self.levels))
 
     def describe(self) -> dict[str, Any]:
@@ -117,7 +115,7 @@ class Sort:
     """Largest first."""
 
     def __post_init__(self) -> None:
-        _check_words(self, "field")
+        _check_text(self, "field")
 
     def describe(self) -> dict[str, Any]:
         """As it travels."""
@@ -163,7 +161,7 @@ class Panel:
 
     def __post_init__(self) -> None:
         _check_choice("kind", self.kind, get_args(PanelKind))
-        _check_words(self, "title", "x", "y", "colour", "label", "source")
+        _check_text(self, "title", "x", "y", "colour", "label", "source")
         if self.scale is not None:
             _check_choice("scale", self.scale, get_args(Scale))
         if self.shape is not None:
@@ -176,15 +174,15 @@ class Panel:
     @property
     def columns(self) -> frozenset[str]:
         """Names of the columns that it speaks of."""
-        told = {self.x, self.y, self.colour, self.label, *self.fields}
-        told.add(self.status.field if self.status else None)
-        told.add(self.sort.field if self.sort else None)
-        return frozenset(name for name in told if name is not None)
+        names = {self.x, self.y, self.colour, self.label, *self.fields}
+        names.add(self.status.field if self.status else None)
+        names.add(self.sort.field if self.sort else None)
+        return frozenset(name for name in names if name is not None)
 
-    def tells_of(self, source: str) -> bool:
+    def describes_rows_of(self, source: str) -> bool:
         """Whether the rows of such data may be those of this tensor; rows with names are not.
 
-        >>> Panel(kind="table", source="head.weight").tells_of("encoder.weight")
+        >>> Panel(kind="table", source="head.weight").describes_rows_of("encoder.weight")
         False
         """
         return self.label is None if self.source is None else self.source == source
@@ -207,3 +205,104 @@ class Panel:
             "scale": self.scale,
             "shape": list(self.shape) if self.shape else None,
         }
+
+
+def panel_problem(panel: Panel, data: Any) -> str | None:
+    """In which way the hint does not fit, in words; None when it does.
+
+    >>> panel_problem(Panel(kind="text"), "all is well")
+    >>> panel_problem(Panel(kind="table", x="rate"), {"name": ["a"]})
+    'a table with a column rate was announced; there are name'
+    """
+    if panel.kind == "text":
+        return None if isinstance(data, str) else _expected("text", data)
+    if panel.kind == "matrix":
+        return _matrix_problem(data)
+    if panel.kind == "images":
+        return _images_problem(data)
+    return _columns_problem(panel, data)
+
+
+def _columns_problem(panel: Panel, data: Any) -> str | None:
+    if not isinstance(data, Mapping) or not data:
+        return _expected("a mapping of columns", data)
+    lengths = {str(name): _length(value) for name, value in data.items()}
+    missing = sorted(panel.columns - lengths.keys())
+    if missing:
+        there = ", ".join(list(lengths)[:16])
+        return f"a {panel.kind} with a column {missing[0]} was announced; there are {there}"
+    if panel.kind == "series" and all(length is None for length in lengths.values()):
+        return _numbers_problem(data)
+    if None in lengths.values() or len(set(lengths.values())) > 1:
+        shown = ", ".join(
+            f"{name}: {_format_length(length)}" for name, length in list(lengths.items())[:8]
+        )
+        return f"columns of one length are needed; there are {shown}"
+    if panel.kind == "scatter" and (panel.x is None or panel.y is None):
+        return "a scatter needs to be told its x and y"
+    return None
+
+
+def _format_length(length: int | None) -> str:
+    """A length in words."""
+    return "no column" if length is None else f"{length:,}"
+
+
+def _numbers_problem(data: Mapping[str, Any]) -> str | None:
+    for name, value in data.items():
+        if not (isinstance(value, int | float) or _dimensions(value) == 0):
+            return f"a series needs numbers; {name} is a {type(value).__name__}"
+    return None
+
+
+def _matrix_problem(data: Any) -> str | None:
+    matrix = data.get("matrix") if isinstance(data, Mapping) else data
+    shape = _shape(matrix)
+    if shape is None or len(shape) != 2:
+        return _expected("a matrix, or a mapping with one under `matrix`", data)
+    for name, length in (("labels", shape[0]), ("column_labels", shape[1])):
+        given = data.get(name) if isinstance(data, Mapping) else None
+        if given is not None and _length(given) != length:
+            count = _format_length(_length(given))
+            return f"{name} must be {length:,}, one for each; there are {count}"
+    return None
+
+
+def _images_problem(data: Any) -> str | None:
+    images = data.get("images") if isinstance(data, Mapping) else data
+    shape = _shape(images)
+    if shape is None or len(shape) not in (3, 4) or (len(shape) == 4 and shape[1] not in (1, 3)):
+        return _expected("images [N, H, W] or [N, 1 or 3, H, W] under `images`", data)
+    labels = data.get("labels") if isinstance(data, Mapping) else None
+    if labels is not None and _length(labels) != shape[0]:
+        count = _format_length(_length(labels))
+        return f"labels must be {shape[0]:,}, one an image; there are {count}"
+    return None
+
+
+def _expected(what: str, data: Any) -> str:
+    shape = _shape(data)
+    given = type(data).__name__ if shape is None else f"{type(data).__name__} of shape {shape}"
+    return f"{what} was announced; this is a {given}"
+
+
+def _shape(value: Any) -> list[int] | None:
+    """Of a tensor, an array, or a list of equally long lists."""
+    if hasattr(value, "shape"):
+        return [int(side) for side in value.shape]
+    if isinstance(value, list | tuple) and value and all(_length(row) is not None for row in value):
+        widths = {_length(row) for row in value}
+        return [len(value), widths.pop() or 0] if len(widths) == 1 else None
+    return None
+
+
+def _dimensions(value: Any) -> int | None:
+    shape = getattr(value, "shape", None)
+    return None if shape is None else len(shape)
+
+
+def _length(value: Any) -> int | None:
+    """How many entries a column has; None when it is none."""
+    if isinstance(value, list | tuple):
+        return len(value)
+    return int(value.shape[0]) if _dimensions(value) == 1 else None

@@ -1,1 +1,1 @@
-"""Errors, ids, random streams, protocols, moments and the one module that writes files."""
+"""Parts that every room uses: errors, ids, files, random streams, JSON, protocols, moments."""

@@ -1,14 +1,14 @@
-"""The one family of errors. Each is also a builtin, so plain `except ValueError` works.
+"""The exceptions of midstep. Each is also a builtin, so a plain `except ValueError` works.
 
 MidstepError
 ├── ConfigError (ValueError)          a setting or argument is wrong
 │   └── ExpressionError               a breakpoint expression is not in the grammar
-├── ControlError (RuntimeError)       a verb or command was refused
+├── ControlError (RuntimeError)       a command was refused
 │   └── StopTraining                  raised at the boundary after a stop, under `attach`
-├── StorageError (OSError)            the disk said no; the old file is intact
+├── StorageError (OSError)            a write failed; the old file is intact
 │   └── RunHeldError                  another process writes this run directory
 ├── FormatError (ValueError)          a file is damaged or of an unknown version
-├── DatasetError (AssertionError)     a dataset or a batch is not what it should be
+├── DatasetError (AssertionError)     a dataset or a batch is wrong
 ├── ClientError (RuntimeError)        the server answered with an error, or not at all
 │   └── UnclearRunError               several runs are live; its choices list them
 └── MissingExtraError (ImportError)   an optional library is not installed
@@ -17,21 +17,6 @@ MidstepError
 from __future__ import annotations
 
 from collections.abc import Sequence
-
-__all__ = [
-    "ClientError",
-    "ConfigError",
-    "ControlError",
-    "DatasetError",
-    "ExpressionError",
-    "FormatError",
-    "MidstepError",
-    "MissingExtraError",
-    "RunHeldError",
-    "StopTraining",
-    "StorageError",
-    "UnclearRunError",
-]
 
 
 class MidstepError(Exception):
@@ -47,15 +32,15 @@ class ExpressionError(ConfigError):
 
 
 class ControlError(MidstepError, RuntimeError):
-    """A verb or command was refused in the present state."""
+    """A command was refused in the present state of the run."""
 
 
 class StopTraining(ControlError):  # noqa: N818 - like StopIteration, it ends a loop
-    """Raised at the boundary after a stop; `attach` swallows it when its block ends."""
+    """Raised at the boundary after a stop. The block of `attach` ends without an error then."""
 
 
 class StorageError(MidstepError, OSError):
-    """The disk refused; what was on disk before is intact."""
+    """A file could not be written; what was on disk before is intact."""
 
 
 class RunHeldError(StorageError):
@@ -67,11 +52,11 @@ class FormatError(MidstepError, ValueError):
 
 
 class DatasetError(MidstepError, AssertionError):
-    """A dataset or a batch is not what it should be; names file or key, index and value.
+    """A dataset or a batch is wrong; the message names file or key, index and value.
 
     Args:
-        message: what was looked at and what to do next.
-        problems: each thing that is wrong; all of them are told.
+        message: what was checked and what to do next.
+        problems: everything that is wrong, one line each.
 
     >>> print(DatasetError("config.json is wrong", ["n_neg is missing", "n_pairs is -1"]))
     config.json is wrong:
@@ -80,8 +65,8 @@ class DatasetError(MidstepError, AssertionError):
     """
 
     def __init__(self, message: str, problems: Sequence[str] = ()) -> None:
-        told = [f"{message}:", *problems] if problems else [message]
-        super().__init__("\n  ".join(told))
+        lines = [f"{message}:", *problems] if problems else [message]
+        super().__init__("\n  ".join(lines))
         self.problems = tuple(problems)
 
 
@@ -90,8 +75,8 @@ class ClientError(MidstepError, RuntimeError):
 
     Args:
         message: what happened and what to do next.
-        status: the HTTP status, or None when there was no answer.
-        word: the server's short word for the refusal, for example `no_breakpoint`.
+        status: the HTTP status; None if there was no answer.
+        word: the name of the error in the server's answer, for example `no_breakpoint`.
     """
 
     def __init__(self, message: str, *, status: int | None = None, word: str | None = None) -> None:
@@ -100,11 +85,11 @@ class ClientError(MidstepError, RuntimeError):
 
 
 class UnclearRunError(ClientError):
-    """Several runs are live and it was not said which one is meant.
+    """Several runs are live, and none of them was named.
 
     Args:
-        message: what was asked, and how to choose.
-        choices: one line about each run there is.
+        message: what was requested, and how to name a run.
+        choices: one line about each live run.
     """
 
     def __init__(self, message: str, choices: Sequence[str]) -> None:
@@ -117,7 +102,7 @@ class MissingExtraError(MidstepError, ImportError):
 
     @classmethod
     def of(cls, library: str, extra: str) -> MissingExtraError:
-        """The error for `library`, which the extra `extra` would bring."""
+        """The error for `library`, which the extra `extra` installs."""
         return cls(
             f"{library} is not installed. Install it with: pip install 'midstep[{extra}]', "
             f"or from a checkout: pip install -e '.[{extra}]'"

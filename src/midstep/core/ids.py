@@ -8,20 +8,19 @@ from datetime import UTC, datetime
 
 from midstep.core.errors import ConfigError
 
-__all__ = ["RUN_ID", "is_run_id", "new_command_id", "new_run_id", "run_directory_name", "slug"]
-
-_ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
+ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
+"""Crockford's base 32: without i, l, o and u, which are easily misread."""
 RUN_ID = re.compile(r"[0-9a-hjkmnp-tv-z]{12}")
-"""What a run id looks like: twelve characters of Crockford's base 32."""
+"""The form of a run id: twelve characters of Crockford's base 32."""
 
 
 def new_run_id() -> str:
-    """A fresh run id, drawn once per run.
+    """A new random run id. A run has one id for all its attempts.
 
     >>> is_run_id(new_run_id())
     True
     """
-    return "".join(secrets.choice(_ALPHABET) for _ in range(12))
+    return "".join(secrets.choice(ALPHABET) for _ in range(12))
 
 
 def is_run_id(text: str) -> bool:
@@ -30,24 +29,24 @@ def is_run_id(text: str) -> bool:
 
 
 def new_command_id() -> str:
-    """A fresh command id; a caller that may retry draws it itself and repeats it."""
+    """A new random command id. A client that may retry makes it itself and sends it again."""
     return secrets.token_hex(8)
 
 
 def slug(name: str) -> str:
-    """`name` as part of a directory name: letters, digits, dot, dash and underscore.
+    """`name` with only letters, digits, dots, dashes and underscores, for a directory name.
 
     >>> slug("My run: no. 7/8")
     'My-run-no.-7-8'
     """
-    made = re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-.")[:64]
-    if not made:
+    text = re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-.")[:64]
+    if not text:
         raise ConfigError(f"run name {name!r} has no letter or digit; use for example 'baseline-1'")
-    return made
+    return text
 
 
 def run_directory_name(name: str, at: datetime) -> str:
-    """The directory of a run started `at` a time.
+    """The directory name of a run that was started at time `at`.
 
     >>> run_directory_name("demo", datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC))
     'run_20260102T030405Z_demo'

@@ -1,34 +1,40 @@
-"""Public names of a package that are loaded when they are first used (PEP 562)."""
+"""Public names of a package that are imported when they are first used (PEP 562)."""
 
 from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
-
-__all__ = ["lazy_names"]
 
 
 def lazy_names(
-    package: str, homes: Mapping[str, str]
-) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """The `__getattr__` and the `__dir__` of a package.
+    package: str, modules: Mapping[str, str], *, loaded: Iterable[str] = ()
+) -> tuple[list[str], Callable[[str], Any], Callable[[], list[str]]]:
+    """The `__all__`, `__getattr__` and `__dir__` of a package.
+
+    Type checkers cannot see the names in the table, so the package repeats them under
+    `TYPE_CHECKING`, in the form `X as X` that marks a re-export. A test compares the two.
 
     Args:
         package: its `__name__`.
-        homes: for each name the module that has it, relative to the package with a leading dot.
+        modules: the names of each module, separated by spaces. A module is given in full, or
+            relative to the package with a leading dot.
+        loaded: public names that the package has already, without this table.
 
-    >>> load, _ = lazy_names("midstep.core", {"RandomStream": ".streams"})
-    >>> load("RandomStream").__module__
-    'midstep.core.streams'
+    >>> names, load, _ = lazy_names("midstep.core", {".random_streams": "RandomStream stream_key"})
+    >>> names, load("RandomStream").__module__
+    (['RandomStream', 'stream_key'], 'midstep.core.random_streams')
     """
+    homes = {name: module for module, names in modules.items() for name in names.split()}
 
     def load(name: str) -> Any:
         if name not in homes:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         value = getattr(importlib.import_module(homes[name], package), name)
-        setattr(sys.modules[package], name, value)  # found there from now on
+        # Python asks `__getattr__` only for what it does not find in the module.
+        setattr(sys.modules[package], name, value)
         return value
 
-    return load, lambda: sorted({*vars(sys.modules[package]), *homes})
+    public = sorted([*homes, *loaded])
+    return public, load, lambda: sorted({*vars(sys.modules[package]), *homes})

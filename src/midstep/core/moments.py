@@ -1,14 +1,12 @@
-"""The moments of a run that are worth a record."""
+"""The moments of a run at which an event is recorded."""
 
 from __future__ import annotations
 
 from enum import StrEnum
 
-__all__ = ["LIFECYCLE", "Moment"]
-
 
 class Moment(StrEnum):
-    """When a fact was recorded; the value is what stands in the file."""
+    """The moment of an event; the value is written to the file."""
 
     START = "on_start"
     STEP = "on_step"
@@ -21,4 +19,4 @@ class Moment(StrEnum):
 
 
 LIFECYCLE = frozenset(Moment) - {Moment.STEP, Moment.INTERVENTION}
-"""Moments whose record is on the disk itself (fsync) before the call returns."""
+"""Moments whose record is synced to the disk before the call returns."""

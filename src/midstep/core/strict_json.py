@@ -1,4 +1,4 @@
-"""Strict JSON: NaN and the infinities travel as strings, and nothing odd comes in."""
+"""Strict JSON: NaN and the infinities are written as strings, and reading refuses odd input."""
 
 from __future__ import annotations
 
@@ -9,8 +9,6 @@ from typing import Any
 
 from midstep.core.errors import FormatError
 
-__all__ = ["dumps", "loads", "plain"]
-
 MAX_DEPTH = 64
 _NON_FINITE = {math.inf: "Infinity", -math.inf: "-Infinity"}
 
@@ -18,8 +16,8 @@ _NON_FINITE = {math.inf: "Infinity", -math.inf: "-Infinity"}
 def plain(value: Any) -> Any:
     """`value` as numbers, strings, lists and dicts that strict JSON can hold.
 
-    Tensors and arrays become lists, sets become sorted lists, anything unknown its `repr`.
-    What contains itself, or lies deeper than 64 levels, is cut with a note.
+    Tensors and arrays become lists, sets become sorted lists, any other object its `repr`.
+    A container inside itself, or deeper than 64 levels, is replaced by a note.
 
     >>> plain({"loss": float("nan"), 3: (1, 2)})
     {'loss': 'NaN', '3': [1, 2]}
@@ -27,8 +25,8 @@ def plain(value: Any) -> Any:
     return _plain(value, ())
 
 
-def _plain(value: Any, above: tuple[int, ...]) -> Any:
-    """`above` holds the identities of the containers around `value`."""
+def _plain(value: Any, containers: tuple[int, ...]) -> Any:
+    """`containers` holds the identities of the containers around `value`."""
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, str):
@@ -37,11 +35,11 @@ def _plain(value: Any, above: tuple[int, ...]) -> Any:
         return int(value)
     if isinstance(value, float):
         return float(value) if math.isfinite(value) else _NON_FINITE.get(value, "NaN")
-    if id(value) in above:
+    if id(value) in containers:
         return "<contains itself>"
-    if len(above) >= MAX_DEPTH:
+    if len(containers) >= MAX_DEPTH:
         return f"<deeper than {MAX_DEPTH} levels>"
-    inside = (*above, id(value))
+    inside = (*containers, id(value))
     if isinstance(value, Mapping):
         return {_clean(str(key)): _plain(item, inside) for key, item in value.items()}
     if isinstance(value, list | tuple):
@@ -54,7 +52,7 @@ def _plain(value: Any, above: tuple[int, ...]) -> Any:
 
 
 def _clean(text: str) -> str:
-    """Lone surrogates cannot be written as UTF-8; they become the replacement mark."""
+    """The text with lone surrogates replaced, since UTF-8 cannot encode them."""
     return text.encode("utf-8", "replace").decode("utf-8")
 
 
@@ -68,7 +66,11 @@ def dumps(value: Any) -> str:
 
 
 def loads(text: str | bytes) -> Any:
-    """Parse strict JSON; duplicate keys, NaN literals and numbers out of range are refused."""
+    """Parse strict JSON.
+
+    Raises:
+        FormatError: if it is not JSON, repeats a key, or has NaN or a number out of range.
+    """
     try:
         return json.loads(
             text,
@@ -83,12 +85,12 @@ def loads(text: str | bytes) -> Any:
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    made = dict(pairs)
-    if len(made) != len(pairs):
+    mapping = dict(pairs)
+    if len(mapping) != len(pairs):
         keys = [key for key, _ in pairs]
-        doubled = next(key for key in keys if keys.count(key) > 1)
-        raise FormatError(f"JSON object has the key {doubled!r} twice")
-    return made
+        repeated = next(key for key in keys if keys.count(key) > 1)
+        raise FormatError(f"JSON object has the key {repeated!r} twice")
+    return mapping
 
 
 def _refuse_constant(name: str) -> Any:

@@ -10,119 +10,77 @@ from typing import TYPE_CHECKING
 from midstep.core.lazy_names import lazy_names
 
 if TYPE_CHECKING:
-    from midstep.data.build.audit import AuditReport, audit_dataset
-    from midstep.data.build.building import build_dataset
-    from midstep.data.build.checking import validate_dataset
-    from midstep.data.build.config import BuildConfig
-    from midstep.data.build.encoders import Encoder, HashingEncoder, sentence_encoder
-    from midstep.data.build.other_kinds import build_cluster_dataset, build_triplets
-    from midstep.data.embedding.cluster_labeled import ClusterLabeledDataset
-    from midstep.data.embedding.cluster_labeled_writing import ClusterSamples, write_cluster_dataset
-    from midstep.data.embedding.config import DatasetConfig
-    from midstep.data.embedding.curriculum import Bands, DistanceGated, LinearZero
-    from midstep.data.embedding.dataset import JASPERSteeringDataset
-    from midstep.data.embedding.layout import Ragged
-    from midstep.data.embedding.loader import SteeringLoader, create_loader
-    from midstep.data.embedding.tables import Tables, open_tables
-    from midstep.data.embedding.validation import validate_first_batch
-    from midstep.data.embedding.writing import convert, write_dataset
-    from midstep.data.rag.base import RAGDatasetBase
-    from midstep.data.rag.chroma_store import ChromaStore
-    from midstep.data.rag.corpus import Corpus
-    from midstep.data.rag.exact_store import ExactStore
-    from midstep.data.rag.judging import SimilarityJudge, label_triplets
-    from midstep.data.rag.metrics import ranks_of_relevant, retrieval_metrics
-    from midstep.data.rag.passages import PassageDataset
-    from midstep.data.rag.stores import StoreRecall, VectorStore, store_recall
-    from midstep.data.rag.triplets import Triplet, read_triplets, write_triplets
+    from midstep.data.build.build_config import BuildConfig as BuildConfig
+    from midstep.data.build.builders import build_cluster_dataset as build_cluster_dataset
+    from midstep.data.build.builders import build_dataset as build_dataset
+    from midstep.data.build.builders import build_triplets as build_triplets
+    from midstep.data.build.leak_audit import AuditReport as AuditReport
+    from midstep.data.build.leak_audit import audit_dataset as audit_dataset
+    from midstep.data.cluster_labels.cluster_dataset import (
+        ClusterLabeledDataset as ClusterLabeledDataset,
+    )
+    from midstep.data.cluster_labels.cluster_dataset_writer import ClusterSamples as ClusterSamples
+    from midstep.data.cluster_labels.cluster_dataset_writer import (
+        write_cluster_dataset as write_cluster_dataset,
+    )
+    from midstep.data.rag.chroma_store import ChromaStore as ChromaStore
+    from midstep.data.rag.judges import SimilarityJudge as SimilarityJudge
+    from midstep.data.rag.judges import label_triplets as label_triplets
+    from midstep.data.rag.passages import PassageDataset as PassageDataset
+    from midstep.data.rag.rag_dataset import RAGDatasetBase as RAGDatasetBase
+    from midstep.data.rag.retrieval_metrics import ranks_of_relevant as ranks_of_relevant
+    from midstep.data.rag.retrieval_metrics import retrieval_metrics as retrieval_metrics
+    from midstep.data.rag.triplets import Corpus as Corpus
+    from midstep.data.rag.triplets import Triplet as Triplet
+    from midstep.data.rag.triplets import read_triplets as read_triplets
+    from midstep.data.rag.triplets import write_triplets as write_triplets
+    from midstep.data.rag.vector_stores import ExactStore as ExactStore
+    from midstep.data.rag.vector_stores import StoreRecall as StoreRecall
+    from midstep.data.rag.vector_stores import VectorStore as VectorStore
+    from midstep.data.rag.vector_stores import store_recall as store_recall
+    from midstep.data.ragged import Ragged as Ragged
+    from midstep.data.steering.curriculum import Bands as Bands
+    from midstep.data.steering.curriculum import DistanceGated as DistanceGated
+    from midstep.data.steering.curriculum import LinearZero as LinearZero
+    from midstep.data.steering.dataset_checks import validate_dataset as validate_dataset
+    from midstep.data.steering.dataset_checks import validate_first_batch as validate_first_batch
+    from midstep.data.steering.steering_dataset import (
+        JASPERSteeringDataset as JASPERSteeringDataset,
+    )
+    from midstep.data.steering.steering_loader import SteeringLoader as SteeringLoader
+    from midstep.data.steering.steering_loader import create_loader as create_loader
+    from midstep.data.steering.storage.dataset_config import DatasetConfig as DatasetConfig
+    from midstep.data.steering.storage.dataset_writer import convert as convert
+    from midstep.data.steering.storage.dataset_writer import write_dataset as write_dataset
+    from midstep.data.steering.storage.tables import Tables as Tables
+    from midstep.data.steering.storage.tables import open_tables as open_tables
+    from midstep.data.text.encoders import Encoder as Encoder
+    from midstep.data.text.encoders import HashingEncoder as HashingEncoder
+    from midstep.data.text.encoders import sentence_encoder as sentence_encoder
 
-__all__ = [
-    "AuditReport",
-    "Bands",
-    "BuildConfig",
-    "ChromaStore",
-    "ClusterLabeledDataset",
-    "ClusterSamples",
-    "Corpus",
-    "DatasetConfig",
-    "DistanceGated",
-    "Encoder",
-    "ExactStore",
-    "HashingEncoder",
-    "JASPERSteeringDataset",
-    "LinearZero",
-    "PassageDataset",
-    "RAGDatasetBase",
-    "Ragged",
-    "SimilarityJudge",
-    "SteeringLoader",
-    "StoreRecall",
-    "Tables",
-    "Triplet",
-    "VectorStore",
-    "audit_dataset",
-    "build_cluster_dataset",
-    "build_dataset",
-    "build_triplets",
-    "convert",
-    "create_loader",
-    "label_triplets",
-    "open_tables",
-    "ranks_of_relevant",
-    "read_triplets",
-    "retrieval_metrics",
-    "sentence_encoder",
-    "store_recall",
-    "validate_dataset",
-    "validate_first_batch",
-    "write_cluster_dataset",
-    "write_dataset",
-    "write_triplets",
-]
-
-_HOME = {
-    "AuditReport": ".build.audit",
-    "Bands": ".embedding.curriculum",
-    "BuildConfig": ".build.config",
-    "ChromaStore": ".rag.chroma_store",
-    "ClusterLabeledDataset": ".embedding.cluster_labeled",
-    "ClusterSamples": ".embedding.cluster_labeled_writing",
-    "Corpus": ".rag.corpus",
-    "DatasetConfig": ".embedding.config",
-    "DistanceGated": ".embedding.curriculum",
-    "Encoder": ".build.encoders",
-    "ExactStore": ".rag.exact_store",
-    "HashingEncoder": ".build.encoders",
-    "JASPERSteeringDataset": ".embedding.dataset",
-    "LinearZero": ".embedding.curriculum",
-    "PassageDataset": ".rag.passages",
-    "RAGDatasetBase": ".rag.base",
-    "Ragged": ".embedding.layout",
-    "SimilarityJudge": ".rag.judging",
-    "SteeringLoader": ".embedding.loader",
-    "StoreRecall": ".rag.stores",
-    "Tables": ".embedding.tables",
-    "Triplet": ".rag.triplets",
-    "VectorStore": ".rag.stores",
-    "audit_dataset": ".build.audit",
-    "build_cluster_dataset": ".build.other_kinds",
-    "build_dataset": ".build.building",
-    "build_triplets": ".build.other_kinds",
-    "convert": ".embedding.writing",
-    "create_loader": ".embedding.loader",
-    "label_triplets": ".rag.judging",
-    "open_tables": ".embedding.tables",
-    "ranks_of_relevant": ".rag.metrics",
-    "read_triplets": ".rag.triplets",
-    "retrieval_metrics": ".rag.metrics",
-    "sentence_encoder": ".build.encoders",
-    "store_recall": ".rag.stores",
-    "validate_dataset": ".build.checking",
-    "validate_first_batch": ".embedding.validation",
-    "write_cluster_dataset": ".embedding.cluster_labeled_writing",
-    "write_dataset": ".embedding.writing",
-    "write_triplets": ".rag.triplets",
-}
-
-
-__getattr__, __dir__ = lazy_names(__name__, _HOME)
+__all__, __getattr__, __dir__ = lazy_names(
+    __name__,
+    {
+        ".build.build_config": "BuildConfig",
+        ".build.builders": "build_cluster_dataset build_dataset build_triplets",
+        ".build.leak_audit": "AuditReport audit_dataset",
+        ".cluster_labels.cluster_dataset": "ClusterLabeledDataset",
+        ".cluster_labels.cluster_dataset_writer": "ClusterSamples write_cluster_dataset",
+        ".rag.chroma_store": "ChromaStore",
+        ".rag.judges": "SimilarityJudge label_triplets",
+        ".rag.passages": "PassageDataset",
+        ".rag.rag_dataset": "RAGDatasetBase",
+        ".rag.retrieval_metrics": "ranks_of_relevant retrieval_metrics",
+        ".rag.triplets": "Corpus Triplet read_triplets write_triplets",
+        ".rag.vector_stores": "ExactStore StoreRecall VectorStore store_recall",
+        ".ragged": "Ragged",
+        ".steering.curriculum": "Bands DistanceGated LinearZero",
+        ".steering.dataset_checks": "validate_dataset validate_first_batch",
+        ".steering.steering_dataset": "JASPERSteeringDataset",
+        ".steering.steering_loader": "SteeringLoader create_loader",
+        ".steering.storage.dataset_config": "DatasetConfig",
+        ".steering.storage.dataset_writer": "convert write_dataset",
+        ".steering.storage.tables": "Tables open_tables",
+        ".text.encoders": "Encoder HashingEncoder sentence_encoder",
+    },
+)

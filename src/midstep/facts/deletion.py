@@ -1,8 +1,8 @@
-"""Deletes a run: what is its own by the known layout, and nothing else.
+"""Deletes the files that midstep wrote into a run directory, and nothing else.
 
-The run's lock is held the whole time, so that nobody can begin to write there. A mark is set first
-and goes last: a deletion that was cut short leaves a run that is listed, says so, and can be
-deleted again. Names are removed relative to opened folders, and no link is ever followed.
+The lock of the run is held all the time, so that nobody can begin to write there. A mark is written
+first and removed last: an interrupted deletion leaves a run that is listed as such and can be
+deleted again. Names are removed relative to opened folders, so no link is ever followed.
 """
 
 from __future__ import annotations
@@ -16,49 +16,47 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from midstep.core.errors import FormatError, RunHeldError, StorageError
-from midstep.core.storage import replace_json, storage_error, sync_folder
-from midstep.facts.digest import DELETING, EVENTS
-from midstep.facts.ends import end_state
-from midstep.facts.lock import RunLock
-from midstep.facts.own_files import OWN_FOLDERS, RunFile, walk
-from midstep.facts.recovery import last_run_id
-from midstep.facts.run_row import LIVE
+from midstep.core.files.storage import replace_json, storage_error, sync_folder
+from midstep.core.files.untrusted_files import open_folder, open_subfolder
+from midstep.facts.format.run_files import OWN_FOLDERS, RunFile, list_files
+from midstep.facts.index.run_row import LIVE_STATES
+from midstep.facts.index.run_summary import DELETING, EVENTS
+from midstep.facts.liveness.end_state import end_state
+from midstep.facts.liveness.run_lock import RunLock
+from midstep.facts.write.recovery import last_run_id
 
-__all__ = ["Deleted", "Deletion", "delete_run", "plan_deletion"]
-
-_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _NOT_THERE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP})
 _LAST = (f"facts/{EVENTS}", f"facts/{DELETING}", "facts/.lock")
-"""In this order, behind all others: as long as one is there, the run is listed."""
+"""Deleted after all others, in this order. As long as one exists, the run is listed."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Deletion:
+class DeletionPlan:
     """What a deletion would do."""
 
     own: list[RunFile]
-    """What goes."""
+    """Files that are deleted."""
     foreign: list[str]
-    """What stays."""
+    """Paths of files that stay."""
 
     @property
     def bytes(self) -> int:
-        """How much space would be free."""
+        """How much space the deletion frees."""
         return sum(file.bytes for file in self.own)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Deleted:
+class DeletionResult:
     """What a deletion did."""
 
     removed_bytes: int
     removed_files: int
     kept: list[str]
-    """Paths in the run directory that were not the run's own; they are still there."""
+    """Paths in the run directory that midstep did not write; they still exist."""
 
 
-def plan_deletion(run_dir: str | Path) -> Deletion:
-    """What deleting this run would remove and what it would leave; nothing is changed.
+def plan_deletion(run_dir: str | Path) -> DeletionPlan:
+    """What `delete_run` would delete and what it would leave. Nothing is changed.
 
     >>> import tempfile
     >>> from midstep.facts import FactsWriter
@@ -68,43 +66,43 @@ def plan_deletion(run_dir: str | Path) -> Deletion:
     >>> plan_deletion(folder).foreign
     ['notes.txt']
     """
-    files = list(walk(run_dir))
-    return Deletion(
-        own=[file for file in files if file.own],
-        foreign=[file.path for file in files if not file.own],
+    files = list(list_files(run_dir))
+    return DeletionPlan(
+        own=[file for file in files if file.is_ours],
+        foreign=[file.path for file in files if not file.is_ours],
     )
 
 
-def delete_run(run_dir: str | Path) -> Deleted:
-    """Remove everything that is the run's own; the directory too, if nothing else is in it.
+def delete_run(run_dir: str | Path) -> DeletionResult:
+    """Delete every file that midstep wrote, and the directory if nothing else is in it.
 
     Raises:
-        RunHeldError: if the run is live, or its process still holds it.
-        StorageError: if the disk refused; what is left is listed, and can be deleted again.
+        RunHeldError: if the run is live, or its process still holds the lock.
+        StorageError: if the disk refuses. The rest is still listed, and can be deleted again.
     """
     folder = Path(run_dir)
-    with _held(folder):
+    with _hold_lock(folder):
         if not (folder / "facts").is_symlink():
             mark = {"run_id": _known_id(folder), "at": time.time()}
             replace_json(folder / "facts" / DELETING, mark)
         try:
-            found = _remove_own(folder)
+            result = _remove_own(folder)
         except OSError as error:
             raise storage_error(folder, "delete", error) from error
-    with suppress(OSError):  # something of somebody else's is in it: it stays
+    with suppress(OSError):  # it is not empty, so it stays
         folder.rmdir()
         sync_folder(folder.parent)
-    return found
+    return result
 
 
 @contextmanager
-def _held(folder: Path) -> Iterator[None]:
-    """Hold the run's lock; refuse a run that lives, here or by its heartbeat elsewhere."""
+def _hold_lock(folder: Path) -> Iterator[None]:
+    """Hold the lock of the run; refuse a run that is live here, or elsewhere by its heartbeat."""
     if (folder / "facts").is_symlink():
-        yield  # nobody can have a lock in a folder that is not here
+        yield  # the lock would be taken, and left, in the folder of somebody else
         return
     state = end_state(folder)
-    if state.state in LIVE:
+    if state.state in LIVE_STATES:
         reason = "" if state.reason is None else f" ({state.reason})"
         raise RunHeldError(f"the run in {folder.name} is {state.state}{reason}; stop it first")
     lock = RunLock.acquire_alone(folder)
@@ -115,30 +113,27 @@ def _held(folder: Path) -> Iterator[None]:
 
 
 def _known_id(folder: Path) -> str | None:
-    """The run's id, so that it keeps it while it is being deleted; damage is no hindrance."""
+    """The id under which an interrupted deletion is listed; None if the facts are damaged."""
     try:
         return last_run_id(folder)
     except (FormatError, StorageError, ValueError, KeyError):
         return None
 
 
-def _remove_own(folder: Path) -> Deleted:
-    own = sorted((file for file in walk(folder) if file.own), key=_order)
-    root = os.open(folder, _FOLDER)
-    try:
+def _remove_own(folder: Path) -> DeletionResult:
+    own = sorted((file for file in list_files(folder) if file.is_ours), key=_order)
+    with open_folder(folder) as root:
         removed = [file for file in own if _unlink(root, file.path)]
         _remove_folders(root, folder)
-    finally:
-        os.close(root)
-    return Deleted(
+    return DeletionResult(
         removed_bytes=sum(file.bytes for file in removed),
         removed_files=len(removed),
-        kept=[*(file.path for file in walk(folder)), *_empty_folders(folder)],
+        kept=[*(file.path for file in list_files(folder)), *_empty_folders(folder)],
     )
 
 
 def _empty_folders(folder: Path) -> list[str]:
-    """Folders that somebody else made and that hold nothing."""
+    """Empty folders that somebody else created."""
     return [
         f"{Path(at).relative_to(folder).as_posix()}/"
         for at, folders, files in os.walk(folder)
@@ -151,45 +146,34 @@ def _order(file: RunFile) -> int:
 
 
 def _unlink(root: int, path: str) -> bool:
-    """Remove one name; False when it is gone already."""
-    parts = path.split("/")
-    with _opened(root, parts[:-1]) as parent:
-        if parent is None:
-            return False
-        try:
-            os.unlink(parts[-1], dir_fd=parent)
-        except FileNotFoundError:
-            return False
-    return True
-
-
-@contextmanager
-def _opened(root: int, parts: list[str]) -> Iterator[int | None]:
-    """A folder below `root`, opened name by name; None when one of them is gone, or now a link."""
-    opened: list[int] = []
-    at = root
-    try:
-        for part in parts:
-            at = os.open(part, _FOLDER, dir_fd=at)
-            opened.append(at)
-    except OSError as error:
-        if error.errno not in _NOT_THERE:
-            raise
-        at = -1
-    try:
-        yield None if at < 0 else at
-    finally:
-        for descriptor in opened:
-            os.close(descriptor)
+    """Remove one file below the opened folder `root`; False if it does not exist any more."""
+    *parents, name = path.split("/")
+    with _ignore_missing(), open_subfolder(root, parents) as parent:
+        os.unlink(name, dir_fd=parent)
+        return True
+    return False
 
 
 def _remove_folders(root: int, folder: Path) -> None:
-    """Our folders that are empty now, the deepest first."""
-    found = [Path(at).relative_to(folder).as_posix() for at, _, _ in os.walk(folder, topdown=False)]
-    for path in found:
+    """Remove the folders that are ours and empty now, the deepest first."""
+    paths = [Path(at).relative_to(folder).as_posix() for at, _, _ in os.walk(folder, topdown=False)]
+    for path in paths:
         if OWN_FOLDERS.fullmatch(path) is None:
             continue
         *parents, name = path.split("/")
-        with _opened(root, parents) as parent, suppress(OSError):  # not empty: it stays
-            if parent is not None:
-                os.rmdir(name, dir_fd=parent)
+        with (
+            _ignore_missing(),
+            open_subfolder(root, parents) as parent,
+            suppress(OSError),  # it is not empty, so it stays
+        ):
+            os.rmdir(name, dir_fd=parent)
+
+
+@contextmanager
+def _ignore_missing() -> Iterator[None]:
+    """Continue if a file, or a folder on the way to it, was removed or replaced by a link."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in _NOT_THERE:
+            raise

@@ -10,70 +10,40 @@ from typing import TYPE_CHECKING
 from midstep.core.lazy_names import lazy_names
 
 if TYPE_CHECKING:
-    from midstep.influence.batches import SequenceBatch
-    from midstep.influence.block import DeltaTerms, KernelBlock
-    from midstep.influence.kernels import fisher_kernel, kernel_blocks, per_sequence_gradients
-    from midstep.influence.optimizer_state import AdamState, decay_groups
-    from midstep.influence.plan import BatchRequest, FisherKernelConfig, FisherKernelPlan
-    from midstep.influence.results import FisherKernelResults
-    from midstep.influence.runner import FisherKernelRunner
-    from midstep.influence.step_check import (
-        actual_change,
-        check_learning_rates,
-        error_slope,
-        log_probabilities,
-        predicted_change,
-    )
-    from midstep.influence.validation import validate
-    from midstep.influence.workspace import GradientCache, KernelWorkspace
+    from midstep.influence.gradients.sequences import SequenceBatch as SequenceBatch
+    from midstep.influence.kernels.fisher import fisher_kernel as fisher_kernel
+    from midstep.influence.kernels.fisher import per_sequence_gradients as per_sequence_gradients
+    from midstep.influence.kernels.kernel_block import DeltaTerms as DeltaTerms
+    from midstep.influence.kernels.kernel_block import KernelBlock as KernelBlock
+    from midstep.influence.kernels.true_step import actual_change as actual_change
+    from midstep.influence.kernels.true_step import check_learning_rates as check_learning_rates
+    from midstep.influence.kernels.true_step import error_slope as error_slope
+    from midstep.influence.kernels.true_step import log_probabilities as log_probabilities
+    from midstep.influence.kernels.true_step import predicted_change as predicted_change
+    from midstep.influence.optimizers.adam_state import AdamState as AdamState
+    from midstep.influence.optimizers.adam_state import decay_groups as decay_groups
+    from midstep.influence.study.plan import BatchRequest as BatchRequest
+    from midstep.influence.study.plan import FisherKernelConfig as FisherKernelConfig
+    from midstep.influence.study.plan import FisherKernelPlan as FisherKernelPlan
+    from midstep.influence.study.results import FisherKernelResults as FisherKernelResults
+    from midstep.influence.study.runner import FisherKernelRunner as FisherKernelRunner
+    from midstep.influence.study.validation import validate as validate
+    from midstep.influence.study.workspace import GradientCache as GradientCache
+    from midstep.influence.study.workspace import KernelWorkspace as KernelWorkspace
 
-__all__ = [
-    "AdamState",
-    "BatchRequest",
-    "DeltaTerms",
-    "FisherKernelConfig",
-    "FisherKernelPlan",
-    "FisherKernelResults",
-    "FisherKernelRunner",
-    "GradientCache",
-    "KernelBlock",
-    "KernelWorkspace",
-    "SequenceBatch",
-    "actual_change",
-    "check_learning_rates",
-    "decay_groups",
-    "error_slope",
-    "fisher_kernel",
-    "kernel_blocks",
-    "log_probabilities",
-    "per_sequence_gradients",
-    "predicted_change",
-    "validate",
-]
-
-_HOME = {
-    "AdamState": ".optimizer_state",
-    "BatchRequest": ".plan",
-    "DeltaTerms": ".block",
-    "FisherKernelConfig": ".plan",
-    "FisherKernelPlan": ".plan",
-    "FisherKernelResults": ".results",
-    "FisherKernelRunner": ".runner",
-    "GradientCache": ".workspace",
-    "KernelBlock": ".block",
-    "KernelWorkspace": ".workspace",
-    "SequenceBatch": ".batches",
-    "actual_change": ".step_check",
-    "check_learning_rates": ".step_check",
-    "decay_groups": ".optimizer_state",
-    "error_slope": ".step_check",
-    "fisher_kernel": ".kernels",
-    "kernel_blocks": ".kernels",
-    "log_probabilities": ".step_check",
-    "per_sequence_gradients": ".kernels",
-    "predicted_change": ".step_check",
-    "validate": ".validation",
-}
-
-
-__getattr__, __dir__ = lazy_names(__name__, _HOME)
+__all__, __getattr__, __dir__ = lazy_names(
+    __name__,
+    {
+        ".gradients.sequences": "SequenceBatch",
+        ".kernels.fisher": "fisher_kernel per_sequence_gradients",
+        ".kernels.kernel_block": "DeltaTerms KernelBlock",
+        ".kernels.true_step": "actual_change check_learning_rates error_slope log_probabilities "
+        "predicted_change",
+        ".optimizers.adam_state": "AdamState decay_groups",
+        ".study.plan": "BatchRequest FisherKernelConfig FisherKernelPlan",
+        ".study.results": "FisherKernelResults",
+        ".study.runner": "FisherKernelRunner",
+        ".study.validation": "validate",
+        ".study.workspace": "GradientCache KernelWorkspace",
+    },
+)

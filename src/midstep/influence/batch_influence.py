@@ -21,27 +21,25 @@ import torch
 from torch import Tensor, nn
 
 from midstep.core.errors import ConfigError
-from midstep.influence.last_update import last_update, moved_by, weights_before
-from midstep.influence.sample_gradients import (
+from midstep.influence.gradients.model_parts import eval_mode
+from midstep.influence.gradients.sample_gradients import (
     SampleLoss,
-    evaluating,
     loss_at,
+    sample_count,
     sample_gradients,
-    samples_in,
 )
+from midstep.influence.optimizers.last_step import last_step_parts, parameter_owners, weights_before
 
 if TYPE_CHECKING:
     from torch.optim import Optimizer
 
-__all__ = ["BatchInfluence", "batch_influence"]
-
-MOST_BYTES = 1 << 30
+MAX_GRADIENT_BYTES = 1 << 30
 """Of gradients that are held at once: those of the samples that are shown."""
-_APART = 0.3
+_MISMATCH_ABOVE = 0.3
 """From where on the optimizer's gradient counts as another than that of the samples."""
-_CANCELS = 0.05
+_CANCELLED_BELOW = 0.05
 """Of the batch's part: what is left of it when the rest takes it back."""
-_CLOSE = 1e-3
+_LOSS_TOLERANCE = 1e-3
 """How near the batch's loss must be to the mean or sum of its samples' losses."""
 
 
@@ -107,18 +105,18 @@ def batch_influence(
     tensor([[-0.2000,  0.4000],
             [ 0.4000, -0.8000]])
     """
-    count = samples_in(batch)
+    count = sample_count(batch)
     if not count:
         raise ConfigError(
             "the tensors of this batch do not share a first side, so it has no samples to tell "
             "apart; give the loop batches of one length"
         )
-    owners = moved_by(optimizers)
+    owners = parameter_owners(optimizers)
     parameters = {name: each for name, each in model.named_parameters() if id(each) in owners}
     if not parameters:
         raise ConfigError("no parameter of the model is moved by the optimizer")
-    with evaluating(model):
-        return _look(
+    with eval_mode(model):
+        return _measure_influence(
             model,
             optimizers,
             loss_of,
@@ -130,7 +128,7 @@ def batch_influence(
         )
 
 
-def _look(
+def _measure_influence(
     model: nn.Module,
     optimizers: Sequence[Optimizer],
     loss_of: SampleLoss,
@@ -140,29 +138,34 @@ def _look(
     grad_clip_norm: float | None,
     together: bool,
 ) -> BatchInfluence:
-    count, asked = sizes
+    count, requested = sizes
     size = sum(each.numel() for each in parameters.values())
-    shown = min(asked, count, max(1, MOST_BYTES // (4 * size)))
+    shown = min(requested, count, max(1, MAX_GRADIENT_BYTES // (4 * size)))
     weights = weights_before(optimizers, parameters)
-    losses_B, kept_SP, summed_P = _gradients(
+    losses_B, grads_SP, summed_P = _gradients(
         model, loss_of, batch, weights, shown, together=together
     )
-    weight = _weight(loss_at(model, loss_of, batch, weights), losses_B)
+    weight = _sample_weight(loss_at(model, loss_of, batch, weights), losses_B)
     clip = _clip_factor(weight * summed_P, grad_clip_norm)
-    scale_P, rest_P = last_update(optimizers, parameters, weights, clip * weight * summed_P)
-    scaled_SP = kept_SP * scale_P
-    contribution_SS = -clip * weight * (scaled_SP @ kept_SP.T)
-    whole_S = -clip * weight * (scaled_SP @ summed_P)
+    scale_P, rest_P = last_step_parts(optimizers, parameters, weights, clip * weight * summed_P)
+    scaled_SP = grads_SP * scale_P
+    contribution_SS = -clip * weight * (scaled_SP @ grads_SP.T)
+    batch_change_S = -clip * weight * (scaled_SP @ summed_P)
     return BatchInfluence(
         contribution_SS=contribution_SS,
         losses_S=losses_B[:shown],
-        others_S=whole_S - contribution_SS.sum(1) if shown < count else torch.zeros_like(whole_S),
-        rest_S=kept_SP @ rest_P,
+        others_S=batch_change_S - contribution_SS.sum(1)
+        if shown < count
+        else torch.zeros_like(batch_change_S),
+        rest_S=grads_SP @ rest_P,
         samples=count,
         notes=(
-            *_notes(model, shown, asked, count),
-            *_doubts(
-                list(parameters.values()), clip * weight * summed_P, whole_S, kept_SP @ rest_P
+            *_notes(model, shown, requested, count),
+            *_gradient_notes(
+                list(parameters.values()),
+                clip * weight * summed_P,
+                batch_change_S,
+                grads_SP @ rest_P,
             ),
         ),
     )
@@ -178,29 +181,30 @@ def _gradients(
     together: bool,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """All losses, the gradients of the first samples, and the sum over all."""
-    losses, kept = [], []
-    held, summed_P = 0, None
+    losses, first_gradients = [], []
+    collected, summed_P = 0, None
     for losses_C, grads_CP in sample_gradients(model, loss_of, batch, weights, together=together):
         losses.append(losses_C)
         summed_P = grads_CP.sum(0) if summed_P is None else summed_P + grads_CP.sum(0)
-        if held < shown:
-            kept.append(grads_CP[: shown - held])
-            held += len(kept[-1])
+        if collected < shown:
+            first_gradients.append(grads_CP[: shown - collected])
+            collected += len(first_gradients[-1])
     assert summed_P is not None  # noqa: S101 - there is at least one sample
-    return torch.cat(losses), torch.cat(kept), summed_P
+    return torch.cat(losses), torch.cat(first_gradients), summed_P
 
 
-def _weight(whole: float, losses_B: Tensor) -> float:
+def _sample_weight(batch_loss: float, losses_B: Tensor) -> float:
     """What a sample counts in the loss: 1/B in a mean, 1 in a sum; anything else is refused."""
     mean, total = float(losses_B.double().mean()), float(losses_B.double().sum())
-    near = _CLOSE * max(abs(whole), 1e-6)
-    if abs(whole - mean) <= near:
+    tolerance = _LOSS_TOLERANCE * max(abs(batch_loss), 1e-6)
+    if abs(batch_loss - mean) <= tolerance:
         return 1.0 / len(losses_B)
-    if abs(whole - total) <= near:
+    if abs(batch_loss - total) <= tolerance:
         return 1.0
     raise ConfigError(
-        f"the loss of this batch, {whole:.4g}, is neither the mean ({mean:.4g}) nor the sum of its "
-        "samples' losses, so no sample has a loss of its own; influence needs a loss per sample"
+        f"the loss of this batch, {batch_loss:.4g}, is neither the mean ({mean:.4g}) nor the sum "
+        "of its samples' losses, so no sample has a loss of its own; influence needs a loss per "
+        "sample"
     )
 
 
@@ -211,41 +215,48 @@ def _clip_factor(gradient_P: Tensor, grad_clip_norm: float | None) -> float:
     return min(1.0, grad_clip_norm / (float(gradient_P.norm()) + 1e-6))
 
 
-def _notes(model: nn.Module, shown: int, asked: int, count: int) -> tuple[str, ...]:
-    found = []
+def _notes(model: nn.Module, shown: int, requested: int, count: int) -> tuple[str, ...]:
+    notes = []
     if shown < count:
-        why = "as asked" if shown == asked else "gradients of more would not fit into memory"
-        found.append(f"the first {shown} of {count} samples are shown, {why}")
+        reason = "as asked" if shown == requested else "gradients of more would not fit into memory"
+        notes.append(f"the first {shown} of {count} samples are shown, {reason}")
     kinds = {type(each).__name__ for each in model.modules()}
-    moody = sorted(kind for kind in kinds if "Dropout" in kind or "BatchNorm" in kind)
-    if moody:
-        found.append(
-            f"{', '.join(moody)} is looked at in evaluation mode; the step itself was made in "
-            "training mode"
+    mode_dependent = sorted(kind for kind in kinds if "Dropout" in kind or "BatchNorm" in kind)
+    if mode_dependent:
+        notes.append(
+            f"{', '.join(mode_dependent)} is looked at in evaluation mode; the step itself was "
+            "made in training mode"
         )
-    return tuple(found)
+    return tuple(notes)
 
 
-def _doubts(
-    parameters: Sequence[Tensor], gradient_P: Tensor, whole_S: Tensor, rest_S: Tensor
+def _gradient_notes(
+    parameters: Sequence[Tensor], gradient_P: Tensor, batch_change_S: Tensor, rest_S: Tensor
 ) -> tuple[str, ...]:
     """Whether the optimizer was handed another gradient than the mean over the samples.
 
     It is compared where it still stands in `.grad`. Elsewhere a part of the batch that the rest
     takes back nearly whole shows it.
     """
-    handed = [each.grad for each in parameters]
-    if all(each is not None for each in handed):
-        true_P = torch.cat([each.flatten().to(gradient_P) for each in handed if each is not None])
-        apart = float((true_P - gradient_P).norm() / true_P.norm().clamp_min(1e-30))
+    optimizer_gradients = [each.grad for each in parameters]
+    if all(each is not None for each in optimizer_gradients):
+        optimizer_gradient_P = torch.cat(
+            [each.flatten().to(gradient_P) for each in optimizer_gradients if each is not None]
+        )
+        mismatch = float(
+            (optimizer_gradient_P - gradient_P).norm()
+            / optimizer_gradient_P.norm().clamp_min(1e-30)
+        )
     else:
-        apart = 0.0
-    cancels = float((whole_S + rest_S).norm()) < _CANCELS * float(whole_S.norm())
-    if apart <= _APART and not cancels:
+        mismatch = 0.0
+    is_cancelled = float((batch_change_S + rest_S).norm()) < _CANCELLED_BELOW * float(
+        batch_change_S.norm()
+    )
+    if mismatch <= _MISMATCH_ABOVE and not is_cancelled:
         return ()
-    found = f", by {apart:.0%}" if apart > _APART else ""
+    size = f", by {mismatch:.0%}" if mismatch > _MISMATCH_ABOVE else ""
     return (
-        f"the optimizer got another gradient than that of this loss{found}: a penalty, a "
+        f"the optimizer got another gradient than that of this loss{size}: a penalty, a "
         "competition, dropout or clipping of the loop's own changes it; the parts are not those of "
         "the true step then, and the whole change of a sample is a rough one",
     )

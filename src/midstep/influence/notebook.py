@@ -9,20 +9,12 @@ from midstep.core.errors import ConfigError, MissingExtraError
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from midstep.influence.results import FisherKernelResults, RequestResult
-    from midstep.influence.validation import Validation
-    from midstep.influence.workspace import KernelWorkspace
-
-__all__ = [
-    "plot_contributors",
-    "plot_delta_distribution",
-    "plot_kernel",
-    "plot_norms",
-    "plot_validation",
-]
+    from midstep.influence.study.results import FisherKernelResults, RequestResult
+    from midstep.influence.study.validation import Validation
+    from midstep.influence.study.workspace import KernelWorkspace
 
 
-def _axes(axes: Axes | None) -> Axes:
+def _axes_or_new(axes: Axes | None) -> Axes:
     if axes is not None:
         return axes
     try:
@@ -32,8 +24,8 @@ def _axes(axes: Axes | None) -> Axes:
         raise MissingExtraError.of("matplotlib", "influence") from None
     figure = Figure(figsize=(6, 4), layout="constrained")
     FigureCanvasAgg(figure)  # a figure of its own: no global state, nothing to close
-    made: Axes = figure.add_subplot()
-    return made
+    subplot: Axes = figure.add_subplot()
+    return subplot
 
 
 def plot_kernel(source: RequestResult | KernelWorkspace, axes: Axes | None = None) -> Axes:
@@ -46,58 +38,58 @@ def plot_kernel(source: RequestResult | KernelWorkspace, axes: Axes | None = Non
         kernel = getattr(source, "kernel_uu", None)
     if kernel is None:
         raise ConfigError("this request kept no kernel; run it with full_kernel=True")
-    drawn = _axes(axes)
+    target = _axes_or_new(axes)
     limit = float(kernel.abs().flatten().double().quantile(0.98)) or 1.0
-    image = drawn.imshow(
+    image = target.imshow(
         kernel.numpy(), cmap="RdBu_r", vmin=-limit, vmax=limit, aspect="auto", interpolation="none"
     )
-    drawn.figure.colorbar(image, ax=drawn, label="K")
-    drawn.set_xlabel("sequence of the update")
-    drawn.set_ylabel("evaluated sequence")
-    return drawn
+    target.figure.colorbar(image, ax=target, label="K")
+    target.set_xlabel("sequence of the update")
+    target.set_ylabel("evaluated sequence")
+    return target
 
 
 def plot_delta_distribution(result: RequestResult, axes: Axes | None = None) -> Axes:
     """Histogram of the predicted changes of log π."""
-    drawn = _axes(axes)
-    drawn.hist(result.delta["total"].tolist(), bins=30)
-    drawn.axvline(0.0, color="grey", linewidth=1)
-    drawn.set_xlabel("predicted Δ log π (nats)")
-    drawn.set_ylabel("sequences")
-    return drawn
+    target = _axes_or_new(axes)
+    target.hist(result.delta["total"].tolist(), bins=30)
+    target.axvline(0.0, color="grey", linewidth=1)
+    target.set_xlabel("predicted Δ log π (nats)")
+    target.set_ylabel("sequences")
+    return target
 
 
 def plot_norms(workspace: KernelWorkspace, axes: Axes | None = None) -> Axes:
     """Norms of the update's gradients, in the metric D and raw."""
-    drawn = _axes(axes)
-    drawn.scatter(workspace.raw_norms.tolist(), workspace.norms.tolist(), s=12)
-    drawn.set_xlabel("|g|")
-    drawn.set_ylabel("sqrt(g·D·g)")
-    return drawn
+    target = _axes_or_new(axes)
+    target.scatter(workspace.raw_norms.tolist(), workspace.norms.tolist(), s=12)
+    target.set_xlabel("|g|")
+    target.set_ylabel("sqrt(g·D·g)")
+    return target
 
 
 def plot_contributors(
     results: FisherKernelResults, request: str, sequence_id: str, axes: Axes | None = None
 ) -> Axes:
     """Who moved one sequence, as signed bars."""
-    found = results.request(request)
-    row = list(reversed(found.contributors[found.batch.index_of(sequence_id)]))
-    drawn = _axes(axes)
+    result = results.request(request)
+    row = list(reversed(result.contributors[result.batch.index_of(sequence_id)]))
+    target = _axes_or_new(axes)
     colours = ["tab:red" if one.contribution > 0 else "tab:blue" for one in row]
-    drawn.barh([one.sequence_id for one in row], [one.contribution for one in row], color=colours)
-    drawn.axvline(0.0, color="grey", linewidth=1)
-    drawn.set_xlabel(f"contribution to Δ log π of {sequence_id} (nats)")
-    return drawn
+    target.barh([one.sequence_id for one in row], [one.contribution for one in row], color=colours)
+    target.axvline(0.0, color="grey", linewidth=1)
+    target.set_xlabel(f"contribution to Δ log π of {sequence_id} (nats)")
+    return target
 
 
-def plot_validation(found: Validation, axes: Axes | None = None) -> Axes:
+def plot_validation(validation: Validation, axes: Axes | None = None) -> Axes:
     """Predicted against actual changes at the smallest learning rate, with the line of equality."""
-    drawn = _axes(axes)
-    best = min(found.rates, key=lambda one: one.lr)
+    target = _axes_or_new(axes)
+    best = min(validation.rates, key=lambda one: one.lr)
     predicted, actual = best.predicted.tolist(), best.actual.tolist()
     low, high = min(predicted + actual), max(predicted + actual)
-    drawn.plot([low, high], [low, high], color="grey", linewidth=1, linestyle="--")
-    drawn.scatter(predicted, actual, s=12)
-    drawn.set_xlabel(f"predicted Δ log π at η = {best.lr:.0e}")
-    drawn.set_ylabel("actual")
-    return drawn
+    target.plot([low, high], [low, high], color="grey", linewidth=1, linestyle="--")
+    target.scatter(predicted, actual, s=12)
+    target.set_xlabel(f"predicted Δ log π at η = {best.lr:.0e}")
+    target.set_ylabel("actual")
+    return target

@@ -15,15 +15,14 @@ from typing import TYPE_CHECKING, Any
 from midstep.control import DebugController
 from midstep.core.errors import ConfigError, StopTraining
 from midstep.core.moments import Moment
-from midstep.live.hooks import hook_loss, hook_optimizer
-from midstep.live.loop import Loop
+from midstep.live.loop_port import LoopPort
 from midstep.live.mode import Mode, current_mode
-from midstep.live.order import AttachedLoader
 from midstep.live.page import Page
-from midstep.live.parts import AttachedParts
-from midstep.live.socket_page import reachable
+from midstep.live.plain_loop import AttachedLoader, hook_loss, hook_optimizer
+from midstep.live.run_socket import serve_on_socket
 from midstep.session import OnError, Run
 from midstep.session.signals import GracefulStop, stop_at_signals
+from midstep.session.state.training_parts import AttachedParts
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -32,7 +31,8 @@ if TYPE_CHECKING:
     from torch import nn
     from torch.optim import Optimizer
 
-    from midstep.data.courses import OrderPolicy
+    from midstep.data.order.strategy import OrderPolicy
+    from midstep.facts import FactsWriter, Lease
     from midstep.session.config import Resume, SessionConfig
     from midstep.session.hooks import Hook
 
@@ -104,7 +104,7 @@ def attach(
     ...         for x in loader:
     ...             loss = model(x).square().mean(); loss.backward()
     ...             optimizer.step(); optimizer.zero_grad(); run.log(loss=loss)
-    >>> run.run.step
+    >>> run.step
     4
     """
     from midstep.session.config import SessionConfig
@@ -170,17 +170,50 @@ class AttachedRun:
         self._start_paused = start_paused
         self._inexact: list[str] = []
         self._run: Run | None = None
-        self._loop: Loop | None = None
+        self._loop: LoopPort | None = None
         self._closed = False
         self._signals: GracefulStop | None = None
         self._undo = ExitStack()
 
-    @property
-    def run(self) -> Run:
-        """The run behind it: directory, facts, lease. Not there when switched off."""
+    def opened_run(self) -> Run:
+        """The `Run` with its directory, facts and lease.
+
+        Raises:
+            ConfigError: the block was not entered, or MIDSTEP_MODE is off.
+        """
         if self._run is None:
             raise ConfigError("there is no run: enter the block first, with MIDSTEP_MODE not off")
         return self._run
+
+    @property
+    def step(self) -> int:
+        """How many steps are finished; 0 when switched off."""
+        return 0 if self._run is None else self._run.step
+
+    @property
+    def dir(self) -> Path | None:
+        """The run directory; None when switched off."""
+        return None if self._run is None else self._run.dir
+
+    @property
+    def run_id(self) -> str | None:
+        """The id of the run; None when switched off."""
+        return None if self._run is None else self._run.run_id
+
+    @property
+    def status(self) -> str | None:
+        """How the run ended; None while it is open."""
+        return None if self._run is None else self._run.status
+
+    @property
+    def facts(self) -> FactsWriter:
+        """The writer of the run's facts."""
+        return self.opened_run().facts
+
+    @property
+    def lease(self) -> Lease:
+        """What says that the run is alive, and where it is reached."""
+        return self.opened_run().lease
 
     def start(self) -> AttachedRun:
         """Begin without a `with` block, as in a notebook; gives itself back. End it with `close`.
@@ -215,7 +248,7 @@ class AttachedRun:
         loader = AttachedLoader(parts.loader, self._config.order, self._report_inexact)
         recall = Recall(parts, loader, self._config)
         self._run = undo.enter_context(self._open_run(parts))
-        self._loop = Loop(self._run, parts.optimizers[0], parts.loader, parts.model)
+        self._loop = LoopPort(self._run, parts.optimizers[0], parts.loader, parts.model)
         undo.callback(self._loop.detach)
         self._run.show(LayerNorms(), model=parts.model, optimizer=parts.optimizers[0])
         undo.enter_context(loader.change)
@@ -232,7 +265,7 @@ class AttachedRun:
         if self._start_paused:
             self.controller.pause()
         if page is None:
-            undo.enter_context(reachable(self._run))
+            undo.enter_context(serve_on_socket(self._run))
         else:
             undo.callback(page.close)  # again: it goes before the run does
             page.show(self._run)
@@ -299,9 +332,9 @@ class AttachedRun:
     def show(self, *hooks: Hook) -> None:
         """Look inside the model with these hooks (`midstep.hooks`) while somebody watches."""
         if self._begun() is not None:
-            self.run.show(*hooks)
+            self.opened_run().show(*hooks)
 
-    def _begun(self) -> Loop | None:
+    def _begun(self) -> LoopPort | None:
         """The loop; None when switched off."""
         if self._loop is None and self.mode != "off":
             raise ConfigError(
@@ -328,8 +361,8 @@ class AttachedRun:
         with self._undo:
             self._loop.end(stopped if error is not None and self._is_signalled(error) else error)
         del self._parts
-        steps = self.run.step
-        _say(f"{self.run.status} after {steps:,} step{'' if steps == 1 else 's'}")
+        steps = self.step
+        _say(f"{self.status} after {steps:,} step{'' if steps == 1 else 's'}")
         if self._is_signalled(error):
             raise SystemExit(0)
 

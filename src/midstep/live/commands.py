@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from midstep.control.commands import CommandSpec, StepsToPass
-from midstep.control.desk import Nothing
+from midstep.control.command_record import CommandSpec, StepsToPass
+from midstep.control.command_table import NoPayload
 from midstep.core.errors import ControlError
 from midstep.core.moments import Moment
-from midstep.session.hparams import HparamsPayload, set_hparams
+from midstep.session.engine.hparams import HparamsPayload, set_hparams
+from midstep.session.engine.session_commands import LoadPayload
 from midstep.session.offering import moving, offer
-from midstep.session.replay import BackPayload
-from midstep.session.session_commands import LoadPayload
+from midstep.session.rewind.back import BackPayload
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -45,7 +45,7 @@ def register_commands(
     withdraw = offer(
         run.controller,
         CommandSpec(
-            name="save_checkpoint", payload=Nothing, run=own.save, help="Write a checkpoint now."
+            name="save_checkpoint", payload=NoPayload, run=own.save, help="Write a checkpoint now."
         ),
         moving(
             name="load_checkpoint",
@@ -61,11 +61,11 @@ def register_commands(
         ),
         moving(name="back", payload=BackPayload, run=own.back, help="Go back inside this epoch."),
     )
-    run.controller.offer_rewind(None if memory is None else memory.describe)
+    run.controller.status.offer_rewind(None if memory is None else memory.describe)
 
     def undo() -> None:
         withdraw()
-        run.controller.offer_rewind(None)
+        run.controller.status.offer_rewind(None)
 
     return undo
 
@@ -90,7 +90,7 @@ class _Commands:
             raise ControlError(f"this loop has no snapshots: {self._why_not}")
         return self._found
 
-    def save(self, _payload: Nothing) -> dict[str, Any]:
+    def save(self, _payload: NoPayload) -> dict[str, Any]:
         return self._memory.save()
 
     def load(self, payload: LoadPayload) -> dict[str, Any]:
@@ -105,12 +105,12 @@ class _Commands:
         old = set_hparams(self._optimizer, self._scheduler, payload)
         groups = self._optimizer.param_groups
         new = {name: [group[name] for group in groups] for name in old}
-        who = self._run.controller.asked_by or "python"
+        who = self._run.controller.queue.asked_by or "python"
         self._run.event(
             Moment.INTERVENTION, who=who, kind="hparams", old=old, new=new, step=self._run.step
         )
         if new.get("lr"):
-            self._run.controller.describe(lr=float(new["lr"][0]))
+            self._run.controller.status.describe(lr=float(new["lr"][0]))
         if self._found is not None:
             self._found.changed(old, new)
         return {"old": old}

@@ -5,21 +5,21 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from midstep.control.capture import as_float
+from midstep.control.capture.capture_store import as_float
 from midstep.core.moments import Moment
-from midstep.session.meter import EpochMeter
+from midstep.session.state.epoch_progress import EpochMeter
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from midstep.session import Run
 
-__all__ = ["EpochBook"]
+__all__ = ["EpochProgress"]
 
 BETWEEN = "the work between two epochs"
 
 
-class EpochBook:
+class EpochProgress:
     """Counts epochs and estimates the steps to come.
 
     An epoch is what `run.epochs` says; without it, one pass over the loader.
@@ -42,7 +42,7 @@ class EpochBook:
         """`run.epochs` begins an epoch."""
         self._epoch, self._total, self._first_step = epoch, total, step
         self._meter.begin()
-        self._run.controller.describe(epoch=epoch, total_epochs=total, phase=None)
+        self._run.controller.status.describe(epoch=epoch, total_epochs=total, phase=None)
         self._tell_total_steps()
 
     @property
@@ -67,7 +67,7 @@ class EpochBook:
         """A window opens: training goes on."""
         if self._between:
             self._between = False
-            self._run.controller.describe(epoch=self._epoch, phase=None)
+            self._run.controller.status.describe(epoch=self._epoch, phase=None)
 
     def step_ended(self, loss: Any, *, micro_batches: int, samples: int) -> None:
         """A step is over: note its loss, and by the first one how many batches a step takes."""
@@ -92,7 +92,7 @@ class EpochBook:
         if step == self._first_step:
             return
         self._between = True
-        self._run.controller.describe(phase=BETWEEN)
+        self._run.controller.status.describe(phase=BETWEEN)
         if self._total is None:
             self.end(step)
 
@@ -120,7 +120,7 @@ class EpochBook:
     def _tell_total_steps(self) -> None:
         if self._total is not None and self._steps_per_epoch is not None:
             left = (self._total - self._epoch) * self._steps_per_epoch
-            self._run.controller.describe(total_steps=self._first_step + left)
+            self._run.controller.status.describe(total_steps=self._first_step + left)
 
 
 def _length(loader: Any) -> int | None:

@@ -12,20 +12,20 @@ from typing import TYPE_CHECKING, Any
 
 from midstep.core.errors import ConfigError, ControlError, StorageError
 from midstep.core.moments import Moment
-from midstep.live.hooks import once_safe
-from midstep.session.lineage import Lineage
-from midstep.session.undisturbed import undisturbed_by_children
+from midstep.live.plain_loop import disable_on_error
+from midstep.session.engine.lineage import Lineage
+from midstep.session.sigchld_guard import sigchld_ignored
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from midstep.live.state import LoopState
     from midstep.session import Run
+    from midstep.session.checkpoint.checkpoint_writer import CheckpointWriter
     from midstep.session.config import SessionConfig
-    from midstep.session.keeper import Keeper
-    from midstep.session.resuming import Resumed
-    from midstep.session.rewind import RewindRing
-    from midstep.session.snapshot import Snapshot
+    from midstep.session.engine.resume import ResumePoint
+    from midstep.session.rewind.snapshot_ring import SnapshotRing
+    from midstep.session.state.snapshot import Snapshot
+    from midstep.session.state.training_state import TrainingState
 
 __all__ = ["LoopMemory"]
 
@@ -46,12 +46,12 @@ class LoopMemory:
 
     def __init__(
         self,
-        state: LoopState,
+        state: TrainingState,
         run: Run,
-        keeper: Keeper,
-        ring: RewindRing,
+        keeper: CheckpointWriter,
+        ring: SnapshotRing,
         config: SessionConfig,
-        resumed: Resumed | None,
+        resumed: ResumePoint | None,
     ) -> None:
         self._state, self._run, self.keeper, self.ring = state, run, keeper, ring
         self._config, self._controller = config, run.controller
@@ -65,14 +65,16 @@ class LoopMemory:
         self._thread = threading.get_ident()
         self._target = 0
         self._repeated = 0
-        self._keep = once_safe(self._take_checkpoint, "taking a checkpoint")
-        self._offer = once_safe(self._offer_to_ring, "keeping states to go back to")
-        self._unsubscribe = self._controller.subscribe(self._look_whether_parked)
+        self._keep = disable_on_error(self._take_checkpoint, "taking a checkpoint")
+        self._offer = disable_on_error(self._offer_to_ring, "keeping states to go back to")
+        self._unsubscribe = self._controller.sinks.subscribe(self._look_whether_parked)
         if self._resumed is not None:
-            state.put(self._resumed, place=False)  # so that the model is what it was, from now on
+            state.restore(
+                self._resumed, place=False
+            )  # so that the model is what it was, from now on
             state.timeline = max(self._resumed.timeline, run.facts.timeline)
-            self._controller.move_to(self._resumed.step)
-            self._controller.describe(timeline=state.timeline, epoch=self._resumed.epoch)
+            self._controller.boundary.move_to(self._resumed.step)
+            self._controller.status.describe(timeline=state.timeline, epoch=self._resumed.epoch)
         state.timeline = run.facts.timeline = max(state.timeline, run.facts.timeline)
 
     def close(self) -> None:
@@ -92,7 +94,7 @@ class LoopMemory:
         snapshot, self._resumed = self._resumed, None
         if snapshot is None:
             return 0
-        self._state.put(snapshot)
+        self._state.restore(snapshot)
         begun = bool(snapshot.states["order"]["begun"])
         self._unplaced = snapshot if begun else None
         return snapshot.epoch
@@ -106,7 +108,7 @@ class LoopMemory:
             )
         if self._unplaced is not None:
             # What the script does at the head of an epoch was done before the checkpoint, too.
-            self._state.put(self._unplaced, place=False)
+            self._state.restore(self._unplaced, place=False)
         self._inside = True
         self._offer(self._run.step)
 
@@ -119,10 +121,10 @@ class LoopMemory:
         """A repeated step is over; True at the one where the loop is to stand."""
         self._repeated += 1
         if self._repeated < self._target:
-            self._controller.move_to(self._repeated)
+            self._controller.boundary.move_to(self._repeated)
             return False
         self._target = 0  # the boundary that comes counts this step
-        self._controller.describe(phase=None)
+        self._controller.status.describe(phase=None)
         return True
 
     def boundary(self, *, inside: bool) -> None:
@@ -154,14 +156,14 @@ class LoopMemory:
         place = (self._state.timeline, step, order.epoch, order.cursor)
         try:
             # A worker that dies now would raise in here; the loader notices it at its next batch.
-            with undisturbed_by_children():
+            with sigchld_ignored():
                 if place == self._kept:
                     if wait:
                         self.keeper.wait()
                 elif wait:
-                    self.keeper.save(self._state.take(step), reason)
+                    self.keeper.write_now(self._state.take(step), reason)
                 else:
-                    self.keeper.offer(self._state.take(step), reason)
+                    self.keeper.write_soon(self._state.take(step), reason)
             self._kept = place
         except StorageError as error:
             log.warning("%s", error)  # the run ends all the same, and this is all it can say
@@ -180,7 +182,7 @@ class LoopMemory:
 
     def save(self) -> dict[str, Any]:
         """Write a checkpoint of this boundary."""
-        path = self.keeper.save(self._state.take(self._run.step), "asked")
+        path = self.keeper.write_now(self._state.take(self._run.step), "asked")
         return {"step": self._run.step, "checkpoint": f"checkpoints/{path.name}"}
 
     def load(self, step: int | None, timeline: int | None) -> dict[str, Any]:
@@ -202,7 +204,7 @@ class LoopMemory:
         self._go_to(snapshot, cause="back", step=step)
         if snapshot.step < step:
             self._target, self._repeated = step, snapshot.step
-            self._controller.describe(phase=f"repeating steps up to {step:,}")
+            self._controller.status.describe(phase=f"repeating steps up to {step:,}")
         return step - snapshot.step
 
     def _reachable(self, step: int, snapshot: Snapshot | None) -> Snapshot:
@@ -223,11 +225,11 @@ class LoopMemory:
     def _go_to(self, snapshot: Snapshot, *, cause: str, step: int | None = None) -> dict[str, Any]:
         """Stand where a snapshot was taken, in a new timeline that leaves the old one at `step`."""
         state, run, left = self._state, self._run, self._run.step
-        state.put(snapshot)
+        state.restore(snapshot)
         parent = run.facts.timeline
         state.timeline = run.facts.timeline = max(state.timeline, parent) + 1
-        self._controller.move_to(snapshot.step)
-        self._controller.describe(epoch=snapshot.epoch, timeline=state.timeline)
+        self._controller.boundary.move_to(snapshot.step)
+        self._controller.status.describe(epoch=snapshot.epoch, timeline=state.timeline)
         self._kept = None
         self.ring.forget_after(snapshot.step)
         where = {"step": snapshot.step if step is None else step, "epoch": snapshot.epoch}
@@ -235,7 +237,7 @@ class LoopMemory:
         return {**where, "cursor": snapshot.cursor, "timeline": state.timeline}
 
     def _tell(self, **fields: Any) -> None:
-        who = self._controller.asked_by or "python"
+        who = self._controller.queue.asked_by or "python"
         self._run.event(Moment.INTERVENTION, who=who, **fields)
 
     def changed(self, old: Mapping[str, Any], new: Mapping[str, Any]) -> None:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from midstep.core.errors import ConfigError
-from midstep.live.socket_page import RunSocket
+from midstep.live.run_socket import RunSocket
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from midstep.server.thread import ServerThread
+    from midstep.server.transport.server_thread import ServerThread
     from midstep.session import Run
 
 __all__ = ["Page"]
@@ -37,8 +37,8 @@ class Page:
         host: str = "127.0.0.1",
         allowed_hosts: Sequence[str] = (),
     ) -> None:
-        from midstep.server.ports import bind_for_root
-        from midstep.server.tokens import KeptTokens
+        from midstep.server.auth.tokens import KeptTokens
+        from midstep.server.transport.ports import bind_for_root
 
         if host not in LOOPBACK and not allowed_hosts:
             raise ConfigError(
@@ -61,9 +61,9 @@ class Page:
     def show(self, run: Run) -> None:
         """Put `run` on it."""
         from midstep.server.app import create_app
-        from midstep.server.guard import GuardConfig
-        from midstep.server.run_table import RunTable
-        from midstep.server.thread import ServerThread
+        from midstep.server.auth.guard import GuardConfig
+        from midstep.server.runs.run_table import RunTable
+        from midstep.server.transport.server_thread import ServerThread
 
         runs = RunTable()
         runs.add(run)

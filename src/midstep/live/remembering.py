@@ -9,23 +9,23 @@ from midstep.core.errors import ConfigError
 from midstep.core.moments import Moment
 from midstep.live.commands import register_commands
 from midstep.live.memory import LoopMemory
-from midstep.live.state import LoopState, loader_generators
-from midstep.session.checkpoints import Checkpoints
-from midstep.session.fingerprint import fingerprints
-from midstep.session.keeper import Keeper
-from midstep.session.resuming import Resumed, fingerprints_of, look_for
-from midstep.session.rewind import RewindRing
-from midstep.session.training import TrainingParts
+from midstep.session.checkpoint.checkpoint_store import CheckpointStore
+from midstep.session.checkpoint.checkpoint_writer import CheckpointWriter
+from midstep.session.checkpoint.fingerprint import fingerprints
+from midstep.session.engine.resume import ResumePoint, find_resume_point, fingerprints_of
+from midstep.session.fit.trainer import TrainingParts
+from midstep.session.rewind.snapshot_ring import SnapshotRing
+from midstep.session.state.training_state import TrainingState, loader_generators
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from contextlib import ExitStack
 
-    from midstep.live.loop import Loop
-    from midstep.live.order import AttachedLoader
-    from midstep.live.parts import AttachedParts
+    from midstep.live.loop_port import LoopPort
+    from midstep.live.plain_loop import AttachedLoader
     from midstep.session import Run
     from midstep.session.config import SessionConfig
+    from midstep.session.state.training_parts import AttachedParts
 
 __all__ = ["Recall", "remember"]
 
@@ -51,7 +51,7 @@ class Recall:
         """Of the loader and its samplers, found before they are changed."""
         self.fingerprints: Mapping[str, Any] = _fingerprints(parts, config)
         try:
-            self.resumed: Resumed | None = look_for(config, self.fingerprints)
+            self.resumed: ResumePoint | None = find_resume_point(config, self.fingerprints)
         except ConfigError as error:
             # What a session may be told to accept, a loop that is not ours cannot be.
             words = _ALLOW.sub("", str(error))
@@ -74,7 +74,7 @@ def _fingerprints(parts: AttachedParts, config: SessionConfig) -> dict[str, Any]
 def remember(
     undo: ExitStack,
     run: Run,
-    loop: Loop,
+    loop: LoopPort,
     parts: AttachedParts,
     loader: AttachedLoader,
     config: SessionConfig,
@@ -83,7 +83,7 @@ def remember(
     """Give the loop its memory, where its loader has an order, and offer the commands."""
     memory: LoopMemory | None = None
     if loader.order is not None:
-        state = LoopState(
+        state = TrainingState(
             model=parts.model,
             optimizers=parts.optimizers,
             declared=parts.declared,
@@ -94,7 +94,7 @@ def remember(
             fingerprints=recall.fingerprints,
         )
         keeper = _keeper(undo, run, config)
-        ring = RewindRing(config.rewind_bytes, config.rewind_steps)
+        ring = SnapshotRing(config.rewind_bytes, config.rewind_steps)
         memory = LoopMemory(state, run, keeper, ring, config, recall.resumed)
         undo.callback(memory.close)
         loop.memory = memory
@@ -110,17 +110,17 @@ def remember(
         _tell_resumed(run, recall.resumed)
 
 
-def _keeper(undo: ExitStack, run: Run, config: SessionConfig) -> Keeper:
+def _keeper(undo: ExitStack, run: Run, config: SessionConfig) -> CheckpointWriter:
     def tell(**fields: Any) -> None:
         run.event(Moment.INTERVENTION, who="system", **fields)
 
-    checkpoints = Checkpoints(run.dir, keep=config.checkpoint_keep)
-    keeper = Keeper(checkpoints, tell=tell, hold=run.controller.hold)
+    checkpoints = CheckpointStore(run.dir, keep=config.checkpoint_keep)
+    keeper = CheckpointWriter(checkpoints, tell=tell, hold=run.controller.boundary.hold)
     undo.callback(keeper.wait)
     return keeper
 
 
-def _tell_resumed(run: Run, resumed: Resumed) -> None:
+def _tell_resumed(run: Run, resumed: ResumePoint) -> None:
     """What is gone on from, as facts."""
     place = resumed.snapshot
     told: list[dict[str, Any]] = [

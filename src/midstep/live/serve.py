@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from midstep.control import DebugController
 from midstep.core.errors import ConfigError, StopTraining
+from midstep.live.attach import AttachedRun
 from midstep.live.mode import current_mode
 from midstep.live.page import Page
 from midstep.session import Run
@@ -158,10 +159,9 @@ def _run_of(target: Any) -> Run | None:
     """The run behind a session or an attached loop; None for a bare controller."""
     if isinstance(target, DebugController):
         return None
-    # A session's `run` carries out commands; its run stands under another name.
-    run = target if isinstance(target, Run) else getattr(target, "run_record", None)
-    if run is None:
-        run = getattr(target, "run", None)
+    run = target if isinstance(target, Run) else getattr(target, "run", None)
     if isinstance(run, Run):
         return run
+    if isinstance(target, AttachedRun):
+        return target.opened_run()
     raise ConfigError(f"serve takes something with a run, got {type(target).__name__}")

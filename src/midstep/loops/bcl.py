@@ -14,22 +14,20 @@ from typing import TYPE_CHECKING, Any, cast
 from midstep.control import Field, Level, Panel, Sort, Status
 from midstep.core.moments import Moment
 from midstep.data.sources.digits import SIDE
-from midstep.loops.bcl_config import CONDITIONS, BclConfig, Condition
-from midstep.loops.demo import Demo, DemoResult
-from midstep.loops.feature_health import FeatureHealth, HealthCheck, standing
-from midstep.loops.inside import hidden_units
-from midstep.models.competitive import BCL, health
+from midstep.loops.autoencoder_training import AutoencoderTraining, TrainingResult, hidden_units
+from midstep.loops.bcl_config import BclConfig, Condition
+from midstep.loops.bcl_health import FeatureHealth, FeatureHealthMonitor, competition_metrics
+from midstep.models.competitive import BCL
+from midstep.models.competitive.settings import DEAD_BELOW, WINNER_ABOVE
 from midstep.session.hooks import LayerNorms
 
 if TYPE_CHECKING:
     import torch
 
     from midstep.control import DebugController
-    from midstep.control.later import Later
+    from midstep.control.capture.deferred_columns import DeferredColumns
     from midstep.session import Run, Session
-    from midstep.session.fitting import StepRecord
-
-__all__ = ["CONDITIONS", "BclConfig", "BclResult", "BclTraining", "Condition"]
+    from midstep.session.fit.fit_loop import StepRecord
 
 SOURCE = "encoder.weight"
 TABLE = Panel(
@@ -49,8 +47,8 @@ TABLE = Panel(
     status=Status(
         field="win_rate",
         levels=(
-            Level(below=health.DEAD_BELOW, word="dead", tone="bad"),
-            Level(above=health.WINNER_ABOVE, word="winner", tone="good"),
+            Level(below=DEAD_BELOW, word="dead", tone="bad"),
+            Level(above=WINNER_ABOVE, word="winner", tone="good"),
         ),
         otherwise=Level(word="contender", tone="warn"),
     ),
@@ -74,7 +72,7 @@ COMPETITION_TABLE = replace(
 
 
 @dataclass(frozen=True, kw_only=True)
-class BclResult(DemoResult):
+class BclResult(TrainingResult):
     """How a training ended."""
 
     condition: Condition
@@ -85,7 +83,7 @@ class BclResult(DemoResult):
     """The features at the end."""
 
 
-class BclTraining(Demo):
+class BclTraining(AutoencoderTraining):
     """Model, optimizer, data and competition of one run.
 
     >>> training = BclTraining(BclConfig(steps=3))
@@ -98,43 +96,45 @@ class BclTraining(Demo):
         self.recipe = config
         gated = config.condition != "control"
         self.bcl = BCL(self.model.encoder, config.competition) if gated else None
-        self._check = HealthCheck(
+        self._monitor = FeatureHealthMonitor(
             self.model, self.validation.images, config.competition, gated=gated
         )
-        self._fault_told = False
+        self._fault_reported = False
 
     @property
     def settings(self) -> dict[str, Any]:
         """What the run's header records."""
         return {"recipe": "bcl", **asdict(self.recipe)}
 
-    def offer(self, run: Run) -> None:
+    def declare_sources(self, run: Run) -> None:
         """Tell the run which tensor is looked at by default, and what moves it."""
-        run.controller.add_source(SOURCE, lambda: self.model.encoder.weight, default=True)
+        run.controller.watches.add_source(SOURCE, lambda: self.model.encoder.weight, default=True)
         if self.bcl is None:
-            run.controller.declare_forces(SOURCE, metrics="features")
+            run.controller.weight_changes.declare_extra_update(SOURCE, metrics="features")
         else:
-            run.controller.declare_forces(SOURCE, tensors="bcl_tensors", metrics="bcl_metrics")
+            run.controller.weight_changes.declare_extra_update(
+                SOURCE, tensors="bcl_tensors", metrics="bcl_metrics"
+            )
 
-    def also(self) -> dict[str, Any]:
+    def extra_state(self) -> dict[str, Any]:
         """What moves with the training besides model and optimizer."""
-        own: dict[str, Any] = {"health": self._check}
+        own: dict[str, Any] = {"health": self._monitor}
         return own if self.bcl is None else {**own, "bcl": self.bcl}
 
     def session(self, run: Run) -> Session:
         """The session that trains in `run`."""
         session = super().session(run)
-        control, training = session.controller, session.training
+        control, training = session.controller, session.trainer
         session.after_step(lambda _model: self._examine(training.step + 1))
         if self.bcl is not None:
             # Kept in every step they would cost a hundredth of it: memory is free again later.
-            self.bcl.wants_tensors = lambda: control.shows_step and not training.replaying
+            self.bcl.wants_tensors = lambda: control.captures.shows_step and not training.replaying
         return session
 
     def begin(self, session: Session) -> None:
         """What the competition shows itself stands in place of the norms of layers."""
-        session.run_record.hide(LayerNorms.key)
-        self.offer(session.run_record)
+        session.run.hide(LayerNorms.key)
+        self.declare_sources(session.run)
 
     def train(self, run: Run) -> BclResult:
         """Train to the last step, or until the run is stopped."""
@@ -153,45 +153,49 @@ class BclTraining(Demo):
     def _examine(self, step: int) -> None:
         """Also where steps are repeated: each examination is made against the one before."""
         if step % self.recipe.health_every == 0:
-            self._check.examine(step)
+            self._monitor.examine(step)
 
     def step_ended(self, session: Session, record: StepRecord) -> None:
         """Tell of a step what the session does not know, the competition included."""
         super().step_ended(session, record)
-        run = session.run_record
+        run = session.run
         if self.bcl is not None and self.bcl.fault is not None:
-            self._tell_fault(run, self.bcl.fault)
-        found = self._check.found
-        if found is not None and found.step == record.step:
-            run.log(**found.metrics)
-            run.event(Moment.STEP, **found.as_fact())
+            self._report_fault(run, self.bcl.fault)
+        health = self._monitor.last
+        if health is not None and health.step == record.step:
+            run.log(**health.metrics)
+            run.event(Moment.STEP, **health.as_fact())
 
-    def show(self, control: DebugController, images: torch.Tensor) -> None:
+    def capture_features(self, control: DebugController, images: torch.Tensor) -> None:
         """What the competition did, nothing after a batch that it left alone."""
         bcl = self.bcl
         if bcl is None:
-            control.capture_step_data("features", partial(self._alone, images), panel=TABLE)
+            control.capture_step_data(
+                "features", partial(self._features_without_competition, images), panel=TABLE
+            )
             return
         if metrics := bcl.get_step_metrics():
             control.capture_step_data("bcl_metrics", metrics, panel=COMPETITION_TABLE)
         if tensors := bcl.last_tensors():
             control.capture_step_data("bcl_tensors", tensors)
 
-    def _alone(self, images: torch.Tensor) -> Later:
+    def _features_without_competition(self, images: torch.Tensor) -> DeferredColumns:
         """Features without a competition, and how they would do in one."""
-        return hidden_units(self.model, images, partial(standing, config=self.recipe.competition))
+        return hidden_units(
+            self.model, images, partial(competition_metrics, config=self.recipe.competition)
+        )
 
-    def _tell_fault(self, run: Run, fault: str) -> None:
+    def _report_fault(self, run: Run, fault: str) -> None:
         """The competition switched itself off; once is enough to say so."""
-        if not self._fault_told:
-            self._fault_told = True
+        if not self._fault_reported:
+            self._fault_reported = True
             run.event(Moment.INTERVENTION, who="system", kind="hook_off", hook="bcl", why=fault)
 
     def _record_end(self, run: Run, step: int) -> FeatureHealth:
         """The features at the end, on record too, unless they were examined just now."""
-        before = self._check.found
-        found = self._check.examine(step)
-        if found is not before:
-            run.log_finished(**found.metrics)
-            run.event(Moment.STEP, **found.as_fact())
-        return found
+        previous = self._monitor.last
+        health = self._monitor.examine(step)
+        if health is not previous:
+            run.log_finished(**health.metrics)
+            run.event(Moment.STEP, **health.as_fact())
+        return health

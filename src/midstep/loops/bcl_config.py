@@ -7,13 +7,51 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, get_args
 
 from midstep.core.errors import ConfigError
-from midstep.loops.demo_config import MAX_SEED, MAX_STEPS, DataName, DemoConfig
-from midstep.loops.settings import bounded
+from midstep.loops.recipe_settings import bounded_field
 
 if TYPE_CHECKING:
     from midstep.models.competitive import BCLConfig
 
-__all__ = ["CONDITIONS", "BclConfig", "Condition"]
+
+MAX_STEPS = 100_000_000
+MAX_SEED = 2**53 - 1
+"""The greatest whole number that every program reads the same from JSON."""
+DataName = Literal["digits", "mnist"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class AutoencoderConfig:
+    """Settings of the demo.
+
+    >>> AutoencoderConfig(steps=100).batch_size
+    128
+    """
+
+    steps: int = bounded_field(10_000, minimum=1, maximum=MAX_STEPS)
+    """Optimizer steps in all; about half a minute on two cores."""
+    batch_size: int = bounded_field(128, minimum=1)
+    """Digits per step; the last batch of an epoch may be smaller."""
+    learning_rate: float = 1e-3
+    """Of Adam."""
+    hidden: int = bounded_field(64, minimum=1)
+    """Features between encoder and decoder."""
+    seed: int = bounded_field(0, minimum=0, maximum=MAX_SEED)
+    """Of the initial weights and of the order; each has a stream of its own."""
+    data: DataName = "digits"
+    """5,000 digits, or mnist: 70,000, where they were fetched."""
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.steps <= MAX_STEPS:
+            raise ConfigError(f"steps must lie between 1 and {MAX_STEPS:,}, got {self.steps}")
+        for name in ("batch_size", "hidden"):
+            if getattr(self, name) < 1:
+                raise ConfigError(f"{name} must be at least 1, got {getattr(self, name)}")
+        known = get_args(DataName)
+        if self.data not in known:
+            raise ConfigError(f"data must be one of {', '.join(known)}; got {self.data!r}")
+        if not (math.isfinite(self.learning_rate) and self.learning_rate > 0):
+            raise ConfigError(f"learning_rate must be above 0, got {self.learning_rate}")
+
 
 Condition = Literal["novelty", "control", "neighborhood", "rescue", "balance"]
 CONDITIONS: tuple[Condition, ...] = get_args(Condition)
@@ -29,29 +67,29 @@ class BclConfig:
 
     condition: Condition = "novelty"
     """What is attached to the encoder; control attaches nothing."""
-    steps: int = bounded(25_000, minimum=1, maximum=MAX_STEPS)
+    steps: int = bounded_field(25_000, minimum=1, maximum=MAX_STEPS)
     """Optimizer steps in all."""
-    batch_size: int = bounded(128, minimum=1)
+    batch_size: int = bounded_field(128, minimum=1)
     """Digits per step; the last batch of an epoch may be smaller."""
-    hidden: int = bounded(64, minimum=1)
+    hidden: int = bounded_field(64, minimum=1)
     """Features between encoder and decoder."""
     lr: float = 1e-3
     """Learning rate of Adam."""
-    seed: int = bounded(0, minimum=0, maximum=MAX_SEED)
+    seed: int = bounded_field(0, minimum=0, maximum=MAX_SEED)
     """Of the initial weights and of the order; each has a stream of its own."""
-    neighborhood_k: int = bounded(8, minimum=1)
+    neighborhood_k: int = bounded_field(8, minimum=1)
     """Rivals of a feature."""
     temperature: float = 5.0
     """How sharply a margin in strength becomes a win."""
     som_lr: float = 0.005
     """Share of the way to its target that a feature is pulled at each step."""
-    recompute_every: int = bounded(50, minimum=1)
+    recompute_every: int = bounded_field(50, minimum=1)
     """Steps between two looks for nearest neighbours."""
-    rescue_k: int = bounded(5, minimum=1)
+    rescue_k: int = bounded_field(5, minimum=1)
     """Inputs that a losing feature is pulled to (condition rescue)."""
     data: DataName = "digits"
     """5,000 digits, or mnist: 70,000, where they were fetched."""
-    health_every: int = bounded(500, minimum=1)
+    health_every: int = bounded_field(500, minimum=1)
     """Steps between two examinations of all features."""
 
     def __post_init__(self) -> None:
@@ -80,9 +118,9 @@ class BclConfig:
         )
 
     @property
-    def training(self) -> DemoConfig:
+    def training(self) -> AutoencoderConfig:
         """What it shares with every training of this autoencoder."""
-        return DemoConfig(
+        return AutoencoderConfig(
             steps=self.steps,
             batch_size=self.batch_size,
             learning_rate=self.lr,

@@ -8,43 +8,30 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, FastAPI, Query, Request
 from fastapi.routing import APIRoute
 
-from midstep.client.proof import proof
+from midstep.client.token_proof import make_proof
 from midstep.core.version import __version__
-from midstep.server import (
-    openapi,
-    routes_breakpoints,
-    routes_commands,
-    routes_curves,
-    routes_datasets,
-    routes_forces,
-    routes_influence,
-    routes_keeping,
-    routes_look,
-    routes_recipes,
-    routes_rewind,
-    routes_run_files,
-    routes_runs,
-    routes_stream,
-    routes_together,
-    routes_verbs,
-    routes_watches,
-)
-from midstep.server.answers import StrictAnswer
-from midstep.server.asked import declare_run_id
-from midstep.server.catalog import Catalog, LiveCatalog
-from midstep.server.data_roots import DataRoots
-from midstep.server.forward import Forward, RunPlaces
-from midstep.server.guard import Guard, GuardConfig
-from midstep.server.launching import Launcher
-from midstep.server.list_stream import ListHub
-from midstep.server.models import Health
-from midstep.server.problems import REFUSALS, add_handlers
-from midstep.server.run_table import RunTable
+from midstep.server import openapi
+from midstep.server.auth.guard import Guard, GuardConfig
+from midstep.server.datasets import dataset_routes
+from midstep.server.datasets.data_roots import DataRoots
+from midstep.server.debug import batched_requests, breakpoint_routes, command_routes, watch_routes
+from midstep.server.dependencies import declare_run_id
+from midstep.server.forward.forward_requests import Forward, RunPlaces
+from midstep.server.influence import influence_routes
+from midstep.server.influence.influence_store import InfluenceStore
+from midstep.server.problems import ERROR_RESPONSES, add_handlers
+from midstep.server.recipes import recipe_routes
+from midstep.server.recipes.launcher import Launcher
+from midstep.server.responses import StrictJsonResponse
+from midstep.server.runs import run_edit_routes, run_file_routes, run_routes
+from midstep.server.runs.run_catalog import Catalog, LiveCatalog
+from midstep.server.runs.run_table import RunTable
+from midstep.server.schema_base import Health
 from midstep.server.static_files import STATIC, add_page
-from midstep.server.stored_influence import InfluenceShelf
-from midstep.server.stream import HubTable
-
-__all__ = ["create_app"]
+from midstep.server.step_views import force_routes, step_routes
+from midstep.server.stream import stream_routes
+from midstep.server.stream.run_list_stream import RunListStream
+from midstep.server.stream.run_stream import RunStreams
 
 
 def create_app(
@@ -59,7 +46,7 @@ def create_app(
 ) -> FastAPI:
     """The guarded app over `runs`, and over the datasets of the folders that were named.
 
-    >>> from midstep.server.tokens import Tokens
+    >>> from midstep.server.auth.tokens import Tokens
     >>> app = create_app(RunTable(), guard=GuardConfig(tokens=Tokens.fresh()))
     >>> app.title
     'midstep'
@@ -71,49 +58,48 @@ def create_app(
         redoc_url=None,
         openapi_url="/api/v1/openapi.json",
         redirect_slashes=False,
-        default_response_class=StrictAnswer,
-        responses=REFUSALS,
+        default_response_class=StrictJsonResponse,
+        responses=ERROR_RESPONSES,
         generate_unique_id_function=_operation_id,
     )
-    app.state.runs, app.state.hubs = runs, HubTable()
+    app.state.runs, app.state.hubs = runs, RunStreams()
     app.state.guard, app.state.static = guard, static
     app.state.catalog = catalog or LiveCatalog(runs)
     app.state.launcher = launcher
-    app.state.influence = InfluenceShelf(runs)
+    app.state.influence = InfluenceStore(runs)
     app.state.datasets = datasets or DataRoots()
     add_handlers(app)
     app.add_api_route("/api/v1/health", health, response_model=Health, tags=["health"])
     # Routes are tried one by one: what an open page asks for all the time comes first.
-    looked_into = (
-        routes_together,
-        routes_forces,
-        routes_look,
-        routes_rewind,
-        routes_watches,
-        routes_verbs,
-        routes_breakpoints,
+    of_one_run = (
+        batched_requests.router,
+        force_routes.router,
+        step_routes.router,
+        command_routes.rewind_router,
+        watch_routes.router,
+        command_routes.router,
+        breakpoint_routes.router,
     )
-    for topic in looked_into:
-        _add(app, topic.router, prefix="/api/v1/runs/{run_id}/debug", tag="debug")
-    for topic in (
-        routes_runs,
-        routes_curves,
-        routes_run_files,
-        routes_keeping,
-        routes_recipes,
-        routes_commands,
-        routes_stream,
-        routes_influence,
-        routes_datasets,
+    for router in of_one_run:
+        _add(app, router, prefix="/api/v1/runs/{run_id}/debug", tag="debug")
+    for router in (
+        run_routes.router,
+        run_file_routes.router,
+        run_edit_routes.router,
+        recipe_routes.router,
+        command_routes.log_router,
+        stream_routes.router,
+        influence_routes.router,
+        dataset_routes.router,
     ):
-        _add(app, topic.router)
-    for topic in looked_into:
-        _add(app, topic.router, prefix="/debug", tag="short")
+        _add(app, router)
+    for router in of_one_run:
+        _add(app, router, prefix="/debug", tag="short")
     add_page(app, static)
     openapi.install(app)
     app.state.list_hub = None
     if forward is not None:
-        app.state.list_hub = ListHub(app.state.catalog, app.state.hubs.closing)
+        app.state.list_hub = RunListStream(app.state.catalog, app.state.hubs.closing)
         app.add_middleware(Forward, places=forward, closing=app.state.hubs.closing)
     app.add_middleware(Guard, config=guard)
     return app
@@ -151,9 +137,9 @@ def health(
             description="A fresh number; the answer proves that the server knows its tokens.",
         ),
     ] = None,
-) -> StrictAnswer:
+) -> StrictJsonResponse:
     """An answer without run data."""
     tokens, host = request.app.state.guard.tokens, request.headers["host"]
     secrets = () if challenge is None else (tokens.control, tokens.viewer)
-    proofs = [proof(secret, challenge or "", host) for secret in secrets]
-    return StrictAnswer({"status": "ok", "version": __version__, "proofs": proofs})
+    proofs = [make_proof(secret, challenge or "", host) for secret in secrets]
+    return StrictJsonResponse({"status": "ok", "version": __version__, "proofs": proofs})

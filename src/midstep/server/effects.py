@@ -10,53 +10,55 @@ from typing import Any
 from starlette.responses import Response
 
 from midstep.control import Command, CommandRecord, CommandSpec
-from midstep.control.desk import make_payload
+from midstep.control.command_table import make_payload
 from midstep.core.errors import ConfigError
 from midstep.core.ids import new_command_id
-from midstep.server.answers import StrictAnswer
-from midstep.server.models import Who
 from midstep.server.problems import Refusal
-from midstep.server.run_table import RunEntry
+from midstep.server.responses import StrictJsonResponse
+from midstep.server.runs.run_view import LiveRunView
+from midstep.server.schema_base import Who
 
-__all__ = ["EFFECT_WAIT_S", "command_dict", "send_command", "send_verb"]
+__all__ = ["EFFECT_WAIT_S", "command_dict", "run_command", "run_verb"]
 
 EFFECT_WAIT_S = 2.0
 """How long an answer waits for the effect before it says 202."""
 
 
-async def send_verb(
-    entry: RunEntry, name: str, payload: Mapping[str, Any], who: Who, command_id: str | None
+async def run_verb(
+    entry: LiveRunView, name: str, payload: Mapping[str, Any], who: Who, command_id: str | None
 ) -> Response:
     """Carry out a verb: 200 with the state after it, 202 with the command, or 409."""
     record = await _submit(entry, name, payload, who, command_id)
-    if not record.ended:
-        return StrictAnswer(command_dict(record), status_code=202)
+    if not record.has_ended:
+        return StrictJsonResponse(command_dict(record), status_code=202)
     if record.status != "done":
         raise _refused(entry, record)
-    return StrictAnswer(entry.state())
+    return StrictJsonResponse(entry.state())
 
 
-async def send_command(
-    entry: RunEntry, name: str, payload: Mapping[str, Any], who: Who, command_id: str | None
+async def run_command(
+    entry: LiveRunView, name: str, payload: Mapping[str, Any], who: Who, command_id: str | None
 ) -> Response:
     """Carry out any command: 200 once it ended, 202 while it runs, 409 when refused."""
     record = await _submit(entry, name, payload, who, command_id)
     if record.status == "refused":
         raise _refused(entry, record)
-    return StrictAnswer(command_dict(record), status_code=200 if record.ended else 202)
+    return StrictJsonResponse(command_dict(record), status_code=200 if record.has_ended else 202)
 
 
 async def _submit(
-    entry: RunEntry, name: str, payload: Mapping[str, Any], who: Who, command_id: str | None
+    entry: LiveRunView, name: str, payload: Mapping[str, Any], who: Who, command_id: str | None
 ) -> CommandRecord:
     controller = entry.controller
     chosen = command_id or new_command_id()
-    if controller.command(chosen) is None:  # a repeated id is answered, whatever became of the run
+    if (
+        controller.queue.find(chosen) is None
+    ):  # a repeated id is answered, whatever became of the run
         entry.check_open()
-        _check_payload(controller.registry, name, payload)
+        _check_payload(controller.queue.registry, name, payload)
     future = controller.submit(Command(name=name, payload=dict(payload), who=who, id=chosen))
     await _effect(future, EFFECT_WAIT_S)
-    record = controller.command(chosen)
+    record = controller.queue.find(chosen)
     assert isinstance(record, CommandRecord)  # noqa: S101 - it was submitted just now
     return record
 
@@ -92,12 +94,12 @@ async def _effect(future: Future[Any], timeout_s: float) -> None:
         return
 
 
-def _refused(entry: RunEntry, record: CommandRecord) -> Refusal:
+def _refused(entry: LiveRunView, record: CommandRecord) -> Refusal:
     reason = record.reason or f"{record.command.name} {record.status}"
     return Refusal(409, _word(entry, record), reason, command_id=record.command.id)
 
 
-def _word(entry: RunEntry, record: CommandRecord) -> str:
+def _word(entry: LiveRunView, record: CommandRecord) -> str:
     """The stable word for a refusal, so that the page can offer the way out."""
     state = entry.controller.get_state()
     if record.status != "refused":

@@ -9,9 +9,8 @@ from typing import Any
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 
-from midstep.server.models import Out, TensorSummary
-
-__all__ = ["document", "install", "text"]
+from midstep.server.schema_base import Out
+from midstep.server.step_views.step_schemas import TensorSummary
 
 
 def install(app: FastAPI) -> None:
@@ -64,9 +63,9 @@ def _declare_token(made: dict[str, Any]) -> None:
 def text() -> str:
     """The document as it is checked in."""
     from midstep.server.app import create_app
-    from midstep.server.guard import GuardConfig
-    from midstep.server.run_table import RunTable
-    from midstep.server.tokens import Tokens
+    from midstep.server.auth.guard import GuardConfig
+    from midstep.server.auth.tokens import Tokens
+    from midstep.server.runs.run_table import RunTable
 
     app = create_app(RunTable(), guard=GuardConfig(tokens=Tokens.fresh()))
     return json.dumps(document(app), indent=2, sort_keys=True, ensure_ascii=False) + "\n"

@@ -13,21 +13,12 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from midstep.core.errors import ConfigError, ControlError, ExpressionError, StorageError
-from midstep.server.answers import StrictAnswer
-from midstep.server.models import Problem
-
-__all__ = [
-    "REFUSALS",
-    "Refusal",
-    "add_handlers",
-    "incident_answer",
-    "not_found",
-    "problem_answer",
-]
+from midstep.server.responses import StrictJsonResponse
+from midstep.server.schema_base import Problem
 
 log = logging.getLogger("midstep.server")
 
-REFUSALS: dict[int | str, dict[str, Any]] = {
+ERROR_RESPONSES: dict[int | str, dict[str, Any]] = {
     "default": {
         "model": Problem,
         "description": "400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin "
@@ -81,13 +72,13 @@ def problem_answer(
     *,
     headers: Mapping[str, str] | None = None,
     **rest: str | None,
-) -> StrictAnswer:
+) -> StrictJsonResponse:
     """A `Problem` as an answer."""
     body = Problem(error=error, message=message, **rest).model_dump()
-    return StrictAnswer(body, status_code=status, headers=dict(headers or {}))
+    return StrictJsonResponse(body, status_code=status, headers=dict(headers or {}))
 
 
-def incident_answer(error: Exception, method: str) -> StrictAnswer:
+def incident_answer(error: Exception, method: str) -> StrictJsonResponse:
     """An unhandled error: the log gets it whole, the caller gets an id."""
     incident = secrets.token_hex(6)
     log.error("incident %s while answering %s", incident, method, exc_info=error)

@@ -13,18 +13,16 @@ from types import TracebackType
 from typing import Self
 
 from midstep.core.errors import ConfigError, MidstepError
-from midstep.facts.index import RunIndex
+from midstep.facts.index.run_index import RunIndex
 from midstep.server.app import create_app
-from midstep.server.catalog import RootCatalog
-from midstep.server.data_roots import DataRoots
-from midstep.server.guard import GuardConfig
-from midstep.server.launching import Launcher
-from midstep.server.ports import BACKLOG, bind_for_root
-from midstep.server.served_runs import ServedRuns
-from midstep.server.thread import ServerThread
-from midstep.server.tokens import KeptTokens, Tokens
-
-__all__ = ["RootServer", "RootServerConfig"]
+from midstep.server.auth.guard import GuardConfig
+from midstep.server.auth.tokens import KeptTokens, Tokens
+from midstep.server.datasets.data_roots import DataRoots
+from midstep.server.recipes.launcher import Launcher
+from midstep.server.runs.run_catalog import RootCatalog
+from midstep.server.runs.run_table import ServedRuns
+from midstep.server.transport.ports import BACKLOG, bind_for_root
+from midstep.server.transport.server_thread import ServerThread
 
 LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 LONGEST_UDS_BYTES = 103

@@ -10,8 +10,6 @@ from starlette.responses import HTMLResponse, Response
 
 from midstep.server.problems import not_found
 
-__all__ = ["STATIC", "PageFiles", "add_page", "is_page_path"]
-
 STATIC = Path(__file__).parent / "static"
 CLIENT_ROUTES = ("live", "explorer", "runs", "influence", "reports", "data")
 """First parts of the page's own addresses; each is answered with the page."""

@@ -5,23 +5,24 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from midstep.core.lazy_names import lazy_names
-from midstep.session import hooks
-from midstep.session.identity import Existing
-from midstep.session.parking import OnError
-from midstep.session.run import Run
+from midstep.session import hooks as hooks
 
 if TYPE_CHECKING:
-    from midstep.session.config import SessionConfig
-    from midstep.session.fitting import StepRecord
-    from midstep.session.session import Session
+    from midstep.session.config import SessionConfig as SessionConfig
+    from midstep.session.fit.fit_loop import StepRecord as StepRecord
+    from midstep.session.run import OnError as OnError
+    from midstep.session.run import Run as Run
+    from midstep.session.run_directory import Existing as Existing
+    from midstep.session.session import Session as Session
 
-__all__ = ["Existing", "OnError", "Run", "Session", "SessionConfig", "StepRecord", "hooks"]
-
-_HOME = {
-    "Session": "midstep.session.session",
-    "SessionConfig": "midstep.session.config",
-    "StepRecord": "midstep.session.fitting",
-}
-
-
-__getattr__, __dir__ = lazy_names(__name__, _HOME)
+__all__, __getattr__, __dir__ = lazy_names(
+    __name__,
+    {
+        ".config": "SessionConfig",
+        ".fit.fit_loop": "StepRecord",
+        ".run": "OnError Run",
+        ".run_directory": "Existing",
+        ".session": "Session",
+    },
+    loaded=["hooks"],
+)

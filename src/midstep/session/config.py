@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from midstep.core.errors import ConfigError
-from midstep.data.courses import OrderConfig, OrderPolicy
+from midstep.data.order.strategy import OrderConfig, OrderPolicy
 
 __all__ = ["Amp", "Resume", "SchedulerInterval", "SessionConfig"]
 
@@ -24,7 +24,7 @@ CHANGEABLE = (
     "transform",
     "order_policy",
     "accumulate_steps",
-    "also",
+    "extra_state",
 )
 """Fields of a fingerprint that a resume may be told to accept."""
 

@@ -7,15 +7,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from midstep.core.moments import Moment
-from midstep.session.lineage import Lineage
+from midstep.session.engine.lineage import Lineage
 
 if TYPE_CHECKING:
-    from midstep.session.fitting import Fit
-    from midstep.session.keeper import Keeper
-    from midstep.session.replay import Rewinder
+    from midstep.session.checkpoint.checkpoint_writer import CheckpointWriter
+    from midstep.session.fit.fit_loop import FitLoop
+    from midstep.session.fit.trainer import Trainer
+    from midstep.session.rewind.back import Rewind
     from midstep.session.run import Run
-    from midstep.session.snapshot import Snapshot
-    from midstep.session.training import Training
+    from midstep.session.state.snapshot import Snapshot
 
 __all__ = ["Helm"]
 
@@ -32,21 +32,26 @@ class Helm:
     """
 
     def __init__(
-        self, training: Training, run: Run, keeper: Keeper, rewinder: Rewinder, first: Snapshot
+        self,
+        training: Trainer,
+        run: Run,
+        keeper: CheckpointWriter,
+        rewinder: Rewind,
+        first: Snapshot,
     ) -> None:
         self.training, self.run, self.keeper, self.first = training, run, keeper, first
-        self.fit: Fit | None = None
+        self.fit: FitLoop | None = None
         """The loop, while it is on."""
         self._rewinder, self._lineage = rewinder, Lineage(run.dir)
 
     def checkpoint(self, reason: str = "asked") -> Path:
         """Write a checkpoint of this boundary; its path, once it is on the disk."""
-        return self.keeper.save(self.training.take(), reason)
+        return self.keeper.write_now(self.training.take(), reason)
 
     def go_to(self, snapshot: Snapshot, *, cause: str) -> None:
         """Stand where a snapshot was taken, in a new timeline, as a fact."""
         left = self.training.step
-        self.training.put(snapshot)
+        self.training.restore(snapshot)
         self.arrived(left, cause=cause)
         self._rewinder.moved()
 
@@ -60,8 +65,8 @@ class Helm:
         training, run, control = self.training, self.run, self.run.controller
         parent = run.facts.timeline
         training.timeline = run.facts.timeline = max(training.timeline, parent) + 1
-        control.move_to(training.step)
-        control.describe(epoch=training.epoch, timeline=training.timeline)
+        control.boundary.move_to(training.step)
+        control.status.describe(epoch=training.epoch, timeline=training.timeline)
         self._state_changed()
         self._tell(
             kind="rewind",
@@ -81,12 +86,12 @@ class Helm:
         self._rewinder.changed()
         self._lineage.changed(timeline=training.timeline, step=step, kind="hparams", **changed)
         if rate := new.get("lr"):
-            self.run.controller.describe(lr=float(rate[0]))
-        self.keeper.offer(training.take(), "hparams")
+            self.run.controller.status.describe(lr=float(rate[0]))
+        self.keeper.write_soon(training.take(), "hparams")
 
     def _tell(self, **fields: Any) -> None:
         """A fact, with who asked for it."""
-        who = self.run.controller.asked_by or "python"
+        who = self.run.controller.queue.asked_by or "python"
         self.run.event(Moment.INTERVENTION, who=who, **fields)
 
     def _state_changed(self) -> None:

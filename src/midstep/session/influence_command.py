@@ -6,13 +6,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from midstep.control.commands import CommandSpec
+from midstep.control.command_record import CommandSpec
 from midstep.control.panels import Field, Panel, Sort
 from midstep.core.errors import ConfigError, ControlError
-from midstep.data.randomness import kept_random
-from midstep.session.batches import join
-from midstep.session.guessing import forward, move
-from midstep.session.hooks.away import looking_away
+from midstep.data.batch_structure import join
+from midstep.data.random_state import preserve_rng
+from midstep.session.fit.default_step import default_forward, move
+from midstep.session.hooks.installed_hook import hooks_paused
 from midstep.session.offering import offer
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from midstep.control import DebugController
     from midstep.influence.batch_influence import BatchInfluence
-    from midstep.session.guessing import UserStep
+    from midstep.session.fit.default_step import UserStep
     from midstep.session.session import Session
 
 __all__ = ["InfluencePayload", "InfluenceSource", "offer_influence", "register_influence"]
@@ -64,12 +64,12 @@ class InfluenceSource:
 
     def loss_of(self, model: nn.Module, batch: Any) -> torch.Tensor:
         """The loss of a batch as the training takes it."""
-        return forward(model, self.loss_fn, batch, self.step()).loss
+        return default_forward(model, self.loss_fn, batch, self.step()).loss
 
 
 def register_influence(session: Session) -> Callable[[], None]:
     """Offer the command on a session's controller; gives back how to withdraw it."""
-    training = session.training
+    training = session.trainer
     parts = training.parts
     source = InfluenceSource(
         model=parts.model,
@@ -101,7 +101,7 @@ def _look(
     from midstep.influence.batch_influence import batch_influence
 
     captured = controller.get_batch()
-    if captured is None or captured["step"] != controller.finished_steps - 1:
+    if captured is None or captured["step"] != controller.boundary.finished_steps - 1:
         raise ControlError(
             "no batch was kept of the step that the run stands at; take one step while this "
             "page is open or the run is paused, then ask again"
@@ -109,7 +109,7 @@ def _look(
     batches = list(source.batches())
     device = next(source.model.parameters()).device
     batch = move(join(batches) if batches else captured["batch"], device)
-    with kept_random(), looking_away():
+    with preserve_rng(), hooks_paused():
         found = batch_influence(
             source.model,
             source.optimizers,
@@ -121,7 +121,7 @@ def _look(
     names = _names(captured["sample_ids"], found)
     _show(controller, found, names)
     _show_notes(controller, found)
-    return _told(found, names, controller.finished_steps)
+    return _told(found, names, controller.boundary.finished_steps)
 
 
 def _names(sample_ids: Any, found: BatchInfluence) -> list[str]:
@@ -133,7 +133,7 @@ def _names(sample_ids: Any, found: BatchInfluence) -> list[str]:
 
 
 def _show(controller: DebugController, found: BatchInfluence, names: list[str]) -> None:
-    controller.show_step_data(
+    controller.captures.add_step_data(
         MATRIX_KEY,
         {
             "matrix": found.contribution_SS.float().cpu(),
@@ -143,7 +143,7 @@ def _show(controller: DebugController, found: BatchInfluence, names: list[str]) 
         panel=Panel(kind="matrix", title="Loss of row moved by column", scale="range"),
     )
     most = found.contribution_SS.abs().argmax(1).tolist()
-    controller.show_step_data(
+    controller.captures.add_step_data(
         TABLE_KEY,
         {
             "sample": names,
@@ -174,7 +174,7 @@ def _show_notes(controller: DebugController, found: BatchInfluence) -> None:
     if found.notes:
         text = "\n".join(f"{note[:1].upper()}{note[1:]}." for note in found.notes)
         panel = Panel(kind="text", title="About these influences")
-        controller.show_step_data(NOTES_KEY, text, panel=panel)
+        controller.captures.add_step_data(NOTES_KEY, text, panel=panel)
 
 
 def _told(found: BatchInfluence, names: list[str], step: int) -> dict[str, Any]:

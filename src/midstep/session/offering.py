@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from midstep.control.commands import CommandSpec
+from midstep.control.command_record import CommandSpec
 
 if TYPE_CHECKING:
     from midstep.control import DebugController
@@ -25,8 +25,8 @@ def offer(controller: DebugController, *specs: CommandSpec) -> Callable[[], None
     """Register commands, each under its other name too; gives back how to withdraw them."""
     every = {form.name: form for spec in specs for form in (spec, _other(spec))}
     for spec in every.values():
-        controller.register(spec)
-    return lambda: controller.unregister(every)
+        controller.queue.register(spec)
+    return lambda: controller.queue.unregister(every)
 
 
 def _other(spec: CommandSpec) -> CommandSpec:

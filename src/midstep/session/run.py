@@ -7,34 +7,59 @@ sees goes to the facts, and a disk that refuses parks the loop.
 from __future__ import annotations
 
 import logging
+import sys
 import time
 import traceback
 from contextlib import ExitStack, suppress
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from midstep.control import DebugController
 from midstep.core.errors import ConfigError, StopTraining, StorageError
+from midstep.core.files.storage import make_folder, replace_json
 from midstep.core.moments import Moment
-from midstep.core.storage import make_folder, replace_json
-from midstep.facts import FactsWriter, Lease, Progress
-from midstep.session.directory import allocate, claim
-from midstep.session.header import circumstances, device_of
-from midstep.session.identity import Existing, identify
-from midstep.session.parking import OnError, at_terminal, tell_parked
-from midstep.session.recorder import Recorder, as_scalars, earlier_commands
-from midstep.session.undisturbed import undisturbed_by_children
+from midstep.facts import FactsWriter, Lease, LoopProgress
+from midstep.session.run_directory import Existing, find_attempt, new_directory, open_directory
+from midstep.session.run_header import device_of, process_info
+from midstep.session.sigchld_guard import sigchld_ignored
+from midstep.session.step_report import Recorder, as_scalars, earlier_commands
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from types import TracebackType
 
     from midstep.session.hooks import Hook
-    from midstep.session.hooks.board import HookBoard
+    from midstep.session.hooks.hook_manager import HookManager
 
-__all__ = ["Run"]
+
+OnError = Literal["park", "raise"]
+
+
+def at_terminal() -> bool:
+    """Whether somebody may sit there."""
+    return sys.stdin is not None and not sys.stdin.closed and sys.stdin.isatty()
+
+
+def print_parked_error(error: BaseException, page_url: str | None) -> None:
+    """The traceback first, then in one line what the run waits for and how to release it.
+
+    Args:
+        error: what the training raised.
+        page_url: where the run can be looked at; None when it is not served.
+    """
+    traceback.print_exception(error)
+    if page_url is None:
+        where, release = "", "controller.resume()"
+    else:
+        where, release = f" at {page_url}", "`midstep ctl resume` or `midstep ctl stop`"
+    sys.stderr.write(
+        f"midstep: the run stands at this error to be looked at{where}; {release} or Ctrl-C "
+        'lets it end, and with on_error="raise" it does not wait\n'
+    )
+    sys.stderr.flush()
+
 
 log = logging.getLogger("midstep.session")
 
@@ -89,11 +114,11 @@ class Run:
         self.name, self.on_error, self.started_at = name, on_error, now.timestamp()
         self._began = time.monotonic()
         self.dir = (
-            allocate(Path(save_dir), name, run_name, now)
+            new_directory(Path(save_dir), name, run_name, now)
             if run_dir is None
-            else claim(Path(run_dir))
+            else open_directory(Path(run_dir))
         ).absolute()
-        self.run_id, self.attempt = identify(self.dir, run_id, existing)
+        self.run_id, self.attempt = find_attempt(self.dir, run_id, existing)
         self.controller = controller if controller is not None else DebugController()
         self.page_url: str | None = None
         """Where somebody could look at it, and let it go on; set while it is served."""
@@ -103,7 +128,7 @@ class Run:
         """How it ended, once that is on record: finished, stopped or failed."""
         self.stop_reason: str | None = None
         """Why it was stopped, where that is known: a signal, Ctrl-C. For the end record."""
-        self._board: HookBoard | None = None
+        self._board: HookManager | None = None
         with ExitStack() as undo:
             self._open(undo)
             self._write_header(
@@ -112,7 +137,7 @@ class Run:
                 device=device_of(model),
                 data_fingerprint=None if data_fingerprint is None else dict(data_fingerprint),
                 **({} if total_steps is None else {"total_steps": total_steps}),
-                **circumstances(command, Path.cwd()),
+                **process_info(command, Path.cwd()),
             )
             self._introduce(total_steps, model)
             self._undo = undo.pop_all()
@@ -126,22 +151,22 @@ class Run:
         )
         undo.callback(self.facts.close)
         self._recorder = Recorder(self.facts)
-        self.controller.add_sink(self._recorder)
-        undo.callback(self.controller.remove_sink, self._recorder)
+        self.controller.sinks.add(self._recorder)
+        undo.callback(self.controller.sinks.remove, self._recorder)
         self.controller.clear_trajectories()  # those of an earlier run are in its own directory
         undo.callback(self._keep_trajectories)
-        self.lease.follow(self._progress)
+        self.lease.report_progress(self._progress)
         undo.callback(self._clear_board)
 
-    def _progress(self) -> Progress:
+    def _progress(self) -> LoopProgress:
         """What the heartbeat tells of the loop."""
         control = self.controller
-        return Progress(
-            step=control.finished_steps,
-            boundaries=control.boundaries,
-            moving=control.is_moving and not self.ended,
-            state=control.state_word,
-            about=control.progress_told,
+        return LoopProgress(
+            step=control.boundary.finished_steps,
+            boundaries=control.boundary.boundaries,
+            moving=control.boundary.is_moving and not self.ended,
+            state=control.status.state_name,
+            about=control.status.progress,
         )
 
     def _write_header(self, **fields: Any) -> None:
@@ -150,9 +175,9 @@ class Run:
     def _introduce(self, total_steps: int | None, model: Any) -> None:
         """Tell the controller what there is to show, and what was answered before."""
         if self.attempt > 1:
-            self.controller.recall(earlier_commands(self.dir))
+            self.controller.queue.load_history(earlier_commands(self.dir))
         if total_steps is not None:
-            self.controller.describe(total_steps=total_steps)
+            self.controller.status.describe(total_steps=total_steps)
         if model is None:
             return
         for names, read in (
@@ -161,11 +186,11 @@ class Run:
         ):
             for name, tensor in names:
                 if tensor.dim() > 0:  # a watch follows a row, and a single number has none
-                    self.controller.add_source(name, partial(read, name))
+                    self.controller.watches.add_source(name, partial(read, name))
 
     def _keep_trajectories(self) -> None:
         """What was watched stays with the run, as `artifacts/trajectories.json`."""
-        kept = self.controller.export_trajectories()
+        kept = self.controller.watches.export()
         if not (kept["trajectories"] or kept["others"]):
             return
         try:
@@ -175,22 +200,22 @@ class Run:
 
     def _hold(self, reason: str) -> None:
         """The disk refused: stand at the next boundary until the facts can be written again."""
-        self.controller.hold(reason, self.facts.retry)
+        self.controller.boundary.hold(reason, self.facts.retry)
 
     @property
     def step(self) -> int:
         """Finished optimizer steps."""
-        return self.controller.finished_steps
+        return self.controller.boundary.finished_steps
 
     def log(self, **scalars: Any) -> None:
         """Scalars of the step in progress: for charts, breakpoints and the facts."""
-        self.controller.log(as_scalars(scalars))
+        self.controller.boundary.log(as_scalars(scalars))
 
     def log_finished(self, **scalars: Any) -> None:
         """Scalars of what is already finished, such as a validation between two epochs."""
         values = as_scalars(scalars)
         self._recorder.log(self.step, values)
-        self.controller.log_between(values)
+        self.controller.boundary.log_outside_step(values)
 
     # -- hooks ------------------------------------------------------------------------------------
 
@@ -219,13 +244,13 @@ class Run:
 
     def _put_board(self, model: Any, optimizer: Any) -> None:
         """One board a run: hooks that are shown already go on, on this model."""
-        from midstep.session.hooks.board import HookBoard
+        from midstep.session.hooks.hook_manager import HookManager
 
         if self._board is not None and self._board.model is model:
             return
         shown = [] if self._board is None else self._board.hooks
         self._clear_board()
-        self._board = HookBoard(self.controller, model, optimizer, self._hook_off)
+        self._board = HookManager(self.controller, model, optimizer, self._hook_off)
         for hook in shown:
             self._board.add(hook)
 
@@ -249,7 +274,7 @@ class Run:
         if self.ended:
             return
         self.ended = True
-        self.controller.finish()
+        self.controller.boundary.finish()
         if status == "finished" and self.controller.get_state()["stopped"]:
             status = "stopped"
         if status == "stopped" and self.stop_reason is not None:
@@ -271,14 +296,14 @@ class Run:
             self.finish("stopped")
         if self.ended:
             return
-        with undisturbed_by_children():
+        with sigchld_ignored():
             reason = self._record_failure(error)
         park = isinstance(error, Exception) and self._parks()
         # Ctrl-C while it stands lets the training end as it would have: with its own error.
         with suppress(KeyboardInterrupt):
             if park:
-                tell_parked(error, self.page_url)
-            self.controller.fail(reason, park=park)
+                print_parked_error(error, self.page_url)
+            self.controller.boundary.fail(reason, park=park)
 
     def _record_failure(self, error: BaseException) -> str:
         """The record of an error; gives back its reason in words."""
@@ -304,7 +329,7 @@ class Run:
         if self.on_error is not None:
             return self.on_error == "park"
         # A terminal alone could not let the run go on; it needs a server to be reached by.
-        return self.controller.viewers > 0 or (self.page_url is not None and at_terminal())
+        return self.controller.captures.viewers > 0 or (self.page_url is not None and at_terminal())
 
     def close(self) -> None:
         """Give the directory back: sink, facts, lease; closing twice is fine."""

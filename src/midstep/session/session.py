@@ -5,38 +5,119 @@ from __future__ import annotations
 import logging
 import threading
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, TypeVar
+
+import torch
 
 from midstep.control import Command, DebugController
 from midstep.core.errors import ConfigError, ControlError
 from midstep.core.moments import Moment
-from midstep.session.certificate import Certificate, certify
-from midstep.session.checkpoints import Checkpoints
-from midstep.session.conducting import conduct
+from midstep.core.random_streams import stream_key
+from midstep.data.random_state import seed_global
+from midstep.session.checkpoint.checkpoint_store import CheckpointStore
+from midstep.session.checkpoint.checkpoint_writer import CheckpointWriter
 from midstep.session.config import SessionConfig
-from midstep.session.fitting import Fit, StepRecord
+from midstep.session.engine.resume import (
+    ResumePoint,
+    find_resume_point,
+    fingerprints_of,
+    restore_resume_point,
+)
+from midstep.session.engine.session_commands import register_commands
+from midstep.session.fit.fit_loop import FitLoop, StepRecord, run_fit
+from midstep.session.fit.trainer import Trainer, TrainingParts
 from midstep.session.helm import Helm
 from midstep.session.hooks import LayerNorms
 from midstep.session.influence_command import register_influence
-from midstep.session.keeper import Keeper
-from midstep.session.opening import beginning, controller_for, open_run, seed_all
-from midstep.session.outcomes import TrainingParts
-from midstep.session.own_parts import OwnParts
-from midstep.session.resuming import fingerprints_of, look_for, put_back
+from midstep.session.rewind.certificate import Certificate, certify
 from midstep.session.run import Run
-from midstep.session.session_commands import register_commands
 from midstep.session.session_rewind import make_rewinder, register_rewind
-from midstep.session.training import Training
+from midstep.session.state.training_parts import ExtraState
 
 if TYPE_CHECKING:
     from types import TracebackType
 
-    import torch
     from torch import nn
 
-__all__ = ["Session"]
+
+def seed_all(seed: int) -> None:
+    """Every global generator from the run's seed, those of devices too."""
+    key = stream_key(seed, "training")
+    seed_global(key)
+    if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
+        torch.cuda.manual_seed_all(key)
+
+
+def controller_for(
+    run: Run | None, controller: DebugController | None, config: SessionConfig
+) -> DebugController:
+    """The controller of a session: that of the run it is given, the user's, or a new one.
+
+    Raises:
+        ConfigError: the run given does not go with the controller, or with a resume.
+    """
+    if run is None:
+        return DebugController() if controller is None else controller
+    if controller is not None and controller is not run.controller:
+        raise ConfigError("the session was given a run and another controller; leave that out")
+    if config.resume != "never":
+        raise ConfigError(
+            f"resume={config.resume!r} looks for save_dir/run_name, but the session was given a "
+            "run that is open already; leave either out"
+        )
+    return run.controller
+
+
+def open_run(config: SessionConfig, training: Trainer, controller: DebugController) -> Run:
+    """The run of a session: a new directory, or the next attempt in an old one."""
+    return Run(
+        name=config.run_name or config.project or "session",
+        save_dir=config.save_dir,
+        run_name=config.run_name,
+        config={**config.describe(), **_words_of(training.parts)},
+        seed=config.seed,
+        controller=controller,
+        model=training.parts.model,
+        data_fingerprint=training.fingerprints.get("dataset"),
+        existing="refuse" if config.resume == "never" else "continue",
+    )
+
+
+def beginning(inexact: Iterable[str], resumed: ResumePoint | None) -> Iterator[dict[str, Any]]:
+    """The facts about a beginning: what is not exact, what was passed over, allowed, resumed."""
+    for text in inexact:
+        yield {"kind": "inexact", "reason": text}
+    if resumed is None:
+        return
+    for problem in resumed.problems:
+        yield {"kind": "checkpoint_refused", "reason": problem}
+    for name, words in resumed.changed.items():
+        yield {"kind": "change_allowed", "field": name, "reason": words}
+    place = resumed.snapshot
+    yield {
+        "kind": "resume",
+        "step": place.step,
+        "epoch": place.epoch,
+        "cursor": place.cursor,
+        "path": f"checkpoints/{resumed.path.name}",
+    }
+
+
+def _words_of(parts: TrainingParts) -> dict[str, Any]:
+    """What is trained, for the header record."""
+    loader = parts.train_loader
+    named = {"scheduler": parts.scheduler, "scaler": parts.scaler, "loss_fn": parts.loss_fn}
+    return {
+        "model": type(parts.model).__name__,
+        "parameters": sum(p.numel() for p in parts.model.parameters()),
+        "optimizer": type(parts.optimizer).__name__,
+        "batch_size": getattr(loader, "batch_size", None),
+        "workers": getattr(loader, "num_workers", None),
+        **{name: type(part).__name__ for name, part in named.items() if part is not None},
+    }
+
 
 log = logging.getLogger("midstep.session")
 Hook = TypeVar("Hook", bound=Callable[..., Any])
@@ -45,7 +126,7 @@ Hook = TypeVar("Hook", bound=Callable[..., Any])
 class Session:
     """Trains a model with a loop of its own, bit for bit as a plain loop would.
 
-    Nothing is opened before `fit`, a command, or `run_record` is asked for. `close`, or the end of
+    Nothing is opened before `fit`, a command, or `run` is asked for. `close`, or the end of
     its block, gives the run directory back.
 
     Args:
@@ -74,7 +155,7 @@ class Session:
     >>> config = SessionConfig(save_dir=tempfile.mkdtemp())
     >>> with Session(model, optimizer, torch.nn.MSELoss(), loader, config=config) as session:
     ...     session.fit(epochs=3)
-    ...     session.training.step
+    ...     session.trainer.step
     6
     """
 
@@ -91,7 +172,7 @@ class Session:
         model_factory: Callable[[], nn.Module] | None = None,
         controller: DebugController | None = None,
         config: SessionConfig | None = None,
-        also: Mapping[str, Any] | None = None,
+        extra_state: Mapping[str, Any] | None = None,
         run: Run | None = None,
     ) -> None:
         self.config = config if config is not None else SessionConfig()
@@ -100,7 +181,7 @@ class Session:
         self.model_factory = model_factory
         self.embedding: Callable[..., Any] | None = None
         """What `@session.embedding_hook` was put on."""
-        self.training = Training(
+        self.trainer = Trainer(
             TrainingParts(
                 model=model,
                 optimizer=optimizer,
@@ -110,7 +191,7 @@ class Session:
                 test_loader=test_loader,
                 scheduler=scheduler,
                 scaler=scaler,
-                also=OwnParts(also),
+                extra_state=ExtraState(extra_state),
             ),
             self.config,
             report=self._report_inexact,
@@ -123,20 +204,20 @@ class Session:
         self._helm: Helm | None = None
         self._thread: int | None = None
         self._undo = ExitStack()
-        self.rewinder = make_rewinder(self)
+        self.rewind = make_rewinder(self)
         """Keeps the snapshots that one can go back to."""
-        self.on_boundary.append(self.rewinder.boundary)
+        self.on_boundary.append(self.rewind.boundary)
 
     # -- decorators -------------------------------------------------------------------------------
 
     def training_step(self, step: Hook) -> Hook:
         """Use `step(model, batch)` for the loss: a tensor, or a mapping with `loss` and scalars."""
-        self.training.parts.training_step = step
+        self.trainer.parts.training_step = step
         return step
 
     def validation_step(self, step: Hook) -> Hook:
         """Use `step(model, batch)` in validation and test; else the training's own step is used."""
-        self.training.parts.validation_step = step
+        self.trainer.parts.validation_step = step
         return step
 
     def embedding_hook(self, hook: Hook) -> Hook:
@@ -149,7 +230,7 @@ class Session:
 
         It is called for repeated steps too; what it changes belongs into `also`.
         """
-        self.training.parts.after_step.append(hook)
+        self.trainer.parts.after_step.append(hook)
         return hook
 
     def on_step(self, hook: Hook) -> Hook:
@@ -159,24 +240,24 @@ class Session:
 
     def show(self, *hooks: Any) -> None:
         """Look inside the model with these hooks (`midstep.hooks`) while somebody watches."""
-        self.run_record.show(*hooks)
+        self.run.show(*hooks)
 
     # -- open and closed --------------------------------------------------------------------------
 
     @property
-    def run_record(self) -> Run:
+    def run(self) -> Run:
         """The run: directory, facts, lease. Opened when first asked for."""
         return self.helm.run
 
     @property
-    def keeper(self) -> Keeper:
+    def checkpoint_writer(self) -> CheckpointWriter:
         """Who writes the checkpoints."""
         return self.helm.keeper
 
     @property
     def dir(self) -> Any:
         """The run directory."""
-        return self.run_record.dir
+        return self.run.dir
 
     @property
     def helm(self) -> Helm:
@@ -193,32 +274,32 @@ class Session:
 
     def _open(self, undo: ExitStack) -> Helm:
         """Resume or begin: everything that may be refused comes before the directory is touched."""
-        training = self.training
+        training = self.trainer
         training.fingerprints = fingerprints_of(training.parts, self.config)
-        resumed = look_for(self.config, training.fingerprints)
+        resumed = find_resume_point(self.config, training.fingerprints)
         undo.enter_context(training)
         if self.config.seed is not None:
             seed_all(self.config.seed)  # also before a resume, for the state before step 0
         first = training.take(to_host=True)
         if resumed is not None:
-            put_back(training, resumed)
+            restore_resume_point(training, resumed)
         run = self._run = self._given or open_run(self.config, training, self.controller)
         if self._given is None:
             undo.callback(run.close)
             weakref.finalize(self, run.close)
-        checkpoints = Checkpoints(run.dir, keep=self.config.checkpoint_keep)
-        keeper = Keeper(checkpoints, tell=self._tell, hold=self.controller.hold)
+        checkpoints = CheckpointStore(run.dir, keep=self.config.checkpoint_keep)
+        keeper = CheckpointWriter(checkpoints, tell=self._tell, hold=self.controller.boundary.hold)
         checkpoints.remove_leftovers()
         undo.callback(keeper.wait)
         training.timeline = run.facts.timeline = max(training.timeline, run.facts.timeline)
-        self.controller.move_to(training.step)
+        self.controller.boundary.move_to(training.step)
         run.show(LayerNorms(), model=training.parts.model, optimizer=training.parts.optimizer)
         undo.callback(register_commands(self))
         undo.callback(register_rewind(self))
         undo.callback(register_influence(self))
         for fact in beginning(self._inexact, resumed):
             self._tell(**fact)
-        return Helm(training, run, keeper, self.rewinder, first)
+        return Helm(training, run, keeper, self.rewind, first)
 
     def _tell(self, **fields: Any) -> None:
         """A fact about the session itself."""
@@ -234,7 +315,7 @@ class Session:
         """Write what waits, give loader and run directory back; closing twice is fine."""
         self._undo.close()
         # Workers of a loader end when the last reference to it goes, and a session is in cycles.
-        parts = self.training.parts
+        parts = self.trainer.parts
         parts.train_loader = parts.val_loader = parts.test_loader = None
         parts.training_step = parts.validation_step = self.embedding = None
         parts.after_step.clear()
@@ -272,14 +353,14 @@ class Session:
             raise ConfigError("fit needs one of epochs=… and steps=…; both are totals")
         if (total := epochs if steps is None else steps) is None or total < 0:
             raise ConfigError(f"a total counts from 0, got {total}")
-        helm, run = self.helm, self.run_record
+        helm, run = self.helm, self.run
         if run.ended:
             raise ControlError(
                 f"this session is {run.status or 'closed'}; go on with a new one and resume='auto'"
             )
-        self.training.total_epochs, self.training.total_steps = epochs, steps
-        fit = Fit(
-            self.training,
+        self.trainer.total_epochs, self.trainer.total_steps = epochs, steps
+        fit = FitLoop(
+            self.trainer,
             run,
             helm.keeper,
             on_step=self._on_step,
@@ -287,7 +368,7 @@ class Session:
         )
         self._thread = threading.get_ident()
         try:
-            ended = conduct(helm, fit, finished=self._finished, ends_run=self._given is None)
+            ended = run_fit(helm, fit, finished=self._finished, ends_run=self._given is None)
         finally:
             self._thread = None
         if ended:
@@ -299,18 +380,18 @@ class Session:
 
     def test(self) -> dict[str, float]:
         """Means over the test loader, as a fact; the training does not notice."""
-        if self.training.parts.test_loader is None:
+        if self.trainer.parts.test_loader is None:
             raise ConfigError("the session has no test_loader")
-        self.controller.describe(phase="in a test")
+        self.controller.status.describe(phase="in a test")
         try:
-            found = self.training.evaluate(self.training.parts.test_loader)
+            found = self.trainer.evaluate(self.trainer.parts.test_loader)
         finally:
-            self.controller.describe(phase=None)
+            self.controller.status.describe(phase=None)
         others = {name: value for name, value in found.items() if name != "loss"}
-        self.run_record.event(
+        self.run.event(
             Moment.TEST_END,
-            epoch=self.training.epoch,
-            step=self.training.step,
+            epoch=self.trainer.epoch,
+            step=self.trainer.step,
             split="test",
             test_loss=found["loss"],
             metrics=others,
@@ -319,12 +400,12 @@ class Session:
 
     def log(self, **scalars: Any) -> None:
         """Scalars of the step in progress; nothing while steps are repeated."""
-        if not self.training.replaying:
-            self.run_record.log(**scalars)
+        if not self.trainer.replaying:
+            self.run.log(**scalars)
 
     # -- commands ---------------------------------------------------------------------------------
 
-    def run(self, command: str, **payload: Any) -> Any:
+    def command(self, command: str, **payload: Any) -> Any:
         """Carry out a command and give back its result; from any thread but a step's own.
 
         While `fit` runs it is carried out at the next boundary, in the order of the queue. Before
@@ -338,7 +419,7 @@ class Session:
                     "session.controller.submit and do not wait"
                 )
             return self.controller.submit(Command(name=command, payload=payload)).result()
-        future = self.controller.carry_out(Command(name=command, payload=payload))
+        future = self.controller.boundary.run_now(Command(name=command, payload=payload))
         return future.result(timeout=0) if future.done() else None
 
     def back(self, n: int | None = None, *, step: int | None = None) -> dict[str, Any]:
@@ -349,7 +430,7 @@ class Session:
             step: finished steps to stand at instead.
         """
         asked = {"n": n} if step is None else {"n": n, "step": step}
-        return dict(self.run("back", **asked))
+        return dict(self.command("back", **asked))
 
     def certify(self, steps: int = 2) -> Certificate:
         """Make `steps` steps twice from here, compare every bit, and stand here again.
@@ -358,5 +439,5 @@ class Session:
         """
         _ = self.helm  # opened, if it is not yet
         if self._thread is None:
-            return certify(self.training, steps)
-        return Certificate.from_description(self.run("determinism_health", steps=steps)["data"])
+            return certify(self.trainer, steps)
+        return Certificate.from_description(self.command("determinism_health", steps=steps)["data"])

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING, Any
 
-from midstep.control.commands import CommandSpec
-from midstep.session.certificate import CertifyPayload, certify_in_slices
+from midstep.control.command_record import CommandSpec
 from midstep.session.offering import moving, offer
-from midstep.session.replay import BackPayload, Rewinder
-from midstep.session.rewind import RewindRing
+from midstep.session.rewind.back import BackPayload, Rewind
+from midstep.session.rewind.certificate import CertifyPayload, certify_in_slices
+from midstep.session.rewind.snapshot_ring import SnapshotRing
 
 if TYPE_CHECKING:
     from midstep.session.session import Session
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 __all__ = ["make_rewinder", "register_rewind"]
 
 
-def make_rewinder(session: Session) -> Rewinder:
+def make_rewinder(session: Session) -> Rewind:
     """The rewinder of a session, with the memory that its settings allow."""
     config, control = session.config, session.controller
-    return Rewinder(
-        session.training,
-        RewindRing(config.rewind_bytes, config.rewind_steps),
+    return Rewind(
+        session.trainer,
+        SnapshotRing(config.rewind_bytes, config.rewind_steps),
         arrived=lambda left: session.helm.arrived(left, cause="back"),
-        tell=lambda phase: control.describe(phase=phase),
+        tell=lambda phase: control.status.describe(phase=phase),
     )
 
 
@@ -47,11 +47,11 @@ def register_rewind(session: Session) -> Callable[[], None]:
             parked_only=True,
         ),
     )
-    control.offer_rewind(commands.describe)
+    control.status.offer_rewind(commands.describe)
 
     def undo() -> None:
         withdraw()
-        control.offer_rewind(None)
+        control.status.offer_rewind(None)
 
     return undo
 
@@ -65,23 +65,24 @@ class _Commands:
     def back(self, payload: BackPayload) -> Generator[float, None, dict[str, Any]]:
         """Where the training stands then, and whether the replay came to the same bits."""
         session = self._session
-        told = yield from session.rewinder.back(payload)
-        training = session.training
+        told = yield from session.rewind.back(payload)
+        training = session.trainer
         where = {"step": training.step, "timeline": training.timeline, "epoch": training.epoch}
         return {**where, **told}
 
     def certify(self, payload: CertifyPayload) -> Generator[float, None, dict[str, Any]]:
         """The certificate, as every report on health is given."""
-        session, training = self._session, self._session.training
-        session.controller.describe(phase="certifying")
+        session, training = self._session, self._session.trainer
+        session.controller.status.describe(phase="certifying")
         try:
             found = yield from certify_in_slices(training, payload.steps)
         finally:
-            session.controller.describe(phase=None)
-        session.keeper.wait()  # the pause's own checkpoint may still be on its way to the disk
-        last = session.keeper.last
+            session.controller.status.describe(phase=None)
+        # The checkpoint of the pause may not be on the disk yet.
+        session.checkpoint_writer.wait()
+        last = session.checkpoint_writer.last
         header = {
-            "run": session.run_record.run_id,
+            "run": session.run.run_id,
             "step": training.step,
             "epoch": training.epoch,
             "checkpoint": None if last is None else f"checkpoints/{last.name}",
@@ -90,4 +91,4 @@ class _Commands:
 
     def describe(self) -> dict[str, Any]:
         """Every field of `GET /debug/rewind`."""
-        return {**self._session.rewinder.describe(), "timeline": self._session.training.timeline}
+        return {**self._session.rewind.describe(), "timeline": self._session.trainer.timeline}

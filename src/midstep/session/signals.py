@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Self
 
 from midstep.control import Command
 from midstep.core.errors import StopTraining
-from midstep.session.undisturbed import expect_ended_workers, is_ended_worker
+from midstep.session.sigchld_guard import expect_ended_workers, is_ended_worker
 
 if TYPE_CHECKING:
     from midstep.control import DebugController

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from midstep.data.build.config import BuildConfig
+from midstep.data.build.build_config import BuildConfig
 
 TOPICS = ("ocean", "mountain", "music", "bread", "engine", "river")
 HEAD = ("question", "source", "relevance", "keywords")

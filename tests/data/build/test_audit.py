@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from midstep.core.errors import ConfigError, DatasetError
-from midstep.data.build.audit import audit_dataset
-from midstep.data.build.sidecars import Texts, write_texts
-from midstep.data.embedding.writing import write_dataset
+from midstep.data.build.leak_audit import audit_dataset
+from midstep.data.steering.storage.dataset_writer import write_dataset
+from midstep.data.text.text_files import Texts, write_texts
 from tests.data.embedding.samples import sample_config, sample_tables
 
 SPLIT_SOURCES = {"train": range(30), "val": range(30, 35), "test": range(35, 40)}

@@ -11,9 +11,8 @@ import pytest
 
 from midstep.core.errors import ConfigError, DatasetError, MissingExtraError, StorageError
 from midstep.data.build import stages
-from midstep.data.build.building import build_dataset
-from midstep.data.build.config import BuildConfig
-from midstep.data.build.other_kinds import build_cluster_dataset, build_triplets
+from midstep.data.build.build_config import BuildConfig
+from midstep.data.build.builders import build_cluster_dataset, build_dataset, build_triplets
 from tests.data.build.samples import topic_rows, write_csv
 
 

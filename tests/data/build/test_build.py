@@ -14,13 +14,13 @@ import pytest
 
 from midstep.core.errors import DatasetError, StorageError
 from midstep.data import JASPERSteeringDataset, open_tables
-from midstep.data.build.audit import audit_dataset
-from midstep.data.build.building import build_dataset
-from midstep.data.build.checking import validate_dataset
-from midstep.data.build.distinct import normalised
-from midstep.data.build.encoders import HashingEncoder
-from midstep.data.build.sidecars import Texts
-from midstep.data.build.workshop import Progress
+from midstep.data.build.builders import build_dataset
+from midstep.data.build.leak_audit import audit_dataset
+from midstep.data.build.stage_cache import BuildProgress
+from midstep.data.steering.dataset_checks import validate_dataset
+from midstep.data.text.encoders import HashingEncoder
+from midstep.data.text.normalise import normalise_text
+from midstep.data.text.text_files import Texts
 from tests.data.build.samples import build_config, topic_rows, write_csv
 
 STAGES = ["merge", "deduplicate", "embed", "split", "cluster", "link", "steering", "mine"]
@@ -142,7 +142,7 @@ def test_given_split_with_a_shared_source_is_told_by_the_audit(tmp_path: Path) -
     )
     report = audit_dataset(made)
     assert report.levels["source_text"].leaks == 1
-    assert normalised(report.levels["source_text"].examples[0]["text"]) == normalised(
+    assert normalise_text(report.levels["source_text"].examples[0]["text"]) == normalise_text(
         rows[60]["source"]
     )
     assert len(open_tables(made)["test_idx"]) == 0
@@ -196,8 +196,8 @@ class InterruptionError(Exception):
     pass
 
 
-def interrupt_at(stage: str, seen: list[Progress]) -> Any:
-    def tell(progress: Progress) -> None:
+def interrupt_at(stage: str, seen: list[BuildProgress]) -> Any:
+    def tell(progress: BuildProgress) -> None:
         seen.append(progress)
         if progress.stage == stage and not progress.reused:
             raise InterruptionError
@@ -213,7 +213,7 @@ def test_interrupted_build_goes_on_and_ends_the_same(
     with pytest.raises(InterruptionError):
         build_dataset(config, progress=interrupt_at(stage, []))
     assert not (tmp_path / "d").exists()
-    seen: list[Progress] = []
+    seen: list[BuildProgress] = []
     build_dataset(config, progress=seen.append)
     reused = [each.stage for each in seen if each.reused]
     assert reused == (STAGES[: STAGES.index(stage)] if stage in STAGES else STAGES)
@@ -249,7 +249,7 @@ def test_changed_table_is_not_mixed_with_finished_stages(table: Path, tmp_path: 
     with pytest.raises(InterruptionError):
         build_dataset(build_config(own, tmp_path / "d"), progress=interrupt_at("mine", []))
     write_csv(own, topic_rows(seed=8))
-    seen: list[Progress] = []
+    seen: list[BuildProgress] = []
     build_dataset(build_config(own, tmp_path / "d"), progress=seen.append)
     assert not [each for each in seen if each.reused]
     fresh = build_dataset(build_config(own, tmp_path / "fresh"))
@@ -259,7 +259,7 @@ def test_changed_table_is_not_mixed_with_finished_stages(table: Path, tmp_path: 
 def test_changed_setting_makes_only_later_stages_again(table: Path, tmp_path: Path) -> None:
     with pytest.raises(InterruptionError):
         build_dataset(build_config(table, tmp_path / "d"), progress=interrupt_at("validate", []))
-    seen: list[Progress] = []
+    seen: list[BuildProgress] = []
     build_dataset(build_config(table, tmp_path / "d", n_clusters=5), progress=seen.append)
     assert [each.stage for each in seen if each.reused] == STAGES[: STAGES.index("cluster")]
 
@@ -267,7 +267,7 @@ def test_changed_setting_makes_only_later_stages_again(table: Path, tmp_path: Pa
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from midstep.data.build.building import build_dataset
+from midstep.data.build.builders import build_dataset
 from tests.data.build.samples import build_config
 
 def tell(progress):
@@ -287,7 +287,7 @@ def test_killed_build_leaves_no_dataset_and_goes_on(
     )
     assert answer.returncode == -signal.SIGKILL
     assert not out.exists()
-    seen: list[Progress] = []
+    seen: list[BuildProgress] = []
     build_dataset(build_config(table, out), progress=seen.append)
     assert [each.stage for each in seen if each.reused] == STAGES[:-1]
     assert contents(out) == contents(built)
@@ -319,7 +319,7 @@ def test_second_build_of_the_same_folder_is_refused(table: Path, tmp_path: Path)
 
 
 def test_existing_folder_is_refused_before_any_work(built: Path, table: Path) -> None:
-    seen: list[Progress] = []
+    seen: list[BuildProgress] = []
     with pytest.raises(StorageError, match="there is something of that name already"):
         build_dataset(build_config(table, built), progress=seen.append)
     assert not seen

@@ -13,14 +13,14 @@ from midstep.data.build import clustering
 from midstep.data.build.clustering import (
     adjacent_clusters,
     fit_clusters,
-    nearest,
+    nearest_clusters,
     similar_threshold,
-    unit_rows,
 )
-from midstep.data.build.distinct import distinct
-from midstep.data.build.encoders import HashingEncoder
-from midstep.data.build.reading import read_rows
+from midstep.data.build.distinct_texts import deduplicate
+from midstep.data.build.read_table import read_rows
 from midstep.data.build.stages import cluster_stage
+from midstep.data.exact_search import unit_rows
+from midstep.data.text.encoders import HashingEncoder
 from tests.data.build.samples import build_config, topic_rows, write_csv
 
 
@@ -31,7 +31,7 @@ def test_points_that_lie_together_are_one_cluster() -> None:
     points = unit_rows(middle[owner] + 0.05 * chance.standard_normal((600, 12)))
     centroids = fit_clusters(points, 6, seed=0)
     assert np.allclose(np.linalg.norm(centroids, axis=1), 1, atol=1e-6)
-    found = nearest(points, centroids)
+    found = nearest_clusters(points, centroids)
     for each in range(6):
         assert len(np.unique(found[owner == each])) == 1
     assert len(np.unique(found)) == 6
@@ -41,7 +41,7 @@ def test_nearest_is_the_largest_cosine() -> None:
     chance = np.random.default_rng(1)
     points, centroids = (unit_rows(chance.standard_normal((n, 5))) for n in (80, 9))
     slow = [int(np.argmax([float(point @ centroid) for centroid in centroids])) for point in points]
-    assert nearest(points, centroids).tolist() == slow
+    assert nearest_clusters(points, centroids).tolist() == slow
 
 
 def test_more_clusters_than_points_are_refused() -> None:
@@ -52,7 +52,7 @@ def test_more_clusters_than_points_are_refused() -> None:
 def test_no_cluster_is_left_empty_by_copies() -> None:
     points = unit_rows(np.repeat(np.eye(4), [50, 1, 1, 1], axis=0))
     centroids = fit_clusters(points, 4, seed=5)
-    assert sorted(nearest(np.eye(4), centroids).tolist()) == [0, 1, 2, 3]
+    assert sorted(nearest_clusters(np.eye(4), centroids).tolist()) == [0, 1, 2, 3]
 
 
 def test_neighbours_are_nearest_first_and_never_oneself() -> None:
@@ -78,7 +78,7 @@ def test_threshold_is_the_quantile_of_all_cosines(monkeypatch: pytest.MonkeyPatc
 
 def test_other_splits_change_no_centroid_and_no_threshold(tmp_path: Path) -> None:
     config = build_config(write_csv(tmp_path / "t.csv", topic_rows(120)), tmp_path / "out")
-    texts = distinct(read_rows(config))
+    texts = deduplicate(read_rows(config))
     encoder = HashingEncoder(16)
     vectors = {name: encoder.encode(getattr(texts, name)) for name in ("questions", "sources")}
     split = np.arange(120) % 3

@@ -7,15 +7,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from midstep.core.errors import DatasetError
-from midstep.data.build.distinct import distinct, normalised
-from midstep.data.build.reading import Rows
+from midstep.data.build.distinct_texts import deduplicate
+from midstep.data.build.read_table import Rows
+from midstep.data.text.normalise import normalise_text
 
 
 @given(st.text(max_size=40))
 @settings(max_examples=300, deadline=None)
 def test_normalised_form_is_its_own_normalised_form(text: str) -> None:
-    once = normalised(text)
-    assert normalised(once) == once
+    once = normalise_text(text)
+    assert normalise_text(once) == once
 
 
 @pytest.mark.parametrize(
@@ -30,12 +31,12 @@ def test_normalised_form_is_its_own_normalised_form(text: str) -> None:
     ],
 )
 def test_ways_of_writing_do_not_count(one: str, other: str) -> None:
-    assert normalised(one) == normalised(other)
+    assert normalise_text(one) == normalise_text(other)
 
 
 @pytest.mark.parametrize(("one", "other"), [("a+b", "a-b"), ("3.5", "35"), ("C++", "C")])
 def test_what_says_something_else_stays_apart(one: str, other: str) -> None:
-    assert normalised(one) != normalised(other)
+    assert normalise_text(one) != normalise_text(other)
 
 
 def rows_of(*rows: tuple[str, str, float, list[str]], splits: list[str] | None = None) -> Rows:
@@ -50,7 +51,7 @@ def rows_of(*rows: tuple[str, str, float, list[str]], splits: list[str] | None =
 
 
 def test_pairs_merge_with_the_largest_relevance_and_all_keywords() -> None:
-    found = distinct(
+    found = deduplicate(
         rows_of(
             ("Why?", "A.", 0.2, ["x"]),
             ("why", "a", 0.7, ["Y", "X"]),
@@ -70,10 +71,10 @@ def test_pairs_merge_with_the_largest_relevance_and_all_keywords() -> None:
 
 def test_a_table_of_zeros_has_no_pair() -> None:
     with pytest.raises(DatasetError, match="no row has a relevance above 0"):
-        distinct(rows_of(("q", "s", 0.0, [])))
+        deduplicate(rows_of(("q", "s", 0.0, [])))
 
 
 def test_a_question_in_two_given_splits_is_refused() -> None:
     rows = rows_of(("Why?", "A", 1, []), ("why", "B", 1, []), splits=["train", "test"])
     with pytest.raises(DatasetError, match="'why' is in test, and before in train"):
-        distinct(rows)
+        deduplicate(rows)

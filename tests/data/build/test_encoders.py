@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 from midstep.core.errors import ConfigError, DatasetError
-from midstep.data.build.encoders import (
+from midstep.data.text.encoders import (
     CallableEncoder,
     HashingEncoder,
-    checked_vectors,
+    encode_checked,
     encoder_from,
     sentence_encoder,
 )
@@ -31,7 +31,7 @@ def test_hashing_is_a_function_of_the_text_alone() -> None:
 def test_hashing_is_the_same_in_another_process() -> None:
     code = (
         "import sys; sys.modules['torch'] = None; "
-        "from midstep.data.build.encoders import HashingEncoder; "
+        "from midstep.data.text.encoders import HashingEncoder; "
         "print(HashingEncoder(8).encode(['a red fox']).tolist())"
     )
     answer = subprocess.run(
@@ -63,9 +63,9 @@ def test_wrong_answers_of_an_encoder_are_told() -> None:
         return np.ones((1, 2))
 
     with pytest.raises(DatasetError, match=r"shape \[1, 2\] for 2 texts, expected \[2, 2\]"):
-        checked_vectors(CallableEncoder(short), ["a", "b"])
+        encode_checked(CallableEncoder(short), ["a", "b"])
     with pytest.raises(DatasetError, match="not finite for 'b'"):
-        checked_vectors(
+        encode_checked(
             CallableEncoder(lambda texts: [[float("nan") if t == "b" else 1.0] for t in texts]),
             ["a", "b"],
         )

@@ -8,24 +8,30 @@ from typing import Any
 import numpy as np
 import pytest
 
-from midstep.data.build import mining, shelves
-from midstep.data.build.checking import negative_problems
-from midstep.data.build.config import BuildConfig, quotas_for
-from midstep.data.build.distinct import Distinct, distinct, normalised
-from midstep.data.build.encoders import HashingEncoder
-from midstep.data.build.filling import Filled, fillers
-from midstep.data.build.mining import mine
-from midstep.data.build.reading import Rows
-from midstep.data.build.splitting import split_groups
+from midstep.data.build import (
+    hard_negatives,
+)
+from midstep.data.build.build_config import BuildConfig, quotas_for
+from midstep.data.build.distinct_texts import DistinctTexts, deduplicate
+from midstep.data.build.hard_negatives import mine_hard_negatives
+from midstep.data.build.negative_tiers import (
+    MinedNegatives,
+    MiningInputs,
+    fill_order,
+    negative_problems,
+)
+from midstep.data.build.read_table import Rows
+from midstep.data.build.splits import split_groups
 from midstep.data.build.stages import (
     cluster_stage,
-    field_of,
+    collect_mining_inputs,
     link_stage,
     mine_stage,
-    pools,
+    source_pools,
 )
-from midstep.data.build.tiers import Field
-from midstep.data.embedding.layout import Ragged
+from midstep.data.ragged import Ragged
+from midstep.data.text.encoders import HashingEncoder
+from midstep.data.text.normalise import normalise_text
 
 WORDS = ("sun", "moon", "star", "rock", "tree", "leaf", "fish", "bird", "salt", "corn", "iron")
 EDGE = 1e-5
@@ -41,7 +47,7 @@ def random_text(chance: np.random.Generator) -> str:
     return str(ways[chance.integers(len(ways))](text))
 
 
-def random_case(seed: int) -> tuple[BuildConfig, Distinct, Field, Any]:
+def random_case(seed: int) -> tuple[BuildConfig, DistinctTexts, MiningInputs, Any]:
     """A small random dataset up to the stage before mining."""
     chance = np.random.default_rng(seed)
     count = int(chance.integers(6, 30))
@@ -62,7 +68,7 @@ def random_case(seed: int) -> tuple[BuildConfig, Distinct, Field, Any]:
         adjacent=int(chance.integers(0, 4)),
         seed=seed,
     )
-    texts = distinct(rows)
+    texts = deduplicate(rows)
     encoder = ENCODERS[int(chance.choice(list(ENCODERS)))]
     vectors = {name: encoder.encode(getattr(texts, name)) for name in ("questions", "sources")}
     split = split_groups(
@@ -74,10 +80,10 @@ def random_case(seed: int) -> tuple[BuildConfig, Distinct, Field, Any]:
     split[texts.pair_index[0, 0]] = 0  # so that something can be fitted
     clusters = cluster_stage(config, texts, vectors, split)
     links = link_stage(texts, vectors, clusters)
-    return config, texts, field_of(texts, vectors, clusters, links), split
+    return config, texts, collect_mining_inputs(texts, vectors, clusters, links), split
 
 
-def slow_tier(field: Field, pair: int, source: int, score: float) -> set[int]:
+def slow_tier(field: MiningInputs, pair: int, source: int, score: float) -> set[int]:
     """The tier by definition; both where the score is at the threshold."""
     own, found = field.pair_cluster[pair], field.source_cluster[source]
     if found == own:
@@ -90,17 +96,17 @@ def slow_tier(field: Field, pair: int, source: int, score: float) -> set[int]:
 
 
 def slow_check(
-    config: BuildConfig, texts: Distinct, field: Field, split: Any, made: Filled
+    config: BuildConfig, texts: DistinctTexts, field: MiningInputs, split: Any, made: MinedNegatives
 ) -> None:
     """Every promise, pair by pair and source by source, in float64."""
     questions, sources = field.questions.astype(np.float64), field.sources.astype(np.float64)
-    source_keys = [normalised(each) for each in texts.sources]
-    question_keys = [normalised(each) for each in texts.questions]
+    source_keys = [normalise_text(each) for each in texts.sources]
+    question_keys = [normalise_text(each) for each in texts.questions]
     answers: dict[str, set[str]] = {}
     for question, source in texts.pair_index.tolist():
         answers.setdefault(question_keys[question], set()).add(source_keys[source])
     scores = (questions @ sources.T).tolist()
-    own_pools = [set(pool.tolist()) for pool in pools(texts, split)]
+    own_pools = [set(pool.tolist()) for pool in source_pools(texts, split)]
     for pair, (question, source) in enumerate(texts.pair_index.tolist()):
         pool = own_pools[split[question]]
         own_answers = answers[question_keys[question]]
@@ -134,7 +140,7 @@ def slow_quotas(config, made, pair, allowed, score, got, labels) -> None:
     assert made.found[pair].tolist() == [taken[tier] for tier in (1, 2, 3, 4)]
     for tier in (1, 2, 3, 4):
         short = config.quotas[tier] - min(config.quotas[tier], len(allowed[tier]))
-        for other in fillers(tier):
+        for other in fill_order(tier):
             given = min(short, len(allowed[other]) - taken[other])
             assert made.filled[pair, tier - 1, other - 1] == given
             taken[other] += given
@@ -153,10 +159,10 @@ def test_a_thousand_random_datasets_keep_every_promise(hundred: int) -> None:
     for seed in range(100 * hundred, 100 * hundred + 100):
         config, texts, field, split = random_case(seed)
         pieces = mine_stage(config, texts, field, split, lambda done, total: None)
-        made = Filled(quotas=config.quotas, **pieces)
+        made = MinedNegatives(quotas=config.quotas, **pieces)
         slow_check(config, texts, field, split, made)
         pairs += len(made.negatives)
-        whole += int(made.whole().sum())
+        whole += int(made.complete().sum())
         short += made.ledger()["short_pairs"]
     # The cases are worth something: many pairs, some short, some not, some without enough.
     assert pairs > 800
@@ -164,11 +170,11 @@ def test_a_thousand_random_datasets_keep_every_promise(hundred: int) -> None:
     assert 0 < short < pairs
 
 
-def larger_field(pairs: int = 700, sources: int = 900, clusters: int = 9) -> Field:
+def larger_field(pairs: int = 700, sources: int = 900, clusters: int = 9) -> MiningInputs:
     """Vectors of whole numbers: their products are exact in any order of summation."""
     chance = np.random.default_rng(5)
     index = np.stack([np.arange(pairs), chance.integers(sources, size=pairs)], axis=1)
-    return Field(
+    return MiningInputs(
         questions=chance.integers(-3, 4, size=(pairs, 12)).astype(np.float32),
         sources=chance.integers(-3, 4, size=(sources, 12)).astype(np.float32),
         pair_index=index,
@@ -180,15 +186,17 @@ def larger_field(pairs: int = 700, sources: int = 900, clusters: int = 9) -> Fie
     )
 
 
-def mined(field: Field, **changes: Any) -> Filled:
+def mined(field: MiningInputs, **changes: Any) -> MinedNegatives:
     settings: dict[str, Any] = {"quotas": quotas_for(12), "margin": 1.0, "seed": 4, **changes}
-    return mine(field, np.arange(len(field.pair_index)), np.arange(len(field.sources)), **settings)
+    return mine_hard_negatives(
+        field, np.arange(len(field.pair_index)), np.arange(len(field.sources)), **settings
+    )
 
 
 def test_blocks_change_nothing(monkeypatch) -> None:
     field = larger_field()
     whole = mined(field)
-    monkeypatch.setattr(mining, "BLOCK_PAIRS", 13)
+    monkeypatch.setattr(hard_negatives, "BLOCK_PAIRS", 13)
     small = mined(field)
     for name in ("negatives", "tiers", "found", "filled"):
         assert np.array_equal(getattr(whole, name), getattr(small, name))
@@ -198,7 +206,9 @@ def test_a_pair_does_not_depend_on_the_other_pairs() -> None:
     field = larger_field()
     whole = mined(field)
     some = np.arange(0, 700, 7)
-    part = mine(field, some, np.arange(900), quotas=quotas_for(12), margin=1.0, seed=4)
+    part = mine_hard_negatives(
+        field, some, np.arange(900), quotas=quotas_for(12), margin=1.0, seed=4
+    )
     assert np.array_equal(part.negatives, whole.negatives[some])
 
 
@@ -206,21 +216,21 @@ def test_distant_ones_are_random_and_follow_the_seed(monkeypatch) -> None:
     field = larger_field()
     quotas = {1: 0, 2: 0, 3: 0, 4: 12}
     one, other = mined(field, quotas=quotas), mined(field, quotas=quotas, seed=5)
-    full = one.whole() & other.whole()
+    full = one.complete() & other.complete()
     assert full.mean() > 0.5
     assert not np.array_equal(one.negatives, other.negatives)
     counts = np.bincount(one.negatives[one.negatives >= 0], minlength=900)
     # Each source is distant for about half of the pairs; a favourite would stand out.
     assert counts.max() < 6 * counts.mean()
-    monkeypatch.setattr(shelves, "DRAWS", 1)  # so that all sources are looked at
+    monkeypatch.setattr(hard_negatives, "DRAWS", 1)  # so that all sources are looked at
     late = mined(field, quotas=quotas)
     assert not list(
         negative_problems(
             field,
-            np.flatnonzero(late.whole()),
+            np.flatnonzero(late.complete()),
             np.arange(900),
-            late.negatives[late.whole()],
-            late.tiers[late.whole()],
+            late.negatives[late.complete()],
+            late.tiers[late.complete()],
             1.0,
         )
     )
@@ -229,7 +239,7 @@ def test_distant_ones_are_random_and_follow_the_seed(monkeypatch) -> None:
 def test_the_last_look_finds_each_broken_promise() -> None:
     field = larger_field()
     made = mined(field)
-    pairs = np.flatnonzero(made.whole())
+    pairs = np.flatnonzero(made.complete())
     pool = np.setdiff1d(np.arange(900), [])
 
     def problems(negatives, tiers, pool=pool, margin=1.0) -> str:

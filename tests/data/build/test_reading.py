@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from midstep.core.errors import DatasetError
-from midstep.data.build.reading import read_rows
+from midstep.data.build.read_table import read_rows
 from tests.data.build.samples import build_config, topic_rows, write_csv
 
 
@@ -58,7 +58,7 @@ def test_quoted_cells_and_marks_of_excel_are_read(tmp_path: Path) -> None:
         ("question,source,relevance\n ,s,1\n", "line 2: question is ' ', expected a text"),
         ("question,source,relevance\nq\n", "line 2: source is None"),
         ("question,source,relevance\nq,s,1,k,m\n", "line 2 has more cells"),
-        ('question,source,relevance\n"q,s,1\n', "no whole CSV file"),
+        ('question,source,relevance\n"q,s,1\n', "not a complete CSV file"),
     ],
 )
 def test_bad_tables_are_one_clear_error(tmp_path: Path, text: str, told: str) -> None:
@@ -85,7 +85,7 @@ def test_other_encodings_other_files_and_none(tmp_path: Path) -> None:
         read_rows(build_config(tmp_path / "t.xlsx", tmp_path / "out"))
     (tmp_path / "t.parquet").write_bytes(b"not parquet")
     pytest.importorskip("pyarrow")
-    with pytest.raises(DatasetError, match="no whole Parquet file"):
+    with pytest.raises(DatasetError, match="not a complete Parquet file"):
         read_rows(build_config(tmp_path / "t.parquet", tmp_path / "out"))
 
 
@@ -115,4 +115,4 @@ def test_settings_that_cannot_work_are_told_at_once(tmp_path: Path) -> None:
     told = str(caught.value)
     assert "margin must be a number from 0 to 1, got 2" in told
     assert "quotas must have the tiers 1, 2, 3, 4" in told
-    assert "form must be memmap or pt or hdf5, got 'zip'" in told
+    assert "form must be one of memmap, pt, hdf5, got 'zip'" in told

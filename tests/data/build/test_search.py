@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from midstep.core.errors import ConfigError
-from midstep.data.build import search
-from midstep.data.build.search import above, merged, top_k
-from midstep.data.embedding.layout import Ragged
+from midstep.data import exact_search
+from midstep.data.exact_search import merge_hits, pairs_above, top_k
+from midstep.data.ragged import Ragged
 
 
 def slow_top_k(queries, rows, k, excluded=None, at_most=None):
@@ -40,7 +40,7 @@ def test_equals_the_slow_twin_for_any_block_with_ties_and_exclusions(monkeypatch
             [chance.integers(rows, size=chance.integers(5)).tolist() for _ in range(count)]
         )
         at_most = chance.integers(-2, 6, size=count).astype(np.float32)
-        monkeypatch.setattr(search, "BLOCK_QUERIES", int(chance.integers(1, 25)))
+        monkeypatch.setattr(exact_search, "BLOCK_QUERIES", int(chance.integers(1, 25)))
         scores, found = top_k(
             queries,
             table,
@@ -83,7 +83,7 @@ def test_above_gives_every_pair_once() -> None:
     for block in (1, 7, 500):
         got = [
             (int(q), int(r), float(s))
-            for queries, rows, scores in above(left, right, 4.0, block_rows=block)
+            for queries, rows, scores in pairs_above(left, right, 4.0, block_rows=block)
             for q, r, s in zip(queries, rows, scores, strict=True)
         ]
         wanted = [
@@ -98,7 +98,7 @@ def test_above_gives_every_pair_once() -> None:
 def test_merged_keeps_the_lower_row_of_equal_scores() -> None:
     one = np.array([[2.0, 1.0]], np.float32), np.array([[7, 3]])
     two = np.array([[2.0, 1.0]], np.float32), np.array([[9, 1]])
-    assert merged([one, two], 3)[1].tolist() == [[7, 9, 1]]
+    assert merge_hits([one, two], 3)[1].tolist() == [[7, 9, 1]]
 
 
 def test_different_widths_are_refused() -> None:

@@ -6,11 +6,10 @@ import numpy as np
 import pytest
 
 from midstep.core.errors import DatasetError
-from midstep.data.build.clustering import unit_rows
-from midstep.data.build.distinct import distinct
-from midstep.data.build.grouping import Groups, question_groups
-from midstep.data.build.reading import Rows
-from midstep.data.build.splitting import check_split, split_groups
+from midstep.data.build.distinct_texts import deduplicate
+from midstep.data.build.read_table import Rows
+from midstep.data.build.splits import UnionFind, check_split, question_groups, split_groups
+from midstep.data.exact_search import unit_rows
 
 RATIOS = {"train": 0.8, "val": 0.1, "test": 0.1}
 
@@ -71,7 +70,7 @@ def slow_labels(count: int, edges: list[tuple[int, int]]) -> list[int]:
 def test_groups_are_connected_parts() -> None:
     chance = np.random.default_rng(4)
     for _ in range(30):
-        groups, edges = Groups(25), []
+        groups, edges = UnionFind(25), []
         for _ in range(4):
             pairs = chance.integers(25, size=(4, 2))
             groups.join(pairs[:, 0], pairs[:, 1])
@@ -81,7 +80,7 @@ def test_groups_are_connected_parts() -> None:
 
 def test_what_hangs_together_is_what_was_asked_for() -> None:
     # 0 and 1 share a source, 1 and 2 nearly say the same, 3 is alone; 4 has a near source of 3.
-    texts = distinct(
+    texts = deduplicate(
         Rows(
             questions=["a", "b", "c", "d", "e"],
             sources=["s", "s", "t", "u", "v"],

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from midstep.data import write_dataset
-from midstep.data.embedding.layout import FORMS
+from midstep.data.steering.storage.layout import FORMS
 from tests.data.embedding.samples import sample_config, sample_tables
 
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from midstep.data.embedding.config import DatasetConfig
-from midstep.data.embedding.layout import Ragged
+from midstep.data.ragged import Ragged
+from midstep.data.steering.storage.dataset_config import DatasetConfig
 
 DIM, PAIRS, NEGATIVES = 6, 60, 4
 

@@ -17,12 +17,12 @@ from torch.utils.data import DataLoader
 
 from midstep.core.errors import ConfigError, DatasetError
 from midstep.data import ClusterLabeledDataset, ClusterSamples, write_cluster_dataset
-from midstep.data.embedding.cluster_labeled_formulas import (
+from midstep.data.cluster_labels.label_formulas import (
     combined_labels,
     source_labels,
     steering_labels,
 )
-from midstep.data.embedding.cluster_labeled_tables import SampleDatabase
+from midstep.data.cluster_labels.sample_database import SampleDatabase
 
 COUNT, CLUSTERS, WIDTH = 40, 3, 5
 NAMES = ("base_embeddings", "steering_embeddings", "centroid_embeddings")

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from midstep.core.errors import ConfigError
 from midstep.data import Ragged
-from midstep.data.embedding import cluster_labeled_formulas as formulas
-from midstep.data.embedding.cluster_labeled_formulas import (
+from midstep.data.cluster_labels import label_formulas as formulas
+from midstep.data.cluster_labels.label_formulas import (
     combined_labels,
     source_labels,
     steering_labels,
@@ -65,7 +65,7 @@ def test_steering_labels_equal_the_formula(temperature: float) -> None:
 
 def test_labels_are_the_same_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = source_labels(CENTROIDS, TERMS, IDS), steering_labels(STEERING, CENTROIDS)
-    monkeypatch.setattr(formulas, "ROWS", 3)
+    monkeypatch.setattr(formulas, "BLOCK_PAIRS", 3)
     parts = source_labels(CENTROIDS, TERMS, IDS), steering_labels(STEERING, CENTROIDS)
     for one, other in zip(whole, parts, strict=True):
         np.testing.assert_array_equal(one, other)

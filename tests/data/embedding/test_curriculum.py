@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from midstep.core.errors import ConfigError
-from midstep.core.streams import RandomStream
+from midstep.core.random_streams import RandomStream
 from midstep.data import Bands, DistanceGated, LinearZero
-from midstep.data.embedding.curriculum import Curriculum, curriculum_from, forced_variant
-from midstep.data.embedding.draws import chosen_columns, uniform_at
+from midstep.data.steering.curriculum import Curriculum, curriculum_from, forced_variant
+from midstep.data.steering.steering_dataset import choose_columns
 
 STORED = {"zero": 0.1, "centroid": 0.2, "keyword": 0.3, "residual": 0.4}
 PAIRS = np.arange(20_000)
@@ -95,16 +95,16 @@ def test_epochs_and_seeds_draw_anew() -> None:
 def test_numbers_equal_those_of_the_stream() -> None:
     stream = RandomStream(5, "steering", epoch=3)
     ids = np.array([0, 1, 7, 10**12])
-    assert uniform_at(stream, ids).tolist() == [stream.uniform(int(each)) for each in ids]
+    assert stream.uniform_at(ids).tolist() == [stream.uniform(int(each)) for each in ids]
 
 
 def test_chosen_columns_are_distinct_rising_and_even() -> None:
-    chosen = chosen_columns(RandomStream(0, "negatives"), PAIRS, 6, 2)
+    chosen = choose_columns(RandomStream(0, "negatives"), PAIRS, 6, 2)
     assert (np.diff(chosen, axis=1) > 0).all()
     counts = np.bincount(chosen.ravel(), minlength=6)
     expected = len(PAIRS) * 2 / 6
     assert ((counts - expected) ** 2 / expected).sum() < 20.5  # five degrees of freedom, 0.1 %
-    alone = chosen_columns(RandomStream(0, "negatives"), PAIRS[500:501], 6, 2)
+    alone = choose_columns(RandomStream(0, "negatives"), PAIRS[500:501], 6, 2)
     assert alone[0].tolist() == chosen[500].tolist()
 
 
@@ -112,7 +112,7 @@ def test_variants_stay_what_they_were() -> None:
     """Golden: a change here would change every training that is resumed."""
     found = Bands().variants(0, 25, np.arange(16), np.zeros(16, np.float32), STORED)
     assert found.tolist() == GOLDEN_VARIANTS
-    chosen = chosen_columns(RandomStream(0, "negatives", epoch=25), np.arange(4), 12, 3)
+    chosen = choose_columns(RandomStream(0, "negatives", epoch=25), np.arange(4), 12, 3)
     assert chosen.tolist() == GOLDEN_COLUMNS
 
 

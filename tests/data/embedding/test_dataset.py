@@ -15,9 +15,9 @@ from torch.utils.data import DataLoader
 
 from midstep.core.errors import ConfigError, DatasetError
 from midstep.data import JASPERSteeringDataset, Tables, create_loader, open_tables
-from midstep.data.embedding import rows
-from midstep.data.embedding.layout import SPLITS
-from midstep.data.embedding.ring import BufferRing
+from midstep.data.steering import loaded_tables
+from midstep.data.steering.prefetch import BufferRing
+from midstep.data.steering.storage.layout import SPLITS
 
 Batch = dict[str, torch.Tensor]
 
@@ -184,7 +184,7 @@ def test_epoch_reaches_persistent_workers_of_any_loader(folder: Path) -> None:
 def test_splits_share_tables_and_not_epochs(folder: Path) -> None:
     train = JASPERSteeringDataset(folder, "train", epoch=4)
     val = train.for_split("val", force_steering="centroid")
-    assert val._memory is train._memory
+    assert val._tables is train._tables
     assert (len(val), val.epoch, val.force_steering) == (6, 4, "centroid")
     val.set_epoch(9)
     assert train.epoch == 4
@@ -192,10 +192,10 @@ def test_splits_share_tables_and_not_epochs(folder: Path) -> None:
 
 def test_spawned_process_opens_the_dataset_again(folder: Path) -> None:
     dataset = JASPERSteeringDataset(folder, mapped=True, epoch=3)
-    copy = pickle.loads(multiprocessing.reduction.ForkingPickler.dumps(dataset._memory))
+    copy = pickle.loads(multiprocessing.reduction.ForkingPickler.dumps(dataset._tables))
     assert copy.folder == folder
     assert copy.mapped
-    assert np.array_equal(copy.columns["pair_index"], dataset._memory.columns["pair_index"])
+    assert np.array_equal(copy.columns["pair_index"], dataset._tables.columns["pair_index"])
 
 
 def test_tables_on_a_device_give_batches_there(folder: Path) -> None:
@@ -221,12 +221,12 @@ def test_no_file_is_opened_while_batches_are_drawn(
 def test_mapped_rows_are_read_in_runs_and_come_back_in_order(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(rows, "REGION_BYTES", 64)
+    monkeypatch.setattr(loaded_tables, "REGION_BYTES", 64)
     tables = open_tables(folder)
-    table = rows.RowTable(tables["source_embs"])  # float16, 12 bytes a row
+    table = loaded_tables.RowTable(tables["source_embs"])  # float16, 12 bytes a row
     ids = torch.tensor([39, 3, 3, 0, 20, 11, 39])
     found = table.gather(ids, torch.empty(7, 6))
-    assert len(table.pages.cuts(np.array([0, 3, 11, 20, 39]))) > 1
+    assert len(table.pages.split_runs(np.array([0, 3, 11, 20, 39]))) > 1
     assert torch.equal(found, torch.from_numpy(tables["source_embs"][ids.numpy()]).float())
 
 
@@ -235,7 +235,7 @@ def test_wrong_arguments_are_refused(folder: Path, folders: dict[str, Path]) -> 
         JASPERSteeringDataset(folder, "dev")
     with pytest.raises(ConfigError, match="epochs count from 0"):
         JASPERSteeringDataset(folder, epoch=-1)
-    with pytest.raises(DatasetError, match=r"midstep dataset convert .* --form memmap"):
+    with pytest.raises(DatasetError, match=r"midstep data convert .* --form memmap"):
         JASPERSteeringDataset(folders["hdf5"], mapped=True)
     with pytest.raises(DatasetError, match="storage format 'zip' is unknown"):
         JASPERSteeringDataset(folder, storage_format="zip")

@@ -19,10 +19,10 @@ from midstep.data import (
     validate_first_batch,
     write_dataset,
 )
-from midstep.data.courses import OrderConfig
-from midstep.data.embedding.batches import Ranks
-from midstep.data.order import Order
-from midstep.data.ordered_loader import OrderedLoader
+from midstep.data.order.ordered_loader import OrderedLoader
+from midstep.data.order.permutation import Order
+from midstep.data.order.strategy import OrderConfig
+from midstep.data.steering.global_batches import RankInfo
 from tests.checkers.resume import assert_resumes
 from tests.data.embedding.samples import sample_config, sample_tables
 
@@ -278,7 +278,7 @@ def test_ranks_share_each_global_batch(dataset: JASPERSteeringDataset, world: in
 
 def test_wrong_ranks_are_refused(dataset: JASPERSteeringDataset) -> None:
     with pytest.raises(ConfigError, match="rank must lie in 0 to 1, got 2"):
-        Ranks(rank=2, world=2)
+        RankInfo(rank=2, world=2)
     with pytest.raises(ConfigError, match="2 is too few for 3 ranks"):
         create_loader(dataset, "train", 2, distributed=(0, 3))
     with pytest.raises(ConfigError, match="needs an initialised process group"):
@@ -400,9 +400,9 @@ def test_true_source_among_negatives_is_found(
     true_source(batch)
     with pytest.raises(DatasetError, match=r"negative_embs\[4, 2\] equals target_source_emb\[4\]"):
         validate_first_batch(Given(batch))
-    table = dataset._memory.columns["hard_negatives"].copy()
+    table = dataset._tables.columns["hard_negatives"].copy()
     pair = int(batch["pair_id"][5])
-    table[pair, 1] = dataset.sources_of(np.array([pair]))[0]
-    monkeypatch.setitem(dataset._memory.columns, "hard_negatives", table)
+    table[pair, 1] = dataset.true_sources(np.array([pair]))[0]
+    monkeypatch.setitem(dataset._tables.columns, "hard_negatives", table)
     with pytest.raises(DatasetError, match=rf"negative_embs\[5, 1\] is source .* pair {pair}"):
         validate_first_batch(Given(dataset.batch(range(8)), dataset))

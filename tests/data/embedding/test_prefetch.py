@@ -14,9 +14,8 @@ import torch
 
 from midstep.core.errors import DatasetError
 from midstep.data import JASPERSteeringDataset, create_loader
-from midstep.data.embedding.passes import ahead
-from midstep.data.embedding.ring import BufferRing
-from midstep.data.embedding.rows import RowTable
+from midstep.data.steering.loaded_tables import RowTable
+from midstep.data.steering.prefetch import BufferRing, prefetch
 
 PATIENCE_S = 30.0
 
@@ -32,14 +31,14 @@ def test_items_come_in_order_although_later_ones_are_ready_first() -> None:
         second_is_done.set()
         return 2
 
-    assert list(ahead(iter([first, second, lambda: 3]), threads=2)) == [1, 2, 3]
+    assert list(prefetch(iter([first, second, lambda: 3]), threads=2)) == [1, 2, 3]
 
 
 @pytest.mark.parametrize("threads", [1, 2, 3])
 @pytest.mark.parametrize("count", [0, 1, 2, 3, 40])
 def test_nothing_is_lost_or_doubled(threads: int, count: int) -> None:
     calls = [lambda number=number: number for number in range(count)]
-    assert list(ahead(iter(calls), threads=threads)) == list(range(count))
+    assert list(prefetch(iter(calls), threads=threads)) == list(range(count))
 
 
 def broken_source() -> Iterator[Callable[[], int]]:
@@ -56,7 +55,7 @@ def broken_call() -> Iterator[Callable[[], int]]:
 @pytest.mark.parametrize("source", [broken_source, broken_call])
 def test_an_error_comes_out_where_its_item_would(source) -> None:
     for _ in range(20):  # whichever thread is first
-        items = ahead(source(), threads=2)
+        items = prefetch(source(), threads=2)
         assert next(items) == 1
         with pytest.raises((RuntimeError, ValueError), match="planted"):
             next(items)

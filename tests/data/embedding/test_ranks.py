@@ -17,7 +17,6 @@ import torch.distributed as group
 from midstep.core.errors import DatasetError
 from midstep.data import JASPERSteeringDataset, SteeringLoader, create_loader, validate_first_batch
 
-pytestmark = pytest.mark.serial
 STEPS = 4
 """Global steps in the life of a world."""
 

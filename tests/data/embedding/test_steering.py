@@ -7,7 +7,7 @@ import pytest
 
 from midstep.core.errors import ConfigError
 from midstep.data import Ragged
-from midstep.data.embedding.steering import steering_tables
+from midstep.data.steering.vectors import steering_tables
 
 CHANCE = np.random.default_rng(0)
 Q, C, K = (CHANCE.standard_normal((rows, 5)) for rows in (7, 7, 4))

@@ -25,7 +25,7 @@ from midstep.data import (
     open_tables,
     write_dataset,
 )
-from midstep.data.embedding.layout import FORMS, SPLITS, TABLES
+from midstep.data.steering.storage.layout import FORMS, SPLITS, TABLES
 from tests.data.embedding.samples import NEGATIVES, PAIRS, sample_config, sample_tables
 
 

@@ -18,7 +18,7 @@ from midstep.data import (
     label_triplets,
     read_triplets,
 )
-from midstep.data.rag.judging import Case, LabelProgress
+from midstep.data.rag.judges import JudgeCase, LabelProgress
 from tests.data.rag.corpora import make_corpus
 
 CORPUS, STORE = make_corpus(questions=3, sources=8, relevant=4)
@@ -37,9 +37,9 @@ class LengthJudge:
     """Deterministic; remembers what it was shown and gives up after so many batches."""
 
     def __init__(self, gives_up_after: int = 10**6) -> None:
-        self.left, self.seen = gives_up_after, list[Case]()
+        self.left, self.seen = gives_up_after, list[JudgeCase]()
 
-    def __call__(self, cases: Sequence[Case]) -> list[int]:
+    def __call__(self, cases: Sequence[JudgeCase]) -> list[int]:
         if not self.left:
             raise KeyboardInterrupt
         self.left -= 1

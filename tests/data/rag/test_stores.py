@@ -9,7 +9,7 @@ import pytest
 
 from midstep.core.errors import ConfigError, DatasetError
 from midstep.data import ExactStore, VectorStore, store_recall
-from midstep.data.rag.stores import Hit
+from midstep.data.rag.vector_stores import Hit
 
 CHANCE = np.random.default_rng(0)
 ROWS, QUERIES = CHANCE.standard_normal((50, 7)) * 3, CHANCE.standard_normal((9, 7))

@@ -23,8 +23,8 @@ from midstep.data import (
     read_triplets,
     write_triplets,
 )
-from midstep.data.build.encoders import CallableEncoder, HashingEncoder
-from midstep.data.rag import generators
+from midstep.data.rag import triplet_generators
+from midstep.data.text.encoders import CallableEncoder, HashingEncoder
 from tests.data.rag.corpora import make_corpus
 
 
@@ -68,7 +68,7 @@ def test_other_criteria_change_the_candidates() -> None:
     assert {name for triplet in near[:6] for name in triplet[1:3]} == set(best)
 
 
-@pytest.mark.parametrize("criterion", generators.CRITERIA)
+@pytest.mark.parametrize("criterion", triplet_generators.CRITERIA)
 def test_contrastive_pairs_every_relevant_source_with_k_wrong_ones(criterion: Any) -> None:
     corpus, store = make_corpus(questions=5, sources=20, relevant=3)
     made = list(Fixed(corpus, store).contrastive(2, criterion))
@@ -128,7 +128,7 @@ def test_samples_are_the_same_every_time_whatever_the_blocks(
 ) -> None:
     corpus, store = make_corpus(questions=7, sources=25)
     first = list(Fixed(corpus, store, seed=3).generate_samples(kind))
-    monkeypatch.setattr(generators, "BLOCK", 2)
+    monkeypatch.setattr(triplet_generators, "BLOCK", 2)
     assert list(Fixed(corpus, store, seed=3).generate_samples(kind)) == first
 
 
@@ -175,7 +175,7 @@ def test_no_source_with_the_text_of_a_relevant_one_is_ever_wrong(answers, seed: 
         },
     )
     dataset = Fixed(corpus, store, seed=seed)
-    for criterion in generators.CRITERIA:
+    for criterion in triplet_generators.CRITERIA:
         made = list(dataset.contrastive(3, criterion))
         assert len(set(made)) == len(made)
         for triplet in made:

@@ -43,7 +43,7 @@ export default function AuditPanel({ told, error }: AuditPanelProps) {
           ))}
           <p className="px-3 pt-2 text-t3">
             As audit.json tells it. For tables that were changed since:{" "}
-            <code className="font-mono">midstep dataset audit --write</code>
+            <code className="font-mono">midstep data audit --write</code>
           </p>
         </div>
       )}
@@ -136,7 +136,7 @@ function stateOf(told: DatasetAuditOut | null, error: string | null): PanelState
     return {
       kind: "error",
       title: "The audit could not be read",
-      text: `${told.audit_problem}. Make it anew with midstep dataset audit FOLDER --write.`,
+      text: `${told.audit_problem}. Make it anew with midstep data audit FOLDER --write.`,
     };
   return {
     kind: "empty",
@@ -144,7 +144,7 @@ function stateOf(told: DatasetAuditOut | null, error: string | null): PanelState
     text: (
       <>
         Look for leaks between its splits with{" "}
-        <code className="font-mono">midstep dataset audit FOLDER --write</code>.
+        <code className="font-mono">midstep data audit FOLDER --write</code>.
       </>
     ),
   };

@@ -27,7 +27,7 @@ export default function DatasetsPanel({ list, error, shown, onOpen }: DatasetsPa
       </ul>
       <p className="px-3 pb-2 text-t3">
         Files are not compared with their hashes here:{" "}
-        <code className="font-mono">midstep dataset validate</code> does it.
+        <code className="font-mono">midstep data validate</code> does it.
       </p>
     </Panel>
   );
@@ -91,7 +91,7 @@ function stateOf(list: DatasetListOut | null, error: string | null): PanelState 
           ? `The ${list.roots === 1 ? "folder that was named holds" : "folders that were named hold"} no dataset. `
           : "This server was not told where datasets lie. "}
         Build one from a table of questions and sources with{" "}
-        <code className="font-mono">midstep dataset build pairs.csv --out data/mine</code>
+        <code className="font-mono">midstep data build pairs.csv --out data/mine</code>
         {named ? (
           ". It is shown here as soon as it is finished."
         ) : (

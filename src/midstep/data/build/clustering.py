@@ -1,7 +1,7 @@
-"""Clusters of pairs, fitted on the training split; nearest centroids, neighbours, thresholds.
+"""Clusters of pairs: spherical k-means, nearest and adjacent clusters, similarity threshold.
 
-N points, C clusters, D numbers in a vector, Q questions, S sources. All vectors are unit vectors,
-and nearness is the cosine.
+N points, C clusters, D numbers in a vector, Q questions, S sources. All vectors are unit vectors
+and are compared by cosine.
 """
 
 from __future__ import annotations
@@ -12,39 +12,25 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from midstep.core.errors import DatasetError
-from midstep.core.streams import RandomStream
-from midstep.data.build.search import top_k
-from midstep.data.embedding.draws import bits_at
-from midstep.data.embedding.steering import unit
+from midstep.core.random_streams import RandomStream
+from midstep.data.exact_search import top_k, unit_rows
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Vectors = NDArray[np.float32]
 
-__all__ = [
-    "adjacent_clusters",
-    "cluster_count",
-    "fit_clusters",
-    "nearest",
-    "similar_threshold",
-    "unit_rows",
-]
 
 ROUNDS = 50
+"""Rounds of k-means at most; it stops earlier when no point changes its cluster."""
 SAMPLED = 200_000
 """Pairs of a question and a source from which the threshold is taken."""
 FITTED = 65_536
-"""Points that the centroids are fitted on at most; more change them by less than their noise."""
-
-
-def unit_rows(vectors_ND: NDArray[Any]) -> Vectors:  # noqa: N803 - shape suffix
-    """Rows at length 1, float32; rows of no length stay zero."""
-    return unit(vectors_ND).astype(np.float32)
+"""Points used to fit the centroids at most; more change them by less than their noise."""
 
 
 def cluster_count(pairs: int) -> int:
-    """How many clusters, where nobody says: the square root of half the pairs, 2 to 256.
+    """The default number of clusters: the square root of half the pairs, 2 to 256.
 
     >>> [cluster_count(pairs) for pairs in (1, 100, 10_000, 10**6)]
     [1, 7, 71, 256]
@@ -57,7 +43,7 @@ def fit_clusters(
     count: int,
     seed: int,
 ) -> Vectors:
-    """Centroids by spherical k-means (Dhillon and Modha 2001), begun by k-means++: [count, D].
+    """Centroids by spherical k-means (Dhillon and Modha 2001), started by k-means++: [count, D].
 
     >>> points = unit_rows(np.array([[1, 0.1], [1, 0], [0, 1], [0.1, 1]]))
     >>> np.abs(fit_clusters(points, 2, seed=0) @ [1, -1]).round(1).tolist()
@@ -66,17 +52,17 @@ def fit_clusters(
     distinct = len(np.unique(points_ND, axis=0)) if len(points_ND) <= 4 * count else len(points_ND)
     if distinct < count:
         raise DatasetError(
-            f"{count} clusters were asked for, but the training split has {distinct} distinct "
-            "pairs; ask for fewer (n_clusters, --clusters), or leave the number out"
+            f"{count} clusters were requested, but the training split has {distinct} distinct "
+            "pairs; request fewer (n_clusters, --clusters), or leave the number out"
         )
     points = unit_rows(_spread(points_ND, FITTED))
     centroids = _first_centroids(points, count, seed)
     labels = np.full(len(points), -1, dtype=np.int64)
     for _ in range(ROUNDS):
-        score, found = top_k(points, centroids, 1)
-        if np.array_equal(found[:, 0], labels):
+        score, clusters = top_k(points, centroids, 1)
+        if np.array_equal(clusters[:, 0], labels):
             break
-        labels = found[:, 0]
+        labels = clusters[:, 0]
         centroids = _means(points, labels, score[:, 0], count)
     return centroids
 
@@ -88,7 +74,7 @@ def _spread(points_ND: NDArray[Any], most: int) -> NDArray[Any]:  # noqa: N803 -
 
 
 def _first_centroids(points_ND: Vectors, count: int, seed: int) -> Vectors:  # noqa: N803 - shape suffix
-    """Each far from those before it, with chance (Arthur and Vassilvitskii 2007)."""
+    """Random points that are far from each other: k-means++ (Arthur and Vassilvitskii 2007)."""
     stream = RandomStream(seed, "clusters")
     chosen = [stream.integer(len(points_ND), at=0)]
     distance = np.full(len(points_ND), np.inf)
@@ -98,10 +84,10 @@ def _first_centroids(points_ND: Vectors, count: int, seed: int) -> Vectors:  # n
         distance[chosen] = 0.0
         total = np.cumsum(distance)
         if total[-1] > 0:
-            place = int(np.searchsorted(total, stream.uniform(number) * total[-1], side="right"))
-        else:  # only copies are left: any point that is not taken yet
-            place = int(np.setdiff1d(np.arange(len(points_ND)), chosen)[0])
-        chosen.append(min(place, len(points_ND) - 1))
+            index = int(np.searchsorted(total, stream.uniform(number) * total[-1], side="right"))
+        else:  # all other points equal a chosen one: take any that is not chosen yet
+            index = int(np.setdiff1d(np.arange(len(points_ND)), chosen)[0])
+        chosen.append(min(index, len(points_ND) - 1))
     return points_ND[chosen].copy()
 
 
@@ -111,11 +97,12 @@ def _means(
     score: NDArray[np.float32],
     count: int,
 ) -> Vectors:
-    """The direction of each cluster; an empty one begins anew at the point that fits worst."""
+    """The mean direction of each cluster; an empty one restarts at the point that fits worst."""
     order = np.argsort(labels, kind="stable")
     sizes = np.bincount(labels, minlength=count)
     filled = np.flatnonzero(sizes)
     starts = np.concatenate([[0], np.cumsum(sizes[filled])[:-1]])
+    # Sums over sorted runs, not by threads: the centroids must not depend on the thread count.
     sums = np.zeros((count, points_ND.shape[1]), dtype=np.float64)
     sums[filled] = np.add.reduceat(points_ND[order].astype(np.float64), starts, axis=0)
     worst = iter(np.argsort(score, kind="stable"))
@@ -124,11 +111,11 @@ def _means(
     return unit_rows(sums)
 
 
-def nearest(
+def nearest_clusters(
     points_ND: NDArray[Any],  # noqa: N803 - shape suffix
     centroids_CD: NDArray[Any],  # noqa: N803 - shape suffix
 ) -> NDArray[np.int64]:
-    """The cluster of each point; of equally near ones the lowest."""
+    """The nearest cluster of each point; of equally near ones the lowest."""
     return top_k(points_ND, centroids_CD, 1)[1][:, 0]
 
 
@@ -156,11 +143,11 @@ def similar_threshold(
     quantile: float,
     seed: int,
 ) -> float:
-    """The quantile of the cosine between questions and sources, from a sample of all of them."""
+    """A quantile of the cosine between questions and sources, over a sample of their pairs."""
     total = len(questions_QD) * len(sources_SD)
     at = np.arange(min(total, SAMPLED), dtype=np.int64)
     if total > SAMPLED:
-        drawn = bits_at(RandomStream(seed, "threshold"), at) >> np.uint64(1)
+        drawn = RandomStream(seed, "threshold").bits_at(at) >> np.uint64(1)
         at = (drawn % np.uint64(total)).astype(np.int64)
     score = np.concatenate(
         [

@@ -1,9 +1,12 @@
-"""What each stage of a build does: from the pieces of earlier stages to pieces of its own."""
+"""What each stage of a build computes from the data of earlier stages.
+
+The functions are pure but for the files they read; `pipeline` says which stage needs which.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,89 +14,76 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from midstep.core.errors import DatasetError
+from midstep.data.build.build_config import BuildConfig
 from midstep.data.build.clustering import (
     adjacent_clusters,
     cluster_count,
     fit_clusters,
-    nearest,
+    nearest_clusters,
     similar_threshold,
-    unit_rows,
 )
-from midstep.data.build.config import BuildConfig
-from midstep.data.build.distinct import Distinct, distinct
-from midstep.data.build.encoders import Encoder, checked_vectors
-from midstep.data.build.filling import Filled
-from midstep.data.build.grouping import question_groups
-from midstep.data.build.mining import mine
-from midstep.data.build.reading import Rows, read_rows
-from midstep.data.build.splitting import check_split, split_groups
-from midstep.data.build.tiers import Field
-from midstep.data.build.workshop import Pieces
-from midstep.data.embedding.layout import SPLITS, Ragged
-from midstep.data.embedding.steering import steering_tables
+from midstep.data.build.distinct_texts import DistinctTexts, deduplicate
+from midstep.data.build.hard_negatives import mine_hard_negatives
+from midstep.data.build.negative_tiers import MinedNegatives, MiningInputs
+from midstep.data.build.read_table import Rows, read_rows
+from midstep.data.build.splits import check_split, question_groups, split_groups
+from midstep.data.build.stage_cache import StageData
+from midstep.data.exact_search import unit_rows
+from midstep.data.ragged import Ragged
+from midstep.data.steering.storage.layout import SPLITS
+from midstep.data.steering.vectors import steering_tables
+from midstep.data.text.encoders import Encoder, encode_checked
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Ids = NDArray[np.int64]
 
-__all__ = [
-    "cluster_stage",
-    "deduplicate_stage",
-    "embed_texts",
-    "field_of",
-    "given_vectors",
-    "link_stage",
-    "merge_stage",
-    "mine_stage",
-    "pools",
-    "split_stage",
-    "steering_stage",
-    "stored_vectors",
-    "texts_of",
-]
 
 Advance = Callable[[int, int], None]
+"""Called with how much is done, of how much."""
 Part = Callable[[str, Callable[[], "NDArray[Any]"]], "NDArray[Any]"]
+"""Given a name and a function, returns its array: computed now, or kept by an earlier attempt."""
+SAMPLED_POINTS = 4096
+"""Rows among which distinct vectors are counted: there cannot be more clusters than these."""
+MOST_STRATA = 32
 
 
-def merge_stage(config: BuildConfig) -> Pieces:
-    """The rows of all tables."""
+def merge_stage(config: BuildConfig) -> StageData:
+    """Read the rows of all tables."""
     return asdict(read_rows(config))
 
 
-def deduplicate_stage(rows: Pieces) -> Pieces:
-    """Each text and each pair once."""
-    found = distinct(Rows(**rows))
-    pieces = {name: getattr(found, name) for name in found.__dataclass_fields__}
-    ids = pieces.pop("keyword_ids")
-    return {**pieces, "keyword_offsets": ids.offsets, "keyword_values": ids.values}
+def deduplicate_stage(rows: StageData) -> StageData:
+    """Keep each text and each pair once."""
+    texts = deduplicate(Rows(**rows))
+    data = {each.name: getattr(texts, each.name) for each in fields(texts)}
+    ids = data.pop("keyword_ids")
+    return {**data, "keyword_offsets": ids.offsets, "keyword_values": ids.values}
 
 
-def texts_of(pieces: Pieces) -> Distinct:
-    """What `deduplicate_stage` made, as one object."""
-    own = dict(pieces)
+def load_texts(data: StageData) -> DistinctTexts:
+    """The result of `deduplicate_stage` as one object."""
+    own = dict(data)
     ids = Ragged(own.pop("keyword_offsets"), own.pop("keyword_values"))
-    return Distinct(**own, keyword_ids=ids)
+    return DistinctTexts(**own, keyword_ids=ids)
 
 
 def embed_texts(
     encoder: Encoder, texts: Sequence[str], name: str, batch: int, part: Part
 ) -> NDArray[np.float32]:
-    """One vector a text, a batch at a time; finished batches are kept by `part`."""
-    made = np.zeros((len(texts), encoder.dimension), dtype=np.float32)
+    """Encode texts batch by batch, one vector each; `part` keeps finished batches."""
+    vectors = np.zeros((len(texts), encoder.dimension), dtype=np.float32)
     for start in range(0, len(texts), batch):
-        some = texts[start : start + batch]
-        made[start : start + batch] = part(
-            f"{name}-{start}", partial(checked_vectors, encoder, some)
-        )
-    return made
+        encode = partial(encode_checked, encoder, texts[start : start + batch])
+        vectors[start : start + batch] = part(f"{name}-{start}", encode)
+    return vectors
 
 
-def given_vectors(folder: Path, texts: Distinct, rows: int) -> Pieces:
-    """Vectors that were made elsewhere: a row for each row of the tables, keywords by name."""
-    made = {}
-    for name, at in (("questions", texts.question_row), ("sources", texts.source_row)):
+def read_given_vectors(folder: Path, texts: DistinctTexts, rows: int) -> StageData:
+    """Read vectors that were computed elsewhere: one row for each row of the tables."""
+    given = {}
+    for name, first_rows in (("questions", texts.question_row), ("sources", texts.source_row)):
         path = folder / f"{name}.npy"
         vectors = _vectors(path)
         if len(vectors) != rows:
@@ -101,18 +91,19 @@ def given_vectors(folder: Path, texts: Distinct, rows: int) -> Pieces:
                 f"{path} has {len(vectors)} rows, the tables have {rows}; "
                 "write a row for each row of the tables, in their order"
             )
-        made[name] = vectors[at]
-    width = made["questions"].shape[1]
-    made["keywords"] = _keyword_vectors(folder, texts, width)
-    for name, vectors in made.items():
+        given[name] = vectors[first_rows]
+    width = given["questions"].shape[1]
+    given["keywords"] = _keyword_vectors(folder, texts, width)
+    for name, vectors in given.items():
         if vectors.shape[1] != width:
             raise DatasetError(
-                f"{folder / name}.npy is {vectors.shape[1]} wide, questions.npy {width}"
+                f"{folder / name}.npy is {vectors.shape[1]} wide, questions.npy {width}; "
+                "encode both with the same encoder"
             )
-    return made
+    return given
 
 
-def _keyword_vectors(folder: Path, texts: Distinct, width: int) -> NDArray[np.float32]:
+def _keyword_vectors(folder: Path, texts: DistinctTexts, width: int) -> NDArray[np.float32]:
     if not texts.keywords:
         return np.zeros((0, width), dtype=np.float32)
     vectors, path = _vectors(folder / "keywords.npy"), folder / "keywords.txt"
@@ -120,20 +111,21 @@ def _keyword_vectors(folder: Path, texts: Distinct, width: int) -> NDArray[np.fl
         names = path.read_text(encoding="utf-8").splitlines()
     except OSError as error:
         raise DatasetError(
-            f"{path} cannot be read: {error.strerror}; one keyword a line"
+            f"{path} cannot be read: {error.strerror}; write one keyword a line, in the order "
+            "of keywords.npy"
         ) from error
-    at = {name.strip(): row for row, name in enumerate(names)}
-    missing = [each for each in texts.keywords if each not in at]
+    rows = {name.strip(): row for row, name in enumerate(names)}
+    missing = [each for each in texts.keywords if each not in rows]
     if missing or len(names) != len(vectors):
-        said = f"no line {missing[0]!r}" if missing else f"{len(names)} lines"
-        raise DatasetError(f"{path} has {said}, keywords.npy has {len(vectors)} rows")
-    return vectors[[at[each] for each in texts.keywords]]
+        problem = f"no line {missing[0]!r}" if missing else f"{len(names)} lines"
+        raise DatasetError(f"{path} has {problem}, keywords.npy has {len(vectors)} rows")
+    return vectors[[rows[each] for each in texts.keywords]]
 
 
-def stored_vectors(path: Path) -> NDArray[Any]:
-    """The table of a .npy file, mapped: floats [N, D], their values not yet looked at."""
+def open_vectors(path: Path) -> NDArray[Any]:
+    """Map the matrix of a .npy file: floats [N, D]. Its values are not checked."""
     try:
-        found = np.load(path, mmap_mode="r", allow_pickle=False)
+        vectors: NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
     except OSError as error:
         raise DatasetError(
             f"{path} cannot be read: {error.strerror or error}; --embeddings takes a folder with "
@@ -143,24 +135,25 @@ def stored_vectors(path: Path) -> NDArray[Any]:
         raise DatasetError(
             f"{path} cannot be read: {error}; write it with numpy.save, floats [N, D]"
         ) from None
-    if found.ndim != 2 or found.dtype.kind != "f":
-        raise DatasetError(f"{path} is {found.dtype} {list(found.shape)}, expected floats [N, D]")
-    mapped: NDArray[Any] = found
-    return mapped
+    if vectors.ndim != 2 or vectors.dtype.kind != "f":
+        raise DatasetError(
+            f"{path} is {vectors.dtype} {list(vectors.shape)}, expected floats [N, D]"
+        )
+    return vectors
 
 
 def _vectors(path: Path) -> NDArray[np.float32]:
-    found = stored_vectors(path)
-    wrong = np.flatnonzero(~np.isfinite(found).all(axis=1))
+    vectors = open_vectors(path)
+    wrong = np.flatnonzero(~np.isfinite(vectors).all(axis=1))
     if len(wrong):
         raise DatasetError(f"{path}[{wrong[0]}] has a value that is not finite")
-    return np.asarray(found, dtype=np.float32)
+    return np.asarray(vectors, dtype=np.float32)
 
 
 def split_stage(
-    config: BuildConfig, texts: Distinct, vectors: Mapping[str, Any], advance: Advance
-) -> Pieces:
-    """The split of each question: as the table says, or by group and stratum."""
+    config: BuildConfig, texts: DistinctTexts, vectors: Mapping[str, Any], advance: Advance
+) -> StageData:
+    """The split of each question: as the table says, or by groups and strata."""
     if config.split_column is not None:
         groups = np.arange(len(texts.questions), dtype=np.int64)
         check_split(texts.given_split, groups, {**config.ratios, "val": 0.0, "test": 0.0})
@@ -174,43 +167,46 @@ def split_stage(
         near_duplicate=config.near_duplicate,
         advance=advance,
     )
-    # These clusters only say what is alike, so that every split gets some of it; they are thrown
-    # away, and the dataset's own are fitted on the training split alone.
-    strata = nearest(questions, fit_clusters(questions, _strata(questions), config.seed))
+    # These clusters only say which questions are alike, so that every split gets some of each.
+    # They are dropped: the dataset's own clusters are fitted on the training split alone, or val
+    # and test would leak into training.
+    strata = nearest_clusters(questions, fit_clusters(questions, _strata(questions), config.seed))
     split = split_groups(groups, strata, config.ratios, config.seed)
     check_split(split, groups, config.ratios)
     return {"split": split}
 
 
 def _strata(questions_QD: NDArray[Any]) -> int:  # noqa: N803 - shape suffix
-    distinct_rows = len(np.unique(questions_QD[:4096], axis=0))
-    return min(distinct_rows, 32, cluster_count(len(questions_QD)))
+    distinct = len(np.unique(questions_QD[:SAMPLED_POINTS], axis=0))
+    return min(distinct, MOST_STRATA, cluster_count(len(questions_QD)))
 
 
-def pools(texts: Distinct, split: Ids) -> list[Ids]:
-    """The sources of each split: those that stand in a row with one of its questions."""
+def source_pools(texts: DistinctTexts, split: Ids) -> list[Ids]:
+    """The sources of each split: those that share a row of the tables with its questions."""
     rows = np.concatenate([texts.pair_index, texts.irrelevant])
     owner = split[rows[:, 0]]
     return [np.unique(rows[owner == number, 1]) for number in range(len(SPLITS))]
 
 
 def cluster_stage(
-    config: BuildConfig, texts: Distinct, vectors: Mapping[str, Any], split: Ids
-) -> Pieces:
-    """Centroids, neighbours and the threshold: from the training split, and nothing else.
+    config: BuildConfig, texts: DistinctTexts, vectors: Mapping[str, Any], split: Ids
+) -> StageData:
+    """Fit centroids, adjacent clusters and the similarity threshold on the training split only.
 
-    A point is the direction half way between the question and the source of a pair.
+    A clustered point is the direction half way between the question and the source of a pair.
     """
     pairs = texts.pair_index[split[texts.pair_index[:, 0]] == 0]
     if not len(pairs):
-        raise DatasetError("the training split has no pair; nothing can be fitted")
-    points = _half_way(vectors, pairs)
+        raise DatasetError(
+            "the training split has no pair, so no cluster can be fitted; give train a larger share"
+        )
+    points = _midpoints(vectors, pairs)
     count = config.n_clusters
     if count is None:
-        count = min(cluster_count(len(pairs)), len(np.unique(points[:4096], axis=0)))
+        count = min(cluster_count(len(pairs)), len(np.unique(points[:SAMPLED_POINTS], axis=0)))
     centroids = fit_clusters(points, count, config.seed)
     questions = unit_rows(vectors["questions"][np.unique(pairs[:, 0])])
-    sources = unit_rows(vectors["sources"][pools(texts, split)[0]])
+    sources = unit_rows(vectors["sources"][source_pools(texts, split)[0]])
     threshold = similar_threshold(questions, sources, config.similar_quantile, config.seed)
     return {
         "centroids": centroids,
@@ -219,7 +215,7 @@ def cluster_stage(
     }
 
 
-def _half_way(vectors: Mapping[str, Any], pairs: Ids) -> NDArray[np.float32]:
+def _midpoints(vectors: Mapping[str, Any], pairs: Ids) -> NDArray[np.float32]:
     questions, sources = (
         unit_rows(vectors[name][pairs[:, column]])
         for column, name in enumerate(("questions", "sources"))
@@ -227,39 +223,41 @@ def _half_way(vectors: Mapping[str, Any], pairs: Ids) -> NDArray[np.float32]:
     return unit_rows(questions + sources)
 
 
-def link_stage(texts: Distinct, vectors: Mapping[str, Any], clusters: Mapping[str, Any]) -> Pieces:
-    """The cluster of each pair, by its question, and of each source: the nearest centroid."""
-    questions = nearest(unit_rows(vectors["questions"]), clusters["centroids"])
-    sources = nearest(unit_rows(vectors["sources"]), clusters["centroids"])
+def link_stage(
+    texts: DistinctTexts, vectors: Mapping[str, Any], clusters: Mapping[str, Any]
+) -> StageData:
+    """The cluster of each pair (by its question) and of each source: the nearest centroid."""
+    questions = nearest_clusters(unit_rows(vectors["questions"]), clusters["centroids"])
+    sources = nearest_clusters(unit_rows(vectors["sources"]), clusters["centroids"])
     return {"pair_cluster": questions[texts.pair_index[:, 0]], "source_cluster": sources}
 
 
 def steering_stage(
     config: BuildConfig,
-    texts: Distinct,
+    texts: DistinctTexts,
     vectors: Mapping[str, Any],
     clusters: Mapping[str, Any],
     links: Mapping[str, Any],
-) -> Pieces:
-    """The three steering vectors and the distance of each pair."""
-    made = steering_tables(
+) -> StageData:
+    """The three steering vectors and the centroid distance of each pair."""
+    tables = steering_tables(
         vectors["questions"][texts.pair_index[:, 0]],
         clusters["centroids"][links["pair_cluster"]],
         vectors["keywords"],
         texts.keyword_ids,
         definition=config.steering_definition,
     )
-    return dict(made)
+    return dict(tables)
 
 
-def field_of(
-    texts: Distinct,
+def collect_mining_inputs(
+    texts: DistinctTexts,
     vectors: Mapping[str, Any],
     clusters: Mapping[str, Any],
     links: Mapping[str, Any],
-) -> Field:
-    """All that mining looks at."""
-    return Field(
+) -> MiningInputs:
+    """What mining reads."""
+    return MiningInputs(
         questions=unit_rows(vectors["questions"]),
         sources=unit_rows(vectors["sources"]),
         pair_index=texts.pair_index,
@@ -272,26 +270,26 @@ def field_of(
 
 
 def mine_stage(
-    config: BuildConfig, texts: Distinct, field: Field, split: Ids, advance: Advance
-) -> Pieces:
-    """Negatives of each pair, out of the pool of its split."""
+    config: BuildConfig, texts: DistinctTexts, inputs: MiningInputs, split: Ids, advance: Advance
+) -> StageData:
+    """Negatives of each pair, from the sources of its split."""
     owner = split[texts.pair_index[:, 0]]
-    made = Filled.empty(len(owner), config.quotas)
-    for number, pool in enumerate(pools(texts, split)):
+    mined = MinedNegatives.empty(len(owner), config.quotas)
+    for number, pool in enumerate(source_pools(texts, split)):
         pairs = np.flatnonzero(owner == number)
         before = int(np.count_nonzero(owner < number))
-        found = mine(
-            field,
+        block = mine_hard_negatives(
+            inputs,
             pairs,
             pool,
             quotas=config.quotas,
             margin=config.margin,
             seed=config.seed,
-            advance=partial(_shifted, advance, before, len(owner)),
+            advance=partial(_advance_from, advance, before, len(owner)),
         )
-        made.put(pairs, found)
-    return {name: getattr(made, name) for name in ("negatives", "tiers", "found", "filled")}
+        mined.set_rows(pairs, block)
+    return mined.to_stage()
 
 
-def _shifted(advance: Advance, before: int, total: int, done: int) -> None:
+def _advance_from(advance: Advance, before: int, total: int, done: int) -> None:
     advance(before + done, total)

@@ -9,13 +9,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from midstep.core.errors import ConfigError, DatasetError, MissingExtraError
-from midstep.data.rag.exact_store import ExactStore, check_new
-from midstep.data.rag.stores import Hit, Record, StoreRecall, as_rows, store_recall
+from midstep.data.rag.vector_stores import (
+    ExactStore,
+    Hit,
+    Record,
+    StoreRecall,
+    as_rows,
+    check_new,
+    store_recall,
+)
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["ChromaStore"]
 
 PAGE = 1000
 """Records read or queries asked together."""
@@ -84,12 +90,12 @@ class ChromaStore:
 
     def get(self, ids: Sequence[str]) -> Mapping[str, Record]:
         """The records of these ids, of those that are there."""
-        found: dict[str, Record] = {}
+        records: dict[str, Record] = {}
         for start in range(0, len(ids), PAGE):
             asked = list(dict.fromkeys(ids[start : start + PAGE]))
             page = self._records.get(ids=asked, include=["embeddings", "documents"])
-            found.update((record.id, record) for record in _records(page))
-        return {name: found[name] for name in ids if name in found}
+            records.update((record.id, record) for record in _records(page))
+        return {name: records[name] for name in ids if name in records}
 
     def search(self, queries: NDArray[Any], k: int) -> list[list[Hit]]:
         """Near records of each query, nearest first; most of the nearest k are among them."""

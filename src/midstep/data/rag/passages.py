@@ -12,15 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 from midstep.core import strict_json
 from midstep.core.errors import DatasetError, FormatError
-from midstep.data.build.distinct import normalised
-from midstep.data.rag.base import RAGDatasetBase
-from midstep.data.rag.corpus import Corpus
-from midstep.data.rag.stores import Record, VectorStore, as_rows
+from midstep.data.rag.rag_dataset import RAGDatasetBase
+from midstep.data.rag.triplets import Corpus
+from midstep.data.rag.vector_stores import Record, VectorStore, as_rows
+from midstep.data.text.normalise import NumberedTexts
 
 if TYPE_CHECKING:
-    from midstep.data.build.encoders import Encoder
+    from midstep.data.text.encoders import Encoder
 
-__all__ = ["PassageDataset", "fill_store", "read_pairs"]
 
 PAGE = 512
 """Texts encoded and added together: what a kill can lose."""
@@ -74,43 +73,29 @@ class PassageDataset(RAGDatasetBase):
     @property
     def encoder(self) -> Encoder:
         """Of questions and passages."""
-        from midstep.data.build.encoders import HashingEncoder
+        from midstep.data.text.encoders import HashingEncoder
 
         if self._encoder is None:
             self._encoder = HashingEncoder()
         return self._encoder
 
     def load(self) -> Corpus:
-        """Texts that differ only in how they are written are one; ids count them as they come."""
-        from midstep.data.build.encoders import checked_vectors
+        """Number the texts in the order they come; spellings of one text count once."""
+        from midstep.data.text.encoders import encode_checked
 
-        questions, sources = _Numbered("q"), _Numbered("s")
-        relevant: dict[str, dict[str, None]] = {}
+        questions, sources = NumberedTexts(), NumberedTexts()
+        relevant: dict[str, dict[str, None]] = {}  # a dict keeps the order and drops repeats
         for question, passage in self._pairs:
-            answers = relevant.setdefault(questions.id_of(question), {})
-            answers[sources.id_of(passage)] = None
-        fill_store(self.store, sources.texts, self.encoder)
+            answers = relevant.setdefault(f"q{questions.add(question)}", {})
+            answers[f"s{sources.add(passage)}"] = None
+        source_texts = {f"s{number}": text for number, text in enumerate(sources.texts)}
+        fill_store(self.store, source_texts, self.encoder)
         return Corpus(
-            questions=questions.texts,
-            question_embeddings=checked_vectors(self.encoder, list(questions.texts.values())),
-            sources=sources.texts,
+            questions={f"q{number}": text for number, text in enumerate(questions.texts)},
+            question_embeddings=encode_checked(self.encoder, questions.texts),
+            sources=source_texts,
             relevant={name: tuple(answers) for name, answers in relevant.items()},
         )
-
-
-class _Numbered:
-    """Texts by id, each once."""
-
-    def __init__(self, letter: str) -> None:
-        self._letter = letter
-        self._ids: dict[str, str] = {}
-        self.texts: dict[str, str] = {}
-
-    def id_of(self, text: str) -> str:
-        key = normalised(text)
-        name = self._ids.setdefault(key, f"{self._letter}{len(self._ids)}")
-        self.texts.setdefault(name, text)
-        return name
 
 
 def fill_store(store: VectorStore, texts: Mapping[str, str], encoder: Encoder) -> int:
@@ -119,7 +104,7 @@ def fill_store(store: VectorStore, texts: Mapping[str, str], encoder: Encoder) -
     A text that is there under the same id but reads otherwise is refused, and so is a store that
     another encoder has filled.
     """
-    from midstep.data.build.encoders import checked_vectors
+    from midstep.data.text.encoders import encode_checked
 
     added, names = 0, list(texts)
     _check_encoder(store.get(names[:1]), encoder)
@@ -135,17 +120,17 @@ def fill_store(store: VectorStore, texts: Mapping[str, str], encoder: Encoder) -
         missing = [name for name in page if name not in known]
         if missing:
             lines = [texts[name] for name in missing]
-            store.add(missing, checked_vectors(encoder, lines), lines)
+            store.add(missing, encode_checked(encoder, lines), lines)
             added += len(missing)
     return added
 
 
 def _check_encoder(known: Mapping[str, Record], encoder: Encoder) -> None:
     """A record is encoded once more: vectors of two encoders must not be compared."""
-    from midstep.data.build.encoders import checked_vectors
+    from midstep.data.text.encoders import encode_checked
 
     for name, record in known.items():
-        vector = checked_vectors(encoder, [record.text])
+        vector = encode_checked(encoder, [record.text])
         same_width = vector.shape[1] == len(record.embedding)
         if not same_width or float(as_rows(vector, None)[0] @ record.embedding) < SAME_ENCODER:
             raise DatasetError(

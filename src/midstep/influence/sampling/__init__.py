@@ -1,17 +1,21 @@
 """Sampling: prompts, responses, rewards and advantages, with names that stay."""
 
-from midstep.influence.sampling.advantages import AdvantageConfig, advantages_of, weights_of
+from midstep.influence.fingerprints import BatchFingerprint
 from midstep.influence.sampling.arithmetic import Arithmetic, ArithmeticConfig
-from midstep.influence.sampling.batch import BatchFingerprint, GeneratedBatch
 from midstep.influence.sampling.batch_files import load_batch, save_batch
-from midstep.influence.sampling.checkpoints import load_checkpoint, save_checkpoint
 from midstep.influence.sampling.decoding import DecodingConfig
-from midstep.influence.sampling.generator import SampleGenerator
+from midstep.influence.sampling.generated_batch import GeneratedBatch, Provenance, SequenceRecord
 from midstep.influence.sampling.gsm8k import GSM8K, GSM8KConfig
-from midstep.influence.sampling.processor import SequenceProcessor
-from midstep.influence.sampling.prompts import Prompt, PromptSet, prompt_set
-from midstep.influence.sampling.records import Provenance, SequenceRecord
-from midstep.influence.sampling.rewards import RewardConfig
+from midstep.influence.sampling.lm_checkpoints import load_checkpoint, save_checkpoint
+from midstep.influence.sampling.prompt_sets import Prompt, PromptSet, prompt_set
+from midstep.influence.sampling.rewards import (
+    AdvantageConfig,
+    RewardConfig,
+    advantages_of,
+    weights_of,
+)
+from midstep.influence.sampling.sample_generator import SampleGenerator
+from midstep.influence.sampling.sequence_processor import SequenceProcessor
 from midstep.influence.sampling.tokenizers import CharacterTokenizer, HuggingFaceTokenizer
 
 __all__ = [

@@ -8,10 +8,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from midstep.core.errors import ConfigError
-from midstep.core.streams import RandomStream
-from midstep.influence.sampling.prompts import Judgement, Prompt
-
-__all__ = ["Arithmetic", "ArithmeticConfig"]
+from midstep.core.random_streams import RandomStream
+from midstep.influence.sampling.prompt_sets import Judgement, Prompt
 
 _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)")
 
@@ -55,13 +53,13 @@ class Arithmetic:
     def _problems(self) -> dict[str, list[str]]:
         operands = range(self.config.largest + 1)
         signs = dict.fromkeys(self.config.operations)
-        every = [f"{a}{sign}{b}" for sign in signs for a in operands for b in operands]
+        problems = [f"{a}{sign}{b}" for sign in signs for a in operands for b in operands]
         stream = RandomStream(self.config.seed, "arithmetic.order")
-        order = sorted(range(len(every)), key=stream.bits)
-        held = max(1, round(self.config.test_share * len(every)))
+        order = sorted(range(len(problems)), key=stream.bits)
+        test_count = max(1, round(self.config.test_share * len(problems)))
         return {
-            "train": [every[at] for at in order[held:]],
-            "test": [every[at] for at in order[:held]],
+            "train": [problems[at] for at in order[test_count:]],
+            "test": [problems[at] for at in order[:test_count]],
         }
 
     def splits(self) -> Mapping[str, int]:
@@ -88,13 +86,15 @@ class Arithmetic:
 
     def judge(self, prompt: Prompt, response: str) -> Judgement:
         """Form: nothing but a number. Answer: that number."""
-        formed = _NUMBER.fullmatch(response) is not None
-        return Judgement(format=float(formed), answer=float(formed and response == prompt.answer))
+        is_number = _NUMBER.fullmatch(response) is not None
+        return Judgement(
+            format=float(is_number), answer=float(is_number and response == prompt.answer)
+        )
 
 
 def _solve(problem: str) -> int:
-    found = re.fullmatch(r"(\d+)([-+*])(\d+)", problem)
-    if found is None:
+    match = re.fullmatch(r"(\d+)([-+*])(\d+)", problem)
+    if match is None:
         raise ConfigError(f"{problem!r} is no problem of two operands")
-    first, second = int(found[1]), int(found[3])
-    return {"+": first + second, "-": first - second, "*": first * second}[found[2]]
+    first, second = int(match[1]), int(match[3])
+    return {"+": first + second, "-": first - second, "*": first * second}[match[2]]

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from itertools import accumulate, pairwise
 from pathlib import Path
@@ -13,33 +12,36 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from midstep.core import strict_json
-from midstep.core.errors import ConfigError, FormatError, StorageError
-from midstep.core.folders import add_folder
-from midstep.influence.sampling.batch import BatchFingerprint, GeneratedBatch
-from midstep.influence.sampling.records import SequenceRecord
+from midstep.core.errors import ConfigError, FormatError
+from midstep.influence.array_folders import ArrayFolder
+from midstep.influence.fingerprints import BatchFingerprint
+from midstep.influence.sampling.generated_batch import GeneratedBatch, SequenceRecord
 
-__all__ = ["load_batch", "save_batch"]
-
-FORMAT = "midstep.generated_batch/1"
-_JSON, _TENSORS = "batch.json", "tensors.safetensors"
+_FOLDER = ArrayFolder(
+    format_tag="midstep.generated_batch/1",
+    json_name="batch.json",
+    array_name="tensors.safetensors",
+)
 
 
 def save_batch(batch: GeneratedBatch, path: str | os.PathLike[str]) -> Path:
-    """Write `batch` as the folder `path`, which must not be there yet."""
-    from safetensors.torch import save
+    """Write `batch` as the new folder `path`; an existing folder is refused."""
+    return _FOLDER.write(
+        path,
+        _tensors(batch),
+        lambda digest: {
+            "tensors": {"file": _FOLDER.array_name, "blake2b": digest},
+            "fingerprint": asdict(batch.fingerprint) if batch.fingerprint else None,
+            "pad_id": batch.pad_id,
+            "diagnostics": batch.diagnostics,
+            "records": [record.to_json() for record in batch.records],
+        },
+    )
 
-    data = save(_tensors(batch))
-    told = {
-        "format": FORMAT,
-        "tensors": {"file": _TENSORS, "blake2b": _digest(data)},
-        "fingerprint": asdict(batch.fingerprint) if batch.fingerprint else None,
-        "pad_id": batch.pad_id,
-        "diagnostics": batch.diagnostics,
-        "records": [record.described() for record in batch.records],
-    }
-    text = (strict_json.dumps(told) + "\n").encode()
-    return add_folder(path, {_TENSORS: [data], _JSON: [text]})
+
+def _digest_in(description: Mapping[str, Any]) -> object:
+    entry = description.get("tensors")
+    return entry.get("blake2b") if isinstance(entry, Mapping) else None
 
 
 def _tensors(batch: GeneratedBatch) -> dict[str, Tensor]:
@@ -78,13 +80,15 @@ def load_batch(
         ConfigError: the batch belongs to another checkpoint.
     """
     folder = Path(path)
-    told, tensors = _read(folder)
+    description, tensors = _FOLDER.read(folder, _digest_in)
     try:
         batch = GeneratedBatch(
-            records=tuple(_records(told["records"], tensors, folder)),
-            pad_id=int(told["pad_id"]),
-            fingerprint=BatchFingerprint(**told["fingerprint"]) if told["fingerprint"] else None,
-            diagnostics=told["diagnostics"],
+            records=tuple(_records(description["records"], tensors, folder)),
+            pad_id=int(description["pad_id"]),
+            fingerprint=BatchFingerprint(**description["fingerprint"])
+            if description["fingerprint"]
+            else None,
+            diagnostics=description["diagnostics"],
         )
     except (KeyError, TypeError, AttributeError) as error:
         raise FormatError(f"{folder} is no whole batch: {error!r}") from None
@@ -92,51 +96,29 @@ def load_batch(
     return batch
 
 
-def _read(folder: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    from safetensors import SafetensorError
-    from safetensors.torch import load
-
-    try:
-        told = strict_json.loads((folder / _JSON).read_bytes())
-        data = (folder / _TENSORS).read_bytes()
-    except OSError as error:
-        raise StorageError(
-            f"cannot read the batch {folder}: {error.strerror}; give a folder that save_batch made"
-        ) from error
-    if not isinstance(told, dict) or told.get("format") != FORMAT:
-        raise FormatError(f"{folder / _JSON} is not a batch of format {FORMAT}")
-    kept = told.get("tensors")
-    if not isinstance(kept, dict) or _digest(data) != kept.get("blake2b"):
-        raise FormatError(
-            f"{folder / _TENSORS} is damaged: its hash differs; sample the batch again"
-        )
-    try:
-        return told, load(data)
-    except SafetensorError as error:
-        raise FormatError(f"{folder / _TENSORS} cannot be read: {error}") from None
-
-
 def _records(
-    described: list[dict[str, Any]], tensors: dict[str, Tensor], folder: Path
+    descriptions: list[dict[str, Any]], tensors: dict[str, Tensor], folder: Path
 ) -> list[SequenceRecord]:
     prompts = _ragged(tensors["prompt_tokens"], tensors["prompt_lengths"])
     columns = {
         name: _ragged(tensors[name], tensors["response_lengths"])
         for name in ("response_tokens", "logprobs", "entropies", "sampler_logprobs")
     }
-    if len(described) != len(prompts):
-        raise FormatError(f"{folder} tells of {len(described)} sequences and holds {len(prompts)}")
-    drawn = tensors["was_drawn"].tolist()
+    if len(descriptions) != len(prompts):
+        raise FormatError(
+            f"{folder} tells of {len(descriptions)} sequences and holds {len(prompts)}"
+        )
+    was_drawn = tensors["was_drawn"].tolist()
     return [
-        SequenceRecord.restored(
+        SequenceRecord.from_json(
             one,
             prompt_tokens=prompts[at],
             response_tokens=columns["response_tokens"][at],
             logprobs=columns["logprobs"][at],
             entropies=columns["entropies"][at],
-            sampler_logprobs=columns["sampler_logprobs"][at] if drawn[at] else None,
+            sampler_logprobs=columns["sampler_logprobs"][at] if was_drawn[at] else None,
         )
-        for at, one in enumerate(described)
+        for at, one in enumerate(descriptions)
     ]
 
 
@@ -156,7 +138,3 @@ def _check_fingerprint(
             f"the batch {folder} was made with another checkpoint: {difference}. Load that "
             "checkpoint, sample a new batch, or (same tokenizer) let it be scored again: rescore"
         )
-
-
-def _digest(data: bytes) -> str:
-    return hashlib.blake2b(data, digest_size=16).hexdigest()

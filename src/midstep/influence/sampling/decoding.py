@@ -7,6 +7,7 @@ more than half the margin, the same seed gives the same tokens for any micro-bat
 """
 
 # ruff: noqa: N803, N806 - names end in their shape
+
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
@@ -16,11 +17,55 @@ import torch
 from torch import Tensor
 
 from midstep.core.errors import ConfigError
-from midstep.core.streams import stream_key
-from midstep.influence.sampling.gumbel import choose, signed
+from midstep.core.random_streams import stream_key
+from midstep.influence.gradients.model_parts import eval_mode
 from midstep.influence.sampling.language_models import Decoder, LanguageModel
 
-__all__ = ["DecodedSequence", "DecodingConfig", "DrawAddress", "decode"]
+_INCREMENT = -7046029254386353131  # 0x9E3779B97F4A7C15 as a signed word
+_FIRST_MULTIPLIER = -4658895280553007687  # 0xBF58476D1CE4E5B9
+_SECOND_MULTIPLIER = -7723592293110705685  # 0x94D049BB133111EB
+
+
+def to_signed(key: int) -> int:
+    """A 64-bit key as the signed word that torch can hold."""
+    return key - (1 << 64) if key >= 1 << 63 else key
+
+
+def _shift(words: Tensor, by: int) -> Tensor:
+    """A logical shift to the right; torch's own keeps the sign."""
+    return (words >> by) & ((1 << (64 - by)) - 1)
+
+
+def gumbel_noise(keys_B: Tensor, vocab_size: int) -> Tensor:
+    """Standard Gumbel noise [B, V] in float64, by SplitMix64 of key and token.
+
+    >>> keys = torch.tensor([3, 4])
+    >>> torch.equal(gumbel_noise(keys, 8)[1:], gumbel_noise(keys[1:], 8))
+    True
+    """
+    tokens = torch.arange(1, vocab_size + 1, device=keys_B.device)
+    words = keys_B[:, None] + tokens * _INCREMENT
+    words = (words ^ _shift(words, 30)) * _FIRST_MULTIPLIER
+    words = (words ^ _shift(words, 27)) * _SECOND_MULTIPLIER
+    words = words ^ _shift(words, 31)
+    # Half a unit keeps the uniform away from 0 and 1, where the logarithms end.
+    uniform = (_shift(words, 11).to(torch.float64) + 0.5) * 2.0**-53
+    return -(-uniform.log()).log()
+
+
+def gumbel_argmax(logits_BV: Tensor, keys_B: Tensor, temperature: float) -> tuple[Tensor, Tensor]:
+    """The tokens drawn [B], and the gap to the second [B] in units of a logit.
+
+    A temperature of 0 takes the likeliest token.
+    """
+    scores = logits_BV.to(torch.float64)
+    if temperature > 0:
+        scores = scores + temperature * gumbel_noise(keys_B, logits_BV.shape[1])
+    best = scores.topk(min(2, scores.shape[1]), dim=1)
+    if best.values.shape[1] == 1:
+        return best.indices[:, 0], torch.full_like(best.values[:, 0], torch.inf)
+    return best.indices[:, 0], best.values[:, 0] - best.values[:, 1]
+
 
 _MARGINS = {torch.float64: 1e-9, torch.float32: 1e-3}
 _COARSE_MARGIN = 0.5  # bfloat16 and float16: logits of size 20 are 0.1 apart
@@ -53,16 +98,16 @@ class DecodingConfig:
 
 
 @dataclass(frozen=True)
-class DrawAddress:
+class DrawKey:
     """Where the random numbers of one sequence come from."""
 
     seed: int
     prompt_id: str
     draw: int
 
-    def key(self, place: int) -> int:
+    def key(self, position: int) -> int:
         """The key of the draw of one token, as a signed word."""
-        return signed(stream_key(self.seed, f"sampling/{self.prompt_id}", self.draw, place))
+        return to_signed(stream_key(self.seed, f"sampling/{self.prompt_id}", self.draw, position))
 
 
 @dataclass
@@ -83,7 +128,7 @@ class DecodedSequence:
 def decode(
     model: LanguageModel,
     prompts: Sequence[Sequence[int]],
-    addresses: Sequence[DrawAddress],
+    draw_keys: Sequence[DrawKey],
     *,
     end_id: int,
     pad_id: int,
@@ -91,15 +136,11 @@ def decode(
 ) -> list[DecodedSequence]:
     """Draw one response after each prompt, prompts of like length together."""
     _check_prompts(prompts, model.context)
-    made: list[DecodedSequence] = [DecodedSequence() for _ in prompts]
-    was_training = model.module.training
-    model.module.eval()
-    try:
+    decoded: list[DecodedSequence] = [DecodedSequence() for _ in prompts]
+    with eval_mode(model.module):
         for rows in _microbatches([len(prompt) for prompt in prompts], model.context, config):
-            _Batch(model, prompts, addresses, rows, made, config).run(end_id, pad_id)
-    finally:
-        model.module.train(was_training)
-    return made
+            _DecodingBatch(model, prompts, draw_keys, rows, decoded, config).run(end_id, pad_id)
+    return decoded
 
 
 def _check_prompts(prompts: Sequence[Sequence[int]], context: int) -> None:
@@ -132,56 +173,58 @@ def _microbatches(
         yield rows
 
 
-class _Batch:
+class _DecodingBatch:
     """One micro-batch: sequences padded on the left, dropped as they end."""
 
     def __init__(
         self,
         model: LanguageModel,
         prompts: Sequence[Sequence[int]],
-        addresses: Sequence[DrawAddress],
+        draw_keys: Sequence[DrawKey],
         rows: list[int],
-        made: list[DecodedSequence],
+        decoded: list[DecodedSequence],
         config: DecodingConfig,
     ) -> None:
         self.model, self.config, self.rows = model, config, rows
-        self.prompts, self.addresses, self.made = prompts, addresses, made
+        self.prompts, self.draw_keys, self.decoded = prompts, draw_keys, decoded
         parameter = next(model.module.parameters())
         self.margin, self.device = config.margin_for(parameter.dtype), parameter.device
 
     def run(self, end_id: int, pad_id: int) -> None:
-        ids_BT, mask_BT = _left_padded([self.prompts[row] for row in self.rows], pad_id)
+        ids_BT, mask_BT = _pad_left([self.prompts[row] for row in self.rows], pad_id)
         ids_BT, mask_BT = ids_BT.to(self.device), mask_BT.to(self.device)
         decoder = self.model.decoder(
             min(ids_BT.shape[1] + self.config.max_new_tokens, self.model.context)
         )
-        for place in range(self.config.max_new_tokens):
-            drawn_B = self._draw(decoder.read(ids_BT, mask_BT), place)
-            kept = self._note_ends(drawn_B, end_id)
-            if not kept:
+        for position in range(self.config.max_new_tokens):
+            drawn_B = self._draw(decoder.read(ids_BT, mask_BT), position)
+            unfinished = self._mark_finished(drawn_B, end_id)
+            if not unfinished:
                 break
             ids_BT = drawn_B[:, None]
             mask_BT = torch.cat([mask_BT, torch.ones_like(ids_BT)], dim=1)
-            if len(kept) < len(self.rows):
-                ids_BT, mask_BT = self._drop(decoder, kept, ids_BT, mask_BT)
+            if len(unfinished) < len(self.rows):
+                ids_BT, mask_BT = self._keep_rows(decoder, unfinished, ids_BT, mask_BT)
 
-    def _draw(self, logits_BV: Tensor, place: int) -> Tensor:
-        keys = [self.addresses[row].key(place) for row in self.rows]
+    def _draw(self, logits_BV: Tensor, position: int) -> Tensor:
+        keys = [self.draw_keys[row].key(position) for row in self.rows]
         keys_B = torch.tensor(keys, device=self.device)
-        drawn_B, gap_B = choose(logits_BV, keys_B, self.config.temperature)
+        drawn_B, gap_B = gumbel_argmax(logits_BV, keys_B, self.config.temperature)
         for at in (gap_B <= self.margin).nonzero()[:, 0].tolist():
             logits_BV = logits_BV.index_put(
-                (torch.tensor([at], device=self.device),), self._alone(self.rows[at])
+                (torch.tensor([at], device=self.device),), self._logits_alone(self.rows[at])
             )
-            again, _ = choose(logits_BV[at : at + 1], keys_B[at : at + 1], self.config.temperature)
+            again, _ = gumbel_argmax(
+                logits_BV[at : at + 1], keys_B[at : at + 1], self.config.temperature
+            )
             drawn_B[at] = again[0]
-            self.made[self.rows[at]].close_calls += 1
+            self.decoded[self.rows[at]].close_calls += 1
         self._record(logits_BV, drawn_B)
         return drawn_B
 
-    def _alone(self, row: int) -> Tensor:
+    def _logits_alone(self, row: int) -> Tensor:
         """Logits [1, V] after this sequence, read by itself."""
-        tokens = [*self.prompts[row], *self.made[row].tokens]
+        tokens = [*self.prompts[row], *self.decoded[row].tokens]
         ids_1T = torch.tensor([tokens], device=self.device)
         hidden = self.model.hidden(ids_1T, torch.ones_like(ids_1T))
         return self.model.head(hidden[:, -1])
@@ -194,30 +237,30 @@ class _Batch:
         else:
             logprobs = [0.0] * len(self.rows)  # the likeliest token is certain
         for row, token, logprob in zip(self.rows, drawn_B.tolist(), logprobs, strict=True):
-            self.made[row].tokens.append(token)
-            self.made[row].sampler_logprobs.append(logprob)
+            self.decoded[row].tokens.append(token)
+            self.decoded[row].sampler_logprobs.append(logprob)
 
-    def _note_ends(self, drawn_B: Tensor, end_id: int) -> list[int]:
+    def _mark_finished(self, drawn_B: Tensor, end_id: int) -> list[int]:
         """Places in this batch of the sequences that go on."""
-        kept = []
+        unfinished = []
         for at, token in enumerate(drawn_B.tolist()):
-            full = len(self.prompts[self.rows[at]]) + len(self.made[self.rows[at]].tokens)
+            length = len(self.prompts[self.rows[at]]) + len(self.decoded[self.rows[at]].tokens)
             if token == end_id:
-                self.made[self.rows[at]].finished = True
-            elif full < self.model.context:
-                kept.append(at)
-        return kept
+                self.decoded[self.rows[at]].finished = True
+            elif length < self.model.context:
+                unfinished.append(at)
+        return unfinished
 
-    def _drop(
-        self, decoder: Decoder, kept: list[int], ids_BT: Tensor, mask_BT: Tensor
+    def _keep_rows(
+        self, decoder: Decoder, unfinished: list[int], ids_BT: Tensor, mask_BT: Tensor
     ) -> tuple[Tensor, Tensor]:
-        places = torch.tensor(kept, device=self.device)
-        decoder.keep(places)
-        self.rows = [self.rows[at] for at in kept]
-        return ids_BT[places], mask_BT[places]
+        index = torch.tensor(unfinished, device=self.device)
+        decoder.keep(index)
+        self.rows = [self.rows[at] for at in unfinished]
+        return ids_BT[index], mask_BT[index]
 
 
-def _left_padded(prompts: Sequence[Sequence[int]], pad_id: int) -> tuple[Tensor, Tensor]:
+def _pad_left(prompts: Sequence[Sequence[int]], pad_id: int) -> tuple[Tensor, Tensor]:
     longest = max(len(prompt) for prompt in prompts)
     ids = [[pad_id] * (longest - len(prompt)) + list(prompt) for prompt in prompts]
     mask = [[0] * (longest - len(prompt)) + [1] * len(prompt) for prompt in prompts]

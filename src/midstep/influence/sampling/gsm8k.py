@@ -14,9 +14,7 @@ from pathlib import Path
 
 from midstep.core import strict_json
 from midstep.core.errors import ConfigError, FormatError
-from midstep.influence.sampling.prompts import Judgement, Prompt
-
-__all__ = ["GSM8K", "GSM8KConfig"]
+from midstep.influence.sampling.prompt_sets import Judgement, Prompt
 
 TEMPLATE = (
     "A user asks a question and an assistant solves it. The assistant first thinks about the "
@@ -45,7 +43,9 @@ class GSM8K:
 
     def __init__(self, config: GSM8KConfig) -> None:
         self.config = config
-        self._problems = {split: _read(file) for split, file in _files(Path(config.path)).items()}
+        self._problems = {
+            split: _read_problems(file) for split, file in _find_files(Path(config.path)).items()
+        }
 
     def splits(self) -> Mapping[str, int]:
         """Problems of each file."""
@@ -53,13 +53,13 @@ class GSM8K:
 
     def prompt(self, split: str, index: int) -> Prompt:
         """The problem at a place; its id carries a hash of the question."""
-        question, worked = self._problems[split][index]
-        reasoning, _, final = worked.rpartition("####")
+        question, solution = self._problems[split][index]
+        reasoning, _, final = solution.rpartition("####")
         answer = final.strip()
-        mark = hashlib.blake2b(question.encode(), digest_size=4).hexdigest()
+        digest = hashlib.blake2b(question.encode(), digest_size=4).hexdigest()
         thinking = _CALCULATION.sub("", reasoning).strip()
         return Prompt(
-            global_prompt_id=f"gsm8k-{split}-{index:05d}-{mark}",
+            global_prompt_id=f"gsm8k-{split}-{index:05d}-{digest}",
             split=split,
             text=self.apply_template(question),
             answer=answer,
@@ -74,11 +74,11 @@ class GSM8K:
     def judge(self, prompt: Prompt, response: str) -> Judgement:
         """Form: each tag once, in order, nothing outside. Answer: the number in its tags."""
         given = _answer_part(response)
-        formed = _FORM.fullmatch(response) is not None and all(
+        is_well_formed = _FORM.fullmatch(response) is not None and all(
             response.count(tag) == 1 for tag in _TAGS
         )
-        right = given is not None and _same_number(given, prompt.answer)
-        return Judgement(format=float(formed), answer=float(right))
+        is_right = given is not None and _same_number(given, prompt.answer)
+        return Judgement(format=float(is_well_formed), answer=float(is_right))
 
 
 def _answer_part(response: str) -> str | None:
@@ -89,42 +89,42 @@ def _answer_part(response: str) -> str | None:
 
 def _same_number(given: str, expected: str | None) -> bool:
     """Whether `given` holds exactly one number, and it is the expected one."""
-    found: list[str] = _NUMBER.findall(given)
-    if len(found) != 1 or expected is None:
+    numbers: list[str] = _NUMBER.findall(given)
+    if len(numbers) != 1 or expected is None:
         return False
     try:
-        return bool(Decimal(found[0].replace(",", "")) == Decimal(expected.replace(",", "")))
+        return bool(Decimal(numbers[0].replace(",", "")) == Decimal(expected.replace(",", "")))
     except InvalidOperation:
-        return str(found[0]) == expected
+        return str(numbers[0]) == expected
 
 
-def _files(path: Path) -> dict[str, Path]:
+def _find_files(path: Path) -> dict[str, Path]:
     if path.is_file():
         return {"train": path}
-    found = {
+    files = {
         split: path / f"{split}.jsonl"
         for split in ("train", "test")
         if (path / f"{split}.jsonl").is_file()
     }
-    if not found:
+    if not files:
         raise ConfigError(
             f"no GSM8K files at {path}; give a folder with train.jsonl or test.jsonl, lines with "
             "the keys question and answer (openai/grade-school-math has them)"
         )
-    return found
+    return files
 
 
-def _read(file: Path) -> list[tuple[str, str]]:
+def _read_problems(file: Path) -> list[tuple[str, str]]:
     problems = []
     for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), start=1):
         if not line.strip():
             continue
-        told = strict_json.loads(line)
-        if not isinstance(told, dict) or not {"question", "answer"} <= told.keys():
+        record = strict_json.loads(line)
+        if not isinstance(record, dict) or not {"question", "answer"} <= record.keys():
             raise FormatError(f"{file}, line {number}: keys question and answer are needed")
-        if "####" not in told["answer"]:
+        if "####" not in record["answer"]:
             raise FormatError(f"{file}, line {number}: the answer has no '####' before its number")
-        problems.append((str(told["question"]), str(told["answer"])))
+        problems.append((str(record["question"]), str(record["answer"])))
     if not problems:
         raise FormatError(f"{file} has no problems in it")
     return problems

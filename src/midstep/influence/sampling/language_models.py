@@ -15,15 +15,6 @@ from torch import Tensor, nn
 from midstep.core.errors import ConfigError
 from midstep.models.causal_lm import CausalLM, KeyValueCache
 
-__all__ = [
-    "BuiltInModel",
-    "Decoder",
-    "HuggingFaceModel",
-    "LanguageModel",
-    "device_of",
-    "language_model",
-]
-
 
 class Decoder(Protocol):
     """One batch being read token by token."""
@@ -102,46 +93,53 @@ class HuggingFaceModel:
 
     def __init__(self, module: nn.Module) -> None:
         self.module = module
-        self._any = cast("Any", module)
-        settings = self._any.config
+        self._model = cast("Any", module)
+        settings = self._model.config
         limit = getattr(settings, "max_position_embeddings", None) or getattr(
             settings, "n_positions", None
         )
         self.context = int(limit) if limit else 2**31
-        self._takes_places = "position_ids" in inspect.signature(self._any.forward).parameters
-        capped = getattr(settings, "final_logit_softcapping", None)
-        scaled = getattr(settings, "logit_scale", None) or getattr(settings, "logits_scaling", None)
-        self._plain_head = not capped and scaled in (None, 1, 1.0)
-        self._head: Any = self._any.get_output_embeddings()
+        self._takes_position_ids = (
+            "position_ids" in inspect.signature(self._model.forward).parameters
+        )
+        logit_cap = getattr(settings, "final_logit_softcapping", None)
+        logit_scale = getattr(settings, "logit_scale", None) or getattr(
+            settings, "logits_scaling", None
+        )
+        self._has_plain_head = not logit_cap and logit_scale in (None, 1, 1.0)
+        self._head: Any = self._model.get_output_embeddings()
         if self._head is None:
             raise ConfigError(
                 f"{type(module).__name__} has no output head; load a causal language model"
             )
 
-    def _inputs(self, ids_BT: Tensor, mask_BS: Tensor) -> dict[str, Tensor]:
-        made = {"input_ids": ids_BT, "attention_mask": mask_BS}
-        if self._takes_places:
-            places = (mask_BS.long().cumsum(1) - 1).clamp(min=0)
-            made["position_ids"] = places[:, -ids_BT.shape[1] :]
-        return made
+    def model_inputs(self, ids_BT: Tensor, mask_BS: Tensor) -> dict[str, Tensor]:
+        """Keyword arguments of the model; positions count real tokens only."""
+        inputs = {"input_ids": ids_BT, "attention_mask": mask_BS}
+        if self._takes_position_ids:
+            positions = (mask_BS.long().cumsum(1) - 1).clamp(min=0)
+            inputs["position_ids"] = positions[:, -ids_BT.shape[1] :]
+        return inputs
 
     def hidden(self, ids_BT: Tensor, mask_BT: Tensor) -> Tensor:
         """What the head reads; a head that caps or scales its logits is asked as a whole."""
-        if not self._plain_head:
-            logits: Tensor = self._any(**self._inputs(ids_BT, mask_BT)).logits
+        if not self._has_plain_head:
+            logits: Tensor = self._model(**self.model_inputs(ids_BT, mask_BT)).logits
             return logits
-        inputs = self._inputs(ids_BT, mask_BT)
+        inputs = self.model_inputs(ids_BT, mask_BT)
         states: Tensor = self._base()(**inputs, use_cache=False)[0]
         return states
 
     def _base(self) -> Any:
         """The model under the head, also inside a PEFT wrapper."""
-        inner = self._any.get_base_model() if hasattr(self._any, "get_base_model") else self._any
+        inner = (
+            self._model.get_base_model() if hasattr(self._model, "get_base_model") else self._model
+        )
         return inner.base_model
 
     def head(self, hidden_NW: Tensor) -> Tensor:
         """Logits of some tokens."""
-        if not self._plain_head:
+        if not self._has_plain_head:
             return hidden_NW
         logits: Tensor = self._head(hidden_NW)
         return logits
@@ -157,11 +155,11 @@ class _HuggingFaceDecoder:
         self._model, self._cache = model, None
 
     def read(self, ids_BT: Tensor, mask_BS: Tensor) -> Tensor:
-        answer = self._model._any(
-            **self._model._inputs(ids_BT, mask_BS), past_key_values=self._cache, use_cache=True
+        output = self._model._model(
+            **self._model.model_inputs(ids_BT, mask_BS), past_key_values=self._cache, use_cache=True
         )
-        self._cache = answer.past_key_values
-        logits: Tensor = answer.logits[:, -1]
+        self._cache = output.past_key_values
+        logits: Tensor = output.logits[:, -1]
         return logits
 
     def keep(self, rows: Tensor) -> None:
@@ -188,6 +186,6 @@ def language_model(module: nn.Module | LanguageModel) -> LanguageModel:
     )
 
 
-def device_of(model: LanguageModel) -> torch.device:
+def model_device(model: LanguageModel) -> torch.device:
     """Where the model's weights are."""
     return next(model.module.parameters()).device

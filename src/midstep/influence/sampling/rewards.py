@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal, get_args
+
+import torch
+from torch import Tensor
 
 from midstep.core.errors import ConfigError
-from midstep.influence.sampling.prompts import Judgement
-
-__all__ = ["RewardConfig", "reward_of"]
+from midstep.influence.sampling.prompt_sets import Judgement
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,10 +29,96 @@ class RewardConfig:
                 raise ConfigError(f"{name} must be a finite number, got {getattr(self, name)}")
 
 
-def reward_of(judgement: Judgement, config: RewardConfig) -> float:
+def weighted_reward(judgement: Judgement, config: RewardConfig) -> float:
     """The weighted sum of the rules.
 
-    >>> reward_of(Judgement(format=1.0, answer=1.0), RewardConfig())
+    >>> weighted_reward(Judgement(format=1.0, answer=1.0), RewardConfig())
     1.1
     """
     return config.format_weight * judgement.format + config.answer_weight * judgement.answer
+
+
+Scheme = Literal["grpo", "dr_grpo", "rloo", "reinforce"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class AdvantageConfig:
+    """How rewards become weights of the update."""
+
+    scheme: Scheme = "grpo"
+    """grpo, dr_grpo, rloo or reinforce."""
+    epsilon: float = 1e-4
+    """Added to the standard deviation of a group (grpo)."""
+    baseline: float = 0.0
+    """Taken from every reward (reinforce)."""
+
+    def __post_init__(self) -> None:
+        if self.scheme not in get_args(Scheme):
+            raise ConfigError(
+                f"scheme must be one of {', '.join(get_args(Scheme))}; got {self.scheme!r}"
+            )
+        if not self.epsilon >= 0 or not math.isfinite(self.baseline):
+            raise ConfigError(
+                f"epsilon must be 0 or above and baseline finite, got {self.epsilon} and "
+                f"{self.baseline}"
+            )
+
+
+def advantages_of(rewards: Tensor, groups: Sequence[str | int], config: AdvantageConfig) -> Tensor:
+    """Advantages [N] of rewards [N]; sequences of one prompt share a group.
+
+    >>> advantages_of(torch.tensor([1.0, 0.0]), ["p", "p"], AdvantageConfig(scheme="rloo"))
+    tensor([ 1., -1.], dtype=torch.float64)
+    """
+    rewards = rewards.to(torch.float64)
+    if not rewards.isfinite().all():
+        raise ConfigError("a reward is NaN or infinite; mend the reward rule or leave it out")
+    if config.scheme == "reinforce":
+        return rewards - config.baseline
+    advantages = torch.empty_like(rewards)
+    for group in dict.fromkeys(groups):
+        rows = torch.tensor([at for at, one in enumerate(groups) if one == group])
+        _check_size(len(rows), config.scheme)
+        advantages[rows] = _group_advantages(rewards[rows], config)
+    return advantages
+
+
+def _check_size(members: int, scheme: str) -> None:
+    if members < 2:
+        raise ConfigError(
+            f"{scheme} compares responses to one prompt, and a prompt has {members}; use "
+            "completions_per_prompt=2 or more, or the scheme reinforce"
+        )
+
+
+def _group_advantages(rewards_G: Tensor, config: AdvantageConfig) -> Tensor:  # noqa: N803 - shape
+    centred = rewards_G - rewards_G.mean()
+    if config.scheme == "grpo":
+        return centred / (rewards_G.std() + config.epsilon)
+    if config.scheme == "dr_grpo":
+        return centred
+    members = len(rewards_G)
+    return rewards_G - (rewards_G.sum() - rewards_G) / (members - 1)
+
+
+def weights_of(
+    advantages: Tensor,
+    response_lengths: Sequence[int],
+    config: AdvantageConfig,
+    *,
+    max_new_tokens: int,
+) -> Tensor:
+    """Weights w [N] of the loss −Σ w log π that the scheme implies."""
+    return advantages * normalisers_of(response_lengths, config, max_new_tokens=max_new_tokens)
+
+
+def normalisers_of(
+    response_lengths: Sequence[int], config: AdvantageConfig, *, max_new_tokens: int
+) -> Tensor:
+    """What each advantage is multiplied by, n [N]."""
+    lengths = torch.tensor(response_lengths, dtype=torch.float64)
+    if config.scheme == "grpo":
+        return 1 / (len(lengths) * lengths)
+    if config.scheme == "dr_grpo":
+        return torch.full_like(lengths, 1 / (len(lengths) * max_new_tokens))
+    return torch.full_like(lengths, 1 / len(lengths))

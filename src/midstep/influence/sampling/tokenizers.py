@@ -9,8 +9,6 @@ from typing import Any, Protocol
 
 from midstep.core.errors import ConfigError, FormatError
 
-__all__ = ["CharacterTokenizer", "HuggingFaceTokenizer", "Tokenizer"]
-
 _SPECIAL = ("<pad>", "<begin>", "<end>", "<unknown>")
 
 
@@ -80,13 +78,13 @@ class CharacterTokenizer:
     def decode(self, tokens: Sequence[int]) -> str:
         """The characters of `tokens`; special ones give nothing, unknown ones a mark."""
         first = len(_SPECIAL)
-        made = []
+        characters = []
         for token in tokens:
             if token == self.unknown_id:
-                made.append("�")
+                characters.append("�")
             elif token >= first:
-                made.append(self.alphabet[token - first])
-        return "".join(made)
+                characters.append(self.alphabet[token - first])
+        return "".join(characters)
 
     def unknown_in(self, text: str) -> str:
         """The characters that are not in the alphabet, each once.
@@ -101,11 +99,11 @@ class CharacterTokenizer:
         return {"kind": "characters", "alphabet": self.alphabet}
 
     @classmethod
-    def from_description(cls, described: Any) -> CharacterTokenizer:
+    def from_description(cls, description: Any) -> CharacterTokenizer:
         """The tokenizer that `describe` told of."""
-        if not isinstance(described, dict) or described.get("kind") != "characters":
-            raise FormatError(f"not the description of a character tokenizer: {described!r:.200}")
-        return cls(str(described["alphabet"]))
+        if not isinstance(description, dict) or description.get("kind") != "characters":
+            raise FormatError(f"not the description of a character tokenizer: {description!r:.200}")
+        return cls(str(description["alphabet"]))
 
 
 def _printable() -> str:
@@ -161,12 +159,12 @@ class HuggingFaceTokenizer:
             return ""
         if unknown not in self.tokenizer.encode(text, add_special_tokens=False):
             return ""
-        found = [
+        unknown_characters = [
             one
             for one in dict.fromkeys(text)
             if unknown in self.tokenizer.encode(one, add_special_tokens=False)
         ]
-        return "".join(found) or text
+        return "".join(unknown_characters) or text
 
 
 def _hash(*parts: str) -> str:

@@ -6,10 +6,22 @@
     bcl.remove()
 
 The formulas are pure functions: `competition` says who wins, `forces` what follows from it, and
-`health` measures what becomes of the features.
+`feature_measures` measures what becomes of the features. The names below are loaded when first
+used, so that reading `settings` loads no torch.
 """
 
-from midstep.models.competitive.config import VARIANTS, BCLConfig, Variant
-from midstep.models.competitive.layer import BCL
+from __future__ import annotations
 
-__all__ = ["BCL", "VARIANTS", "BCLConfig", "Variant"]
+from typing import TYPE_CHECKING
+
+from midstep.core.lazy_names import lazy_names
+
+if TYPE_CHECKING:
+    from midstep.models.competitive.bcl_layer import BCL as BCL
+    from midstep.models.competitive.settings import VARIANTS as VARIANTS
+    from midstep.models.competitive.settings import BCLConfig as BCLConfig
+    from midstep.models.competitive.settings import Variant as Variant
+
+__all__, __getattr__, __dir__ = lazy_names(
+    __name__, {".bcl_layer": "BCL", ".settings": "BCLConfig VARIANTS Variant"}
+)

@@ -12,8 +12,6 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-__all__ = ["EPSILON", "Competition", "Neighbours", "compete", "find_neighbours"]
-
 EPSILON = 1e-8
 """Added to every denominator that may be zero."""
 
@@ -52,14 +50,14 @@ def find_neighbours(weight_DI: Tensor, k: int) -> Neighbours:
     unit_DI = weight_DI / (weight_DI.norm(dim=1, keepdim=True) + EPSILON)
     cosine_DD = (unit_DI @ unit_DI.T).fill_diagonal_(-torch.inf)
     ids_DK = cosine_DD.topk(min(k, len(weight_DI) - 1), dim=1).indices
-    return neighbours_of(ids_DK, weight_DI.dtype)
+    return neighbours_from_ids(ids_DK, weight_DI.dtype)
 
 
-def neighbours_of(ids_DK: Tensor, dtype: torch.dtype) -> Neighbours:
+def neighbours_from_ids(ids_DK: Tensor, dtype: torch.dtype) -> Neighbours:
     """The same neighbours from their ids alone."""
     features = len(ids_DK)
-    blank_DD = torch.zeros(features, features, dtype=dtype, device=ids_DK.device)
-    return Neighbours(ids_DK=ids_DK, adjacency_DD=blank_DD.scatter_(1, ids_DK, 1.0))
+    zeros_DD = torch.zeros(features, features, dtype=dtype, device=ids_DK.device)
+    return Neighbours(ids_DK=ids_DK, adjacency_DD=zeros_DD.scatter_(1, ids_DK, 1.0))
 
 
 def compete(activations_BD: Tensor, neighbours: Neighbours, temperature: float) -> Competition:

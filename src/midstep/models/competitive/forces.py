@@ -20,9 +20,7 @@ import torch
 from torch import Tensor
 
 from midstep.models.competitive.competition import EPSILON, Competition
-from midstep.models.competitive.config import BCLConfig, Variant
-
-__all__ = ["FORCES", "GRADIENT_FLOOR", "Forces", "step_metrics", "step_tensors"]
+from midstep.models.competitive.settings import BCLConfig, Variant
 
 GRADIENT_FLOOR = 0.1
 """Least share of its gradient that a feature keeps under plain neighbourhood gating."""
@@ -41,18 +39,24 @@ class Forces:
     som_delta_DI: Tensor
 
 
-def novelty_forces(won: Competition, x_BI: Tensor, w_DI: Tensor, config: BCLConfig) -> Forces:
+def novelty_forces(
+    competition: Competition, x_BI: Tensor, w_DI: Tensor, config: BCLConfig
+) -> Forces:
     """Winners by gradient, contenders to what is new beside the winner, the rest to all inputs."""
-    effective_win_D, win_rate_D = won.effective_win_D, won.win_rate_D
+    effective_win_D, win_rate_D = competition.effective_win_D, competition.win_rate_D
     contender_D = (1 - effective_win_D) * win_rate_D
     attraction_D = (1 - effective_win_D) * (1 - win_rate_D)
-    rank_BD, novelty_D = won.rank_score_BD, won.feature_novelty_D
+    rank_BD, novelty_D = competition.rank_score_BD, competition.feature_novelty_D
     # With two features or more coverage is at least 1, so novelty is above 1 by rounding alone;
     # left negative, a column could sum to -ε and the division explode.
     crowding_D = (1 - novelty_D).clamp_min(0)
-    local_BD = rank_BD * won.local_novelty_BD * won.in_nbr_BD * (crowding_D * contender_D)
-    global_BD = (1 - rank_BD) / (won.coverage_B + EPSILON)[:, None] * attraction_D
-    som_weight_BD = _normalised(local_BD) * contender_D + _normalised(global_BD) * attraction_D
+    local_BD = (
+        rank_BD * competition.local_novelty_BD * competition.in_nbr_BD * (crowding_D * contender_D)
+    )
+    global_BD = (1 - rank_BD) / (competition.coverage_B + EPSILON)[:, None] * attraction_D
+    som_weight_BD = (
+        _normalise_columns(local_BD) * contender_D + _normalise_columns(global_BD) * attraction_D
+    )
     targets_DI = (som_weight_BD / (contender_D + attraction_D + EPSILON)).T @ x_BI
     return Forces(
         grad_mask_BD=rank_BD * (novelty_D * effective_win_D),
@@ -65,21 +69,23 @@ def novelty_forces(won: Competition, x_BI: Tensor, w_DI: Tensor, config: BCLConf
     )
 
 
-def rescue_forces(won: Competition, x_BI: Tensor, w_DI: Tensor, config: BCLConfig) -> Forces:
+def rescue_forces(
+    competition: Competition, x_BI: Tensor, w_DI: Tensor, config: BCLConfig
+) -> Forces:
     """Gradient by rank; crowded features to their locally new wins and to uncovered inputs.
 
     The strength 1 - novelty of the pull is split by win rate into the two blending weights, so that
     their sum is the strength and their ratio blends the targets.
     """
-    strength_D = (1 - won.feature_novelty_D).clamp_min(0)
-    contender_D = strength_D * won.win_rate_D
-    attraction_D = strength_D * (1 - won.win_rate_D)
-    winner_BD = _normalised(won.rank_score_BD * won.local_novelty_BD)
-    rescue_BD = _rescue_pull(won.coverage_B, x_BI, w_DI, config.rescue_k)
-    blend_BD = winner_BD * won.win_rate_D + rescue_BD * (1 - won.win_rate_D)
+    strength_D = (1 - competition.feature_novelty_D).clamp_min(0)
+    contender_D = strength_D * competition.win_rate_D
+    attraction_D = strength_D * (1 - competition.win_rate_D)
+    winner_BD = _normalise_columns(competition.rank_score_BD * competition.local_novelty_BD)
+    rescue_BD = _rescue_pull(competition.coverage_B, x_BI, w_DI, config.rescue_k)
+    blend_BD = winner_BD * competition.win_rate_D + rescue_BD * (1 - competition.win_rate_D)
     targets_DI = blend_BD.T @ x_BI
     return Forces(
-        grad_mask_BD=won.rank_score_BD,
+        grad_mask_BD=competition.rank_score_BD,
         gradient_weight_D=torch.ones_like(strength_D),
         contender_weight_D=contender_D,
         attraction_weight_D=attraction_D,
@@ -89,21 +95,25 @@ def rescue_forces(won: Competition, x_BI: Tensor, w_DI: Tensor, config: BCLConfi
     )
 
 
-def neighborhood_forces(won: Competition, _x_BI: Tensor, w_DI: Tensor, _: BCLConfig) -> Forces:
+def neighborhood_forces(
+    competition: Competition, _x_BI: Tensor, w_DI: Tensor, _: BCLConfig
+) -> Forces:
     """Gradient by rank with a floor; nothing pulls, so each target is the feature itself."""
-    none_D = torch.zeros_like(won.win_rate_D)
+    none_D = torch.zeros_like(competition.win_rate_D)
     return Forces(
-        grad_mask_BD=won.rank_score_BD.clamp_min(GRADIENT_FLOOR),
+        grad_mask_BD=competition.rank_score_BD.clamp_min(GRADIENT_FLOOR),
         gradient_weight_D=torch.ones_like(none_D),
         contender_weight_D=none_D,
         attraction_weight_D=none_D,
-        som_weight_BD=torch.zeros_like(won.rank_score_BD),
+        som_weight_BD=torch.zeros_like(competition.rank_score_BD),
         som_targets_DI=w_DI.clone(),
         som_delta_DI=torch.zeros_like(w_DI),
     )
 
 
-def balance_forces(won: Competition, x_BI: Tensor, w_DI: Tensor, config: BCLConfig) -> Forces:
+def balance_forces(
+    competition: Competition, x_BI: Tensor, w_DI: Tensor, config: BCLConfig
+) -> Forces:
     """Every gradient passes whole; only the length of a feature is steered, never its direction.
 
     A feature that wins less than its share, one sample in neighbours + 1, is drawn towards a longer
@@ -111,15 +121,15 @@ def balance_forces(won: Competition, x_BI: Tensor, w_DI: Tensor, config: BCLConf
     out, so the layer as a whole gets neither louder nor quieter.
     """
     share = 1 / (min(config.neighborhood_k, len(w_DI) - 1) + 1)
-    lack_D = (1 - won.win_rate_D / share).clamp(-1, 1)
-    lack_D = lack_D - lack_D.mean()
-    targets_DI = w_DI * (1 + lack_D)[:, None]
+    deficit_D = (1 - competition.win_rate_D / share).clamp(-1, 1)
+    deficit_D = deficit_D - deficit_D.mean()
+    targets_DI = w_DI * (1 + deficit_D)[:, None]
     return Forces(
-        grad_mask_BD=torch.ones_like(won.rank_score_BD),
-        gradient_weight_D=torch.ones_like(lack_D),
-        contender_weight_D=torch.zeros_like(lack_D),
-        attraction_weight_D=lack_D.abs(),
-        som_weight_BD=(lack_D.abs() / len(x_BI)).expand_as(won.rank_score_BD),
+        grad_mask_BD=torch.ones_like(competition.rank_score_BD),
+        gradient_weight_D=torch.ones_like(deficit_D),
+        contender_weight_D=torch.zeros_like(deficit_D),
+        attraction_weight_D=deficit_D.abs(),
+        som_weight_BD=(deficit_D.abs() / len(x_BI)).expand_as(competition.rank_score_BD),
         som_targets_DI=targets_DI,
         som_delta_DI=(targets_DI - w_DI).mul_(config.som_lr),
     )
@@ -137,36 +147,36 @@ FORCES: Mapping[Variant, Callable[[Competition, Tensor, Tensor, BCLConfig], Forc
 )
 
 
-def step_metrics(won: Competition, forces: Forces) -> dict[str, Tensor]:
+def step_metrics(competition: Competition, forces: Forces) -> dict[str, Tensor]:
     """Per feature, [D] each: what the metrics table shows."""
     return {
-        "win_rate": won.win_rate_D,
+        "win_rate": competition.win_rate_D,
         "grad_magnitude": forces.grad_mask_BD.sum(dim=0),
         "som_magnitude": forces.som_weight_BD.sum(dim=0),
-        "feature_novelty": won.feature_novelty_D,
-        "effective_win": won.effective_win_D,
+        "feature_novelty": competition.feature_novelty_D,
+        "effective_win": competition.effective_win_D,
         "gradient_weight": forces.gradient_weight_D,
         "contender_weight": forces.contender_weight_D,
         "attraction_weight": forces.attraction_weight_D,
-        "mean_activation": won.mean_activation_D,
+        "mean_activation": competition.mean_activation_D,
     }
 
 
-def step_tensors(won: Competition, forces: Forces) -> dict[str, Tensor]:
+def step_tensors(competition: Competition, forces: Forces) -> dict[str, Tensor]:
     """The raw tensors of a step: [B, D], feature_novelty [D], som_targets and som_delta [D, I]."""
     return {
-        "rank_score": won.rank_score_BD,
+        "rank_score": competition.rank_score_BD,
         "grad_mask": forces.grad_mask_BD,
         "som_weight": forces.som_weight_BD,
-        "strength": won.strength_BD,
-        "in_nbr": won.in_nbr_BD,
-        "feature_novelty": won.feature_novelty_D,
+        "strength": competition.strength_BD,
+        "in_nbr": competition.in_nbr_BD,
+        "feature_novelty": competition.feature_novelty_D,
         "som_targets": forces.som_targets_DI,
         "som_delta": forces.som_delta_DI,
     }
 
 
-def _normalised(pull_BD: Tensor) -> Tensor:
+def _normalise_columns(pull_BD: Tensor) -> Tensor:
     """Each column divided by its sum."""
     return pull_BD / (pull_BD.sum(dim=0) + EPSILON)
 

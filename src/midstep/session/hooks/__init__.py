@@ -11,34 +11,24 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from midstep.core.lazy_names import lazy_names
-from midstep.session.hooks.base import Hook
 
 if TYPE_CHECKING:
-    from midstep.session.hooks.activations import ActivationStatistics, DeadUnits
-    from midstep.session.hooks.attention import AttentionEntropy
-    from midstep.session.hooks.norms import LayerNorms, LayerNormSeries
-    from midstep.session.hooks.rows import Units, WeightCosine
+    from midstep.session.hooks.activations import ActivationStatistics as ActivationStatistics
+    from midstep.session.hooks.activations import DeadUnits as DeadUnits
+    from midstep.session.hooks.attention import AttentionEntropy as AttentionEntropy
+    from midstep.session.hooks.hook import Hook as Hook
+    from midstep.session.hooks.layer_norms import LayerNorms as LayerNorms
+    from midstep.session.hooks.layer_norms import LayerNormSeries as LayerNormSeries
+    from midstep.session.hooks.weight_rows import Units as Units
+    from midstep.session.hooks.weight_rows import WeightCosine as WeightCosine
 
-__all__ = [
-    "ActivationStatistics",
-    "AttentionEntropy",
-    "DeadUnits",
-    "Hook",
-    "LayerNormSeries",
-    "LayerNorms",
-    "Units",
-    "WeightCosine",
-]
-
-_HOME = {
-    "ActivationStatistics": ".activations",
-    "AttentionEntropy": ".attention",
-    "DeadUnits": ".activations",
-    "LayerNormSeries": ".norms",
-    "LayerNorms": ".norms",
-    "Units": ".rows",
-    "WeightCosine": ".rows",
-}
-
-
-__getattr__, __dir__ = lazy_names(__name__, _HOME)
+__all__, __getattr__, __dir__ = lazy_names(
+    __name__,
+    {
+        ".activations": "ActivationStatistics DeadUnits",
+        ".attention": "AttentionEntropy",
+        ".hook": "Hook",
+        ".layer_norms": "LayerNormSeries LayerNorms",
+        ".weight_rows": "Units WeightCosine",
+    },
+)

@@ -7,10 +7,16 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from midstep.control.panels import Field, Level, Panel, Sort, Status
-from midstep.session.activation_zeros import watched_modules
-from midstep.session.hooks.base import Hook
-from midstep.session.hooks.choice import can_be_hooked, leaf_modules
-from midstep.session.hooks.measures import alive_units, first_tensor, moments, saturated_share
+from midstep.session.hooks.hook import Hook
+from midstep.session.hooks.hook_measures import (
+    alive_units,
+    can_be_hooked,
+    first_tensor,
+    leaf_modules,
+    moments,
+    saturated_share,
+)
+from midstep.session.metrics.activation_zeros import watched_modules
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

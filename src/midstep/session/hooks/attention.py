@@ -18,9 +18,8 @@ from torch.nn import functional
 from torch.overrides import TorchFunctionMode
 
 from midstep.control.panels import Field, Level, Panel, Status
-from midstep.session.hooks.base import Hook
-from midstep.session.hooks.choice import can_be_hooked
-from midstep.session.hooks.measures import attention_entropy
+from midstep.session.hooks.hook import Hook
+from midstep.session.hooks.hook_measures import attention_entropy, can_be_hooked
 
 if TYPE_CHECKING:
     from collections.abc import Callable

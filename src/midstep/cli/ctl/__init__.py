@@ -1,0 +1,1 @@
+"""`midstep ctl`: commands for one live run."""

@@ -1,0 +1,1 @@
+"""`midstep data`: commands for datasets."""

@@ -1,0 +1,1 @@
+"""How commands write to the terminal and read keys."""

@@ -1,0 +1,1 @@
+"""`midstep runs`: commands for stored and many runs."""

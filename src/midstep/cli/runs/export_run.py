@@ -1,0 +1,60 @@
+"""`midstep runs export`: the scalars of a run as one CSV or Parquet table."""
+
+from __future__ import annotations
+
+import io
+import sys
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from midstep.cli.runs.list_runs import DEFAULT_SAVE_DIR, RunName, SaveDir, find_run, split_names
+from midstep.core.errors import ConfigError
+from midstep.core.files.storage import replacement
+
+
+class Format(StrEnum):
+    """File format of the table."""
+
+    CSV = "csv"
+    PARQUET = "parquet"
+
+
+def export(
+    run: RunName,
+    form: Annotated[
+        Format, typer.Option("--format", help="Parquet needs pip install 'midstep\\[parquet]'.")
+    ] = Format.CSV,
+    names: Annotated[
+        list[str] | None,
+        typer.Option("--names", help="Only these series: a,b; may be repeated; all if left out."),
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", help="File to write; standard output if left out.")
+    ] = None,
+    timeline: Annotated[
+        int | None,
+        typer.Option("--timeline", min=0, help="An older timeline, as it was before a rewind."),
+    ] = None,
+    save_dir: SaveDir = DEFAULT_SAVE_DIR,
+) -> None:
+    """Write the scalars of a run as one table: one row per step, one column per name."""
+    if form is Format.PARQUET and out is None:
+        raise ConfigError(
+            "Parquet needs a file, not standard output; name one with --out run.parquet"
+        )
+    from midstep.facts.read.wide_table import WideTable, write_csv, write_parquet
+
+    table = WideTable(find_run(run, save_dir), split_names(names), timeline=timeline)
+    if out is None:
+        write_csv(table, sys.stdout)
+        return
+    with replacement(out) as file:
+        if form is Format.PARQUET:
+            write_parquet(table, file)
+            return
+        text = io.TextIOWrapper(file, encoding="utf-8", errors="replace", newline="")
+        write_csv(table, text)
+        text.detach()  # `replacement` still syncs and closes the file below

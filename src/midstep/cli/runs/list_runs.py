@@ -1,0 +1,252 @@
+"""`midstep runs ls` and `runs show`: which runs there are and how each ended, from facts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from midstep.cli.output.screen import Screen
+from midstep.cli.output.text_format import (
+    align_columns,
+    format_bytes,
+    format_duration,
+    format_number,
+    format_time,
+)
+from midstep.core import strict_json
+from midstep.core.errors import ConfigError, FormatError, StorageError
+
+if TYPE_CHECKING:
+    from midstep.facts import FactsReader
+    from midstep.facts.index.run_index import RunIndex
+    from midstep.facts.index.run_row import RunRow
+
+SaveDir = Annotated[Path, typer.Option("--save-dir", help="Folder that holds the runs.")]
+RunName = Annotated[str, typer.Argument(help="Id of the run, its start, or its directory.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one line of JSON.")]
+DEFAULT_SAVE_DIR = Path("outputs/runs")
+ANSWER_WITHIN_S = 1.0
+"""A list asks every live run for its state, so one that hangs may cost at most this long."""
+COLUMNS = ("id", "name", "state", "step", "started", "directory", "page or reason")
+ENVELOPE = frozenset(
+    {"schema_version", "seq", "attempt", "rank", "timeline", "wall", "mono", "moment", "run_id"}
+) | {"epoch", "step", "split", "name", "metrics", "crc"}
+"""Fields of the header that every record has; shown only with --json."""
+
+
+def list_runs(
+    words: Annotated[
+        list[str] | None, typer.Argument(help="Only runs with these words in name, tags or note.")
+    ] = None,
+    live: Annotated[
+        bool, typer.Option("--live", help="Only runs whose process is alive, paused or not.")
+    ] = False,
+    state: Annotated[
+        list[str] | None, typer.Option("--state", help="Only runs in this state; may be repeated.")
+    ] = None,
+    tag: Annotated[
+        list[str] | None, typer.Option("--tag", help="Only runs with this tag; may be repeated.")
+    ] = None,
+    where: Annotated[
+        list[str] | None,
+        typer.Option("--where", help="A condition: config.lr=0.1, val_loss<0.5; may be repeated."),
+    ] = None,
+    sort: Annotated[
+        str, typer.Option("--sort", help="A field, setting or value; with - the largest first.")
+    ] = "-started_at",
+    limit: Annotated[int, typer.Option("--limit", min=1, help="List at most this many.")] = 1000,
+    save_dir: SaveDir = DEFAULT_SAVE_DIR,
+    as_json: AsJson = False,
+) -> None:
+    """List the runs of a folder, newest first, and the address of each live run's page."""
+    from midstep.facts.index.run_query import RunQuery
+
+    query = RunQuery(
+        q=" ".join(words or ()),
+        states=tuple(state or ()),
+        tags=tuple(tag or ()),
+        where=(*(where or ()), *(("live=true",) if live else ())),
+        sort=sort,
+        limit=limit,
+    )
+    page = _open_index(save_dir).rows(query)
+    runs = [_with_live_state(_summary(row, save_dir / row.directory)) for row in page.rows]
+    if as_json:
+        typer.echo(strict_json.dumps(runs))
+    elif runs:
+        _print_table(Screen(), runs)
+        if page.matching > len(runs):
+            Screen().print_line(
+                f"{len(runs)} of {page.matching} runs; list more with --limit", style="dim"
+            )
+    elif page.total:
+        Screen().print_line(f"none of the {page.total} runs under {save_dir} matches")
+    else:
+        Screen().print_line(f"no runs under {save_dir} yet; start one with: midstep demo")
+
+
+def show(run: RunName, save_dir: SaveDir = DEFAULT_SAVE_DIR, as_json: AsJson = False) -> None:
+    """Show one run: how it ended, last values, times, directory, and how it was started.
+
+    --json adds the whole header record.
+    """
+    from midstep.facts.index.run_row import read_row
+
+    directory = find_run(run, save_dir)
+    summary = _with_live_state(
+        {**_summary(read_row(directory), directory), **_read_all_facts(directory)}
+    )
+    if as_json:
+        typer.echo(strict_json.dumps(summary))
+        return
+    screen = Screen()
+    for line in align_columns(_flatten("", _select_fields(summary))):
+        screen.print_line(line)
+
+
+def find_run(run: str, save_dir: Path) -> Path:
+    """Return the run directory that `run` names: a path, an id, a directory name, an id's start.
+
+    A complete name wins over the start of an id, because ids are random: whether one begins with
+    the name of a directory is chance.
+    """
+    if run and (Path(run) / "facts").is_dir():
+        return Path(run)
+    rows = _open_index(save_dir).rows().rows
+    matches = [row for row in rows if run in _names(row)]
+    matches = matches or [row for row in rows if row.id.startswith(run)]
+    if len(matches) == 1:
+        return save_dir / matches[0].directory
+    if matches:
+        raise ConfigError(f"{run} names {len(matches)} runs in {save_dir}; give more of the id")
+    raise ConfigError(f"no run {run} in {save_dir}; list all runs with: midstep runs ls")
+
+
+def split_names(names: list[str] | None) -> list[str] | None:
+    """Split the values of a repeated option at commas; None when it was not given.
+
+    >>> split_names(["loss,lr", "epoch"])
+    ['loss', 'lr', 'epoch']
+    """
+    return [name for part in names for name in part.split(",") if name] if names else None
+
+
+def _names(row: RunRow) -> tuple[str, str, str]:
+    return row.id, row.directory, row.directory.rpartition("/")[2]
+
+
+def _open_index(save_dir: Path) -> RunIndex:
+    """Return the index of a folder, refreshed now."""
+    from midstep.facts.index.run_index import RunIndex
+
+    if not save_dir.is_dir() and save_dir != DEFAULT_SAVE_DIR:
+        raise ConfigError(
+            f"{save_dir} is not a folder; name the one your runs are in with --save-dir"
+        )
+    index = RunIndex(save_dir)
+    # Before the first run the default folder does not exist. That is an empty list, no error.
+    if save_dir.is_dir():
+        index.refresh()
+        index.close()
+    return index
+
+
+def _summary(row: RunRow, directory: Path) -> dict[str, Any]:
+    """Return the fields of a run for --json; a damaged run has its reason."""
+    fields = row.as_wire()
+    return {**fields, "reason": fields.pop("why"), "directory": str(directory), "url": None}
+
+
+def _read_all_facts(directory: Path) -> dict[str, Any]:
+    """Return what is not in the index: last value of every series, header, damage."""
+    from midstep.facts import FactsReader
+
+    reader = FactsReader(directory)
+    try:
+        return {
+            "last": _last_values(reader),
+            "header": reader.header(),
+            "problems": reader.problems,
+        }
+    except (FormatError, StorageError) as error:
+        return {"last": {}, "header": {}, "problems": [str(error)]}
+
+
+def _last_values(reader: FactsReader) -> dict[str, float]:
+    return {
+        name: float(series.high[-1]) for name, series in reader.series().items() if series.count
+    }
+
+
+def _with_live_state(summary: dict[str, Any]) -> dict[str, Any]:
+    """Add the state, step and address that a live run's own server reports."""
+    from midstep.client.run_finder import find_run as find_live
+
+    if not summary["live"]:
+        return summary
+    live = find_live(Path(summary["directory"]), within_s=ANSWER_WITHIN_S)
+    if live is None or live.run_id != summary["id"]:
+        return summary
+    reported = {"url": live.url, "step": summary["step"] if live.step is None else live.step}
+    # The server thread of a hung run still answers, so its word must not hide "not responding".
+    if summary["state"] != "not responding" and live.state is not None:
+        reported["state"] = live.state
+    return {**summary, **reported}
+
+
+def _print_table(screen: Screen, runs: list[dict[str, Any]]) -> None:
+    head, *rows = align_columns([COLUMNS, *(_table_row(run) for run in runs)], right=(3,))
+    screen.print_line(head, style="dim")
+    for row in rows:
+        screen.print_line(row)
+
+
+def _table_row(run: dict[str, Any]) -> tuple[str, ...]:
+    return (
+        run["id"] or "",
+        run["name"],
+        run["state"],
+        "" if run["step"] is None else format_number(run["step"]),
+        format_time(run["started_at"]),
+        Path(run["directory"]).name,
+        run["url"] or " ".join(str(run["reason"] or "").split()),
+    )
+
+
+def _select_fields(summary: dict[str, Any]) -> dict[str, Any]:
+    """Return the fields that `show` prints, in order: the end first, the header last."""
+    started, ended = summary["started_at"], summary.get("ended_at")
+    header = summary.get("header", {})
+    return {
+        "name": summary["name"],
+        "id": summary["id"],
+        "state": summary["state"],
+        "reason": summary["reason"],
+        "step": None if summary["step"] is None else format_number(summary["step"]),
+        "last": {name: format_number(value) for name, value in summary.get("last", {}).items()},
+        "started": format_time(started),
+        "ended": format_time(ended),
+        "took": format_duration(ended - started) if started and ended else None,
+        "directory": summary["directory"],
+        "bytes": format_bytes(summary["bytes"]),
+        "tags": ", ".join(summary["tags"]),
+        "note": summary["note"],
+        "page": summary["url"],
+        "problems": summary.get("problems") or None,
+        "header": {name: value for name, value in header.items() if name not in ENVELOPE},
+    }
+
+
+def _flatten(name: str, value: Any) -> list[tuple[str, str]]:
+    """Return a value as (name, text) rows, nested ones with dotted names, without empty ones."""
+    if isinstance(value, dict):
+        return [
+            row
+            for key, item in value.items()
+            for row in _flatten(f"{name}.{key}" if name else key, item)
+        ]
+    if value is None or value == "":
+        return []
+    return [(name, value if isinstance(value, str) else strict_json.dumps(value))]

@@ -1,0 +1,125 @@
+"""`midstep runs start`, `recipes`, `terminate`: recipes as background processes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from midstep.cli.output.screen import Screen
+from midstep.cli.output.text_format import align_columns
+from midstep.cli.runs.list_runs import DEFAULT_SAVE_DIR, AsJson, RunName, SaveDir, find_run
+from midstep.core import strict_json
+from midstep.core.errors import ConfigError
+from midstep.core.ids import new_command_id
+
+if TYPE_CHECKING:
+    from midstep.loops.recipe_settings import RecipeSetting
+
+BOOLEANS = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
+
+
+def start(
+    recipe: Annotated[str, typer.Argument(help="Name of the recipe; runs recipes lists them.")],
+    given: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="NAME=VALUE", help="A setting; may be repeated."),
+    ] = None,
+    name: Annotated[
+        str | None, typer.Option(help="Name of the run; the recipe's if left out.")
+    ] = None,
+    paused: Annotated[bool, typer.Option("--paused", help="Pause before the first step.")] = False,
+    save_dir: SaveDir = DEFAULT_SAVE_DIR,
+    as_json: AsJson = False,
+) -> None:
+    """Start a recipe in the background. It continues when this terminal is closed.
+
+    Control it with [bold]midstep ctl[/bold]; [bold]midstep serve[/bold] shows its page.
+    """
+    from midstep.loops.recipes import find_recipe
+    from midstep.server.recipes.launcher import Launcher, LaunchRequest
+
+    values = _parse_settings(given or [], find_recipe(recipe).settings)
+    launcher = Launcher(save_dir)
+    request = LaunchRequest(
+        id=new_command_id(), recipe=recipe, settings=values, name=name, paused=paused
+    )
+    try:
+        launched = launcher.start(request)
+    finally:
+        launcher.close()
+    if as_json:
+        typer.echo(strict_json.dumps({"id": launched.run_id, "directory": str(launched.run_dir)}))
+        return
+    screen = Screen()
+    screen.print_line(f"run   {launched.run_id} in {launched.run_dir}")
+    screen.print_line(f"look  midstep serve {save_dir}")
+
+
+def list_recipes(as_json: AsJson = False) -> None:
+    """List the recipes that can be started by name, with every setting and what it does."""
+    from dataclasses import asdict
+
+    from midstep.loops.recipes import recipes
+
+    if as_json:
+        rows = [
+            {**asdict(recipe), "settings": [asdict(setting) for setting in recipe.settings]}
+            for recipe in recipes().values()
+        ]
+        typer.echo(strict_json.dumps(rows))
+        return
+    screen = Screen()
+    for recipe in recipes().values():
+        screen.print_line(f"{recipe.name}: {recipe.title}. {recipe.about}", style="bold")
+        settings = [(f"  {each.name}", _format_setting(each)) for each in recipe.settings]
+        for line in align_columns(settings):
+            screen.print_line(line)
+
+
+def terminate(
+    run: RunName,
+    kill: Annotated[
+        bool,
+        typer.Option("--kill", help="Send SIGKILL: ends at once, and the run records no end."),
+    ] = False,
+    save_dir: SaveDir = DEFAULT_SAVE_DIR,
+) -> None:
+    """Send SIGTERM to the process of a run that [bold]midstep ctl stop[/bold] does not end.
+
+    The run then stops at its next step boundary and records its end.
+    """
+    from midstep.server.recipes.end_process import end_process
+
+    pid = end_process(find_run(run, save_dir), "kill" if kill else "terminate")
+    Screen().print_line(f"sent {'SIGKILL' if kill else 'SIGTERM'} to process {pid}")
+
+
+def _format_setting(setting: RecipeSetting) -> str:
+    kind = " | ".join(setting.choices) if setting.choices else setting.kind
+    least, most = setting.minimum, setting.maximum
+    bounds = "" if least is None else f" from {least:,}" + ("" if most is None else f" to {most:,}")
+    return f"{kind}{bounds}, default {setting.default}. {setting.about}"
+
+
+def _parse_settings(given: list[str], settings: tuple[RecipeSetting, ...]) -> dict[str, Any]:
+    """Parse each `NAME=VALUE` as the setting's own type; unknown names stay text."""
+    kinds = {each.name: each.kind for each in settings}
+    # The launcher refuses unknown names, so that page and terminal give the same error.
+    values: dict[str, Any] = {}
+    for text in given:
+        name, equals, value = text.partition("=")
+        if not equals:
+            raise ConfigError(f"--set takes NAME=VALUE, for example --set steps=500; got {text!r}")
+        values[name] = _parse_value(value, kinds.get(name, "text"))
+    return values
+
+
+def _parse_value(text: str, kind: str) -> Any:
+    if kind == "bool":
+        return BOOLEANS.get(text.lower(), text)
+    readers: dict[str, Any] = {"int": int, "float": float}
+    try:
+        return readers[kind](text) if kind in readers else text
+    except ValueError:
+        return text  # the check of the setting names the error

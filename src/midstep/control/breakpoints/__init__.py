@@ -1,0 +1,1 @@
+"""Breakpoints, their conditions and expressions, and the rules of a run."""

@@ -1,0 +1,1 @@
+"""Clones of batches, step data, losses and weights that viewers ask for."""

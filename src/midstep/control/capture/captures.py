@@ -1,0 +1,184 @@
+"""What a step shows: its batch and its step data, captured while somebody looks."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+from midstep.control.capture.capture_store import CapturedBatch, StepData, resolve
+from midstep.control.control_state import ControlState, Viewer
+from midstep.control.panels import Panel
+from midstep.control.watches.row_tracker import Watches
+from midstep.core.errors import ConfigError
+
+log = logging.getLogger("midstep.control")
+
+
+class Captures:
+    """Takes in batches and step data on the training thread, and gives clones to any other."""
+
+    def __init__(self, state: ControlState, watches: Watches) -> None:
+        self._state = state
+        self._watches = watches
+
+    # -- the training thread's side ---------------------------------------------------------------
+
+    def capture(
+        self,
+        batch: Any,
+        loss: Any,
+        step: int | None = None,
+        *,
+        labels: Any = None,
+        sample_ids: Any = None,
+        losses: Any = None,
+        kept: bool = False,
+    ) -> None:
+        """Note the batch and the loss of this step; see `DebugController.capture_batch`.
+
+        Args:
+            batch: a tensor, or a mapping or sequence of tensors.
+            loss: a number, or a tensor of one element.
+            step: index of this batch, counted from 0; the running count when left out.
+            labels: one per sample.
+            sample_ids: ids of the samples in batch order.
+            losses: per-sample losses.
+            kept: whether the loop does not change the batch before the boundary. Then the batch
+                is cloned there, and not at all if somebody else captures this step's batch first.
+        """
+        state = self._state
+        if step is not None:
+            state.step_index = step
+        if not state.step_is_recorded:
+            return
+        self._watches.begin()
+        if loss is not None:
+            state.loss = loss.detach() if hasattr(loss, "detach") else loss
+            state.step_scalars["loss"] = state.loss
+        if (
+            state.read_gradient_norm is not None
+            and "grad_norm" in state.breakpoint_list.scalar_names
+        ):
+            self._log_gradient_norm(state.read_gradient_norm)
+        state.capture_store.take_batch(
+            CapturedBatch(
+                step=state.step_index,
+                batch=batch,
+                loss=loss,
+                labels=labels,
+                losses=losses,
+                sample_ids=sample_ids,
+            ),
+            clone_later=kept,
+        )
+
+    def _log_gradient_norm(self, read: Callable[[], Any]) -> None:
+        try:
+            self._state.step_scalars["grad_norm"] = read()
+        except Exception:
+            # The callable is the user's: if it raises, it is not called again and training goes on.
+            log.exception("reading the gradient norm raised and is off; training goes on")
+            self._state.read_gradient_norm = None
+
+    def hold_failed_batch(
+        self,
+        batch: Any,
+        loss: Any = None,
+        *,
+        labels: Any = None,
+        sample_ids: Any = None,
+        losses: Any = None,
+    ) -> None:
+        """Hold the batch of a step that raised, to be shown if the error parks the run.
+
+        Nothing is recorded. Arguments as in `capture`.
+        """
+        self._state.capture_store.take_batch(
+            CapturedBatch(
+                step=self._state.step_index,
+                batch=batch,
+                loss=loss,
+                labels=labels,
+                losses=losses,
+                sample_ids=sample_ids,
+            )
+        )
+
+    def push(self, key: str, data: Any, *, panel: Panel | None = None) -> None:
+        """Store data of this step under `key`; see `DebugController.capture_step_data`."""
+        state = self._state
+        if state.watch_list.active:
+            data = resolve(data)  # each point of a watched row needs its metrics
+        state.capture_store.push(key, data, panel)
+        state.boundary_has_work = state.is_observed = True
+
+    def add_step_data(self, key: str, data: Any, *, panel: Panel | None = None) -> None:
+        """Show `data` beside this step's data while the run is paused; for commands.
+
+        Arguments as in `DebugController.capture_step_data`. The next step clears it.
+        """
+        self._state.capture_store.add_to_shown(key, data, panel, self._state.finished_steps)
+
+    @property
+    def wants_data(self) -> bool:
+        """Whether step data pushed now may be shown; hooks may skip their work if not.
+
+        True whenever the loop could park after this step with a viewer connected.
+        """
+        return self._state.wants_data
+
+    @property
+    def is_observed(self) -> bool:
+        """Whether anybody looks, asks or waits; if not, this step only goes to the facts.
+
+        One flag, read without the lock, because it is read several times a step.
+        """
+        return self._state.is_observed
+
+    @property
+    def shows_step(self) -> bool:
+        """Whether the step in progress is shown, or may stop the run.
+
+        While running these are ten steps a second; expensive hooks may skip the others.
+        """
+        state = self._state
+        return bool(
+            state.capture_store.clones_step or state.breakpoint_list.may_stop(state.step_index + 1)
+        )
+
+    # -- any thread's side ------------------------------------------------------------------------
+
+    def batch(self) -> dict[str, Any] | None:
+        """The last captured batch with loss, step, labels and ids; None before the first."""
+        batch = self._state.capture_store.batch
+        return None if batch is None else dict(vars(batch))
+
+    def step_data(self, key: str) -> Any:
+        """What was pushed under `key` in this step.
+
+        Raises:
+            ConfigError: nothing was pushed under `key`; the message lists the keys.
+        """
+        try:
+            return self._state.capture_store.step_data[key]
+        except KeyError:
+            keys = ", ".join(self.step_data_keys()) or "nothing"
+            raise ConfigError(f"no step data {key!r} in this step; there is {keys}") from None
+
+    def step_data_keys(self) -> list[str]:
+        """The keys pushed in this step."""
+        return list(self._state.capture_store.step_data)
+
+    def shown(self) -> StepData:
+        """The last complete step data that was cloned, with its step; what the page shows."""
+        return self._state.capture_store.shown
+
+    def viewer(self) -> Viewer:
+        """Count as a connected viewer until the returned object is closed."""
+        return Viewer(self._state)
+
+    @property
+    def viewers(self) -> int:
+        """How many viewers are connected."""
+        return self._state.viewer_count

@@ -1,0 +1,1 @@
+"""Rows of tensors that a viewer watches, and their trajectories."""

@@ -1,0 +1,1 @@
+"""Files on disk: atomic replacement, folders that appear whole, files of strangers."""

@@ -1,0 +1,138 @@
+"""Folders that appear and disappear as a whole, and links that are replaced at once.
+
+A new folder is filled under a temporary name, every file is synced, and then it is renamed: it
+exists with all its files, or not at all. To remove a folder, it is renamed first and then emptied.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from midstep.core.errors import StorageError
+from midstep.core.files.storage import TEMPORARY_SUFFIX, storage_error, sync_folder, temporary_path
+
+Chunks = Iterable[bytes | bytearray | memoryview]
+"""The content of a file in pieces, so that it is never in memory as a whole."""
+
+
+def add_folder(path: str | os.PathLike[str], files: Mapping[str, Chunks]) -> Path:
+    """Create the folder `path` with `files` in it, at once and synced to the disk.
+
+    The files are written in their order, so a later one may contain hashes of the earlier ones.
+    On any error nothing is left, and what was there before is unchanged.
+    """
+    with new_folder(path) as temporary:
+        for name, chunks in files.items():
+            _write_durable(temporary / name, chunks)
+    return Path(path)
+
+
+@contextmanager
+def new_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
+    """A folder to fill with files, which gets the name `path` if the block ends without an error.
+
+    The caller syncs each file it writes there. On any error nothing is left.
+    """
+    target = Path(path)
+    temporary = temporary_path(target)
+    try:
+        try:
+            temporary.mkdir()
+            yield temporary
+            sync_folder(temporary)
+            _check_free(target)
+            temporary.rename(target)
+        except BaseException:
+            _empty(temporary)
+            raise
+    except StorageError:
+        raise
+    except OSError as error:
+        raise storage_error(target, "write", error) from error
+    sync_folder(target.parent)
+
+
+def _check_free(target: Path) -> None:
+    """Raise if the name exists: a rename would silently replace an empty folder or a link."""
+    if os.path.lexists(target):
+        raise StorageError(
+            f"cannot write {target}: there is something of that name already; choose another name"
+        )
+
+
+def _write_durable(path: Path, chunks: Chunks) -> None:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+    try:
+        for chunk in chunks:
+            view = memoryview(chunk).cast("B")
+            while view:
+                view = view[os.write(descriptor, view) :]
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def remove_folder(path: str | os.PathLike[str], names: Iterable[str]) -> bool:
+    """Remove the folder `path` if it holds exactly the files `names`; else change nothing.
+
+    Returns whether it was removed.
+    """
+    folder = Path(path)
+    try:
+        if {entry.name for entry in folder.iterdir()} != set(names):
+            return False
+        aside = temporary_path(folder)
+        folder.rename(aside)
+        _empty(aside)
+    except OSError as error:
+        raise storage_error(folder, "remove", error) from error
+    return True
+
+
+def remove_temporary_folders(folder: str | os.PathLike[str]) -> list[str]:
+    """Remove temporary folders and links that a kill left in `folder`.
+
+    Only its one writer may call this.
+    """
+    removed = []
+    for entry in Path(folder).glob(f".*{TEMPORARY_SUFFIX}"):
+        if entry.is_symlink():
+            with suppress(OSError):  # one that cannot be removed does no harm
+                entry.unlink()
+        elif entry.is_dir():
+            _empty(entry)
+        if not os.path.lexists(entry):
+            removed.append(entry.name)
+    return sorted(removed)
+
+
+def _empty(temporary: Path) -> None:
+    """Remove a temporary folder, which holds files only; one that stays does no harm."""
+    with suppress(OSError):
+        for entry in list(temporary.iterdir()):
+            entry.unlink()
+        temporary.rmdir()
+
+
+def replace_link(path: str | os.PathLike[str], to: str) -> None:
+    """Make `path` a link to `to`, at once and synced to the disk. Only a link is ever replaced."""
+    link = Path(path)
+    if os.path.lexists(link) and not link.is_symlink():
+        raise StorageError(
+            f"cannot make the link {link}: something else has that name; move it away"
+        )
+    temporary = temporary_path(link)
+    try:
+        try:
+            temporary.symlink_to(to)
+            temporary.replace(link)
+        except BaseException:
+            with suppress(OSError):  # it may not exist
+                temporary.unlink()
+            raise
+    except OSError as error:
+        raise storage_error(link, "make the link", error) from error
+    sync_folder(link.parent)

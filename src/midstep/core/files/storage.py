@@ -1,0 +1,267 @@
+"""Writes files: replaces a file as a whole, or appends one record at a time.
+
+*Replace* writes a temporary file in the same folder and renames it, so a reader sees the old file
+or the new one, never a mix. *Append* is one `write` on an open descriptor. A partial write is cut
+off again, so a file ends in a whole record, or in one that a kill cut short.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from midstep.core import strict_json
+from midstep.core.errors import StorageError
+
+TEMPORARY_SUFFIX = ".midstep-tmp"
+
+_REMEDIES = {
+    errno.ENOSPC: "free some space on that disk",
+    errno.EDQUOT: "free some of your quota on that disk",
+    errno.EROFS: "the disk is mounted read-only; choose another folder",
+    errno.EACCES: "choose a folder you may write, or change its permissions",
+    errno.EPERM: "choose a folder you may write, or change its permissions",
+    errno.ENOENT: "the folder is gone; put it back or choose another",
+    errno.ENOTDIR: "a file stands where a folder is needed; choose another name",
+    errno.EMFILE: "raise the limit of open files (ulimit -n)",
+    errno.ENFILE: "the machine is out of file descriptors; close some programs",
+    errno.EIO: "the disk reports an error; check it before trusting it further",
+    errno.EFBIG: "the file system or ulimit -f does not allow a larger file",
+}
+
+
+def storage_error(path: str | os.PathLike[str], doing: str, cause: OSError) -> StorageError:
+    """An error that names the file, the reason and what to do, with the errno of `cause`.
+
+    >>> str(storage_error("a.json", "write", OSError(errno.ENOSPC, "No space left on device")))
+    'cannot write a.json: No space left on device; free some space on that disk'
+    """
+    reason = cause.strerror or str(cause)
+    remedy = _REMEDIES.get(cause.errno or 0, "check the disk and the path, then try again")
+    error = StorageError(f"cannot {doing} {os.fspath(path)}: {reason}; {remedy}")
+    error.errno = cause.errno
+    return error
+
+
+def make_folder(path: str | os.PathLike[str]) -> Path:
+    """Create a folder with its parents; it may exist already."""
+    folder = Path(path)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise storage_error(folder, "create the folder", error) from error
+    return folder
+
+
+def sync_folder(folder: str | os.PathLike[str]) -> None:
+    """Sync the names in `folder` to the disk."""
+    try:
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+    except OSError as error:
+        if error.errno == errno.EINVAL:  # some network file systems have no fsync of folders
+            return
+        raise storage_error(folder, "sync the folder", error) from error
+
+
+def replace_bytes(
+    path: str | os.PathLike[str], data: bytes, *, durable: bool = True, mode: int = 0o666
+) -> None:
+    """Replace `path` by `data` at once; on any error the old file stays as it was.
+
+    Args:
+        path: the file to replace or create; its folder must exist.
+        data: the whole new content.
+        durable: fsync file and folder before returning.
+        mode: permissions of the new file, before the umask.
+    """
+    target = Path(path)
+    temporary = temporary_path(target)
+    try:
+        try:
+            _write_new(temporary, data, durable=durable, mode=mode)
+            temporary.replace(target)
+        except BaseException:
+            with suppress(OSError):  # it may not exist; the first error is the one to report
+                temporary.unlink()
+            raise
+    except OSError as error:
+        raise storage_error(target, "write", error) from error
+    if durable:
+        sync_folder(target.parent)
+
+
+def _write_new(path: Path, data: bytes, *, durable: bool, mode: int) -> None:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+    try:
+        view = memoryview(data)
+        while view:
+            view = view[os.write(descriptor, view) :]
+        if durable:
+            os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def replace_json(path: str | os.PathLike[str], value: Any, *, durable: bool = True) -> None:
+    """Replace `path` by `value` as strict JSON and a newline."""
+    replace_bytes(path, (strict_json.dumps(value) + "\n").encode(), durable=durable)
+
+
+@contextmanager
+def replacement(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
+    """A file to write piece by piece, which replaces `path` if the block ends without an error.
+
+    Links are followed. A device or a pipe is written directly.
+    """
+    target = Path(path).resolve()
+    is_plain = target.is_file() or not target.exists()
+    written = temporary_path(target) if is_plain else target
+    try:
+        try:
+            with written.open("xb" if is_plain else "wb") as file:
+                yield file
+                file.flush()
+                if is_plain:
+                    os.fsync(file.fileno())
+            if is_plain:
+                written.replace(target)
+                sync_folder(target.parent)
+        except BaseException:
+            if is_plain:
+                with suppress(OSError):  # it may not exist
+                    written.unlink()
+            raise
+    except StorageError:
+        raise
+    except OSError as error:
+        raise storage_error(path, "write", error) from error
+
+
+def temporary_path(target: Path) -> Path:
+    """A new hidden name beside `target`, which `remove_temporaries` recognises."""
+    return target.with_name(f".{target.name}.{secrets.token_hex(6)}{TEMPORARY_SUFFIX}")
+
+
+def remove_temporaries(folder: str | os.PathLike[str]) -> list[str]:
+    """Remove temporary files that a kill left in `folder`; returns their names.
+
+    Only the one writer of the folder may call this: the files may be in use by another process.
+    """
+    removed = []
+    for entry in Path(folder).glob(f".*{TEMPORARY_SUFFIX}"):
+        with suppress(OSError):  # a leftover that cannot be removed does no harm
+            entry.unlink()
+            removed.append(entry.name)
+    return sorted(removed)
+
+
+class AppendFile:
+    """A file that grows by whole records, on one open descriptor.
+
+    One thread may append at a time (the caller holds a lock); `sync` may run at the same time.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = Path(path)
+        self._has_partial_record = False
+        try:
+            existed = self.path.exists()
+            flags = os.O_RDWR | os.O_APPEND | os.O_CREAT
+            self._descriptor = os.open(self.path, flags, 0o666)
+            status = os.fstat(self._descriptor)
+        except OSError as error:
+            raise storage_error(self.path, "open", error) from error
+        self._identity = (status.st_dev, status.st_ino)
+        self._size = self._synced = status.st_size
+        if not existed:
+            sync_folder(self.path.parent)
+
+    @property
+    def size(self) -> int:
+        """Bytes in whole records."""
+        return self._size
+
+    @property
+    def unsynced(self) -> bool:
+        """Whether something was appended since the last good `sync`."""
+        return self._synced != self._size
+
+    def append(self, data: bytes) -> int:
+        """Write one record in one call and return its offset. On an error nothing is written."""
+        if self._has_partial_record:
+            self.truncate(self._size)
+        try:
+            written = os.write(self._descriptor, data)
+        except OSError as error:
+            raise storage_error(self.path, "append to", error) from error
+        if written != len(data):  # the kernel cuts a write short when the disk is full
+            self.take_back(self._size)
+            cause = OSError(errno.ENOSPC, f"only {written} of {len(data)} bytes could be written")
+            raise storage_error(self.path, "append to", cause)
+        offset = self._size
+        self._size = offset + written
+        return offset
+
+    def take_back(self, size: int) -> None:
+        """Undo an append that failed or was interrupted: the file ends at `size` again."""
+        self._size, self._has_partial_record = size, True
+        with suppress(StorageError):  # `append` tries again
+            self.truncate(size)
+
+    def truncate(self, size: int) -> None:
+        """Cut the file to `size` bytes."""
+        try:
+            os.ftruncate(self._descriptor, size)
+        except OSError as error:
+            raise storage_error(self.path, "cut", error) from error
+        self._has_partial_record = False
+        self._size = size
+        self._synced = min(self._synced, size)
+
+    def sync(self) -> None:
+        """Sync everything that was appended so far to the disk."""
+        size = self._size
+        try:
+            os.fsync(self._descriptor)
+        except OSError as error:
+            # Counted as synced, so that nobody tries again: the kernel may have dropped the pages,
+            # and a second fsync would report success.
+            self._synced = size
+            raise storage_error(self.path, "sync", error) from error
+        self._synced = size
+
+    def in_place(self) -> bool:
+        """Whether the path still leads to this file: it was not moved, deleted or replaced."""
+        try:
+            status = self.path.stat()
+        except OSError:
+            return False
+        return (status.st_dev, status.st_ino) == self._identity
+
+    def abandon(self) -> None:
+        """Close the descriptor and change nothing: for a forked child, whose parent writes."""
+        if self._descriptor >= 0:
+            descriptor, self._descriptor = self._descriptor, -1
+            with suppress(OSError):  # nothing was written through it
+                os.close(descriptor)
+
+    def close(self) -> None:
+        """Close the descriptor; a second call does nothing."""
+        if self._descriptor < 0:
+            return
+        if self._has_partial_record:
+            self.take_back(self._size)
+        descriptor, self._descriptor = self._descriptor, -1
+        try:
+            os.close(descriptor)
+        except OSError as error:
+            raise storage_error(self.path, "close", error) from error

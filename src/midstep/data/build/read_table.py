@@ -1,0 +1,216 @@
+"""Read and check tables of questions and sources: CSV, TSV and Parquet."""
+
+from __future__ import annotations
+
+import csv
+import math
+from collections.abc import Generator
+from contextlib import closing
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from midstep.core.errors import DatasetError, MissingExtraError
+from midstep.data.build.build_config import BuildConfig
+from midstep.data.steering.storage.layout import SPLITS
+
+Records = Generator[tuple[str, dict[str, Any]], None, None]
+"""(where, row) for each row."""
+LISTED_PROBLEMS = 20
+"""Wrong rows that an error lists; it must stay readable."""
+LONGEST_CELL = 16 * 1024 * 1024
+"""Characters of a cell. The default of the csv module, 128 KiB, is too short for a document."""
+
+
+@dataclass(kw_only=True)
+class Rows:
+    """The rows of all tables, column by column. Stages store the fields under these names."""
+
+    questions: list[str] = field(default_factory=list)
+    sources: list[str] = field(default_factory=list)
+    relevance: list[float] = field(default_factory=list)
+    keywords: list[list[str]] = field(default_factory=list)
+    splits: list[str] = field(default_factory=list)
+    """train, val or test; empty if the build computes the split."""
+
+    def __len__(self) -> int:
+        return len(self.questions)
+
+
+class _Problems(list[str]):
+    """Wrong rows: an error lists the first of them and counts the others."""
+
+    def check(self) -> None:
+        if self:
+            more = (
+                [f"… and {len(self) - LISTED_PROBLEMS} more"] if len(self) > LISTED_PROBLEMS else []
+            )
+            raise DatasetError("the table cannot be used", [*self[:LISTED_PROBLEMS], *more])
+
+
+def check_tables(config: BuildConfig) -> None:
+    """Check that every table exists and has its columns, without reading past its first row."""
+    for path in config.table_paths:
+        with closing(_records(path, config)) as records:
+            next(records, None)
+
+
+def read_rows(config: BuildConfig) -> Rows:
+    """Read all rows of all tables. One `DatasetError` lists everything that is wrong."""
+    rows, problems = Rows(), _Problems()
+    for path in config.table_paths:
+        for where, record in _records(path, config):
+            _add_row(rows, record, where, config, problems)
+    problems.check()
+    if not len(rows):
+        names = ", ".join(path.name for path in config.table_paths)
+        raise DatasetError(f"{names} has no rows; a dataset needs questions and sources")
+    return rows
+
+
+def _records(path: Path, config: BuildConfig) -> Records:
+    """(where, row) for each row; the columns are checked first."""
+    if not path.is_file():
+        problem = "is a folder" if path.is_dir() else "does not exist"
+        raise DatasetError(f"{path} {problem}; name a CSV, TSV or Parquet file")
+    if path.suffix.lower() in (".parquet", ".pq"):
+        return _parquet(path, config)
+    if path.suffix.lower() in (".csv", ".tsv"):
+        return _csv(path, config)
+    raise DatasetError(f"{path.name} is neither .csv, .tsv nor .parquet; save it as one of them")
+
+
+def _csv(path: Path, config: BuildConfig) -> Records:
+    csv.field_size_limit(LONGEST_CELL)
+    delimiter = "\t" if path.suffix.lower() == ".tsv" else ","
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            reader = csv.DictReader(file, delimiter=delimiter, strict=True)
+            _check_columns(path, list(reader.fieldnames or []), config)
+            for record in reader:
+                if None in record:
+                    raise DatasetError(
+                        f"{path.name} line {reader.line_num} has more cells than the first line; "
+                        "put texts with commas in quotation marks"
+                    )
+                yield f"{path.name} line {reader.line_num}", record
+    except UnicodeDecodeError as error:
+        raise DatasetError(f"{path.name} is not UTF-8: {error.reason}; save it as UTF-8") from None
+    except csv.Error as error:
+        raise DatasetError(f"{path.name} is not a complete CSV file: {error}") from None
+
+
+def _parquet(path: Path, config: BuildConfig) -> Records:
+    try:
+        import pyarrow
+        from pyarrow import parquet
+    except ImportError:
+        raise MissingExtraError.of("pyarrow", "parquet") from None
+    try:
+        file = parquet.ParquetFile(path)
+        _check_columns(path, list(file.schema_arrow.names), config)
+        wanted = [name for name in _columns(config) if name in file.schema_arrow.names]
+        row = 0
+        for batch in file.iter_batches(batch_size=4096, columns=wanted):
+            for record in batch.to_pylist():
+                yield f"{path.name} row {row}", record
+                row += 1
+    except pyarrow.ArrowException as error:
+        reason = str(error).splitlines()[0][:200]
+        raise DatasetError(f"{path.name} is not a complete Parquet file: {reason}") from None
+
+
+def _columns(config: BuildConfig) -> list[str]:
+    names = (
+        config.question_column,
+        config.source_column,
+        config.relevance_column,
+        config.split_column,
+        config.keywords_column,
+    )
+    return [name for name in names if name]
+
+
+def _check_columns(path: Path, present: list[str], config: BuildConfig) -> None:
+    # Only the default name may be missing: who gives another name means a column that exists.
+    optional = {BuildConfig.keywords_column}
+    required = [name for name in _columns(config) if name not in optional]
+    missing = [name for name in required if name not in present]
+    if not missing:
+        return
+    if missing == [config.relevance_column]:
+        advice = "; without it every row would count 1: relevance_column=None (--no-relevance)"
+    elif len(present) == 1 and ";" in present[0]:
+        advice = "; its cells have semicolons between them: save it with commas, or tabs (.tsv)"
+    else:
+        advice = "; rename it, or say what the columns are called (--question-column and so on)"
+    raise DatasetError(
+        f"{path.name} has no column {', '.join(map(repr, missing))}, "
+        f"it has {', '.join(map(repr, present)) or 'none'}{advice}"
+    )
+
+
+def _add_row(
+    rows: Rows, record: dict[str, Any], where: str, config: BuildConfig, problems: _Problems
+) -> None:
+    texts = {}
+    for column in (config.question_column, config.source_column):
+        value = record[column]
+        if not isinstance(value, str) or not value.strip():
+            problems.append(f"{where}: {column} is {_shown(value)}, expected a text")
+        texts[column] = value
+    relevance = _relevance(record, where, config, problems)
+    split = _split(record, where, config, problems)
+    keywords = _keywords(record.get(config.keywords_column), where, config, problems)
+    if not problems:
+        rows.questions.append(texts[config.question_column])
+        rows.sources.append(texts[config.source_column])
+        rows.relevance.append(relevance)
+        rows.keywords.append(keywords)
+        rows.splits.append(split)
+
+
+def _relevance(
+    record: dict[str, Any], where: str, config: BuildConfig, problems: _Problems
+) -> float:
+    if config.relevance_column is None:
+        return 1.0
+    value = record[config.relevance_column]
+    try:
+        number = math.nan if isinstance(value, bool) else float(value)
+    except (TypeError, ValueError):
+        number = math.nan
+    if not 0 <= number <= 1:
+        problems.append(
+            f"{where}: {config.relevance_column} is {_shown(value)}, expected a number from 0 to 1"
+        )
+    return number
+
+
+def _split(record: dict[str, Any], where: str, config: BuildConfig, problems: _Problems) -> str:
+    if config.split_column is None:
+        return ""
+    value = record[config.split_column]
+    if value not in SPLITS:
+        problems.append(
+            f"{where}: {config.split_column} is {_shown(value)}, expected {', '.join(SPLITS)}"
+        )
+    return str(value)
+
+
+def _keywords(value: Any, where: str, config: BuildConfig, problems: _Problems) -> list[str]:
+    if value is None:
+        return []
+    parts = value.split(config.keyword_separator) if isinstance(value, str) else value
+    if not isinstance(parts, list) or any(not isinstance(each, str) for each in parts):
+        problems.append(
+            f"{where}: {config.keywords_column} is {_shown(value)}, expected texts with "
+            f"{config.keyword_separator!r} between them, or a list of texts"
+        )
+        return []
+    return [each.strip() for each in parts if each.strip()]
+
+
+def _shown(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:60]}…"

@@ -1,0 +1,239 @@
+"""Samples with shares of clusters as labels, for classifiers of domains.
+
+Embeddings stay in their files, mapped; labels are one dense array in memory; texts and metadata
+come from SQLite only when they are asked for, through a cache of the rows used last.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import torch
+from torch.utils.data import Dataset
+
+from midstep.core.errors import ConfigError, DatasetError
+from midstep.data.cluster_labels.label_formulas import combined_labels
+from midstep.data.cluster_labels.sample_database import (
+    DATABASE_NAME,
+    FILES,
+    EmbeddingFiles,
+    SampleDatabase,
+    read_information,
+    read_labels,
+)
+from midstep.data.steering.loaded_tables import RowTable
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+LabelType = Literal["combined", "source", "steering"]
+LABEL_TYPES = ("combined", "source", "steering")
+Sample = tuple[Any, ...]
+Positions = Sequence[int] | torch.Tensor
+
+
+class GatheredSamples(Sequence[Sample]):
+    """A batch that was gathered at once and is a list of samples to whoever wants one.
+
+    Args:
+        columns: base embeddings, steering embeddings, labels, and metadata if asked for.
+    """
+
+    def __init__(self, columns: Sample) -> None:
+        self.columns = columns
+
+    def __len__(self) -> int:
+        return len(self.columns[0])
+
+    def __getitem__(self, index: Any) -> Any:
+        return tuple(column[index] for column in self.columns)
+
+    def __iter__(self) -> Iterator[Sample]:
+        return zip(*self.columns, strict=True)
+
+
+class ClusterLabeledDataset(Dataset[Sample]):
+    """`(base_emb, steering_emb, label)` a sample; see `write_cluster_dataset` for making one.
+
+    Args:
+        dataset_dir: the folder with `dataset.db` and the `.npy` files; it may have been moved.
+        label_type: `combined`, `source` or `steering`.
+        cache_size: rows of metadata kept in memory, the ones used last.
+        mmap_mode: `r` maps the embeddings, None reads them into memory.
+        return_metadata: give the sample's metadata as a fourth part.
+        verify: compare the files with their checksums.
+
+    Raises:
+        DatasetError: for everything that is wrong with the files at once.
+
+    >>> dataset = ClusterLabeledDataset("data/domains")  # doctest: +SKIP
+    >>> loader = DataLoader(  # doctest: +SKIP
+    ...     dataset, batch_size=256, shuffle=True, collate_fn=dataset.collate
+    ... )
+    >>> for base, steering, label in loader: ...  # doctest: +SKIP
+    """
+
+    def __init__(
+        self,
+        dataset_dir: str | Path,
+        label_type: LabelType = "combined",
+        cache_size: int = 1000,
+        mmap_mode: Literal["r"] | None = "r",
+        return_metadata: bool = False,
+        *,
+        verify: bool = True,
+    ) -> None:
+        _check_settings(label_type, cache_size, mmap_mode)
+        self.folder = Path(dataset_dir).absolute()
+        self.label_type, self.cache_size, self.mmap_mode = label_type, cache_size, mmap_mode
+        self.return_metadata = return_metadata
+        self._database = SampleDatabase(self.folder / DATABASE_NAME)
+        self._cache: OrderedDict[int, dict[str, Any]] = OrderedDict()
+        self.info = read_information(self._database)
+        self._open(verify=verify)
+        self._database.close()  # what has no connection open carries none across a fork
+
+    def _open(self, *, verify: bool) -> None:
+        files = EmbeddingFiles(self.folder, self._database, self.info)
+        arrays = files.read(mapped=self.mmap_mode == "r", verify=verify)
+        self._checksums = files.checksums
+        # As plain arrays: whole pages of a mapped file stay with the system's cache.
+        base, steering, self._centroids = (arrays[name].view(np.ndarray) for name in FILES)
+        self._base, self._steering = RowTable(base), RowTable(steering)
+        source, steering_label = read_labels(self._database, self.info)
+        if self.label_type == "combined":
+            weight = float(self.info["combined_weight"])
+            labels = combined_labels(source, steering_label, weight=weight)
+        else:
+            labels = source if self.label_type == "source" else steering_label
+        self.labels = torch.from_numpy(np.ascontiguousarray(labels))
+
+    # -- what it is -------------------------------------------------------------------------------
+
+    def __len__(self) -> int:
+        return int(self.info["n_samples"])
+
+    @property
+    def n_clusters(self) -> int:
+        """Width of a label."""
+        return int(self.info["n_clusters"])
+
+    @property
+    def embedding_dim(self) -> int:
+        """Width of an embedding."""
+        return int(self.info["embedding_dim"])
+
+    @property
+    def centroids(self) -> NDArray[Any]:
+        """[C, D], read-only."""
+        return self._centroids
+
+    def fingerprint(self) -> dict[str, str]:
+        """By what the data is known again, wherever it lies."""
+        return {
+            **{name: digest[:16] for name, digest in sorted(self._checksums.items())},
+            "labels": str(self.info["labels_sha256"])[:16],
+            "label_type": self.label_type,
+            "combined_weight": repr(self.info["combined_weight"]),
+        }
+
+    # -- samples ----------------------------------------------------------------------------------
+
+    def __getitem__(self, index: int) -> Sample:
+        position = range(len(self))[index]
+        sample = GatheredSamples(self.batch([position]))[0]
+        return (*sample, self.metadata(position)) if self.return_metadata else sample
+
+    def __getitems__(self, indices: Positions) -> GatheredSamples:
+        """A whole batch by one gather a table: what a `DataLoader` calls."""
+        columns = self.batch(indices)
+        if self.return_metadata:
+            columns = (*columns, self.metadata_of(torch.as_tensor(indices).tolist()))
+        return GatheredSamples(columns)
+
+    def batch(self, positions: Positions) -> Sample:
+        """Base embeddings, steering embeddings [B, D] and labels [B, C] of these samples."""
+        ids = torch.as_tensor(positions, dtype=torch.int64)
+        if len(ids) and (int(ids.min()) < 0 or int(ids.max()) >= len(self)):
+            raise IndexError(f"samples are numbered 0 to {len(self) - 1}, got {ids.tolist()}")
+        shape = (len(ids), self.embedding_dim)
+        base = self._base.gather(ids, torch.empty(shape))
+        steering = self._steering.gather(ids, torch.empty(shape))
+        return base, steering, torch.index_select(self.labels, 0, ids)
+
+    @staticmethod
+    def collate(samples: Sequence[Sample]) -> Sample:
+        """For `DataLoader(…, collate_fn=dataset.collate)`: the batch as it was gathered."""
+        if isinstance(samples, GatheredSamples):
+            return samples.columns
+        vectors = [torch.stack([each[part] for each in samples]) for part in range(3)]
+        return (*vectors, *([each[part] for each in samples] for part in range(3, len(samples[0]))))
+
+    # -- metadata ---------------------------------------------------------------------------------
+
+    def metadata(self, index: int) -> dict[str, Any]:
+        """Id, text, suggestions and metadata of a sample."""
+        return self.metadata_of([index])[0]
+
+    def metadata_of(self, positions: Sequence[int]) -> list[dict[str, Any]]:
+        """The same for several samples, by one question to the database."""
+        rows = {each: self._cache[each] for each in positions if each in self._cache}
+        missing = sorted(set(positions) - rows.keys())
+        if missing:
+            rows.update(self._database.metadata(missing))
+        lost = next((each for each in missing if each not in rows), None)
+        if lost is not None:
+            raise DatasetError(f"{self._database.path}: samples has no row {lost}")
+        for each in positions:
+            self._keep(each, rows[each])
+        return [rows[each] for each in positions]
+
+    def prefill_cache(self, positions: Iterable[int] | None = None) -> int:
+        """Fill the cache of metadata, with the first rows unless told which; gives their number."""
+        wanted = list(range(len(self)) if positions is None else positions)[: self.cache_size]
+        self.metadata_of(wanted)
+        return len(wanted)
+
+    def clear_cache(self) -> None:
+        """Forget all rows of metadata."""
+        self._cache.clear()
+
+    @property
+    def cached(self) -> tuple[int, ...]:
+        """Samples whose metadata is in memory, the one used last at the end."""
+        return tuple(self._cache)
+
+    def close(self) -> None:
+        """Close this process's connection to the database; it opens again when needed."""
+        self._database.close()
+
+    def _keep(self, index: int, row: dict[str, Any]) -> None:
+        self._cache[index] = row
+        self._cache.move_to_end(index)
+        if len(self._cache) > self.cache_size:
+            self._cache.popitem(last=False)
+
+    def __getstate__(self) -> Mapping[str, Any]:
+        """Only how to open it: a mapped array would travel with all its values."""
+        names = ("folder", "label_type", "cache_size", "mmap_mode", "return_metadata")
+        return {name: getattr(self, name) for name in names}
+
+    def __setstate__(self, state: Mapping[str, Any]) -> None:
+        settings = {name: value for name, value in state.items() if name != "folder"}
+        self.__init__(state["folder"], verify=False, **settings)  # type: ignore[misc]
+
+
+def _check_settings(label_type: str, cache_size: int, mmap_mode: str | None) -> None:
+    if label_type not in LABEL_TYPES:
+        raise ConfigError(f"label_type {label_type!r} is unknown; use {', '.join(LABEL_TYPES)}")
+    if cache_size < 0:
+        raise ConfigError(f"cache_size must be at least 0, got {cache_size}")
+    if mmap_mode not in ("r", None):
+        raise ConfigError(
+            f"mmap_mode must be 'r' or None, got {mmap_mode!r}: a dataset is read only"
+        )

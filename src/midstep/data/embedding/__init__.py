@@ -1,1 +1,0 @@
-"""Embedding datasets: tables on disk, batches by gather, an order that can be resumed."""

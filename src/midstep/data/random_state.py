@@ -1,0 +1,258 @@
+"""Every random generator that a training draws from: kept, put back, seeded, stored.
+
+`preserve_rng` is the guard around everything that may draw but must move nothing: a validation, a
+scan, the drawing of an epoch's order.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+
+from midstep.core.errors import ConfigError, FormatError
+
+_DEPTH = 4
+"""How far below a sampler its generators are looked for: batch sampler, sampler, and a bit more."""
+
+Generator = torch.Generator | np.random.Generator | np.random.RandomState | random.Random
+"""A generator that belongs to a sampler, a transform or the user."""
+
+Generators = Mapping[str, Generator] | Sequence[Generator]
+"""Generators by name, or in a fixed order."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RandomState:
+    """The states of all generators at one moment. Nothing in it is shared with them.
+
+    >>> before = RandomState.take()
+    >>> first = random.random()
+    >>> before.restore()
+    >>> random.random() == first
+    True
+    """
+
+    python: Any
+    """Of `random`."""
+    numpy: Any
+    """Of NumPy's global generator, with the name of its algorithm."""
+    cpu: torch.Tensor
+    """Of torch on the CPU."""
+    cuda: tuple[torch.Tensor, ...] = ()
+    """Of each CUDA device; empty while CUDA was not in use, or not asked for."""
+    generators: Mapping[str, Any] = field(default_factory=dict)
+    """Of further generators, as of samplers, by name or by place."""
+    worker_base_seed: int | None = None
+    """From which the loader's workers of this epoch derive theirs."""
+
+    @classmethod
+    def take(
+        cls,
+        generators: Generators = (),
+        *,
+        cuda: bool = True,
+        worker_base_seed: int | None = None,
+    ) -> RandomState:
+        """The states as they are now; nothing is drawn, and CUDA is not woken up.
+
+        Args:
+            generators: further ones, by name or in a fixed order.
+            cuda: False leaves the devices out, which is faster.
+            worker_base_seed: of the loader's running iterator.
+        """
+        awake = cuda and torch.cuda.is_initialized()  # type: ignore[no-untyped-call]
+        devices = range(torch.cuda.device_count()) if awake else ()
+        return cls(
+            python=random.getstate(),
+            numpy=np.random.get_state(legacy=False),
+            cpu=torch.default_generator.get_state(),
+            cuda=tuple(torch.cuda.get_rng_state(device) for device in devices),
+            generators={name: _get_state(name, each) for name, each in _by_name(generators)},
+            worker_base_seed=worker_base_seed,
+        )
+
+    def restore(self, generators: Generators = ()) -> None:
+        """Put every generator back; refused before any is touched if one is missing."""
+        given = dict(_by_name(generators))
+        self.check(given)
+        random.setstate(self.python)
+        np.random.set_state(self.numpy)
+        torch.default_generator.set_state(self.cpu)
+        for device, state in enumerate(self.cuda):
+            torch.cuda.set_rng_state(state, device)
+        for name, state in self.generators.items():
+            _set_state(given[name], state)
+
+    def check(self, generators: Generators = ()) -> None:
+        """Refuse generators or devices that are not those of this state."""
+        given = dict(_by_name(generators))
+        if given.keys() != self.generators.keys():
+            raise ConfigError(
+                f"the snapshot has generators {sorted(self.generators)}, "
+                f"but {sorted(given)} were given; name the same ones"
+            )
+        for name, generator in given.items():
+            if type(_get_state(name, generator)) is not type(self.generators[name]):
+                raise ConfigError(f"generator {name!r} is of another kind than in the snapshot")
+        if self.cuda and len(self.cuda) > (present := torch.cuda.device_count()):
+            raise ConfigError(
+                f"the snapshot has random states of {len(self.cuda)} CUDA devices, here are "
+                f"{present}; resume where there are as many, or restore with random=False"
+            )
+
+    def same(self, other: RandomState) -> bool:
+        """Whether the global generators of the host stand at the same place.
+
+        >>> RandomState.take().same(RandomState.take())
+        True
+        """
+        return (
+            self.python == other.python
+            and _same(self.numpy, other.numpy)
+            and bool(torch.equal(self.cpu, other.cpu))
+        )
+
+    def state_tree(self) -> dict[str, Any]:
+        """As a tree that can be saved; docs/checkpoint-format.md has its fields."""
+        return {
+            "python": self.python,
+            "numpy": self.numpy,
+            "cpu": self.cpu,
+            "cuda": list(self.cuda),
+            "generators": dict(self.generators),
+            "worker_base_seed": self.worker_base_seed,
+        }
+
+    @classmethod
+    def from_tree(cls, tree: Any) -> RandomState:
+        """From what `state_tree` gave."""
+        try:
+            return cls(**{**tree, "cuda": tuple(tree["cuda"])})
+        except (TypeError, KeyError) as error:
+            raise FormatError(f"random states are incomplete: {error}") from None
+
+
+@contextmanager
+def preserve_rng(generators: Generators = (), *, cuda: bool = True) -> Iterator[None]:
+    """Whatever is drawn or seeded inside the block, the generators stand as before it.
+
+    >>> before = RandomState.take()
+    >>> with preserve_rng():
+    ...     _ = torch.rand(3), random.random(), np.random.rand()
+    >>> RandomState.take().same(before)
+    True
+    """
+    state = RandomState.take(generators, cuda=cuda)
+    try:
+        yield
+    finally:
+        state.restore(generators)
+
+
+@contextmanager
+def temporary_seed(key: int, generators: Sequence[Any] = ()) -> Iterator[None]:
+    """Every generator seeded from `key` inside the block, and put back after it."""
+    with preserve_rng(generators, cuda=False):
+        seed_global(key)
+        seed_generators(generators, key)
+        yield
+
+
+def seed_global(key: int) -> None:
+    """Seed Python, NumPy and torch (CPU) from one 64-bit key, a few microseconds in all."""
+    random.seed(key)
+    np.random.seed(key >> 32)  # NumPy takes 32 bits; the upper half is as well mixed as the lower
+    # Not torch.manual_seed: that visits every device and takes a hundred times as long.
+    torch.default_generator.manual_seed(key)
+
+
+def seed_generators(generators: Sequence[Any], key: int) -> None:
+    """Seed generators of any of the four kinds from one key."""
+    for generator in generators:
+        if isinstance(generator, torch.Generator):
+            generator.manual_seed(key)
+        elif isinstance(generator, np.random.Generator):
+            bits = generator.bit_generator
+            fresh: Any = type(bits)(key)
+            bits.state = fresh.state
+        elif isinstance(generator, np.random.RandomState):
+            generator.seed(key >> 32)
+        else:
+            generator.seed(key)
+
+
+def find_generators(*roots: Any, outside: Sequence[Any] = (), depth: int = _DEPTH) -> list[Any]:
+    """The generators that samplers hold in their attributes, each once, in a fixed order.
+
+    Args:
+        roots: samplers, or generators themselves.
+        outside: objects not to look into, such as the dataset.
+        depth: how many attributes deep to look.
+
+    >>> sampler = torch.utils.data.RandomSampler(range(3), generator=torch.Generator())
+    >>> find_generators(sampler) == [sampler.generator]
+    True
+    """
+    generators: list[Any] = []
+    seen = {id(each) for each in outside}
+    for root in roots:
+        _collect(root, depth + 1, seen, generators)
+    return generators
+
+
+def _collect(value: Any, depth: int, seen: set[int], generators: list[Any]) -> None:
+    if id(value) in seen or depth == 0:
+        return
+    seen.add(id(value))
+    if isinstance(value, Generator) and not isinstance(value, random.SystemRandom):
+        generators.append(value)
+    elif hasattr(value, "__dict__") and not isinstance(value, torch.Tensor | type):
+        for name in sorted(vars(value)):
+            _collect(vars(value)[name], depth - 1, seen, generators)
+
+
+# -- one generator --------------------------------------------------------------------------------
+
+
+def _by_name(generators: Generators) -> list[tuple[str, Any]]:
+    """Generators with their names in a fixed order; those without are named by their place."""
+    if isinstance(generators, Mapping):
+        return sorted(generators.items())
+    return [(str(place), each) for place, each in enumerate(generators)]
+
+
+def _get_state(name: str, generator: Any) -> Any:
+    if isinstance(generator, torch.Generator):
+        return generator.get_state()
+    if isinstance(generator, np.random.Generator):
+        return generator.bit_generator.state
+    if isinstance(generator, np.random.RandomState):
+        return generator.get_state(legacy=False)
+    if isinstance(generator, random.Random):
+        return generator.getstate()
+    raise ConfigError(
+        f"generator {name!r} is a {type(generator).__qualname__}; give a torch.Generator, "
+        "a NumPy generator or a random.Random"
+    )
+
+
+def _set_state(generator: Any, state: Any) -> None:
+    if isinstance(generator, np.random.Generator):
+        generator.bit_generator.state = state
+    elif isinstance(generator, torch.Generator | np.random.RandomState):
+        generator.set_state(state)
+    else:
+        generator.setstate(state)
+
+
+def _same(one: Any, other: Any) -> bool:
+    """Whether two states of NumPy are equal: arrays and numbers in dictionaries."""
+    if isinstance(one, dict):
+        return one.keys() == other.keys() and all(_same(one[key], other[key]) for key in one)
+    return bool(np.array_equal(one, other))

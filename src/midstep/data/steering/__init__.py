@@ -1,0 +1,1 @@
+"""The steering dataset: vectors, curriculum, batches, loader."""

@@ -1,0 +1,1 @@
+"""The steering dataset on disk, in three forms."""

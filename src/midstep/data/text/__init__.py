@@ -1,0 +1,1 @@
+"""Texts: encoders, normal forms, text files beside a dataset."""

@@ -1,0 +1,248 @@
+"""Texts to vectors. An encoder is anything with a name, a width and `encode`.
+
+`HashingEncoder` needs nothing but numpy: every word, its beginning and every pair of neighbouring
+words is hashed to a few signed places of the vector, so texts that share words point the same way.
+A sentence encoder knows meanings and is the better choice where one lies on disk.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+
+import numpy as np
+
+from midstep.core.errors import ConfigError, DatasetError
+from midstep.core.random_streams import mix_words
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+SLOTS = 8
+"""Places of the vector that a feature is hashed to: more make the noise between words smaller."""
+_WORD = re.compile(r"[^\W_]+")
+_COMMON = frozenset(
+    re.findall(
+        r"\w+",
+        "a an and are as at be been but by can did do does for from had has have how i if in into "
+        "is it its many much no not of on or so than that the their them then there these they "
+        "this to was we were what when where which who why will with you your",
+    )
+)
+_COMMON_WEIGHT, _PAIR_WEIGHT, _START_WEIGHT = 0.15, 0.5, 0.5
+_START_LETTERS = 5
+
+
+@runtime_checkable
+class Encoder(Protocol):
+    """What the builder asks of an encoder; the same text must always give the same vector."""
+
+    @property
+    def name(self) -> str:
+        """Which encoder this is; a dataset notes it."""
+        ...
+
+    @property
+    def dimension(self) -> int:
+        """Width of the vectors."""
+        ...
+
+    def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """One row a text: [N, dimension]."""
+        ...
+
+
+class HashingEncoder:
+    """Signed feature hashing of words (Weinberger et al. 2009); rows have length 1.
+
+    Each text is encoded for itself: nothing is fitted, so no split can leak into another.
+
+    Args:
+        dimension: width of the vectors.
+
+    >>> rows = HashingEncoder(64).encode(["The red fox", "red foxes", "a blue whale"])
+    >>> rows.shape, bool(rows[0] @ rows[1] > rows[0] @ rows[2])
+    ((3, 64), True)
+    """
+
+    def __init__(self, dimension: int = 384) -> None:
+        if dimension < 2:
+            raise ConfigError(
+                f"a hashing encoder has a width of at least 2, got {dimension}; 384 is usual"
+            )
+        self.dimension = dimension
+        self._slots: dict[str, tuple[NDArray[np.int64], NDArray[np.float64]]] = {}
+
+    @property
+    def name(self) -> str:
+        """`hashing-` and the width."""
+        return f"hashing-{self.dimension}"
+
+    def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """One row a text; a text without words gets a direction of its own all the same."""
+        rows = np.zeros((len(texts), self.dimension), dtype=np.float32)
+        for row, text in enumerate(texts):
+            vector = self._vector(text)
+            length = float(np.linalg.norm(vector))
+            if length == 0:
+                vector = self._sum([(f"text:{text}", 1.0)])
+                length = float(np.linalg.norm(vector)) or 1.0
+            rows[row] = vector / length
+        return rows
+
+    def _vector(self, text: str) -> NDArray[np.float64]:
+        counts: dict[str, float] = {}
+        weights: dict[str, float] = {}
+        for feature, weight in _features(_WORD.findall(text.casefold())):
+            counts[feature] = counts.get(feature, 0.0) + 1.0
+            weights[feature] = weight
+        # A word said twenty times is not twenty times as telling.
+        return self._sum([(each, weights[each] * np.log1p(n)) for each, n in counts.items()])
+
+    def _sum(self, features: Sequence[tuple[str, float]]) -> NDArray[np.float64]:
+        if not features:
+            return np.zeros(self.dimension)
+        found = [self._hash_feature(feature) for feature, _ in features]
+        slots = np.concatenate([each[0] for each in found])
+        signs = np.concatenate([each[1] for each in found])
+        weights = np.repeat([weight for _, weight in features], SLOTS)
+        total: NDArray[np.float64] = np.bincount(
+            slots, weights=signs * weights, minlength=self.dimension
+        ).astype(np.float64)
+        return total
+
+    def _hash_feature(self, feature: str) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        known = self._slots.get(feature)
+        if known is None:
+            key = hashlib.blake2b(feature.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+            words = mix_words(
+                np.uint64(int.from_bytes(key, "little")) + np.arange(1, SLOTS + 1).view("u8")
+            )
+            slots = (words >> np.uint64(1)) % np.uint64(self.dimension)
+            signs = 1.0 - 2.0 * (words & np.uint64(1)).astype(np.float64)
+            known = slots.astype(np.int64), signs
+            if len(self._slots) < 1_000_000:  # bounds the memory of a long corpus
+                self._slots[feature] = known
+        return known
+
+
+def _features(words: Sequence[str]) -> Iterator[tuple[str, float]]:
+    before = ""
+    for word in words:
+        common = word in _COMMON
+        yield word, _COMMON_WEIGHT if common else 1.0
+        if not common and len(word) >= _START_LETTERS - 1:
+            yield f"{word[:_START_LETTERS]}…", _START_WEIGHT
+        if before and not (common and before in _COMMON):
+            yield f"{before} {word}", _PAIR_WEIGHT * (_COMMON_WEIGHT if common else 1.0)
+        before = word
+
+
+class CallableEncoder:
+    """Any function of a list of texts as an encoder.
+
+    Args:
+        function: texts to an array or tensor [N, D].
+        name: what the dataset notes; the function's own name when left out.
+
+    >>> encoder = CallableEncoder(lambda texts: [[len(text), 1.0] for text in texts], name="length")
+    >>> encoder.dimension, encoder.encode(["abc"]).tolist()
+    (2, [[3.0, 1.0]])
+    """
+
+    def __init__(self, function: Callable[[list[str]], Any], name: str | None = None) -> None:
+        self._function = function
+        known = getattr(function, "__qualname__", type(function).__name__)
+        self.name = str(name or known)
+        self._dimension: int | None = None
+
+    @property
+    def dimension(self) -> int:
+        """Width of what the function gives; asked once, with one short text."""
+        if self._dimension is None:
+            vectors = np.asarray(self._function(["midstep"]))
+            if vectors.ndim != 2:
+                raise DatasetError(
+                    f"encoder {self.name} gave the shape {list(vectors.shape)} for one text, "
+                    "expected [1, D]"
+                )
+            self._dimension = int(vectors.shape[1])
+        return self._dimension
+
+    def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """What the function gives, as float32."""
+        return np.asarray(self._function(list(texts)), dtype=np.float32)
+
+
+def sentence_encoder(folder: str | Path, *, batch_size: int = 32, device: str = "cpu") -> Encoder:
+    """The sentence encoder in a folder on this machine; nothing is downloaded.
+
+    Args:
+        folder: as sentence-transformers saves a model: weights, tokenizer, kind of pooling.
+        batch_size: texts encoded together.
+        device: where the model runs.
+
+    Raises:
+        MissingExtraError: if transformers is not installed.
+        DatasetError: if there is no model in the folder, or one that is used in another way.
+    """
+    from midstep.data.text.sentence_encoder import SentenceEncoder
+
+    return SentenceEncoder(folder, batch_size=batch_size, device=device)
+
+
+def encoder_from(value: Encoder | Callable[[list[str]], Any] | str) -> Encoder:
+    """An encoder from its name, a function, or as it is.
+
+    Args:
+        value: `hashing`, `hashing:WIDTH`, `sentence:FOLDER`, an `Encoder`, or a function of texts.
+
+    >>> encoder_from("hashing:128").name
+    'hashing-128'
+    """
+    if isinstance(value, str):
+        kind, _, rest = value.partition(":")
+        if kind == "hashing" and (not rest or rest.isdecimal()):
+            return HashingEncoder(int(rest)) if rest else HashingEncoder()
+        if kind == "sentence" and rest:
+            return sentence_encoder(rest)
+        raise ConfigError(
+            f"encoder {value!r} is unknown; use hashing, hashing:WIDTH or sentence:FOLDER"
+        )
+    if isinstance(value, Encoder):
+        return value
+    if callable(value):
+        return CallableEncoder(value)
+    raise ConfigError(f"an encoder is a name, an Encoder or a function, got {value!r}")
+
+
+def check_encoder(value: Encoder | Callable[[list[str]], Any] | str) -> None:
+    """What `encoder_from` would say of it; a model is looked for, but not loaded."""
+    kind, _, folder = value.partition(":") if isinstance(value, str) else ("", "", "")
+    if kind == "sentence" and folder:
+        from midstep.data.text.sentence_encoder import check_model
+
+        check_model(Path(folder))
+    else:
+        encoder_from(value)
+
+
+def encode_checked(encoder: Encoder, texts: Sequence[str]) -> NDArray[np.float32]:
+    """What the encoder gives, if it is one finite row a text; else a `DatasetError`."""
+    vectors = np.asarray(encoder.encode(texts), dtype=np.float32)
+    wanted = (len(texts), encoder.dimension)
+    if vectors.shape != wanted:
+        raise DatasetError(
+            f"encoder {encoder.name} gave the shape {list(vectors.shape)} for {len(texts)} texts, "
+            f"expected {list(wanted)}"
+        )
+    wrong = np.flatnonzero(~np.isfinite(vectors).all(axis=1))
+    if len(wrong):
+        raise DatasetError(
+            f"encoder {encoder.name} gave a value that is not finite for {texts[wrong[0]][:80]!r}"
+        )
+    return np.ascontiguousarray(vectors)

@@ -1,0 +1,68 @@
+"""Names of the facts files of a run, by attempt and rank."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from midstep.core.files.storage import make_folder
+
+_STEPS = re.compile(r"steps\.(\d+)\.(\d+)\.bin")
+_EVENTS = re.compile(r"events\.(\d+)-(\d+)\.jsonl")
+
+
+def facts_dir(run_dir: str | Path) -> Path:
+    """The folder of a run's facts."""
+    return Path(run_dir) / "facts"
+
+
+def ensure_facts_dir(run_dir: str | Path) -> Path:
+    """The folder of a run's facts; created if it is missing."""
+    return make_folder(facts_dir(run_dir))
+
+
+def events_path(run_dir: str | Path, rank: int, attempt: int) -> Path:
+    """The events file of a writer. All attempts of rank 0 share one file."""
+    name = "events.jsonl" if rank == 0 else f"events.{rank}-{attempt}.jsonl"
+    return facts_dir(run_dir) / name
+
+
+def steps_path(run_dir: str | Path, rank: int, attempt: int) -> Path:
+    """The steps file of a writer.
+
+    >>> steps_path("run", 0, 2).as_posix()
+    'run/facts/steps.0.2.bin'
+    """
+    return facts_dir(run_dir) / f"steps.{rank}.{attempt}.bin"
+
+
+def list_steps_files(run_dir: str | Path, rank: int) -> list[tuple[int, Path]]:
+    """(attempt, path) of each steps file of a rank, oldest attempt first."""
+    files = []
+    for entry in _entries(run_dir):
+        match = _STEPS.fullmatch(entry.name)
+        if match and int(match[1]) == rank:
+            files.append((int(match[2]), entry))
+    return sorted(files)
+
+
+def list_events_files(run_dir: str | Path) -> list[tuple[int, int, Path]]:
+    """(rank, attempt, path) of each events file. Rank 0 has one, listed with attempt 0."""
+    files = []
+    for entry in _entries(run_dir):
+        match = _EVENTS.fullmatch(entry.name)
+        if match:
+            files.append((int(match[1]), int(match[2]), entry))
+        elif entry.name == "events.jsonl":
+            files.append((0, 0, entry))
+    return sorted(files)
+
+
+def last_attempt(run_dir: str | Path) -> int:
+    """The highest attempt that rank 0 has a steps file of; 0 for a new run."""
+    return max((attempt for attempt, _ in list_steps_files(run_dir, 0)), default=0)
+
+
+def _entries(run_dir: str | Path) -> list[Path]:
+    folder = facts_dir(run_dir)
+    return sorted(folder.iterdir()) if folder.is_dir() else []

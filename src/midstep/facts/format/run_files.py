@@ -1,0 +1,131 @@
+"""Which files of a run directory midstep wrote, and of which kind they are.
+
+A file is recognised by its path alone. Every other file in a run directory was put there by
+somebody else: it is listed as foreign, and deleting the run leaves it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import stat
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from midstep.core.files.storage import TEMPORARY_SUFFIX
+
+FileKind = Literal["facts", "checkpoint", "figure", "artifact", "console", "config", "other"]
+DEEPEST = 16
+"""Levels of folders that are listed; ours have three."""
+_TEMPORARY = rf"\.[^/]+\.[0-9a-f]{{12}}{re.escape(TEMPORARY_SUFFIX)}"
+_CHECKPOINT = r"checkpoints/(?:0|[1-9]\d*)(?:\.t[1-9]\d*)?(?:\.[1-9]\d*)?"
+
+_OWN: tuple[tuple[FileKind, str], ...] = (
+    ("facts", r"facts/events(?:\.\d+-\d+)?\.jsonl"),
+    ("facts", r"facts/steps\.\d+\.\d+\.bin"),
+    ("facts", r"facts/(?:scalars\.csv|\.lock|deleting\.json)"),
+    ("facts", r"facts/quarantine/[^/]+\.\d+-\d+"),
+    ("facts", rf"(?:facts/(?:quarantine/)?)?{_TEMPORARY}"),
+    ("facts", r"lineage\.json|lease\.json|labels\.json"),
+    ("config", r"\.hydra/(?:config|overrides|hydra)\.yaml|launch\.json"),
+    ("console", r"console\.log(?:\.\d+)?"),
+    ("checkpoint", rf"{_CHECKPOINT}/(?:state\.json|tensors\.safetensors|manifest\.json)"),
+    ("checkpoint", rf"checkpoints/{_TEMPORARY}(?:/[^/]+)?"),
+    ("checkpoint", r"best_val|last|model"),
+    ("figure", r"figures/[A-Za-z0-9_]+-on_[a-z_]+-e\d+\.(?:png|svg|pdf)"),
+    ("artifact", r"artifacts/trajectories\.json"),
+)
+_PATTERNS = tuple((kind, re.compile(pattern)) for kind, pattern in _OWN)
+_KIND_OF_FOLDER: dict[str, FileKind] = {
+    "facts": "facts",
+    "checkpoints": "checkpoint",
+    "figures": "figure",
+    "artifacts": "artifact",
+    ".hydra": "config",
+}
+OWN_FOLDERS = re.compile(
+    rf"facts|facts/quarantine|\.hydra|checkpoints|{_CHECKPOINT}|checkpoints/{_TEMPORARY}"
+    r"|figures|artifacts"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class RunFile:
+    """One file or link of a run directory."""
+
+    path: str
+    """Relative to the run directory, with `/` between its parts."""
+    bytes: int
+    kind: FileKind
+    is_ours: bool
+    """Written by midstep, so it is deleted with the run."""
+    modified_at: float
+    is_plain: bool
+    """A regular file: not a link, a pipe or a device."""
+
+    @property
+    def id(self) -> str:
+        """Its name in a URL. A path is never made from it: the file with this id is looked up."""
+        data = self.path.encode("utf-8", "surrogateescape")
+        return hashlib.blake2b(data, digest_size=10).hexdigest()
+
+
+def classify(path: str) -> tuple[FileKind, bool]:
+    """The kind of a file by its path, and whether midstep wrote it.
+
+    >>> classify("checkpoints/120/state.json"), classify("figures/mine.png"), classify("notes.txt")
+    (('checkpoint', True), ('figure', False), ('other', False))
+    """
+    for kind, pattern in _PATTERNS:
+        if pattern.fullmatch(path):
+            return kind, True
+    return _KIND_OF_FOLDER.get(path.partition("/")[0], "other"), False
+
+
+def list_files(run_dir: str | Path) -> Iterator[RunFile]:
+    """Every file and link in a run directory, in sorted order. No link is followed."""
+    yield from _walk(os.fspath(run_dir), "", 0)
+
+
+def _walk(folder: str, prefix: str, depth: int) -> Iterator[RunFile]:
+    try:
+        entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
+    except OSError:  # removed in the meantime, or not ours to read
+        return
+    for entry in entries:
+        path = prefix + entry.name
+        try:
+            status = entry.stat(follow_symlinks=False)
+        except OSError:
+            continue
+        if stat.S_ISDIR(status.st_mode):
+            if depth < DEEPEST:
+                yield from _walk(entry.path, f"{path}/", depth + 1)
+            continue
+        kind, is_ours = classify(path)
+        is_plain = stat.S_ISREG(status.st_mode)
+        # A link in place of one of our folders is deleted with the run; its target is not.
+        is_ours = is_ours or (
+            stat.S_ISLNK(status.st_mode) and OWN_FOLDERS.fullmatch(path) is not None
+        )
+        size = status.st_size if is_plain else 0
+        yield RunFile(path, size, kind, is_ours, status.st_mtime, is_plain)
+
+
+def disk_bytes(run_dir: str) -> int:
+    """Bytes of all regular files in a run directory."""
+    total, folders = 0, [run_dir]
+    while folders:
+        try:
+            with os.scandir(folders.pop()) as entries:
+                for entry in entries:
+                    if entry.is_dir(follow_symlinks=False):
+                        folders.append(entry.path)
+                    elif entry.is_file(follow_symlinks=False):
+                        total += entry.stat(follow_symlinks=False).st_size
+        except OSError:  # removed in the meantime, or not ours to read
+            continue
+    return total

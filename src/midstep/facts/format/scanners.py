@@ -1,0 +1,360 @@
+"""Reads steps files and events files while they grow, and tells whole records from damage.
+
+Each scanner continues where it stopped. Whatever follows the last whole record is left alone: it
+is being written, or a kill cut it short. After damage the scan continues at the next record whose
+CRC fits.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from io import FileIO
+from pathlib import Path
+from typing import NamedTuple
+from zlib import crc32
+
+from midstep.core.files.storage import storage_error
+from midstep.facts.format.event_lines import EventLine, check_line, find_records
+from midstep.facts.format.step_frames import (
+    FILE_HEADER_BYTES,
+    LAYOUT,
+    MAXIMUM_FRAME_BYTES,
+    ROW_HEAD_BYTES,
+    SEAL,
+    FileHeader,
+    parse_file_header,
+    seal_fields,
+)
+
+CHUNK_BYTES = 4 << 20
+MOST_AT_ONCE_BYTES = 64 << 20
+MOST_FRAME_HEADS = 4096
+"""Heads remembered as plausible. A run has one per layout; damage could make up any number."""
+SMALLEST_FRAME_BYTES = 24
+SEAL_BYTES = 32
+_CRC_HEAD = struct.Struct("<III")
+_CRC = struct.Struct("<I")
+_HEAD = struct.Struct("<4xII")
+
+CountRows = Callable[[bytes, int, int, int], int]
+"""(buffer, offset, size, what) → how many frames of that size and layout follow each other."""
+
+Span = tuple[int, int, int, int]
+"""(offset in the buffer, size, what, frames): frames of one kind and size, without a gap."""
+
+
+class DamagedBytes(NamedTuple):
+    """Bytes of a file, from `start` up to `stop`, that are no whole record."""
+
+    start: int
+    stop: int
+
+
+class CheckedChunk(NamedTuple):
+    """Checked frames of one buffer, in file order."""
+
+    buffer: bytes
+    spans: list[Span]
+
+
+class GrowingFile:
+    """A file that is read again and again, each time from where reading stopped.
+
+    Args:
+        path: the file; it may not exist yet.
+        offset: where to start.
+        held: keep the file open until `close`. A reader that polls ten times a second beside a
+            training does: every system call releases the interpreter lock and waits to get it
+            back. A reader of a thousand runs does not: it would run out of descriptors.
+    """
+
+    def __init__(self, path: Path, *, offset: int = 0, held: bool = False) -> None:
+        self.path = path
+        self.offset = offset
+        """File offset after the last record that was read."""
+        self.damages: list[DamagedBytes] = []
+        self._held = held
+        self._file: FileIO | None = None
+        self._size = 0
+
+    @property
+    def unread_bytes(self) -> int:
+        """How much of the file was not scanned yet when it was last opened."""
+        return max(0, self._size - self.offset)
+
+    def close(self) -> None:
+        """Close the file if it is held open; the next read opens it again."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+    def _chunks(self) -> Iterator[tuple[bytes, bool]]:
+        """The bytes from `offset` on, in chunks, each with whether it reaches the end of the file.
+
+        The caller moves `offset` after the records it used. If a chunk holds no whole record, the
+        next one starts at the same offset and is twice as long.
+        """
+        try:
+            with self._descriptor() as descriptor:
+                self._size = os.fstat(descriptor).st_size
+                chunk_bytes = CHUNK_BYTES
+                while self.offset < self._size:
+                    start = self.offset
+                    data = os.pread(descriptor, min(chunk_bytes, self._size - start), start)
+                    is_end = not data or start + len(data) >= self._size
+                    yield data, is_end
+                    if self.offset > start:
+                        chunk_bytes = CHUNK_BYTES
+                    elif is_end:
+                        return
+                    else:
+                        chunk_bytes *= 2
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            raise storage_error(self.path, "read", error) from error
+
+    @contextmanager
+    def _descriptor(self) -> Iterator[int]:
+        file = self._file or FileIO(self.path)
+        if self._held:
+            self._file = file
+        try:
+            yield file.fileno()
+        finally:
+            if not self._held:
+                file.close()
+
+
+class EventsScanner(GrowingFile):
+    """Reads the lines of one events file, each once, as they appear."""
+
+    def read(self) -> Iterator[EventLine]:
+        """The whole lines that are new since the last call."""
+        for data, _ in self._chunks():
+            yield from self._lines(data[: data.rfind(b"\n") + 1])
+
+    def _lines(self, buffer: bytes) -> Iterator[EventLine]:
+        for raw in buffer.split(b"\n")[:-1]:
+            start = self.offset
+            self.offset += len(raw) + 1
+            line = check_line(raw)
+            if line is not None:
+                yield line
+            else:
+                yield from self._salvage(raw, start)
+
+    def _salvage(self, raw: bytes, start: int) -> Iterator[EventLine]:
+        """Whole records inside a damaged line, for example if the newline between two is lost."""
+        end = 0
+        for position, line in find_records(raw):
+            if position > end:
+                self.damages.append(DamagedBytes(start + end, start + position))
+            end = position + len(line.raw)
+            yield line
+        if end < len(raw):
+            self.damages.append(DamagedBytes(start + end, start + len(raw) + 1))
+
+
+class StepsScanner(GrowingFile):
+    """Reads the frames of one steps file, each once, as they appear.
+
+    A block of frames that ends in a seal is checked by one CRC. The open end, and a block whose
+    seal does not fit, is checked frame by frame.
+
+    Args:
+        path: the file.
+        offset: where to start; a frame must begin there.
+        held: keep the file open until `close`.
+        count_rows: counts frames of one kind; by default in plain Python.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        offset: int = 0,
+        held: bool = False,
+        count_rows: CountRows | None = None,
+    ) -> None:
+        super().__init__(path, offset=offset, held=held)
+        self.header: FileHeader | None = None
+        self._count_rows = count_rows or _count_rows
+        self._plausible: set[tuple[int, int]] = set()
+
+    def read(self) -> Iterator[CheckedChunk]:
+        """The frames that are new since the last call."""
+        for data, is_end in self._chunks():
+            buffer = data if self.offset else self._after_header(data)
+            if not buffer:
+                continue
+            spans, used_bytes = self._scan(buffer, is_end=is_end)
+            self.offset += used_bytes
+            if spans:
+                yield CheckedChunk(buffer, spans)
+
+    def _after_header(self, data: bytes) -> bytes:
+        """Read the header at the start of the file; gives the bytes after it."""
+        if len(data) < FILE_HEADER_BYTES:
+            return b""
+        self.header = parse_file_header(data, str(self.path))
+        if self.header is None:
+            self.damages.append(DamagedBytes(0, FILE_HEADER_BYTES))
+        self.offset = FILE_HEADER_BYTES
+        return data[FILE_HEADER_BYTES:]
+
+    def _scan(self, buffer: bytes, *, is_end: bool) -> tuple[list[Span], int]:
+        """Checked spans of `buffer`, which starts at `self.offset`, and the bytes they take."""
+        spans: list[Span] = []
+        block: list[Span] = []
+        start = at = 0
+        while True:
+            size, what = head = self._head(buffer, at)
+            stop = at + size
+            is_cut = max(stop, at + _CRC_HEAD.size) > len(buffer)
+            if is_cut and not is_end:
+                # The block continues after this chunk. Its seal covers all of it, so the next
+                # chunk starts at the beginning of the block again.
+                return spans, start
+            if size and what != SEAL and not is_cut:
+                frames = 1
+                if stop + _CRC_HEAD.size <= len(buffer) and _HEAD.unpack_from(buffer, stop) == head:
+                    frames = self._count_rows(buffer, at, size, what)
+                block.append((at, size, what, frames))
+                at += size * frames
+                continue
+            if what == SEAL and not is_cut and self._seal_fits(buffer, start, at):
+                spans += block
+                start = at = at + size
+            else:
+                resume = at if is_cut else at + size
+                checked, start, is_sound = self._check(buffer, start, resume, block)
+                spans += checked
+                if not is_sound:
+                    return spans, start
+                at = start
+            block = []
+
+    def _head(self, buffer: bytes, at: int) -> tuple[int, int]:
+        """`frame_head`, which remembers the heads that were plausible before."""
+        if at + _CRC_HEAD.size > len(buffer):
+            return 0, 0
+        head: tuple[int, int] = _HEAD.unpack_from(buffer, at)
+        if head in self._plausible:
+            return head
+        head = frame_head(buffer, at)
+        if head[0]:
+            if len(self._plausible) >= MOST_FRAME_HEADS:
+                self._plausible.clear()
+            self._plausible.add(head)
+        return head
+
+    def _seal_fits(self, buffer: bytes, start: int, at: int) -> bool:
+        covered, covered_start = seal_fields(buffer, at)
+        if covered_start != self.offset + start or not is_whole_frame(buffer, at, SEAL_BYTES):
+            return False
+        return crc32(memoryview(buffer)[start:at]) == covered
+
+    def _check(
+        self, buffer: bytes, start: int, resume: int, block: list[Span]
+    ) -> tuple[list[Span], int, bool]:
+        """Check frame by frame up to `resume`, or to the first whole frame after it.
+
+        Returns the spans, the offset reached, and whether the scan can continue from there.
+        """
+        spans, at = _whole_frames(buffer, start, block)
+        while at < resume or at == start:
+            size, what = frame_head(buffer, at)
+            if size and at + size <= len(buffer) and is_whole_frame(buffer, at, size):
+                _append(spans, at, size, what)
+                at += size
+                continue
+            next_frame = _find_frame(buffer, at + 8)
+            if next_frame is None:
+                # No whole frame follows, so this may be a frame that is being written. It counts
+                # as damage only when a whole one appears after it.
+                return spans, at, False
+            self.damages.append(DamagedBytes(self.offset + at, self.offset + next_frame))
+            at = next_frame
+        return spans, at, at > start
+
+
+def read_new_bytes(path: Path, offset: int) -> bytes | None:
+    """The bytes of a file after an offset; None if they are more than 64 MiB."""
+    try:
+        with path.open("rb", buffering=0) as file:
+            size = os.fstat(file.fileno()).st_size - offset
+            if size > MOST_AT_ONCE_BYTES:
+                return None
+            return os.pread(file.fileno(), size, offset)
+    except FileNotFoundError:
+        return b""
+    except OSError as error:
+        raise storage_error(path, "read", error) from error
+
+
+def _count_rows(buffer: bytes, offset: int, size: int, what: int) -> int:
+    """Count equal heads one by one; readers that have numpy pass a faster function."""
+    head = _HEAD.unpack_from
+    last = len(buffer) - size
+    at, count = offset + size, 1
+    while at <= last and head(buffer, at) == (size, what):
+        at += size
+        count += 1
+    return count
+
+
+def frame_head(buffer: bytes, at: int) -> tuple[int, int]:
+    """Size and kind of the frame at `at`; size 0 when no frame can start there."""
+    if at + _CRC_HEAD.size > len(buffer):
+        return 0, 0
+    size, what = _HEAD.unpack_from(buffer, at)
+    if size % 8 or not SMALLEST_FRAME_BYTES <= size <= MAXIMUM_FRAME_BYTES:
+        return 0, 0
+    if what == SEAL:
+        return (size, what) if size == SEAL_BYTES else (0, 0)
+    is_row = 0 < what < LAYOUT - 1 and size >= ROW_HEAD_BYTES
+    return (size, what) if is_row or what == LAYOUT else (0, 0)
+
+
+def is_whole_frame(buffer: bytes, at: int, size: int) -> bool:
+    """Whether the CRC of the frame of that size at `at` fits."""
+    expected = _CRC_HEAD.unpack_from(buffer, at)[0]
+    return bool(crc32(memoryview(buffer)[at + 4 : at + size]) == expected)
+
+
+def _whole_frames(buffer: bytes, start: int, block: list[Span]) -> tuple[list[Span], int]:
+    """The frames of `block`, which begins at `start`, up to the first whose CRC does not fit."""
+    view, crc_at = memoryview(buffer), _CRC.unpack_from
+    spans: list[Span] = []
+    for offset, size, what, frames in block:
+        stop = start = offset + size * frames
+        for at in range(offset, stop, size):
+            if crc32(view[at + 4 : at + size]) != crc_at(buffer, at)[0]:
+                if at > offset:
+                    spans.append((offset, size, what, (at - offset) // size))
+                return spans, at
+        spans.append((offset, size, what, frames))
+    return spans, start
+
+
+def _find_frame(buffer: bytes, start: int) -> int | None:
+    """The next offset where a whole frame starts; frames are multiples of eight bytes."""
+    for at in range(start, len(buffer) - SMALLEST_FRAME_BYTES + 1, 8):
+        size, _ = frame_head(buffer, at)
+        if size and at + size <= len(buffer) and is_whole_frame(buffer, at, size):
+            return at
+    return None
+
+
+def _append(spans: list[Span], at: int, size: int, what: int) -> None:
+    """Add a frame: to the last span if it continues it, else as a new one."""
+    if spans:
+        offset, last_size, last_what, frames = spans[-1]
+        if (last_size, last_what) == (size, what) and offset + size * frames == at:
+            spans[-1] = (offset, size, what, frames + 1)
+            return
+    spans.append((at, size, what, 1))

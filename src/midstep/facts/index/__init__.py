@@ -1,0 +1,1 @@
+"""Many runs at once: summaries, rows, queries, curves."""

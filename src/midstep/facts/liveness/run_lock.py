@@ -1,0 +1,198 @@
+"""The lock of a run directory: one process writes, and the kernel knows whether it lives.
+
+It is a POSIX record lock on `facts/.lock`. Forked loader workers do not inherit such a lock, and
+the kernel releases it when the process ends, however that happens. The kernel also releases it
+when the process closes *any* descriptor of the file, so only this module opens it, once a process.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import json
+import os
+import platform
+import struct
+import sys
+import threading
+import time
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from midstep.core import strict_json
+from midstep.core.errors import RunHeldError
+from midstep.core.files.storage import storage_error
+from midstep.facts.format.paths import ensure_facts_dir, facts_dir
+
+_FLOCK = struct.Struct("qqihh" if sys.platform == "darwin" else "hhqqi4x")
+_held: dict[str, RunLock] = {}
+_guard = threading.Lock()
+
+
+class LockHolder(NamedTuple):
+    """The process that holds, or last held, a run directory."""
+
+    pid: int
+    host: str
+    boot_id: str
+    since: float
+
+    def describe(self) -> str:
+        """For example `process 4711 on node7 since 2026-01-02 03:04:05 UTC`."""
+        since = datetime.fromtimestamp(self.since, UTC)
+        return f"process {self.pid} on {self.host} since {since:%Y-%m-%d %H:%M:%S} UTC"
+
+
+def boot_id() -> str:
+    """A value that changes with every boot of this machine; empty if the system has none."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    except OSError:
+        return ""
+
+
+class RunLock:
+    """A held lock. Acquired again in the same process, it is shared until the last release."""
+
+    def __init__(self, key: str, descriptor: int) -> None:
+        self._key, self._descriptor, self._uses = key, descriptor, 1
+        self._pid = os.getpid()
+
+    @classmethod
+    def acquire(cls, run_dir: str | Path) -> RunLock:
+        """Take the lock; `RunHeldError` names the process that has it."""
+        path = ensure_facts_dir(run_dir) / ".lock"
+        key = os.path.realpath(path)
+        with _guard:
+            if key in _held:
+                _held[key]._uses += 1
+                return _held[key]
+            _held[key] = cls(key, _open_locked(path))
+            return _held[key]
+
+    @classmethod
+    def acquire_alone(cls, run_dir: str | Path) -> RunLock:
+        """Take the lock only if no writer has it, not even one of this process."""
+        path = ensure_facts_dir(run_dir) / ".lock"
+        key = os.path.realpath(path)
+        with _guard:
+            if key in _held:
+                raise RunHeldError(
+                    f"run directory {run_dir} is being written by this process ({os.getpid()}); "
+                    "end the run first"
+                )
+            _held[key] = cls(key, _open_locked(path))
+            return _held[key]
+
+    def release(self) -> None:
+        """Give back one use; the last one frees the run directory."""
+        if self._pid != os.getpid():
+            return
+        with _guard:
+            self._uses -= 1
+            if self._uses == 0:
+                _held.pop(self._key, None)
+                with suppress(OSError):  # also on a full or vanished disk the lock must be released
+                    os.ftruncate(self._descriptor, 0)
+                os.close(self._descriptor)
+
+
+def _open_locked(path: Path) -> int:
+    try:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+    except OSError as error:
+        raise storage_error(path, "open", error) from error
+    try:
+        fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        note = LockHolder(os.getpid(), platform.node(), boot_id(), time.time())._asdict()
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, strict_json.dumps(note).encode(), 0)
+    except OSError as error:
+        if error.errno in {errno.EAGAIN, errno.EACCES}:
+            refusal = _refusal(path, descriptor)
+            os.close(descriptor)
+            raise refusal from None
+        os.close(descriptor)
+        raise storage_error(path, "lock", error) from error
+    return descriptor
+
+
+def _refusal(path: Path, descriptor: int) -> RunHeldError:
+    holder = _parse(os.pread(descriptor, 4096, 0))
+    who = holder.describe() if holder else f"process {_lock_pid(descriptor) or 'unknown'}"
+    refusal = RunHeldError(
+        f"run directory {path.parent.parent} is being written by {who}; "
+        "stop that process, or choose another run_name"
+    )
+    refusal.errno = errno.EAGAIN
+    return refusal
+
+
+def _lock_pid(descriptor: int) -> int | None:
+    """The process that holds the lock, asked without taking it; None if nobody does."""
+    if sys.platform == "darwin":
+        request = _FLOCK.pack(0, 0, 0, fcntl.F_WRLCK, os.SEEK_SET)
+        _, _, pid, kind, _ = _FLOCK.unpack(fcntl.fcntl(descriptor, fcntl.F_GETLK, request))
+    else:
+        request = _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
+        kind, _, _, _, pid = _FLOCK.unpack(fcntl.fcntl(descriptor, fcntl.F_GETLK, request))
+    return None if kind == fcntl.F_UNLCK else int(pid)
+
+
+def lock_holder(run_dir: str | Path) -> int | None:
+    """The id of the process that writes the run directory now; None if nobody does.
+
+    0 means a process that has no id here: it runs in another container or on another host.
+    """
+    path = facts_dir(run_dir) / ".lock"
+    with _guard:
+        if os.path.realpath(path) in _held:
+            return os.getpid()
+        try:
+            descriptor = os.open(path, os.O_RDONLY)
+        except OSError:
+            return None
+        try:
+            pid = _lock_pid(descriptor)
+        except OSError:  # a file system without locks, so nobody can hold one
+            return None
+        finally:
+            os.close(descriptor)
+    return None if pid is None else max(pid, 0)
+
+
+def last_holder(run_dir: str | Path) -> LockHolder | None:
+    """The note of the last holder. It remains if the holder was killed, not if it released."""
+    path = facts_dir(run_dir) / ".lock"
+    with _guard:
+        lock = _held.get(os.path.realpath(path))
+        if lock is not None:
+            return _parse(os.pread(lock._descriptor, 4096, 0))
+        with suppress(OSError):
+            return _parse(path.read_bytes()[:4096])
+    return None
+
+
+def _parse(data: bytes) -> LockHolder | None:
+    try:
+        note: dict[str, Any] = json.loads(data)
+        return LockHolder(
+            int(note["pid"]), str(note["host"]), str(note["boot_id"]), float(note["since"])
+        )
+    except (ValueError, KeyError, TypeError):
+        return None
+
+
+def _forget_in_child() -> None:
+    """In a forked child: forget the parent's locks and close the copies of their descriptors."""
+    global _guard  # noqa: PLW0603 - the lock may have been held by another thread of the parent
+    _guard = threading.Lock()
+    for lock in _held.values():
+        with suppress(OSError):
+            os.close(lock._descriptor)
+    _held.clear()
+
+
+os.register_at_fork(after_in_child=_forget_in_child)

@@ -1,0 +1,1 @@
+"""Reading facts: records, tails, series, tables."""

@@ -1,0 +1,79 @@
+"""Timelines: every rewind of a run begins a new one.
+
+Rows of the timeline that was left stay in the files. Usually the row of the highest timeline counts
+for each step. A `TimelinePath` selects the rows of one timeline, as the run was then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from midstep.core.moments import Moment
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rewind:
+    """One rewind of a run."""
+
+    timeline: int
+    """The timeline that began with it."""
+    parent: int
+    """The timeline that was left."""
+    step: int
+    """Finished steps it went back to."""
+    from_step: int
+    """Finished steps it came from."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TimelinePath:
+    """Which rows belong to a timeline: all of its own, and of each earlier one up to a step."""
+
+    limits: Mapping[int, int | None]
+    """For each timeline on the path the last step that counts; None for all steps."""
+
+    @property
+    def timeline(self) -> int:
+        """The timeline it leads to."""
+        return max(self.limits)
+
+    def has(self, timeline: int, step: int) -> bool:
+        """Whether a row belongs to it."""
+        if timeline not in self.limits:
+            return False
+        limit = self.limits[timeline]
+        return limit is None or step <= limit
+
+
+def find_rewinds(events: Iterable[Mapping[str, Any]]) -> list[Rewind]:
+    """The rewinds among the events of a run, oldest first."""
+    return [
+        Rewind(
+            timeline=int(event["timeline"]),
+            parent=int(event.get("parent", int(event["timeline"]) - 1)),
+            step=int(event["step"]),
+            from_step=int(event["from_step"]),
+        )
+        for event in events
+        if event["moment"] == Moment.INTERVENTION and event.get("kind") == "rewind"
+    ]
+
+
+def path_of(timeline: int, rewinds: Iterable[Rewind]) -> TimelinePath:
+    """The path to a timeline: which steps of which earlier timelines belong to it.
+
+    >>> first = Rewind(timeline=1, parent=0, step=50, from_step=100)
+    >>> second = Rewind(timeline=2, parent=1, step=30, from_step=60)
+    >>> dict(path_of(2, [first, second]).limits)
+    {2: None, 1: 30, 0: 30}
+    """
+    by_timeline = {rewind.timeline: rewind for rewind in rewinds}
+    limits: dict[int, int | None] = {timeline: None}
+    at, last = timeline, None
+    while (rewind := by_timeline.get(at)) is not None and rewind.parent < at:
+        last = rewind.step if last is None else min(last, rewind.step)
+        at = rewind.parent
+        limits[at] = last
+    return TimelinePath(limits=limits)

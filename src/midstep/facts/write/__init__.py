@@ -1,0 +1,1 @@
+"""Writing facts: queue, files, flush thread, recovery."""

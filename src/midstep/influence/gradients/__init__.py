@@ -1,0 +1,1 @@
+"""Gradients per sequence and per sample."""

@@ -1,0 +1,189 @@
+"""Which group of parameters a name belongs to, for the coverage report."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
+
+import torch
+from torch import nn
+
+from midstep.core.errors import ConfigError
+from midstep.influence.gradients.factors import accumulation_dtype
+from midstep.influence.gradients.gradient_recorder import RecordedBatch
+from midstep.influence.gradients.model_passes import ModelPasses
+from midstep.influence.gradients.output_head import ResponseTokens, logits_pass
+from midstep.influence.gradients.sequences import Microbatch, SequenceBatch
+from midstep.influence.gradients.tiles import split_into_tiles
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from midstep.influence.gradients.model_parts import ModelParts
+
+
+GROUPS = (
+    "attention_qkv",
+    "attention_out",
+    "mlp",
+    "embedding",
+    "head",
+    "norm",
+    "bias",
+    "position",
+    "adapter",
+)
+_NAME_PATTERNS = (
+    ("adapter", r"lora_|adapter|ia3_"),
+    ("norm", r"(^|[._])(ln|norm|layernorm|rmsnorm)|norm(\d|$|[._])|(^|\.)ln_"),
+    ("position", r"wpe|position|(^|\.)places"),
+    ("attention_qkv", r"q_proj|k_proj|v_proj|c_attn|qkv|query|(^|\.)key(\.|$)|(^|\.)value(\.|$)"),
+    (
+        "attention_out",
+        r"o_proj|out_proj|attn\.c_proj|attention\.(out|dense|o)|self_attention\.dense",
+    ),
+)
+
+
+def parameter_groups(
+    model: nn.Module, names: Sequence[str], head: nn.Module | None
+) -> Mapping[str, str]:
+    """The group of each parameter; a weight that is also the head's counts as head."""
+    parameters = dict(model.named_parameters())
+    embedding_ids = {
+        id(each)
+        for module in model.modules()
+        if isinstance(module, nn.Embedding)
+        for each in module.parameters(recurse=False)
+    }
+    head_ids = {id(each) for each in head.parameters()} if head is not None else set()
+    return {name: _group(name, parameters[name], embedding_ids, head_ids) for name in names}
+
+
+def _group(name: str, parameter: Tensor, embedding_ids: set[int], head_ids: set[int]) -> str:
+    lower = name.lower()
+    for group, pattern in _NAME_PATTERNS[:2]:
+        if re.search(pattern, lower):
+            return group
+    if lower.endswith("bias"):
+        return "bias"
+    if id(parameter) in head_ids or "lm_head" in lower:
+        return "head"
+    for group, pattern in _NAME_PATTERNS[2:]:
+        if re.search(pattern, lower):
+            return group
+    return "embedding" if id(parameter) in embedding_ids else "mlp"
+
+
+PROBE_TOKENS = 8
+TOLERANCES = {torch.float64: 1e-6, torch.float32: 1e-3}
+HALF_TOLERANCE = 0.1
+
+
+@dataclass(frozen=True)
+class Coverage:
+    """Which parameters are recorded how."""
+
+    slow: list[str]
+    """Not seen rightly by the hooks: autograd on each sequence, right but slow."""
+    unused: list[str]
+    """Not part of the graph of the log-probability: their gradient is zero."""
+
+
+def probe_batch(batch: SequenceBatch) -> SequenceBatch:
+    """Two short pieces of a batch, every token but the first counted."""
+    part = Microbatch(batch, list(range(min(2, len(batch)))))
+    ids = part.input_ids[:, :PROBE_TOKENS]
+    if len(ids) == 1:
+        ids = torch.cat([ids, ids.flip(1)])
+    mask = torch.ones_like(ids, dtype=torch.bool)
+    mask[:, 0] = False
+    return SequenceBatch(ids, mask)
+
+
+_coverage_by_model: WeakKeyDictionary[nn.Module, tuple[frozenset[tuple[int, str]], Coverage]] = (
+    WeakKeyDictionary()
+)
+
+
+def probe_coverage(parts: ModelParts, trained: dict[int, str], batch: SequenceBatch) -> Coverage:
+    """Compare recorded gradients with autograd's; once for a model and its parameters."""
+    key = frozenset(trained.items())
+    cached = _coverage_by_model.get(parts.model)
+    if cached is None or cached[0] != key:
+        cached = (key, _compare_with_autograd(parts, trained, batch))
+        _coverage_by_model[parts.model] = cached
+    return cached[1]
+
+
+def _compare_with_autograd(
+    parts: ModelParts, trained: dict[int, str], batch: SequenceBatch
+) -> Coverage:
+    recorded = RecordedBatch([Microbatch(batch, [0, 1])], batch.response_mask.float())
+    passes = ModelPasses(parts, trained)
+    recorded.begin()
+    passes.run_microbatch(recorded, 0)
+    expected = _autograd_gradients(parts, trained, batch)
+    total_square = sum(
+        float(each.double().square().sum()) for each in expected.values() if each is not None
+    )
+    slow, unused = [], []
+    for name, gradient in expected.items():
+        is_recorded = name in recorded.records[0].factors
+        if gradient is None and not is_recorded:
+            unused.append(name)
+        elif (
+            gradient is None
+            or not is_recorded
+            or not _matches_autograd(recorded, name, gradient, total_square**0.5)
+        ):
+            slow.append(name)
+    return Coverage(slow, unused)
+
+
+def _autograd_gradients(
+    parts: ModelParts, trained: dict[int, str], batch: SequenceBatch
+) -> dict[str, Tensor | None]:
+    """The gradient of the first sequence's score alone."""
+    counted = [each for each in parts.model.parameters() if id(each) in trained]
+    for each in counted:
+        each.requires_grad_()
+    try:
+        with torch.enable_grad():
+            logits = parts.logits(batch.input_ids)
+        token_weights = batch.response_mask.float()
+        token_weights[1:] = 0
+        responses = ResponseTokens.of(
+            Microbatch(batch, [0, 1]), token_weights, accumulation_dtype(logits)
+        )
+        if not logits.requires_grad:
+            raise ConfigError("no trained parameter has a part in the logits: nothing to compute")
+        grads = torch.autograd.grad(
+            logits, counted, logits_pass(logits, responses).grad, allow_unused=True
+        )
+    finally:
+        for each in counted:
+            each.requires_grad_(False)  # noqa: FBT003 - its only argument
+    return {trained[id(p)]: g for p, g in zip(counted, grads, strict=True)}
+
+
+def _matches_autograd(
+    recorded: RecordedBatch, name: str, expected: Tensor, total_norm: float
+) -> bool:
+    """Within rounding, of its own size or (where it is only noise) of the whole gradient's."""
+    uses = recorded.records[0].factors[name]
+    by_rows = any(each.by_rows for each in uses)
+    error = expected.new_zeros((), dtype=torch.float64)
+    for tile in split_into_tiles(
+        name, expected, max_values=2**22, max_rows=1 << 30, dtype=expected.dtype, by_rows=by_rows
+    ):
+        out = torch.empty((2, *tile.shape), dtype=expected.dtype, device=expected.device)
+        recorded.rows(tile, out)
+        error += (out[0] - tile.take(expected)).double().square().sum()
+    size = float(expected.double().square().sum().sqrt())
+    return float(error.sqrt()) <= TOLERANCES.get(expected.dtype, HALF_TOLERANCE) * (
+        size + 0.01 * total_norm
+    )

@@ -1,0 +1,258 @@
+"""Per-sequence gradients of one parameter, held as the factors they are made of.
+
+Shapes: B sequences of a micro-batch, T tokens, A and C the two sides of a weight [A, C], R rows of
+a tile, V vocabulary.
+"""
+
+# ruff: noqa: N803, N806, N815 - names end in their shape
+from __future__ import annotations
+
+from bisect import bisect_left
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Protocol
+
+import torch
+
+from midstep.influence.gradients.execution import fused
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from midstep.influence.gradients.tiles import Tile
+
+
+class Factor(Protocol):
+    """One use of a parameter by one micro-batch."""
+
+    by_rows: bool
+    """Whether tiles must be cut along the first axis."""
+
+    def add_rows(self, out_BRC: Tensor, tile: Tile, *, first: bool) -> None:
+        """Write (`first`) or add this use's per-sequence gradients of a tile."""
+
+    def dot(self, direction: Tensor) -> Tensor:
+        """[B] inner products of the gradients with a tensor of the parameter's shape."""
+
+
+def _write_or_add(out: Tensor, values: Tensor, *, first: bool) -> None:
+    if first:
+        out.copy_(values)
+    else:
+        out.add_(values)
+
+
+@dataclass
+class OuterFactor:
+    """Of a linear map: the gradient of a weight [A, C] is Σ_t left_t ⊗ right_t."""
+
+    left_BTA: Tensor
+    right_BTC: Tensor
+    by_rows: bool = False
+
+    def add_rows(self, out_BRC: Tensor, tile: Tile, *, first: bool) -> None:
+        """One product a sequence, of the rows or columns asked for."""
+        left, right = self.left_BTA, self.right_BTC
+        part = slice(tile.start, tile.stop)
+        if tile.axis == 0:
+            left = left[:, :, part]
+        else:
+            right = right[:, :, part]
+        if tile.transposed:
+            left, right = right, left
+        if first and out_BRC.dtype == left.dtype:
+            torch.bmm(left.mT, right, out=out_BRC)
+        else:
+            _write_or_add(out_BRC, torch.bmm(left.mT, right), first=first)
+
+    def dot(self, direction: Tensor) -> Tensor:
+        """Σ_t left_t · direction · right_t, the longer side turned into the shorter."""
+        direction = direction.to(self.left_BTA.dtype)
+        if direction.shape[0] < direction.shape[1]:
+            return row_dots(self.right_BTC @ direction.mT, self.left_BTA)
+        return row_dots(self.left_BTA @ direction, self.right_BTC)
+
+
+@dataclass(frozen=True)
+class _TokensById:
+    """Tokens sorted by id: their ids here and on the device, whose they are, their gradients."""
+
+    ids: list[int]
+    rows: Tensor
+    sequences: Tensor
+    grads: Tensor
+
+
+@dataclass
+class EmbeddingFactor:
+    """Of a table: each token's output gradient goes to the row of its id."""
+
+    ids_BT: Tensor
+    grads_BTC: Tensor
+    padding_idx: int | None = None
+    by_rows: bool = True
+
+    def add_rows(self, out_BRC: Tensor, tile: Tile, *, first: bool) -> None:
+        """Scatter the tokens whose id is in the tile."""
+        if first:
+            out_BRC.zero_()
+        order = self._tokens_by_id
+        part = slice(bisect_left(order.ids, tile.start), bisect_left(order.ids, tile.stop))
+        if part.start < part.stop:
+            rows = (
+                torch.add(order.rows[part], order.sequences[part], alpha=tile.length) - tile.start
+            )
+            grads = order.grads[part].to(out_BRC.dtype)
+            out_BRC.view(-1, tile.other_length).index_add_(0, rows, grads)
+
+    @cached_property
+    def _tokens_by_id(self) -> _TokensById:
+        """Counted tokens in the order of their ids, so that a tile's stand together."""
+        counted = self._is_counted().flatten().nonzero().flatten()
+        order = counted[self.ids_BT.flatten()[counted].argsort()]
+        ids = self.ids_BT.flatten()[order]
+        return _TokensById(
+            ids=ids.tolist(),
+            rows=ids,
+            sequences=order // self.ids_BT.shape[1],
+            grads=self.grads_BTC.flatten(0, 1)[order],
+        )
+
+    def dot(self, direction: Tensor) -> Tensor:
+        """Σ_t grad_t · direction[id_t]."""
+        picked = direction[self.ids_BT].to(self.grads_BTC.dtype) * self._is_counted()[..., None]
+        return row_dots(picked, self.grads_BTC)
+
+    def _is_counted(self) -> Tensor:
+        if self.padding_idx is None:
+            return torch.ones_like(self.ids_BT, dtype=torch.bool)
+        return self.ids_BT != self.padding_idx
+
+
+@dataclass
+class HeadFactor:
+    """Of the head: softmax gradients made again from the saved logsumexp, a tile at a time."""
+
+    hidden_BTC: Tensor
+    targets_BT: Tensor
+    token_weights_BT: Tensor
+    """Weight of each token's log-probability; 0 at padding."""
+    logsumexp_BT: Tensor
+    weight_VC: Tensor
+    bias_V: Tensor | None = None
+    by_rows: bool = True
+
+    def _logit_gradients(self, start: int, stop: int) -> Tensor:
+        """Seed · (onehot − softmax) of some words, [B, T, R]."""
+        logits_KR = matmul_wide(self.hidden_BTC.flatten(0, 1), self.weight_VC[start:stop].mT)
+        softmax_gradients = softmax_rows if logits_KR.is_cuda else softmax_rows_in_place
+        return softmax_gradients(
+            logits_KR.view(*self.targets_BT.shape, -1),
+            None if self.bias_V is None else self.bias_V[start:stop],
+            self.targets_BT - start,
+            self.token_weights_BT,
+            self.logsumexp_BT,
+            self.hidden_BTC.dtype,
+        )
+
+    def add_rows(self, out_BRC: Tensor, tile: Tile, *, first: bool) -> None:
+        """Dlogits of the tile's words, times the hidden states."""
+        rows_BRT = self._logit_gradients(tile.start, tile.stop).mT
+        if first and out_BRC.dtype == self.hidden_BTC.dtype:
+            torch.bmm(rows_BRT, self.hidden_BTC, out=out_BRC)
+        else:
+            _write_or_add(out_BRC, torch.bmm(rows_BRT, self.hidden_BTC), first=first)
+
+    def dot(self, direction: Tensor, *, rows: int = 4096) -> Tensor:
+        """Σ_t Σ_v dlogits_tv (hidden_t · direction_v), in tiles of the vocabulary."""
+        total = torch.zeros(
+            len(self.hidden_BTC),
+            dtype=accumulation_dtype(self.hidden_BTC),
+            device=self.hidden_BTC.device,
+        )
+        for start in range(0, len(direction), rows):
+            part = direction[start : start + rows].to(self.hidden_BTC.dtype)
+            total += row_dots(
+                self._logit_gradients(start, start + len(part)) @ part, self.hidden_BTC
+            )
+        return total
+
+
+@fused
+def softmax_rows(
+    logits_BTR: Tensor,
+    bias_R: Tensor | None,
+    targets_BT: Tensor,
+    token_weights_BT: Tensor,
+    logsumexp_BT: Tensor,
+    dtype: torch.dtype,
+) -> Tensor:
+    """Seed · (onehot − softmax) for a tile of words; targets count from the tile's first."""
+    if bias_R is not None:
+        logits_BTR = logits_BTR + bias_R
+    words_R = torch.arange(logits_BTR.shape[-1], device=logits_BTR.device)
+    softmax_BTR = (logits_BTR - logsumexp_BT[..., None]).exp()
+    grads_BTR = (words_R == targets_BT[..., None]).to(softmax_BTR.dtype) - softmax_BTR
+    return (grads_BTR * token_weights_BT[..., None]).to(dtype)
+
+
+def softmax_rows_in_place(
+    logits_BTR: Tensor,
+    bias_R: Tensor | None,
+    targets_BT: Tensor,
+    token_weights_BT: Tensor,
+    logsumexp_BT: Tensor,
+    dtype: torch.dtype,
+) -> Tensor:
+    """The same on a CPU, the logits used up: passes over them while they are in its cache."""
+    if bias_R is not None:
+        logits_BTR += bias_R
+    logits_BTR.sub_(logsumexp_BT[..., None]).exp_().mul_(-token_weights_BT[..., None])
+    words = logits_BTR.shape[-1]
+    inside_K = ((targets_BT >= 0) & (targets_BT < words)).flatten().nonzero().flatten()
+    if len(inside_K):
+        flat_K = inside_K * words + targets_BT.flatten()[inside_K]
+        logits_BTR.view(-1).index_add_(0, flat_K, token_weights_BT.flatten()[inside_K])
+    return logits_BTR.to(dtype)
+
+
+@fused
+def row_dots(left_BTC: Tensor, right_BTC: Tensor) -> Tensor:
+    """[B] sums of products over everything but the first axis."""
+    return (left_BTC * right_BTC).flatten(1).sum(1, dtype=accumulation_dtype(left_BTC))
+
+
+def matmul_wide(left: Tensor, right: Tensor) -> Tensor:
+    """A matrix product, summed and given in float32 for the half types."""
+    dtype = accumulation_dtype(left)
+    if left.is_cuda and left.dtype != dtype:
+        return torch.mm(left, right, out_dtype=dtype)
+    return (left @ right).to(dtype)
+
+
+@dataclass
+class StoredFactor:
+    """Whole per-sequence gradients, for what is small (biases, norms) or of no known form."""
+
+    grads_B: Tensor
+    """[B, *shape of the parameter]."""
+    by_rows: bool = False
+
+    def add_rows(self, out_BRC: Tensor, tile: Tile, *, first: bool) -> None:
+        """Copy the rows out."""
+        if self.grads_B.dim() == 3:
+            part = self.grads_B.narrow(1 + tile.axis, tile.start, tile.length)
+            part = part.mT if tile.transposed else part
+        else:
+            part = self.grads_B.flatten(1)[:, tile.start : tile.stop, None]
+        _write_or_add(out_BRC, part.to(out_BRC.dtype), first=first)
+
+    def dot(self, direction: Tensor) -> Tensor:
+        """Plain inner products."""
+        flat = self.grads_B.flatten(1)
+        return (flat * direction.reshape(-1).to(flat.dtype)).sum(1, dtype=accumulation_dtype(flat))
+
+
+def accumulation_dtype(values: Tensor) -> torch.dtype:
+    """What sums over many values are kept in: float32 for the half types."""
+    return values.dtype if values.dtype == torch.float64 else torch.float32

@@ -1,0 +1,330 @@
+"""Hooks that turn a forward and a backward pass into factors of per-sequence gradients.
+
+Parameters stand still (autograd makes no gradient of theirs): each module that owns a trained
+parameter leaves its input and, when the backward pass comes by, the gradient of its output.
+
+Shapes: B sequences, T tokens, I values in, O values out.
+"""
+
+# ruff: noqa: N803, N806 - names end in their shape
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import nn
+
+from midstep.influence.gradients.execution import fused
+from midstep.influence.gradients.factors import EmbeddingFactor, Factor, OuterFactor, StoredFactor
+from midstep.influence.gradients.sequences import Microbatch
+
+if TYPE_CHECKING:
+    from torch import Tensor
+    from torch.utils.hooks import RemovableHandle
+
+    from midstep.influence.gradients.tiles import Tile
+
+
+class FactorRecord:
+    """The factors that one micro-batch left, by parameter name."""
+
+    def __init__(self, sequences: int, tokens: int) -> None:
+        self.sequences, self.tokens = sequences, tokens
+        self.factors: dict[str, list[Factor]] = defaultdict(list)
+        self.direction_products: dict[str, Tensor] = {}
+        """[B] of the head's weight with directions, by label, where they were asked for."""
+
+    def add(self, name: str | None, factor: Factor) -> None:
+        """Note one use of a parameter; nameless ones are not trained."""
+        if name is not None:
+            self.factors[name].append(factor)
+
+    def drop(self, names: Iterable[str]) -> None:
+        """Let go of what these parameters left."""
+        for name in names:
+            self.factors.pop(name, None)
+
+
+class Recorder:
+    """Hooks on every module that owns a trained parameter, while the `with` block runs.
+
+    Args:
+        model: whose modules are watched.
+        trained: names of the parameters that count, by their identity.
+        without: modules that are recorded elsewhere, such as the split-off head.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        trained: Mapping[int, str],
+        *,
+        exclude: Iterable[nn.Module] = (),
+    ) -> None:
+        self.model, self.trained = model, trained
+        self._excluded = set(exclude)
+        self._handles: list[RemovableHandle] = []
+        self.record: FactorRecord | None = None
+
+    def __enter__(self) -> Recorder:
+        for module in self.model.modules():
+            names = self._names(module)
+            # A module with parts of its own is left to the coverage probe: its hooks would nest.
+            if names and module not in self._excluded and not any(module.children()):
+                hook = self._hook(names)
+                self._handles.append(module.register_forward_hook(hook, with_kwargs=True))
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for handle in self._handles:
+            handle.remove()
+        self._handles.clear()
+
+    def _names(self, module: nn.Module) -> dict[str, str]:
+        own = module.named_parameters(recurse=False)
+        return {key: self.trained[id(each)] for key, each in own if id(each) in self.trained}
+
+    def _hook(self, names: dict[str, str]) -> Callable[..., Any]:
+        def after_forward(
+            module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any
+        ) -> Any:
+            record = self.record
+            usable = isinstance(output, torch.Tensor) and output.is_floating_point()
+            if record is None or not usable or not torch.is_grad_enabled():
+                return None
+            inputs = args[0] if args else next(iter(kwargs.values()), None)
+            if not isinstance(inputs, torch.Tensor):
+                return None
+            if isinstance(module, nn.Embedding):
+                inputs, output = _expand_shared_output(inputs, output, record.sequences)
+            if not output.requires_grad:
+                output = output.detach().requires_grad_()
+            record_use = _recording_function(module)
+            module_input = inputs.detach()
+            output.register_hook(
+                lambda grad: record_use(module, names, record, module_input, grad.detach())
+            )
+            return output
+
+        return after_forward
+
+
+def _expand_shared_output(ids: Tensor, output: Tensor, sequences: int) -> tuple[Tensor, Tensor]:
+    """Positions shared by all sequences get an output for each, so that gradients stay apart."""
+    if output.dim() == 2 and sequences > 1 and ids.dim() == 1:
+        ids, output = ids[None], output[None]
+    if output.dim() == 3 and output.shape[0] == 1 and sequences > 1:
+        ids, output = ids.expand(sequences, -1), output.expand(sequences, -1, -1)
+    return ids, output
+
+
+def _by_sequence(values: Tensor, record: FactorRecord) -> Tensor | None:
+    """[B, T, X] of what a module saw; None when sequences cannot be told apart."""
+    if values.dim() >= 3 and values.shape[0] == record.sequences:
+        return values.flatten(1, -2)
+    if values.dim() == 2 and values.shape[0] == record.sequences * record.tokens:
+        return values.view(record.sequences, record.tokens, -1)
+    return None
+
+
+@fused
+def layer_norm_sums(inputs_BTC: Tensor, grads_BTC: Tensor, eps: float) -> Tensor:
+    """[B, C] gradients of a LayerNorm's scale."""
+    normed = nn.functional.layer_norm(inputs_BTC, (inputs_BTC.shape[-1],), eps=eps)
+    return (normed * grads_BTC).sum(1)
+
+
+@fused
+def rms_norm_sums(inputs: Tensor, grads: Tensor, eps: float | None) -> Tensor:
+    """[B, C] gradients of an RMSNorm's scale."""
+    normed = nn.functional.rms_norm(inputs, (inputs.shape[-1],), eps=eps)
+    return (normed * grads).flatten(1, -2).sum(1)
+
+
+RecordFunction = Callable[[nn.Module, dict[str, str], FactorRecord, "Tensor", "Tensor"], None]
+
+
+def _recording_function(module: nn.Module) -> RecordFunction:
+    if isinstance(module, nn.Embedding):
+        return _record_embedding
+    if type(module).__name__ == "Conv1D" and hasattr(module, "nf"):
+        return _record_conv1d
+    if isinstance(module, nn.Linear):
+        return _record_linear
+    if isinstance(module, nn.LayerNorm):
+        return _record_layer_norm
+    return _record_any
+
+
+def _record_linear(
+    _: nn.Module, names: dict[str, str], record: FactorRecord, inputs: Tensor, grads: Tensor
+) -> None:
+    inputs_BTI, grads_BTO = _by_sequence(inputs, record), _by_sequence(grads, record)
+    if inputs_BTI is None or grads_BTO is None:
+        return
+    record.add(names.get("weight"), OuterFactor(grads_BTO, inputs_BTI))
+    _record_bias(names, record, grads_BTO)
+
+
+def _record_conv1d(
+    _: nn.Module, names: dict[str, str], record: FactorRecord, inputs: Tensor, grads: Tensor
+) -> None:
+    inputs_BTI, grads_BTO = _by_sequence(inputs, record), _by_sequence(grads, record)
+    if inputs_BTI is None or grads_BTO is None:
+        return
+    record.add(names.get("weight"), OuterFactor(inputs_BTI, grads_BTO))
+    _record_bias(names, record, grads_BTO)
+
+
+def _record_bias(names: dict[str, str], record: FactorRecord, grads_BTO: Tensor) -> None:
+    if "bias" in names:
+        record.add(names["bias"], StoredFactor(grads_BTO.sum(1)))
+
+
+def _record_embedding(
+    module: nn.Module, names: dict[str, str], record: FactorRecord, inputs: Tensor, grads: Tensor
+) -> None:
+    grads_BTC = _by_sequence(grads, record)
+    if grads_BTC is not None:
+        ids_BT = inputs.reshape(grads_BTC.shape[:2])
+        padding = module.padding_idx if isinstance(module, nn.Embedding) else None
+        record.add(names.get("weight"), EmbeddingFactor(ids_BT, grads_BTC, padding))
+
+
+def _record_layer_norm(
+    module: nn.Module, names: dict[str, str], record: FactorRecord, inputs: Tensor, grads: Tensor
+) -> None:
+    if not isinstance(module, nn.LayerNorm) or len(module.normalized_shape) != 1:
+        return
+    inputs_BTC, grads_BTC = _by_sequence(inputs, record), _by_sequence(grads, record)
+    if inputs_BTC is None or grads_BTC is None:
+        return
+    if "weight" in names:
+        record.add(
+            names["weight"], StoredFactor(layer_norm_sums(inputs_BTC, grads_BTC, module.eps))
+        )
+    _record_bias(names, record, grads_BTC)
+
+
+def _record_any(
+    module: nn.Module, names: dict[str, str], record: FactorRecord, inputs: Tensor, grads: Tensor
+) -> None:
+    """Any module that reads one tensor: its backward pass, a copy of the parameters each."""
+    if inputs.dim() < 2 or inputs.shape[0] != record.sequences or len(grads) != len(inputs):
+        return
+    hooks, module._forward_hooks = module._forward_hooks, type(module._forward_hooks)()
+    try:
+        gradients = _broadcast_gradients(module, names, inputs, grads)
+        if gradients is None:
+            gradients = _loop_gradients(module, names, inputs, grads)
+    finally:
+        module._forward_hooks = hooks
+    for key, each in gradients.items():
+        record.add(names[key], StoredFactor(each))
+
+
+def _broadcast_gradients(
+    module: nn.Module, names: dict[str, str], inputs: Tensor, grads: Tensor
+) -> dict[str, Tensor] | None:
+    """RMSNorm and its like: vectors that broadcast over tokens, one copy for each sequence."""
+    parameters = dict(module.named_parameters(recurse=False))
+    if set(parameters) != set(names) or any(each.dim() != 1 for each in parameters.values()):
+        return None
+    if isinstance(module, nn.RMSNorm):
+        return {"weight": rms_norm_sums(inputs, grads, module.eps)}
+    leading_shape = (len(inputs),) + (1,) * (inputs.dim() - 2)
+    copies = {
+        key: each.detach().expand(*leading_shape, -1).clone().requires_grad_()
+        for key, each in parameters.items()
+    }
+    try:
+        with torch.enable_grad():
+            out = torch.func.functional_call(module, copies, (inputs,))
+        if out.shape != grads.shape:
+            return None
+        parameter_grads = torch.autograd.grad(out, list(copies.values()), grads, allow_unused=True)
+    except RuntimeError:
+        return None  # a fused kernel that wants plain vectors: the slow way is right as well
+    return {
+        key: (torch.zeros_like(copy) if grad is None else grad).reshape(len(inputs), -1)
+        for (key, copy), grad in zip(copies.items(), parameter_grads, strict=True)
+    }
+
+
+def _loop_gradients(
+    module: nn.Module, names: dict[str, str], inputs: Tensor, grads: Tensor
+) -> dict[str, Tensor]:
+    """A backward pass of this module alone for each sequence."""
+    parameters = {
+        key: each.detach().requires_grad_() for key, each in module.named_parameters(recurse=False)
+    }
+    counted = [parameters[key] for key in names]
+    rows: list[tuple[Tensor, ...]] = []
+    for index in range(len(inputs)):
+        with torch.enable_grad():
+            out = torch.func.functional_call(module, parameters, (inputs[index : index + 1],))
+        parameter_grads = torch.autograd.grad(
+            out, counted, grads[index : index + 1], allow_unused=True
+        )
+        rows.append(
+            tuple(
+                torch.zeros_like(p) if g is None else g
+                for p, g in zip(counted, parameter_grads, strict=True)
+            )
+        )
+    return {
+        key: torch.stack(each) for key, each in zip(names, zip(*rows, strict=True), strict=True)
+    }
+
+
+@dataclass
+class RecordedBatch:
+    """One batch on its way through the model, its micro-batches in order of length."""
+
+    microbatches: list[Microbatch]
+    token_weights_NT: Tensor  # noqa: N815 - name ends in its shape
+    """Weight of each token's log-probability in its sequence's score."""
+    records: list[FactorRecord] = field(default_factory=list)
+    logp: dict[int, Tensor] = field(default_factory=dict)
+    """Token log-probabilities [B, R] by micro-batch."""
+
+    @property
+    def row_order(self) -> list[int]:
+        """Rows of the batch, in the order that kernels are computed in."""
+        return [row for each in self.microbatches for row in each.row_ids]
+
+    def __len__(self) -> int:
+        return sum(len(each) for each in self.microbatches)
+
+    def begin(self) -> None:
+        """Fresh records for a new pass."""
+        self.records = [
+            FactorRecord(len(each), each.input_ids.shape[1]) for each in self.microbatches
+        ]
+
+    def rows(self, tile: Tile, out_NRC: Tensor) -> None:
+        """Per-sequence gradients of a tile, all sequences of this side."""
+        start = 0
+        for record in self.records:
+            part = out_NRC[start : start + record.sequences]
+            uses = record.factors.get(tile.name, [])
+            if not uses:
+                part.zero_()
+            for number, factor in enumerate(uses):
+                factor.add_rows(part, tile, first=number == 0)
+            start += record.sequences
+
+    def drop(self, names: Sequence[str]) -> None:
+        """Let go of the factors of these parameters."""
+        for record in self.records:
+            record.drop(names)
+
+    def log_pi(self) -> Tensor:
+        """[N] log-probability of each response, in the batch's own order."""
+        sums = [self.logp[index].sum(1) for index in range(len(self.microbatches))]
+        batch_order = torch.tensor(self.row_order, device=sums[0].device).argsort()
+        return torch.cat(sums)[batch_order]

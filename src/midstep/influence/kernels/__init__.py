@@ -1,0 +1,1 @@
+"""Fisher kernels: inputs, tiles, contraction, and the true step they are checked with."""

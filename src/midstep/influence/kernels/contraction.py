@@ -1,0 +1,389 @@
+"""One tile of per-sequence gradients turned into its part of the kernel.
+
+Shapes: U and E sequences of the two sides, N of both, R rows and C columns of a tile, P = R·C, X
+rows of the right side: U, and under them the directions of momentum and decay.
+"""
+
+# ruff: noqa: N802, N803, N806, N815 - names end in their shape
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import torch
+
+from midstep.influence.gradients.execution import PhaseTimer, fused, no_timer, run_in_threads
+from midstep.influence.gradients.factors import accumulation_dtype, matmul_wide
+from midstep.influence.gradients.tiles import Tile, split_into_tiles
+from midstep.influence.optimizers.triton_scaling import adam_scaled, can_scale
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from midstep.influence.gradients.gradient_recorder import RecordedBatch
+    from midstep.influence.gradients.tiles import Tile
+    from midstep.influence.optimizers.preconditioners import Preconditioner
+
+
+MIN_TRIANGULAR = 512
+"""From this many sequences of U on, what the symmetry of K(U,U) spares outweighs the split."""
+
+CHUNK_VALUES = 2**15
+"""Of each row, in one matrix product on a CPU: short and long together they stay in its cache."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SweepInputs:
+    """What all threads of a sweep share, and none of them changes."""
+
+    update: RecordedBatch
+    evaluation: RecordedBatch | None
+    weights_U: Tensor
+    """W, in the order of the U side's micro-batches."""
+    preconditioner: Preconditioner
+    parameters: Mapping[str, Tensor]
+    groups: Mapping[str, str]
+    """Coverage group of each parameter."""
+    with_uu: bool = True
+    with_momentum_decay: bool = True
+    with_norms: bool = True
+
+    @cached_property
+    def example(self) -> Tensor:
+        """Some parameter, for device and type."""
+        return next(iter(self.parameters.values()))
+
+    @property
+    def device(self) -> torch.device:
+        """Where the model is."""
+        return self.example.device
+
+    @cached_property
+    def dtype(self) -> torch.dtype:
+        """What tiles are computed in: float16 has too small a range for D."""
+        own = self.example.dtype
+        return torch.float32 if own == torch.float16 else own
+
+    @cached_property
+    def sum_dtype(self) -> torch.dtype:
+        """What sums over tiles are kept in."""
+        return torch.float64 if self.device.type == "cpu" else accumulation_dtype(self.example)
+
+    @cached_property
+    def exact_weights_U(self) -> Tensor:
+        """W where the model is, never shorter than sums over sequences are."""
+        return self.weights_U.to(self.device, accumulation_dtype(self.example))
+
+    @cached_property
+    def count_u(self) -> int:
+        """Sequences of U."""
+        return len(self.update)
+
+    @cached_property
+    def count(self) -> int:
+        """Sequences of both sides."""
+        return self.count_u + (0 if self.evaluation is None else len(self.evaluation))
+
+    @property
+    def is_triangular(self) -> bool:
+        """Whether K(U,U) is computed by halves and mirrored."""
+        return self.with_uu and not self.with_momentum_decay and self.count_u >= MIN_TRIANGULAR
+
+
+@dataclass
+class KernelSums:
+    """What the sweep adds up, in the order of the micro-batches: U first, then E (N of both)."""
+
+    kernel: Tensor
+    """[N, U], or [E, U] without K(U,U)."""
+    momentum_decay: Tensor | None
+    """The same rows: inner products with the directions of momentum and decay, [·, 2]."""
+    squares: Tensor | None
+    """[N, 2] g·D·g and g·g."""
+    gradient_square: Tensor
+    """|G|², before clipping."""
+    traces: dict[str, Tensor]
+    """Σ_j g_j·D·g_j of each coverage group."""
+
+    @classmethod
+    def empty(cls, inputs: SweepInputs) -> KernelSums:
+        """Zeros."""
+
+        def zeros(*shape: int) -> Tensor:
+            return torch.zeros(shape, dtype=inputs.sum_dtype, device=inputs.device)
+
+        rows = inputs.count if inputs.with_uu else inputs.count - inputs.count_u
+        return cls(
+            kernel=zeros(rows, inputs.count_u),
+            momentum_decay=zeros(rows, 2) if inputs.with_momentum_decay else None,
+            squares=zeros(inputs.count, 2) if inputs.with_norms else None,
+            gradient_square=zeros(),
+            traces={group: zeros() for group in sorted(set(inputs.groups.values()))},
+        )
+
+    def add(self, other: KernelSums) -> None:
+        """Add the sums of other tiles of the same task."""
+        self.kernel += other.kernel
+        if self.momentum_decay is not None and other.momentum_decay is not None:
+            self.momentum_decay += other.momentum_decay
+        if self.squares is not None and other.squares is not None:
+            self.squares += other.squares
+        self.gradient_square += other.gradient_square
+        for group, trace in other.traces.items():
+            self.traces[group] += trace
+
+
+class TileContraction:
+    """Tiles one after the other, with sums and scratch memory of its own.
+
+    Args:
+        task: shared with others.
+        stopwatch: told which phase begins and ends.
+    """
+
+    def __init__(self, inputs: SweepInputs, timer: PhaseTimer = no_timer) -> None:
+        self.inputs, self.timer = inputs, timer
+        self._buffers: dict[str, Tensor] = {}
+        self.sums = KernelSums.empty(inputs)
+
+    def add(self, tile: Tile) -> None:
+        """Contract a tile into the sums."""
+        with self.timer("per-sequence gradients"):
+            grads_NP = self._gradient_rows(tile)
+        with self.timer("scaling"):
+            right_XP, diagonal_P = self._right_side(tile, grads_NP[: self.inputs.count_u])
+        with self.timer("kernel products"):
+            self._add_products(tile, grads_NP, right_XP)
+        if self.sums.squares is not None:
+            with self.timer("norms"):
+                self.sums.squares += square_sums(grads_NP, diagonal_P)
+
+    def _gradient_rows(self, tile: Tile) -> Tensor:
+        inputs = self.inputs
+        out_NRC = self._buffer("left", inputs.dtype, inputs.count, *tile.shape)
+        inputs.update.rows(tile, out_NRC[: inputs.count_u])
+        if inputs.evaluation is not None:
+            inputs.evaluation.rows(tile, out_NRC[inputs.count_u :])
+        return out_NRC.flatten(1)
+
+    def _buffer(self, use: str, dtype: torch.dtype, *shape: int) -> Tensor:
+        """Memory taken once and used for every tile: fresh pages would cost more than the work."""
+        need = math.prod(shape)
+        if use not in self._buffers or self._buffers[use].numel() < need:
+            self._buffers[use] = torch.empty(need, dtype=dtype, device=self.inputs.device)
+        return self._buffers[use][:need].view(shape)
+
+    def _right_side(self, tile: Tile, grads_UP: Tensor) -> tuple[Tensor, Tensor]:
+        """U's gradients times D, under them the directions of momentum and decay; and D itself."""
+        inputs = self.inputs
+        exact_tile = replace(tile, dtype=accumulation_dtype(grads_UP))
+        if inputs.preconditioner.name == "sgd" and not inputs.with_momentum_decay:
+            gradient_P = self._weighted_sum(grads_UP)
+            right_XP, diagonal_P = (
+                grads_UP,
+                inputs.preconditioner.diagonal(exact_tile, None).reshape(-1),
+            )
+        else:
+            rows = inputs.count_u + (2 if inputs.with_momentum_decay else 0)
+            right_XP = self._buffer("right", inputs.dtype, rows, grads_UP.shape[1])
+            gradient_P, diagonal_P = self._scale(exact_tile, grads_UP, right_XP[: inputs.count_u])
+        self.sums.gradient_square += torch.dot(gradient_P, gradient_P)
+        if inputs.with_momentum_decay:
+            self._write_momentum_decay(
+                exact_tile, diagonal_P.view(tile.shape), right_XP[inputs.count_u :]
+            )
+        return right_XP, diagonal_P
+
+    def _write_momentum_decay(self, exact_tile: Tile, diagonal_RC: Tensor, out_2P: Tensor) -> None:
+        """Write the directions of momentum and decay."""
+        weights_RC = exact_tile.take(self.inputs.parameters[exact_tile.name].detach())
+        rows = out_2P.view(2, *exact_tile.shape)
+        same_dtype = out_2P.dtype == exact_tile.dtype
+        directions = self.inputs.preconditioner.momentum_and_decay(
+            exact_tile, weights_RC, diagonal_RC, out=(rows[0], rows[1]) if same_dtype else None
+        )
+        if not same_dtype:
+            for row, each in zip(rows, directions, strict=True):
+                row.copy_(each)
+
+    def _scale(self, exact_tile: Tile, grads_UP: Tensor, out_UP: Tensor) -> tuple[Tensor, Tensor]:
+        """Write U's gradients times D; G up to its sign, and D, in the type that sums are in."""
+        inputs = self.inputs
+        adam = inputs.preconditioner.adam_tile(exact_tile) if can_scale(grads_UP) else None
+        weights_U = inputs.exact_weights_U
+        scaled = None if adam is None else adam_scaled(grads_UP, weights_U, adam, out_UP)
+        if scaled is not None:
+            return scaled
+        gradient_P = self._weighted_sum(grads_UP)
+        diagonal_RC = inputs.preconditioner.diagonal(
+            exact_tile,
+            gradient_P.view(exact_tile.shape),
+            out_RC=self._buffer("diagonal", exact_tile.dtype, *exact_tile.shape),
+        )
+        diagonal_P = diagonal_RC.reshape(-1)
+        scale_rows(grads_UP, diagonal_P.to(inputs.dtype), out_UP)
+        return gradient_P, diagonal_P
+
+    def _weighted_sum(self, grads_UP: Tensor) -> Tensor:
+        """G up to its sign, which D does not see."""
+        weights_U = self.inputs.exact_weights_U
+        if grads_UP.is_cuda or grads_UP.dtype != weights_U.dtype:
+            return weighted_sum(grads_UP, weights_U)
+        out_1P = self._buffer("gradient", weights_U.dtype, 1, grads_UP.shape[1])
+        return torch.mm(weights_U[None], grads_UP, out=out_1P)[0]
+
+    def _add_products(self, tile: Tile, grads_NP: Tensor, right_XP: Tensor) -> None:
+        add = self._add_triangle if self.inputs.is_triangular else self._add_rectangle
+        self.sums.traces[self.inputs.groups[tile.name]] += add(grads_NP, right_XP)
+
+    def _add_rectangle(self, grads_NP: Tensor, right_XP: Tensor) -> Tensor:
+        count_u, dtype = self.inputs.count_u, self.inputs.sum_dtype
+        left = grads_NP if self.inputs.with_uu else grads_NP[count_u:]
+        products = inner_products(left, right_XP)
+        self.sums.kernel += products[:, :count_u]
+        if self.sums.momentum_decay is not None:
+            self.sums.momentum_decay += products[:, count_u:]
+        if self.inputs.with_uu:
+            return products[:count_u, :count_u].diagonal().sum(dtype=dtype)
+        return trace_of_products(grads_NP[:count_u], right_XP[:count_u]).to(dtype)
+
+    def _add_triangle(self, grads_NP: Tensor, right_UP: Tensor) -> Tensor:
+        """All but the first half of U against the second, which `mirrored` fills in."""
+        half, dtype = self.inputs.count_u // 2, self.inputs.sum_dtype
+        first = inner_products(grads_NP, right_UP[:half])
+        second = inner_products(grads_NP[half:], right_UP[half:])
+        self.sums.kernel[:, :half] += first
+        self.sums.kernel[half:, half:] += second
+        own = [each.diagonal().sum(dtype=dtype) for each in (first, second)]
+        return own[0] + own[1]
+
+
+def fill_mirrored_half(inputs: SweepInputs, sums: KernelSums) -> KernelSums:
+    """The sums with the half of K(U,U) that its symmetry spared."""
+    if inputs.is_triangular:
+        half = inputs.count_u // 2
+        sums.kernel[:half, half:] = sums.kernel[half : inputs.count_u, :half].mT
+    return sums
+
+
+def inner_products(left_NP: Tensor, right_XP: Tensor) -> Tensor:
+    """[N, X] of every row with every row; on a CPU piece by piece, the pieces summed in float64."""
+    if left_NP.is_cuda:
+        return matmul_wide(left_NP, right_XP.mT)
+    total_XN = torch.zeros(len(right_XP), len(left_NP), dtype=torch.float64)
+    for start in range(0, left_NP.shape[1], CHUNK_VALUES):
+        part = slice(start, start + CHUNK_VALUES)
+        # The thinner side first is faster; the numbers are the same.
+        total_XN += right_XP[:, part] @ left_NP[:, part].mT
+    return total_XN.mT
+
+
+def trace_of_products(left_UP: Tensor, right_UP: Tensor) -> Tensor:
+    """Σ_j of each row with its own."""
+    if left_UP.is_cuda:
+        return (left_UP * right_UP).sum(dtype=accumulation_dtype(left_UP))
+    own_U: Tensor = torch.linalg.vecdot(left_UP, right_UP)
+    return own_U.sum(dtype=torch.float64)
+
+
+@fused
+def weighted_sum(grads_NP: Tensor, weights_N: Tensor) -> Tensor:
+    """[P] Σ_j w_j g_j, in float32 for the half types."""
+    dtype = accumulation_dtype(grads_NP)
+    return (grads_NP.to(dtype) * weights_N.to(dtype)[:, None]).sum(0)
+
+
+@fused
+def scale_rows(grads_NP: Tensor, diagonal_P: Tensor, out_NP: Tensor) -> None:
+    """Every row times D."""
+    torch.mul(grads_NP, diagonal_P, out=out_NP)
+
+
+@fused
+def square_sums(grads_NP: Tensor, diagonal_P: Tensor) -> Tensor:
+    """[N, 2] g·D·g and g·g; the gradients may be used up."""
+    dtype = accumulation_dtype(grads_NP)
+    diagonal_P = diagonal_P.to(dtype)
+    if grads_NP.is_cuda:  # compiled into one pass
+        squares_NP = grads_NP.to(dtype).square()
+        return torch.stack([(squares_NP * diagonal_P).sum(1), squares_NP.sum(1)], dim=1)
+    squares_NP = grads_NP.to(dtype).square_()  # nobody reads the gradients after this
+    return torch.stack([squares_NP @ diagonal_P, squares_NP.sum(1)], dim=1)
+
+
+TILE_BYTES_CPU = 6 * 2**20
+TILE_BYTES_GPU = 4 * 2**30
+MAX_ROWS_GPU = 512
+"""Gradient rows more than about 1.6 MB apart make the kernel's matrix product slower on an H200."""
+
+MIN_THREADED_VALUES = 2**20
+"""Gradient values below which starting threads costs more than it spares."""
+
+
+class KernelSweep:
+    """Contracts parameters as they become ready; nothing of size batch × parameters is kept.
+
+    On a CPU as many threads as torch is set to take tiles in turn, always the same ones, so that
+    results are the same from run to run; between different numbers of threads they differ by
+    rounding.
+
+    Args:
+        task: sides, weights, preconditioner and what is wanted.
+        stopwatch: told which phase begins and ends; of several threads the first one's.
+    """
+
+    def __init__(self, inputs: SweepInputs, *, timer: PhaseTimer = no_timer) -> None:
+        self.inputs = inputs
+        self._contractions = [TileContraction(inputs, timer)]
+
+    def consume(self, names: Sequence[str]) -> None:
+        """Contract these parameters and let their factors go."""
+        tiles = [tile for name in names for tile in self._tiles(name)]
+        threads = self._thread_count(tiles)
+        if threads == 1:
+            for tile in tiles:
+                self._contractions[0].add(tile)
+        else:
+            shares = [tiles[thread::threads] for thread in range(threads)]
+            run_in_threads(shares, lambda lane, tile: self._contractions[lane].add(tile))
+        self.inputs.update.drop(names)
+        if self.inputs.evaluation is not None:
+            self.inputs.evaluation.drop(names)
+
+    def _tiles(self, name: str) -> list[Tile]:
+        inputs = self.inputs
+        uses = [each for record in inputs.update.records for each in record.factors.get(name, [])]
+        on_gpu = inputs.device.type == "cuda"
+        budget = TILE_BYTES_GPU if on_gpu else TILE_BYTES_CPU
+        return list(
+            split_into_tiles(
+                name,
+                inputs.parameters[name],
+                max_values=max(1, budget // (inputs.dtype.itemsize * inputs.count)),
+                max_rows=MAX_ROWS_GPU if on_gpu else 1 << 30,
+                dtype=inputs.dtype,
+                by_rows=any(each.by_rows for each in uses),
+                transpose=on_gpu,
+            )
+        )
+
+    def _thread_count(self, tiles: Sequence[Tile]) -> int:
+        values = sum(tile.length * tile.other_length for tile in tiles) * self.inputs.count
+        if self.inputs.device.type != "cpu" or values < MIN_THREADED_VALUES:
+            return 1
+        wanted = max(1, min(torch.get_num_threads(), len(tiles)))
+        while len(self._contractions) < wanted:
+            self._contractions.append(TileContraction(self.inputs))
+        return wanted
+
+    def total(self) -> KernelSums:
+        """The sums, once every parameter has been consumed."""
+        first, *others = self._contractions
+        for each in others:
+            first.sums.add(each.sums)
+        self._contractions = [first]
+        return fill_mirrored_half(self.inputs, first.sums)

@@ -1,0 +1,169 @@
+"""Arguments turned into what the kernels work on, or refused with what to do."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from fnmatch import fnmatchcase
+from numbers import Real
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from midstep.core.errors import ConfigError
+from midstep.influence.gradients.model_parts import context_length
+from midstep.influence.gradients.sequences import SequenceBatch
+from midstep.influence.optimizers.adam_state import AdamState
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+    from torch.optim import Optimizer
+
+
+def to_sequence_batch(batch: Any, model: nn.Module) -> SequenceBatch:
+    """A `SequenceBatch` on the model's device, from one or from a generated batch."""
+    sequences = batch if isinstance(batch, SequenceBatch) else batch.sequence_batch()
+    device = next(model.parameters()).device
+    if sequences.input_ids.device == device:
+        return sequences
+    mask = sequences.attention_mask
+    return SequenceBatch(
+        sequences.input_ids.to(device),
+        sequences.response_mask.to(device),
+        None if mask is None else mask.to(device),
+    )
+
+
+def check_fits(batch: SequenceBatch, model: nn.Module, which: str) -> None:
+    """Refuse sequences that are longer than the model's context, and ids it has no row for."""
+    context, longest = context_length(model), int(batch.lengths.max())
+    if context is not None and longest > context:
+        raise ConfigError(
+            f"sequence {int(batch.lengths.argmax())} of {which} has {longest} tokens, the model's "
+            f"context is {context}: shorten it or leave it out"
+        )
+    embeddings = [each for each in model.modules() if isinstance(each, torch.nn.Embedding)]
+    vocabulary = max((each.num_embeddings for each in embeddings), default=None)
+    low, high = int(batch.input_ids.min()), int(batch.input_ids.max())
+    if low < 0 or (vocabulary is not None and high >= vocabulary):
+        raise ConfigError(
+            f"{which} has token ids from {low} to {high}, the model knows 0 to "
+            f"{(vocabulary or 0) - 1}: use the tokenizer of this checkpoint, and a real id for "
+            "padding"
+        )
+
+
+def loss_weights(
+    weights: Tensor | Sequence[float] | None, update: Any, batch: SequenceBatch
+) -> tuple[Tensor, Tensor]:
+    """W [N] and the weight of each token in its sequence's score [N, T]."""
+    device = batch.input_ids.device
+    dtype = torch.float64  # on a GPU too: a model may be float64 there
+    own_weights = getattr(update, "weights", None)
+    source = weights if weights is not None else own_weights
+    if source is None:
+        source = torch.full((len(batch),), 1.0 / len(batch))
+    values = torch.as_tensor(source).detach().to(device, dtype)
+    mask_NT = batch.response_mask.to(dtype)  # noqa: N806 - name ends in its shape
+    if values.shape not in {(len(batch),), tuple(mask_NT.shape)}:
+        raise ConfigError(
+            f"weights have shape {list(values.shape)}; expected [{len(batch)}], one a sequence of "
+            f"the update, or {list(mask_NT.shape)}, one a token"
+        )
+    if not bool(values.isfinite().all()):
+        raise ConfigError("a weight of the update is NaN or infinite: check rewards and advantages")
+    if values.dim() == 2:
+        values = values * mask_NT
+    if not bool(values.any()):
+        raise ConfigError(
+            "every weight of the update is zero, so this batch moves nothing: in GRPO that is a "
+            "group whose rewards are all equal; sample again or give other weights"
+        )
+    if values.dim() == 2:
+        return torch.ones(len(batch), dtype=dtype, device=device), values
+    return values, mask_NT
+
+
+def trained_parameters(model: nn.Module, wanted: Sequence[str] | None) -> dict[int, str]:
+    """Names of the parameters that count, by identity."""
+    names = {id(each): name for name, each in model.named_parameters() if each.requires_grad}
+    if wanted is not None:
+        for pattern in wanted:
+            if not any(fnmatchcase(name, pattern) for name in names.values()):
+                raise ConfigError(
+                    f"no trained parameter is called {pattern!r}; the first are "
+                    f"{', '.join(list(names.values())[:4])}"
+                )
+        names = {
+            key: name
+            for key, name in names.items()
+            if any(fnmatchcase(name, pattern) for pattern in wanted)
+        }
+    if not names:
+        raise ConfigError(
+            "the model has no parameter that requires a gradient: unfreeze those that are trained"
+        )
+    return names
+
+
+def bind_adam_state(
+    optimizer: Optimizer | AdamState | None, model: nn.Module, *, fresh: bool, needed: bool
+) -> AdamState | None:
+    """The state by name, from whichever form it was given in."""
+    if optimizer is None or isinstance(optimizer, AdamState):
+        return optimizer
+    if not needed:
+        return None
+    return AdamState.from_optimizer(optimizer, model, fresh=fresh)
+
+
+def sgd_learning_rate(optimizer: Any) -> float | None:
+    """The learning rate of an optimizer without Adam's moments."""
+    groups = getattr(optimizer, "param_groups", None)
+    if groups is None or "betas" in groups[0]:
+        return None
+    rates = {float(group["lr"]) for group in groups}
+    if len(rates) > 1:
+        raise ConfigError("groups of this optimizer have several learning rates: pass lr=")
+    return rates.pop()
+
+
+def sgd_weight_decay(optimizer: Any, model: nn.Module) -> Mapping[str, float]:
+    """Weight decay by name, of an optimizer without Adam's moments."""
+    groups = getattr(optimizer, "param_groups", None)
+    if groups is None or "betas" in groups[0]:
+        return {}
+    names = {id(each): name for name, each in model.named_parameters()}
+    return {
+        names[id(each)]: float(group.get("weight_decay", 0.0))
+        for group in groups
+        for each in group["params"]
+        if id(each) in names
+    }
+
+
+_WHEN_LEFT_OUT = {
+    "lr": "the optimizer's own rate",
+    "max_grad_norm": "no clipping",
+    "clip_factor": "no clipping",
+}
+
+
+def check_positive(**numbers: float | None) -> None:
+    """Refuse what would turn or wipe out the step; None is not given.
+
+    >>> check_positive(lr=1e-4, max_grad_norm=None)
+    >>> check_positive(max_grad_norm=-1.0)  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+      ...
+    midstep.core.errors.ConfigError: max_grad_norm must be a number above 0, got -1.0; ...
+    """
+    for name, value in numbers.items():
+        if value is None:
+            continue
+        fits = isinstance(value, Real) and not isinstance(value, bool)
+        if not fits or not math.isfinite(value) or value <= 0:
+            raise ConfigError(
+                f"{name} must be a number above 0, got {value!r}; leave it out for "
+                f"{_WHEN_LEFT_OUT.get(name, 'the default')}"
+            )

@@ -1,0 +1,414 @@
+"""One computation from its checked inputs to its result."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import torch
+
+from midstep.core.errors import ConfigError
+from midstep.influence.gradients.batch_gradient import (
+    clipping_factor,
+    score,
+    square_norm,
+    summed_gradient,
+)
+from midstep.influence.gradients.coverage import (
+    Coverage,
+    parameter_groups,
+    probe_batch,
+    probe_coverage,
+)
+from midstep.influence.gradients.execution import PhaseTimer, no_timer
+from midstep.influence.gradients.factors import StoredFactor
+from midstep.influence.gradients.gradient_recorder import RecordedBatch
+from midstep.influence.gradients.model_parts import find_model_parts
+from midstep.influence.gradients.model_passes import ModelPasses
+from midstep.influence.gradients.tiles import Tile
+from midstep.influence.kernels.contraction import KernelSums, KernelSweep, SweepInputs
+from midstep.influence.kernels.direction import contract_directions, step_directions, token_tangents
+from midstep.influence.kernels.kernel_block import DeltaTerms, KernelBlock
+from midstep.influence.kernels.kernel_inputs import (
+    check_fits,
+    loss_weights,
+    to_sequence_batch,
+)
+from midstep.influence.kernels.planner import (
+    Algorithm,
+    CostPlan,
+    Mode,
+    choose_algorithm,
+    free_memory_bytes,
+    measure_matmul_rate,
+    measure_workload,
+)
+from midstep.influence.optimizers.preconditioners import SgdPreconditioner
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+
+    from midstep.influence.gradients.sequences import SequenceBatch
+    from midstep.influence.optimizers.preconditioners import AdamPreconditioner
+
+Want = Literal["EU", "UU", "delta"]
+TOKENS_CPU = 2048
+TOKENS_GPU = 32768
+
+
+class KernelJob:
+    """One computation on a model: checked inputs first, then a plan, then the result.
+
+    Make and use it inside `eval_mode(model, frozen=True)` and `torch.no_grad()`.
+
+    Args:
+        model: a causal language model.
+        trained: names of the parameters that count, by identity; see `trained_parameters`.
+        update: U.
+        evaluation: E or None.
+        weights: w of the loss; None takes the batch's own.
+        preconditioner: D of the step; None is the identity with learning rate 1.
+        max_grad_norm: the trainer clips the gradient to this norm; None: no clipping.
+        microbatch: most sequences of a pass.
+        spill: folder for the stored block inputs in mode bounded; None keeps them in memory.
+        check_coverage: compare recorded gradients with autograd's on two short sequences.
+        timer: called with the name of each phase.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        trained: dict[int, str],
+        update: Any,
+        evaluation: Any = None,
+        *,
+        weights: Tensor | Sequence[float] | None = None,
+        preconditioner: AdamPreconditioner | SgdPreconditioner | None = None,
+        max_grad_norm: float | None = None,
+        microbatch: int | None = None,
+        spill: Path | None = None,
+        check_coverage: bool = True,
+        timer: PhaseTimer = no_timer,
+    ) -> None:
+        self.model, self.trained, self.microbatch = model, trained, microbatch
+        self.preconditioner = preconditioner or SgdPreconditioner(lr=1.0, decay={})
+        self.max_grad_norm, self.timer = max_grad_norm, timer
+        self.parameters = {
+            trained[id(each)]: each for each in model.parameters() if id(each) in trained
+        }
+        self.batch_u = to_sequence_batch(update, model)
+        check_fits(self.batch_u, model, "the update")
+        self.weights, token_weights = loss_weights(weights, update, self.batch_u)
+        self.update = self._recorded_batch(self.batch_u, token_weights)
+        self.evaluation: RecordedBatch | None = None
+        if evaluation is not None:
+            batch_e = to_sequence_batch(evaluation, model)
+            check_fits(batch_e, model, "the evaluation")
+            self.evaluation = self._recorded_batch(
+                batch_e, batch_e.response_mask.to(token_weights.dtype)
+            )
+        self._weighted_log_pi: Tensor | None = None
+        probe = probe_batch(self.batch_u)
+        self.parts = find_model_parts(model, probe.input_ids)
+        self.coverage = Coverage([], [])
+        if check_coverage:
+            self.coverage = probe_coverage(self.parts, trained, probe)
+        self.passes = ModelPasses(
+            self.parts,
+            trained,
+            slow=self.coverage.slow,
+            spill=spill,
+            timer=timer,
+            probe_ids=probe.input_ids,
+        )
+
+    def _recorded_batch(self, batch: SequenceBatch, token_weights: Tensor) -> RecordedBatch:
+        max_tokens = TOKENS_GPU if batch.input_ids.is_cuda else TOKENS_CPU
+        if batch.input_ids.is_cuda and self.microbatch is not None:
+            max_tokens = batch.input_ids.numel()  # the caller knows what fits
+        return RecordedBatch(batch.buckets(max_tokens, self.microbatch), token_weights)
+
+    def plan(self, want: Collection[Want], algorithm: Algorithm, mode: Mode) -> CostPlan:
+        """What will be done and what it costs."""
+        unknown = set(want) - {"EU", "UU", "delta"}
+        if unknown or not want:
+            raise ConfigError(f"want {sorted(want)!r}: choose from 'EU', 'UU', 'delta'")
+        wants_kernel = bool({"EU", "UU"} & set(want))
+        if wants_kernel and algorithm in {"direction", "jvp"}:
+            raise ConfigError(
+                f"algorithm {algorithm!r} gives Δ alone: ask for want=('delta',), or use 'sweep'"
+            )
+        work = measure_workload(
+            self.parts,
+            self.trained,
+            self.update,
+            self.evaluation,
+            wants_kernel=wants_kernel,
+            norm_first=self.max_grad_norm is not None,
+        )
+        example = next(iter(self.parameters.values()))
+        rate = measure_matmul_rate(example.device, example.dtype)
+        free_bytes = free_memory_bytes(example.device)
+        plan = choose_algorithm(work, algorithm, mode, rate=rate, free_bytes=free_bytes)
+        if plan.mode != "bounded":
+            return plan
+        # What blocks leave out is proved by running them, so only where they will run again.
+        work = replace(work, parameters_skipped=self.passes.parameters_skipped())
+        return choose_algorithm(work, algorithm, mode, rate=rate, free_bytes=free_bytes)
+
+    def run(
+        self, plan: CostPlan, want: Collection[Want], *, terms: bool = True, norms: bool = True
+    ) -> KernelBlock:
+        """The result of a plan."""
+        if plan.algorithm in {"direction", "jvp"}:
+            return self._run_direction(plan, terms=terms)
+        return self._run_sweep(plan, want, norms=norms)
+
+    # -- K ------------------------------------------------------------------------------------
+
+    def _run_sweep(self, plan: CostPlan, want: Collection[Want], *, norms: bool) -> KernelBlock:
+        batches = [self.update] if self.evaluation is None else [self.update, self.evaluation]
+        if self.max_grad_norm is not None:
+            self._sum_gradient()
+        inputs = SweepInputs(
+            update=self.update,
+            evaluation=self.evaluation,
+            weights_U=self.weights[self.update.row_order],
+            preconditioner=self.preconditioner,
+            parameters=self.parameters,
+            groups=parameter_groups(self.model, list(self.parameters), self.parts.head),
+            with_uu="UU" in want or self.evaluation is None,
+            with_momentum_decay="delta" in want,
+            with_norms=norms,
+        )
+        sweep = KernelSweep(inputs, timer=self.timer)
+        if plan.algorithm == "resident":
+            for batch in batches:
+                self.store_gradients(batch)
+            sweep.consume(list(self.parameters))
+        else:
+            stages = self.passes.bounded if plan.mode == "bounded" else self.passes.resident
+            for ready in stages(batches):
+                sweep.consume(ready)
+        return self._block_from_sums(sweep.total(), plan, want)
+
+    def _sum_gradient(self) -> tuple[dict[str, Tensor], float]:
+        """Σ_j w_j g_j by a plain backward pass, and its norm, which sets c."""
+        with self.timer("gradient of the update"):
+            batch = self.loss_batch()
+            ascent = summed_gradient(self.parts, self.trained, batch)
+            self._weighted_log_pi = batch.log_pi()
+        norm = square_norm(ascent) ** 0.5
+        if self.max_grad_norm is not None:
+            self.preconditioner.clip_factor = clipping_factor(norm, self.max_grad_norm)
+        return ascent, norm
+
+    def _log_pi_u(self) -> Tensor:
+        """Of U: from its own pass, else from the gradient's, and scored where the weight is 0."""
+        if self.update.logp:
+            return self.update.log_pi()
+        if self._weighted_log_pi is None:
+            raise RuntimeError("neither U nor its summed gradient was computed")
+        log_pi = self._weighted_log_pi.new_empty(len(self.weights))
+        is_weighted = (self.weights != 0).to(log_pi.device)
+        log_pi[is_weighted] = self._weighted_log_pi
+        if not bool(is_weighted.all()):
+            unweighted = (
+                is_weighted.logical_not()
+                .nonzero()
+                .flatten()
+                .to(self.update.token_weights_NT.device)
+            )
+            batch = self._recorded_batch(
+                self.batch_u.select(unweighted), self.update.token_weights_NT[unweighted]
+            )
+            score(self.parts, batch)
+            log_pi[~is_weighted] = batch.log_pi()
+        return log_pi
+
+    def loss_batch(self) -> RecordedBatch:
+        """U with its weights in the seeds; sequences of weight zero are left out."""
+        weighted = self.weights.nonzero().flatten()
+        token_weights = self.update.token_weights_NT[weighted] * self.weights[weighted, None]
+        return self._recorded_batch(self.batch_u.select(weighted), token_weights)
+
+    def store_gradients(self, batch: RecordedBatch) -> None:
+        """Full per-sequence gradients of a side, in place of its factors."""
+        batch.begin()
+        for index, record in enumerate(batch.records):
+            self.passes.run_microbatch(batch, index)
+            for name, parameter in self.parameters.items():
+                tile = Tile.whole(name, parameter, parameter.dtype)
+                out = torch.zeros(
+                    (record.sequences, *tile.shape), dtype=tile.dtype, device=tile.device
+                )
+                for number, factor in enumerate(record.factors.pop(name, [])):
+                    factor.add_rows(out, tile, first=number == 0)
+                record.add(name, StoredFactor(out.view(record.sequences, *parameter.shape)))
+
+    def gradients(self) -> dict[str, Tensor]:
+        """[N, *shape] of every parameter for U, in the batch's order."""
+        self.store_gradients(self.update)
+        batch_order = torch.tensor(self.update.row_order).argsort()
+        gradients = {}
+        for name in self.parameters:
+            rows = [record.factors[name][0] for record in self.update.records]
+            stored = [each.grads_B for each in rows if isinstance(each, StoredFactor)]
+            gradients[name] = torch.cat(stored)[batch_order.to(stored[0].device)]
+        return gradients
+
+    def _block_from_sums(
+        self, sums: KernelSums, plan: CostPlan, want: Collection[Want]
+    ) -> KernelBlock:
+        device, count_u = sums.kernel.device, len(self.update)
+        order_u = torch.tensor(self.update.row_order, device=device).argsort()
+        first = count_u if "UU" in want or self.evaluation is None else 0
+        uu = _symmetric(sums.kernel[:first][order_u][:, order_u]) if first else None
+        eu = order_e = None
+        if self.evaluation is not None:
+            order_e = torch.tensor(self.evaluation.row_order, device=device).argsort()
+            eu = sums.kernel[first:][order_e][:, order_u]
+        terms = terms_u = None
+        if sums.momentum_decay is not None:
+            terms = (
+                None if order_e is None else self._terms(eu, sums.momentum_decay[first:][order_e])
+            )
+            terms_u = self._terms(uu, sums.momentum_decay[:first][order_u]) if first else None
+        norms = self._norms(sums.squares, order_u, order_e)
+        if not norms and uu is not None:
+            norms = {"norms_u": uu.diagonal().clamp_min(0).sqrt()}
+        traces = {name: float(each) for name, each in sorted(sums.traces.items())}
+        total = sum(traces.values()) or 1.0
+        return self._result(
+            plan,
+            k_eu=eu if "EU" in want else None,
+            k_uu=uu,
+            terms=terms,
+            terms_u=terms_u,
+            coverage={name: each / total for name, each in traces.items()},
+            gradient_norm=float(sums.gradient_square) ** 0.5,
+            **norms,
+        )
+
+    def _norms(
+        self, squares: Tensor | None, order_u: Tensor, order_e: Tensor | None
+    ) -> dict[str, Tensor]:
+        if squares is None:
+            return {}
+        roots, count_u = squares.clamp_min(0).sqrt(), len(self.update)
+        own, other = roots[:count_u][order_u], roots[count_u:]
+        norms = {"norms_u": own[:, 0], "raw_norms_u": own[:, 1]}
+        if order_e is not None:
+            norms |= {"norms_e": other[order_e][:, 0], "raw_norms_e": other[order_e][:, 1]}
+        return norms
+
+    def _terms(self, block: Tensor | None, momentum_decay: Tensor | None) -> DeltaTerms | None:
+        if block is None or momentum_decay is None:
+            return None
+        step = self.preconditioner
+        kernel = step.rate * step.clip_factor * (block @ self.weights.to(block))
+        return DeltaTerms(
+            kernel=step.lr * kernel,
+            momentum=step.lr * momentum_decay[:, 0],
+            decay=step.lr * momentum_decay[:, 1],
+        )
+
+    # -- Δ alone ------------------------------------------------------------------------------
+
+    def _run_direction(self, plan: CostPlan, *, terms: bool) -> KernelBlock:
+        ascent, norm = self._sum_gradient()
+        with self.timer("directions"):
+            directions = step_directions(ascent, self.parameters, self.preconditioner)
+            by_label = directions.parts() if terms else {"total": directions.total()}
+            by_label = {label: self._in_parameter_dtype(each) for label, each in by_label.items()}
+        del ascent, directions
+        batch = self.update if self.evaluation is None else self.evaluation
+        token_delta: Tensor | None = None
+        if plan.algorithm == "jvp":
+            tangents = {
+                key: token_tangents(self.parts, batch, each) for key, each in by_label.items()
+            }
+            token_delta = self.preconditioner.lr * torch.stack(list(tangents.values())).sum(0)
+            token_weights = batch.token_weights_NT.double()
+            sums = {key: (each * token_weights).sum(1) for key, each in tangents.items()}
+            score(self.parts, batch)
+        else:
+            sums = contract_directions(self.passes, batch, by_label)
+        total = self.preconditioner.lr * torch.stack(list(sums.values())).sum(0)
+        split = DeltaTerms(**sums).scaled(self.preconditioner.lr) if terms else None
+        own = self.evaluation is None
+        return self._result(
+            plan,
+            delta=None if own else total,
+            delta_u=total if own else None,
+            terms=None if own else split,
+            terms_u=split if own else None,
+            token_delta=token_delta,
+            gradient_norm=norm,
+        )
+
+    def diagonal(self) -> dict[str, Tensor]:
+        """D of the step by parameter name, each in the shape of its parameter."""
+        ascent, _ = self._sum_gradient()
+        diagonal = {}
+        for name, total in ascent.items():
+            tile = Tile.whole(name, total, total.dtype)
+            own = self.preconditioner.diagonal(tile, -tile.take(total))
+            diagonal[name] = own.reshape(total.shape)
+        return diagonal
+
+    def _in_parameter_dtype(self, direction: dict[str, Tensor]) -> dict[str, Tensor]:
+        """Converted once, not for every micro-batch."""
+        return {name: each.to(self.parameters[name].dtype) for name, each in direction.items()}
+
+    def _result(
+        self,
+        plan: CostPlan,
+        *,
+        terms: DeltaTerms | None,
+        terms_u: DeltaTerms | None,
+        gradient_norm: float,
+        delta: Tensor | None = None,
+        delta_u: Tensor | None = None,
+        k_eu: Tensor | None = None,
+        k_uu: Tensor | None = None,
+        token_delta: Tensor | None = None,
+        norms_u: Tensor | None = None,
+        norms_e: Tensor | None = None,
+        raw_norms_u: Tensor | None = None,
+        raw_norms_e: Tensor | None = None,
+        coverage: dict[str, float] | None = None,
+    ) -> KernelBlock:
+        step = self.preconditioner
+        return KernelBlock(
+            k_eu=k_eu,
+            k_uu=k_uu,
+            delta_logpi=terms.total() if terms is not None else delta,
+            terms=terms,
+            delta_logpi_u=terms_u.total() if terms_u is not None else delta_u,
+            terms_u=terms_u,
+            token_delta=token_delta,
+            weights=self.weights,
+            norms_u=norms_u,
+            norms_e=norms_e,
+            raw_norms_u=raw_norms_u,
+            raw_norms_e=raw_norms_e,
+            logpi_u=self._log_pi_u(),
+            logpi_e=None if self.evaluation is None else self.evaluation.log_pi(),
+            coverage=coverage or {},
+            slow_parameters=self.coverage.slow,
+            unused_parameters=self.coverage.unused,
+            preconditioner=step.name,
+            lr=step.lr,
+            rate=step.rate,
+            clip_factor=step.clip_factor,
+            gradient_norm=gradient_norm,
+            plan=plan,
+        )
+
+
+def _symmetric(block: Tensor) -> Tensor:
+    """Rounding differs between the two halves; their mean is symmetric."""
+    return (block + block.mT) / 2

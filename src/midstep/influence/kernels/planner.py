@@ -1,0 +1,255 @@
+"""What a computation will cost, and which algorithm suits it; said before it runs."""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+import torch
+from torch import nn
+
+from midstep.core.errors import ConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from midstep.influence.gradients.gradient_recorder import RecordedBatch
+    from midstep.influence.gradients.model_parts import ModelParts
+
+
+Algorithm = Literal["auto", "sweep", "direction", "jvp", "resident"]
+Mode = Literal["auto", "resident", "bounded"]
+ALGORITHMS = ("auto", "sweep", "direction", "jvp", "resident")
+MODES = ("auto", "resident", "bounded")
+KEPT_GRADIENTS_BYTES = 256 * 2**20
+"""Full per-sequence gradients up to this size are simply kept."""
+MEMORY_SHARE = 0.5
+"""Of the free memory, what activations may take before blocks are run again instead."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Workload:
+    """The sizes that decide a cost."""
+
+    sequences_u: int
+    sequences_e: int
+    tokens_u: int
+    """Padding included."""
+    tokens_e: int
+    parameters: int
+    """Trained and counted."""
+    parameters_all: int
+    """What a forward pass goes through."""
+    layer_values: int
+    """Values a token leaves at all recorded modules (inputs and output gradients)."""
+    block_values: int
+    """The same for the largest block."""
+    width: int
+    blocks: int
+    vocabulary: int
+    item_bytes: int
+    wants_kernel: bool
+    norm_first: bool
+    """Clipping by norm needs G before the sweep: one more pass over U."""
+    splittable: bool
+    """Whether blocks and head were found."""
+    parameters_skipped: int = 0
+    """Of the maps at the end of blocks that are left out when blocks run again."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CostPlan:
+    """An algorithm with its cost."""
+
+    algorithm: str
+    mode: str | None
+    flops: float
+    bytes: int
+    """Memory beyond weights and optimizer state, at its largest."""
+    seconds: float
+    reason: str
+
+    def describe(self) -> str:
+        """One line to print before the work starts."""
+        mode = f" ({self.mode})" if self.mode else ""
+        return (
+            f"{self.algorithm}{mode}: {self.flops / 1e12:.3g} TFLOP, "
+            f"{self.bytes / 2**30:.3g} GiB, about {self.seconds:.3g} s; {self.reason}"
+        )
+
+
+def choose_algorithm(
+    work: Workload, algorithm: Algorithm, mode: Mode, *, rate: float, free_bytes: int
+) -> CostPlan:
+    """The algorithm asked for, or for `auto` the cheapest that fits, with its cost.
+
+    Args:
+        work: sizes.
+        algorithm: a name, or auto.
+        mode: of the sweep.
+        rate: FLOP/s of a matrix product.
+        free_bytes: memory that may be used.
+    """
+    if algorithm not in ALGORITHMS or mode not in MODES:
+        raise ConfigError(
+            f"algorithm {algorithm!r} with mode {mode!r}: algorithms are {', '.join(ALGORITHMS)}; "
+            f"modes of the sweep are {', '.join(MODES)}"
+        )
+    if mode == "bounded" and not work.splittable:
+        raise ConfigError(
+            "mode 'bounded' needs a model whose blocks and head can be run apart; "
+            "use mode='resident'"
+        )
+    if algorithm != "auto":
+        return _cost_plan(work, algorithm, _choose_mode(work, mode, free_bytes), rate, "as asked")
+    if not work.wants_kernel:
+        return _cost_plan(work, "direction", None, rate, "only Δ is wanted")
+    if _gradient_bytes(work) <= KEPT_GRADIENTS_BYTES:
+        return _cost_plan(
+            work, "resident", None, rate, "all per-sequence gradients are small enough to keep"
+        )
+    chosen_mode = _choose_mode(work, mode, free_bytes)
+    reason = (
+        "activations fit in memory" if chosen_mode == "resident" else "activations would not fit"
+    )
+    return _cost_plan(
+        work, "sweep", chosen_mode, rate, reason if mode == "auto" else "mode as asked"
+    )
+
+
+def _choose_mode(work: Workload, mode: Mode, free_bytes: int) -> str:
+    if mode != "auto":
+        return mode
+    fits = _activation_bytes(work) <= MEMORY_SHARE * free_bytes
+    return "resident" if fits or not work.splittable else "bounded"
+
+
+def _tokens(work: Workload) -> int:
+    return work.tokens_u + work.tokens_e
+
+
+def _gradient_bytes(work: Workload) -> int:
+    return work.parameters * (work.sequences_u + work.sequences_e) * work.item_bytes
+
+
+def _activation_bytes(work: Workload) -> int:
+    return work.layer_values * _tokens(work) * work.item_bytes
+
+
+def _cost_plan(
+    work: Workload, algorithm: str, mode: str | None, rate: float, reason: str
+) -> CostPlan:
+    passes = 2 * work.parameters_all * _tokens(work)  # one forward; input gradients cost the same
+    pairs = work.sequences_u * (work.sequences_u + work.sequences_e)
+    kernel = 2 * work.parameters * (_tokens(work) + pairs)
+    head_again = 2 * work.vocabulary * work.width * _tokens(work)
+    extra = 6 * work.parameters_all * work.tokens_u if work.norm_first else 0
+    if algorithm in {"sweep", "resident"}:
+        flops = 2 * passes + kernel + head_again + extra
+        memory = _activation_bytes(work) if algorithm == "sweep" else _gradient_bytes(work)
+        if algorithm == "sweep" and mode == "bounded":
+            again = work.parameters_all - work.vocabulary * work.width - work.parameters_skipped
+            flops += 2 * again * _tokens(work)
+            borders = (work.blocks + 4) * work.width + work.block_values
+            memory = borders * _tokens(work) * work.item_bytes
+    else:
+        flops = 6 * work.parameters_all * _tokens(work)
+        memory = 4 * work.parameters * work.item_bytes
+    memory += 8 * pairs
+    return CostPlan(
+        algorithm=algorithm,
+        mode=mode if algorithm == "sweep" else None,
+        flops=float(flops),
+        bytes=int(memory),
+        seconds=flops / rate,
+        reason=reason,
+    )
+
+
+def measure_matmul_rate(
+    device: torch.device, dtype: torch.dtype, sizes: Sequence[int] = (384, 2048)
+) -> float:
+    """FLOP/s of a matrix product of this type here, measured in a moment."""
+    size = sizes[1] if device.type == "cuda" else sizes[0]
+    left = torch.ones(size, size, dtype=dtype, device=device)
+    best = float("inf")
+    for _ in range(3):
+        start = time.perf_counter()
+        product = left @ left
+        if device.type == "cuda":
+            product[0, 0].item()
+        best = min(best, time.perf_counter() - start)
+    return 2 * size**3 / max(best, 1e-9)
+
+
+def measure_workload(
+    parts: ModelParts,
+    trained: dict[int, str],
+    update: RecordedBatch,
+    evaluation: RecordedBatch | None,
+    *,
+    wants_kernel: bool,
+    norm_first: bool,
+) -> Workload:
+    """The sizes of this computation."""
+    model, head = parts.model, parts.head
+    counted = [each for each in model.parameters() if id(each) in trained]
+    embedding_ids = {
+        id(each)
+        for module in model.modules()
+        if isinstance(module, nn.Embedding) and (head is None or module.weight is not head.weight)
+        for each in module.parameters(recurse=False)
+    }
+    in_forward = sum(each.numel() for each in model.parameters() if id(each) not in embedding_ids)
+    width, vocabulary = _head_sizes(head)
+    return Workload(
+        sequences_u=len(update),
+        sequences_e=0 if evaluation is None else len(evaluation),
+        tokens_u=_batch_tokens(update),
+        tokens_e=0 if evaluation is None else _batch_tokens(evaluation),
+        parameters=sum(each.numel() for each in counted),
+        parameters_all=in_forward,
+        layer_values=_values_per_token(model, trained, head),
+        block_values=max(
+            (_values_per_token(each, trained, head) for each in parts.blocks), default=0
+        ),
+        width=width,
+        blocks=len(parts.blocks),
+        vocabulary=vocabulary,
+        item_bytes=counted[0].element_size(),
+        wants_kernel=wants_kernel,
+        norm_first=norm_first,
+        splittable=bool(parts.blocks) and head is not None,
+    )
+
+
+def _batch_tokens(batch: RecordedBatch) -> int:
+    return sum(each.input_ids.numel() for each in batch.microbatches)
+
+
+def _head_sizes(head: nn.Module | None) -> tuple[int, int]:
+    return (head.in_features, head.out_features) if isinstance(head, nn.Linear) else (0, 0)
+
+
+def _values_per_token(module: nn.Module, trained: dict[int, str], head: nn.Module | None) -> int:
+    """Values a token leaves at the recorded modules; for matrices both sides are kept."""
+    total = 0
+    for part in module.modules():
+        for each in part.parameters(recurse=False):
+            if id(each) in trained and part is not head:
+                total += (
+                    sum(each.shape)
+                    if each.dim() == 2 and not isinstance(part, nn.Embedding)
+                    else each.shape[-1]
+                )
+    return total
+
+
+def free_memory_bytes(device: torch.device) -> int:
+    """Memory that is free where the model stands."""
+    if device.type == "cuda":
+        return int(torch.cuda.mem_get_info(device)[0])
+    pages = "SC_AVPHYS_PAGES" if "SC_AVPHYS_PAGES" in os.sysconf_names else "SC_PHYS_PAGES"
+    return os.sysconf(pages) * os.sysconf("SC_PAGE_SIZE")

@@ -1,0 +1,140 @@
+"""Adam's state bound to parameters by name, with shapes checked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from midstep.core.errors import ConfigError
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+    from torch.optim import Optimizer
+
+
+@dataclass(frozen=True, kw_only=True)
+class ParameterState:
+    """What AdamW knows of one parameter before a step."""
+
+    step: int
+    """Steps taken so far."""
+    exp_avg: Tensor
+    exp_avg_sq: Tensor
+    lr: float
+    beta1: float
+    beta2: float
+    eps: float
+    weight_decay: float
+
+
+@dataclass(frozen=True)
+class AdamState:
+    """The state of every trained parameter, by name.
+
+    Args:
+        parameters: a `ParameterState` for each name.
+
+    >>> import torch
+    >>> model = torch.nn.Linear(2, 1)
+    >>> optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+    >>> model(torch.ones(1, 2)).sum().backward(); optimizer.step()
+    >>> AdamState.from_optimizer(optimizer, model).parameters["weight"].step
+    1
+    """
+
+    parameters: Mapping[str, ParameterState]
+
+    @classmethod
+    def from_optimizer(
+        cls, optimizer: Optimizer, model: nn.Module, *, fresh: bool = False
+    ) -> AdamState:
+        """From a live `torch.optim.AdamW`; `fresh` allows one that has not stepped yet."""
+        names = {id(parameter): name for name, parameter in model.named_parameters()}
+        states: dict[str, ParameterState] = {}
+        for group in optimizer.param_groups:
+            _check_group(optimizer, group)
+            for parameter in group["params"]:
+                if id(parameter) in names:
+                    name = names[id(parameter)]
+                    state = optimizer.state.get(parameter) or {}
+                    states[name] = _bind_state(name, parameter, state, group, fresh=fresh)
+        return cls(states)
+
+    def require(self, names: Sequence[str]) -> None:
+        """Refuse when a trained parameter is not among them."""
+        missing = [name for name in names if name not in self.parameters]
+        if missing:
+            raise ConfigError(
+                f"the optimizer holds no state for {missing[0]!r} and {len(missing) - 1} more: "
+                "give the optimizer that trains them, freeze them (requires_grad_(False)), or "
+                "name the ones to count with parameters=[…]"
+            )
+
+
+def decay_groups(model: nn.Module) -> list[list[str]]:
+    """Names of the decayed and the other parameters, in the order of the Hugging Face trainer."""
+    from torch import nn
+
+    plain = {
+        f"{path}.{name}" if path else name
+        for path, module in model.named_modules()
+        for name, _ in module.named_parameters(recurse=False)
+        if isinstance(module, nn.LayerNorm)
+        or name == "bias"
+        or "norm" in type(module).__name__.lower()
+    }
+    names = [name for name, each in model.named_parameters() if each.requires_grad]
+    return [[n for n in names if n not in plain], [n for n in names if n in plain]]
+
+
+def _check_group(optimizer: Optimizer | None, group: Mapping[str, Any]) -> None:
+    kind = type(optimizer).__name__ if optimizer is not None else "the saved optimizer"
+    if "betas" not in group:
+        raise ConfigError(
+            f"{kind} is not of the Adam family: pass a torch.optim.AdamW, or preconditioner='sgd'"
+        )
+    for name in ("amsgrad", "maximize"):
+        if group.get(name):
+            raise ConfigError(f"{kind} uses {name}=True, which the kernel does not describe")
+    decoupled = group.get("decoupled_weight_decay", True)
+    if group["weight_decay"] and not decoupled:
+        raise ConfigError(
+            f"{kind} adds its weight decay to the gradient; use torch.optim.AdamW, or no decay"
+        )
+
+
+def _bind_state(
+    name: str,
+    parameter: Tensor,
+    state: Mapping[str, Any],
+    group: Mapping[str, Any],
+    *,
+    fresh: bool,
+) -> ParameterState:
+    import torch
+
+    if not state and not fresh:
+        raise ConfigError(
+            f"the optimizer has no state for {name!r}: load the state saved with this checkpoint, "
+            "take a step first, or pass fresh_state=True if its very first step is meant"
+        )
+    moments = {}
+    for key in ("exp_avg", "exp_avg_sq"):
+        value = state.get(key) if state else torch.zeros_like(parameter)
+        if value is None or value.shape != parameter.shape:
+            given = "nothing" if value is None else str(list(value.shape))
+            raise ConfigError(
+                f"{key} of {name!r} has shape {given}, the parameter {list(parameter.shape)}: "
+                "this state belongs to another model or to other names"
+            )
+        moments[key] = value.detach()
+    return ParameterState(
+        step=int(state["step"]) if state else 0,
+        lr=float(group["lr"]),
+        beta1=float(group["betas"][0]),
+        beta2=float(group["betas"][1]),
+        eps=float(group["eps"]),
+        weight_decay=float(group["weight_decay"]),
+        **moments,
+    )

@@ -1,0 +1,143 @@
+"""What the last optimizer step was made of: the batch's gradient, and everything else.
+
+For a step on the gradient G (after clipping) the weights moved by
+
+    Δθ = −scale · G + rest        scale = η (1−β₁)/(1−β₁ᵗ) D for Adam, η for plain descent
+
+`scale` and `rest` follow from the optimizer's state as it stands after the step: Adam's D is made
+of the very v that the step used, and its m holds G and the momentum of earlier steps. So do the
+weights before the step; G must be taken there, where v was: a weight whose gradient was zero so far
+has D = 1/ε. Shapes: P trained parameters in one row.
+"""
+
+# ruff: noqa: N803 - names end in their shape
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.optim import SGD, Adam, AdamW, Optimizer
+
+from midstep.core.errors import ConfigError
+
+
+def parameter_owners(
+    optimizers: Sequence[Optimizer],
+) -> dict[int, tuple[Optimizer, dict[str, Any]]]:
+    """Optimizer and group of each parameter that moves, by its identity."""
+    for optimizer in optimizers:
+        if not isinstance(optimizer, SGD | Adam | AdamW):
+            raise ConfigError(
+                f"influence knows the steps of SGD, Adam and AdamW; this run trains with "
+                f"{type(optimizer).__name__}"
+            )
+    return {
+        id(parameter): (optimizer, group)
+        for optimizer in optimizers
+        for group in optimizer.param_groups
+        for parameter in group["params"]
+        if parameter.requires_grad
+    }
+
+
+def weights_before(
+    optimizers: Sequence[Optimizer], parameters: Mapping[str, Tensor]
+) -> dict[str, Tensor]:
+    """The weights as they were before the last step, as far as the state tells.
+
+    Plain descent and Nesterov's momentum keep no trace of it: there they stay as they are, which
+    is another of first order in the learning rate.
+    """
+    owners = parameter_owners(optimizers)
+    before = {}
+    for name, parameter in parameters.items():
+        optimizer, group = owners[id(parameter)]
+        state = optimizer.state.get(parameter, {})
+        value = parameter.detach()
+        if "exp_avg" in state:
+            scale, _, decay = _adam_parts(state, _group_settings(optimizer, group))
+            value = (value + scale * state["exp_avg"]) / (1 - decay)
+        elif state.get("momentum_buffer") is not None and not group["nesterov"]:
+            value = value + float(group["lr"]) * state["momentum_buffer"]
+        before[name] = value.to(parameter.dtype)
+    return before
+
+
+def last_step_parts(
+    optimizers: Sequence[Optimizer],
+    parameters: Mapping[str, Tensor],
+    weights: Mapping[str, Tensor],
+    gradient_P: Tensor,
+) -> tuple[Tensor, Tensor]:
+    """`scale` and `rest` of the last step, [P] each; a parameter that never moved has zeros.
+
+    Args:
+        optimizers: that made it.
+        parameters: that it moved, by name.
+        weights: their values before it.
+        gradient_P: of the batch, as it was handed to the optimizers.
+    """
+    owners = parameter_owners(optimizers)
+    scales, rests, first = [], [], 0
+    for name, parameter in parameters.items():
+        part = gradient_P[first : first + parameter.numel()]
+        first += parameter.numel()
+        optimizer, group = owners[id(parameter)]
+        step = _sgd_step_parts if isinstance(optimizer, SGD) else _adam_step_parts
+        state = {
+            key: each.detach().flatten().to(part) if isinstance(each, Tensor) else each
+            for key, each in optimizer.state.get(parameter, {}).items()
+        }
+        scale, rest = step(
+            state, _group_settings(optimizer, group), weights[name].flatten().to(part), part
+        )
+        scales.append(scale)
+        rests.append(rest)
+    return torch.cat(scales), torch.cat(rests)
+
+
+def _group_settings(optimizer: Optimizer, group: Mapping[str, Any]) -> dict[str, Any]:
+    """The group's, with what older versions of torch leave to the class."""
+    return {"decoupled_weight_decay": isinstance(optimizer, AdamW), **group}
+
+
+def _adam_parts(state: Mapping[str, Any], group: Mapping[str, Any]) -> tuple[Tensor, float, float]:
+    """What m is multiplied with, β₁, and the share of a weight that decays by itself."""
+    beta_1, beta_2 = (float(beta) for beta in group["betas"])
+    steps, lr = float(state["step"]), float(group["lr"])
+    second = state["max_exp_avg_sq"] if group.get("amsgrad") else state["exp_avg_sq"]
+    divisor = (second / (1 - beta_2**steps)).sqrt() + float(group["eps"])
+    decay = lr * float(group["weight_decay"]) if group["decoupled_weight_decay"] else 0.0
+    return lr / (1 - beta_1**steps) / divisor, beta_1, decay
+
+
+def _adam_step_parts(
+    state: Mapping[str, Any], group: Mapping[str, Any], weight_P: Tensor, gradient_P: Tensor
+) -> tuple[Tensor, Tensor]:
+    if "exp_avg" not in state:
+        return torch.zeros_like(weight_P), torch.zeros_like(weight_P)
+    scale, beta_1, decay = _adam_parts(state, group)
+    sign = -1.0 if group.get("maximize") else 1.0
+    rest = -scale * (state["exp_avg"] - (1 - beta_1) * sign * gradient_P)
+    return sign * (1 - beta_1) * scale, rest - decay * weight_P
+
+
+def _sgd_step_parts(
+    state: Mapping[str, Any], group: Mapping[str, Any], weight_P: Tensor, gradient_P: Tensor
+) -> tuple[Tensor, Tensor]:
+    lr, momentum = float(group["lr"]), float(group["momentum"])
+    sign = -1.0 if group.get("maximize") else 1.0
+    decay = float(group["weight_decay"]) * weight_P
+    buffer = state.get("momentum_buffer")
+    if not momentum or buffer is None:
+        return torch.full_like(weight_P, sign * lr), -lr * decay
+    share = 1 - float(group["dampening"])
+    if group["nesterov"]:
+        share = 1 + momentum * share
+        buffer = sign * gradient_P + decay + momentum * buffer
+    return (
+        torch.full_like(weight_P, sign * lr * share),
+        -lr * (buffer - share * sign * gradient_P),
+    )

@@ -1,0 +1,190 @@
+"""Sequences before they are scored: drawn from the model, or written down."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from midstep.core.errors import ConfigError
+from midstep.core.random_streams import stream_key
+from midstep.influence.sampling.decoding import (
+    DecodedSequence,
+    DecodingConfig,
+    DrawKey,
+    decode,
+)
+from midstep.influence.sampling.generated_batch import Provenance, SequenceRecord
+from midstep.influence.sampling.language_models import LanguageModel
+from midstep.influence.sampling.prompt_sets import Prompt
+from midstep.influence.sampling.tokenizers import Tokenizer
+
+_log = logging.getLogger("midstep.influence")
+Responses = Literal["generated", "reference"] | Sequence[str]
+"""Drawn from the model, taken from the prompt set, or given as texts, one a prompt."""
+
+
+@dataclass(frozen=True)
+class UnscoredSequence:
+    """A sequence before it is scored."""
+
+    prompt: Prompt
+    prompt_index: int
+    completion_index: int
+    prompt_tokens: list[int]
+    response: DecodedSequence
+    source: str
+
+    def record(self, prefix: str, **scored: Any) -> SequenceRecord:
+        """The record of this sequence, with what scoring and judging gave."""
+        return SequenceRecord(
+            sequence_id=f"{prefix}-{self.prompt_index:03d}-{self.completion_index:02d}",
+            prompt_text=self.prompt.text,
+            prompt_tokens=tuple(self.prompt_tokens),
+            response_tokens=tuple(self.response.tokens),
+            sampler_logprobs=tuple(self.response.sampler_logprobs) or None,
+            finished=self.response.finished,
+            metadata=dict(self.prompt.metadata),
+            provenance=Provenance(
+                global_prompt_id=self.prompt.global_prompt_id,
+                split=self.prompt.split,
+                prompt_index=self.prompt_index,
+                completion_index=self.completion_index,
+                source=self.source,
+            ),
+            **scored,
+        )
+
+
+def custom_prompt(text: str, metadata: Mapping[str, Any]) -> Prompt:
+    """A prompt of one's own; its id is a hash of its text."""
+    return Prompt(
+        global_prompt_id=f"custom-{stream_key(0, text):016x}",
+        split="custom",
+        text=text,
+        metadata=metadata,
+    )
+
+
+def sample_responses(
+    model: LanguageModel,
+    tokenizer: Tokenizer,
+    prompts: Sequence[Prompt],
+    completions: int,
+    seed: int,
+    config: DecodingConfig,
+) -> list[UnscoredSequence]:
+    """Responses drawn from the model, `completions` a prompt.
+
+    A prompt that stands in the batch twice goes on in its random stream: no response comes again.
+    """
+    draws: Counter[str] = Counter()
+    pending, draw_keys = [], []
+    for at, prompt in enumerate(prompts):
+        for completion in range(completions):
+            draw_keys.append(DrawKey(seed, prompt.global_prompt_id, draws[prompt.global_prompt_id]))
+            draws[prompt.global_prompt_id] += 1
+            pending.append((prompt, at, completion, _prompt_tokens(tokenizer, prompt)))
+    decoded = decode(
+        model,
+        [tokens for *_, tokens in pending],
+        draw_keys,
+        end_id=tokenizer.end_id,
+        pad_id=tokenizer.pad_id,
+        config=config,
+    )
+    return [
+        UnscoredSequence(*one, response, "generated")
+        for one, response in zip(pending, decoded, strict=True)
+    ]
+
+
+def written_responses(
+    tokenizer: Tokenizer, prompts: Sequence[Prompt], responses: Responses
+) -> list[UnscoredSequence]:
+    """Reference responses with their end token, or texts as they were given."""
+    if responses == "reference":
+        return [
+            written_response(
+                tokenizer, prompt, _reference(prompt), at=at, closed=True, source="reference"
+            )
+            for at, prompt in enumerate(prompts)
+        ]
+    if isinstance(responses, str) or len(responses) != len(prompts):
+        raise ConfigError(
+            f"responses must be 'generated', 'reference' or one text for each of the "
+            f"{len(prompts)} prompts, got {responses!r:.80}"
+        )
+    return [
+        written_response(tokenizer, prompt, text, at=at)
+        for at, (prompt, text) in enumerate(zip(prompts, responses, strict=True))
+    ]
+
+
+def written_response(
+    tokenizer: Tokenizer,
+    prompt: Prompt,
+    text: str,
+    *,
+    at: int = 0,
+    closed: bool = False,
+    source: str = "given",
+) -> UnscoredSequence:
+    """A response that was written, not drawn; `closed` adds the end token."""
+    if source == "given":
+        _check_response(tokenizer, text)
+    tokens = tokenizer.encode(text, prompt=False)
+    if not tokens:
+        raise ConfigError(
+            f"the response to {prompt.text[-40:]!r} is empty, so there is no log-probability "
+            "to explain; write at least one token"
+        )
+    if closed:
+        tokens = [*tokens, tokenizer.end_id]
+    response = DecodedSequence(tokens=tokens, finished=closed)
+    return UnscoredSequence(prompt, at, 0, _prompt_tokens(tokenizer, prompt), response, source)
+
+
+def _check_response(tokenizer: Tokenizer, text: str) -> None:
+    """Refuse a response of the user's own that would be scored as another."""
+    unknown = tokenizer.unknown_in(text)
+    if unknown:
+        raise ConfigError(
+            f"the response {text[-40:]!r} has characters that the tokenizer does not know "
+            f"({unknown[:20]!r}): another text would be scored in its place; write it without them"
+        )
+
+
+def _warn_of_unknown_characters(tokenizer: Tokenizer, text: str) -> None:
+    """Say what the model will not see of a prompt of the user's own."""
+    unknown = tokenizer.unknown_in(text)
+    if unknown:
+        _log.warning(
+            "the prompt %r has characters that the tokenizer does not know (%r): the model sees "
+            "its token for the unknown in their place",
+            text[-40:],
+            unknown[:20],
+        )
+
+
+def _prompt_tokens(tokenizer: Tokenizer, prompt: Prompt) -> list[int]:
+    if prompt.split == "custom":
+        _warn_of_unknown_characters(tokenizer, prompt.text)
+    tokens = tokenizer.encode(prompt.text, prompt=True)
+    if not tokens:
+        raise ConfigError(
+            f"prompt {prompt.global_prompt_id} is empty, and the tokenizer puts nothing in "
+            "front of it; give it at least one character"
+        )
+    return tokens
+
+
+def _reference(prompt: Prompt) -> str:
+    if prompt.reference is None:
+        raise ConfigError(
+            f"prompt {prompt.global_prompt_id} has no reference response; use generated ones, or "
+            "give the texts"
+        )
+    return prompt.reference

@@ -1,0 +1,1 @@
+"""A plan carried out on disk: stages, workspace, results, report."""

@@ -1,0 +1,251 @@
+"""What a study of an optimizer step consists of: the update, the questions, what to keep."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from typing import Any, Literal, TypeVar, get_args
+
+from midstep.core import strict_json
+from midstep.core.errors import ConfigError, FormatError, MissingExtraError, StorageError
+from midstep.influence.kernels.kernel_inputs import check_positive
+
+RequestKind = Literal[
+    "update", "evaluation", "prompt_ids", "custom_prompts", "custom_sequence", "from_file"
+]
+_PARAMS: dict[str, tuple[frozenset[str], frozenset[str]]] = {
+    # kind: what must be given, what may be given
+    "update": (
+        frozenset({"batch_size_prompts", "completions_per_prompt"}),
+        frozenset({"dataset_split", "seed", "reward_cfg", "advantage_cfg"}),
+    ),
+    "evaluation": (
+        frozenset({"batch_size_prompts"}),
+        frozenset({"completions_per_prompt", "with_replacement", "dataset_split", "seed"}),
+    ),
+    "prompt_ids": (
+        frozenset({"prompt_ids"}),
+        frozenset({"dataset_split", "completions_per_prompt", "seed"}),
+    ),
+    "custom_prompts": (frozenset({"prompts"}), frozenset({"completions_per_prompt", "seed"})),
+    "custom_sequence": (frozenset({"prompt", "response"}), frozenset({"metadata", "closed"})),
+    "from_file": (frozenset({"path"}), frozenset({"rescore"})),
+}
+_Config = TypeVar("_Config")
+
+
+@dataclass(frozen=True, kw_only=True)
+class BatchRequest:
+    """A batch to make or to load.
+
+    >>> BatchRequest(kind="custom_sequence", params={"prompt": "1+1=", "response": "2"}).name
+    'custom_sequence'
+    """
+
+    kind: RequestKind
+    """Which way of `SampleGenerator` makes it, or from_file."""
+    params: Mapping[str, Any] = field(default_factory=dict)
+    """Arguments of that way; for from_file: path, and rescore for another checkpoint's batch."""
+    responses: str | Sequence[str] = "generated"
+    """generated, reference, or one text a prompt."""
+    sequence_ids: tuple[str, ...] | None = None
+    """Only these sequences of the batch, in this order. None: all."""
+    name: str = ""
+    """How results call it; by default its kind."""
+
+    def __post_init__(self) -> None:
+        if self.kind not in get_args(RequestKind):
+            known = ", ".join(get_args(RequestKind))
+            raise ConfigError(f"kind must be one of {known}; got {self.kind!r}")
+        object.__setattr__(self, "name", self.name or self.kind)
+        if self.sequence_ids is not None:
+            object.__setattr__(self, "sequence_ids", tuple(self.sequence_ids))
+        needed, allowed = _PARAMS[self.kind]
+        given = set(self.params)
+        if needed - given or given - needed - allowed:
+            raise ConfigError(
+                f"a request of kind {self.kind!r} needs {_list_names(needed)} and may have "
+                f"{_list_names(allowed)}; got {_list_names(given)}"
+            )
+        if (
+            self.kind in ("update", "custom_sequence", "from_file")
+            and self.responses != "generated"
+        ):
+            raise ConfigError(f"a request of kind {self.kind!r} takes no responses")
+
+
+def _list_names(names: frozenset[str] | set[str]) -> str:
+    return ", ".join(sorted(names)) or "nothing"
+
+
+@dataclass(frozen=True, kw_only=True)
+class FisherKernelPlan:
+    """One update, the batches whose log-probabilities it moves, and what is kept of it."""
+
+    update: BatchRequest
+    """How U is made or loaded; its sequences need weights."""
+    requests: tuple[BatchRequest, ...] = ()
+    """Batches to evaluate, in order."""
+    name: str = "study"
+    """Part of the folder's name."""
+    preconditioner: Literal["adam_post", "adam_state", "sgd"] = "adam_post"
+    """What stands between two gradients."""
+    algorithm: Literal["auto", "sweep", "direction", "jvp", "resident"] = "auto"
+    """How it is computed; auto lets the planner choose."""
+    dtype: Literal["float64", "float32", "bfloat16"] | None = None
+    """Compute in this type, on a copy of the model. None: as the model is."""
+    microbatch: int | None = None
+    """Most sequences a pass takes at once."""
+    parameters: tuple[str, ...] | None = None
+    """Names or patterns of the parameters that count. None: all that train."""
+    lr: float | None = None
+    """Learning rate of the step. None: the optimizer's."""
+    max_grad_norm: float | None = None
+    """The trainer clips the gradient to this norm."""
+    full_kernel: bool = True
+    """Keep K(E,U) of each request, which what-if needs; else only top contributors."""
+    self_kernel: bool = True
+    """Compute K(U,U)."""
+    top_k: int = 10
+    """Contributors kept for each sequence."""
+    validate_rates: tuple[float, ...] = ()
+    """Learning rates at which a true step checks the prediction."""
+
+    def __post_init__(self) -> None:
+        for name in ("requests", "validate_rates", "parameters"):
+            if getattr(self, name) is not None:
+                object.__setattr__(self, name, tuple(getattr(self, name)))
+        _check_choice(self, "preconditioner", ("adam_post", "adam_state", "sgd"))
+        _check_choice(self, "algorithm", ("auto", "sweep", "direction", "jvp", "resident"))
+        _check_choice(self, "dtype", (None, "float64", "float32", "bfloat16"))
+        check_positive(lr=self.lr, max_grad_norm=self.max_grad_norm)
+        if self.top_k < 0:
+            raise ConfigError(f"top_k must be 0 or above, got {self.top_k}")
+        if any(not 0 < rate < math.inf for rate in self.validate_rates):
+            raise ConfigError(f"validate_rates must be above 0, got {self.validate_rates}")
+        names = [request.name for request in self.requests]
+        if len(set(names)) != len(names):
+            duplicate = next(name for name in names if names.count(name) > 1)
+            raise ConfigError(f"two requests are called {duplicate!r}; give each a name of its own")
+
+    @classmethod
+    def from_mapping(cls, settings: Mapping[str, Any]) -> FisherKernelPlan:
+        """The plan that `told` describes; unknown names are refused."""
+        fields_given = dict(settings)
+        if "update" not in fields_given:
+            raise ConfigError("a plan needs 'update': how the update batch is made or loaded")
+        fields_given["update"] = _build_config(BatchRequest, fields_given["update"], "update")
+        fields_given["requests"] = tuple(
+            _build_config(BatchRequest, one, f"requests[{at}]")
+            for at, one in enumerate(fields_given.get("requests") or ())
+        )
+        return _build_config(cls, fields_given, "plan")
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain data, for plan.json."""
+        plain: dict[str, Any] = strict_json.loads(strict_json.dumps(asdict(self)))
+        return plain
+
+
+@dataclass(frozen=True, kw_only=True)
+class FisherKernelConfig:
+    """What a runner works with."""
+
+    checkpoint: str
+    """Folder of the model: ours, or one of transformers."""
+    optimizer_state: str | None = None
+    """Folder or file of the AdamW state. None: what the checkpoint's folder holds."""
+    optimizer_order: Literal["names", "model", "decay"] = "names"
+    """How a state file without parameter names is bound; see `load_optimizer`."""
+    prompt_set: str | Mapping[str, Any] | None = "arithmetic"
+    """Name of a prompt set, or its name with settings: {name: gsm8k, path: …}."""
+    device: str = "cpu"
+    """Where the model goes."""
+    dtype: Literal["float64", "float32", "bfloat16"] | None = None
+    """Type of the model. None: as saved."""
+    max_new_tokens: int = 64
+    """Tokens of a response at most."""
+    temperature: float = 1.0
+    """Of sampling."""
+    microbatch: int = 32
+    """Sequences sampled together; changes no token."""
+    outputs: str = "outputs/influence"
+    """Folder under which each run makes its own."""
+
+    def __post_init__(self) -> None:
+        _check_choice(self, "dtype", (None, "float64", "float32", "bfloat16"))
+        _check_choice(self, "optimizer_order", ("names", "model", "decay"))
+
+    @classmethod
+    def from_mapping(cls, settings: Mapping[str, Any]) -> FisherKernelConfig:
+        """The settings that `told` describes; unknown names are refused."""
+        return _build_config(cls, settings, "runner")
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain data, for plan.json."""
+        plain: dict[str, Any] = strict_json.loads(strict_json.dumps(asdict(self)))
+        return plain
+
+
+def _check_choice(config: object, name: str, choices: tuple[str | None, ...]) -> None:
+    value = getattr(config, name)
+    if value not in choices:
+        raise ConfigError(f"{name} must be one of {', '.join(map(str, choices))}; got {value!r}")
+
+
+def _build_config(kind: type[_Config], settings: Any, location: str) -> _Config:
+    """`kind` out of a mapping, with the place named when it does not fit."""
+    if isinstance(settings, kind):
+        return settings
+    if not isinstance(settings, Mapping):
+        raise ConfigError(
+            f"{location} must be a mapping of settings, got {type(settings).__name__}"
+        )
+    known = {one.name for one in fields(kind)}  # type: ignore[arg-type]  # a dataclass
+    unknown = sorted(set(map(str, settings)) - known)
+    if unknown:
+        raise ConfigError(
+            f"{location} has no setting {unknown[0]!r}; there are {', '.join(sorted(known))}"
+        )
+    try:
+        return kind(**settings)
+    except TypeError as error:
+        raise ConfigError(f"{location}: {error}") from None
+
+
+def read_plan(path: str | os.PathLike[str]) -> tuple[FisherKernelConfig, FisherKernelPlan]:
+    """A plan file: JSON or YAML with the keys `runner` and `plan`."""
+    file = Path(path)
+    document = _parse_file(file)
+    if not isinstance(document, Mapping) or set(document) != {"runner", "plan"}:
+        raise FormatError(
+            f"{file} must have the two keys 'runner' (checkpoint, prompt_set, …) and 'plan' "
+            "(update, requests, …)"
+        )
+    return FisherKernelConfig.from_mapping(document["runner"]), _plan_from(document["plan"])
+
+
+def _plan_from(settings: Any) -> FisherKernelPlan:
+    if not isinstance(settings, Mapping):
+        raise ConfigError(f"plan must be a mapping of settings, got {type(settings).__name__}")
+    return FisherKernelPlan.from_mapping(settings)
+
+
+def _parse_file(file: Path) -> Any:
+    try:
+        text = file.read_text(encoding="utf-8")
+    except OSError as error:
+        raise StorageError(f"cannot read the plan {file}: {error.strerror}") from error
+    if file.suffix not in (".yaml", ".yml"):
+        return strict_json.loads(text)
+    try:
+        import yaml
+    except ImportError:
+        raise MissingExtraError.of("pyyaml", "influence") from None
+    try:
+        return yaml.safe_load(text)  # refuses object tags
+    except yaml.YAMLError as error:
+        raise FormatError(f"{file} is no plain YAML: {' '.join(str(error).split())}") from None

@@ -1,0 +1,201 @@
+"""report.html: one page with everything in it, readable without network or scripts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from html import escape
+from typing import Any
+
+from midstep.influence.study.charts import heatmap, histogram, scatter
+from midstep.influence.study.results import FisherKernelResults
+
+_STYLE = """
+body{font:15px/1.5 system-ui,sans-serif;max-width:1080px;margin:2rem auto;padding:0 1rem}
+body{color:#1b1f24}
+h1,h2,h3{line-height:1.2}table{border-collapse:collapse;width:100%;margin:.5rem 0}
+td,th{border-bottom:1px solid #d8dee4;padding:.25rem .5rem;text-align:left;vertical-align:top}
+td.n,th.n{text-align:right;font-variant-numeric:tabular-nums;white-space:nowrap}
+pre{white-space:pre-wrap;margin:0;font:12px/1.4 ui-monospace,monospace}
+figure{display:inline-block;margin:.5rem 1rem .5rem 0;vertical-align:top}
+figcaption{font-size:12px;color:#57606a}svg{width:420px;max-width:100%}
+svg rect,svg circle{fill:#2f6feb;fill-opacity:.75}svg line{stroke:#8b949e;stroke-dasharray:4}
+svg text{font-size:11px;fill:#57606a}.heat{image-rendering:pixelated;min-width:160px}
+@media(prefers-color-scheme:dark){body{background:#0d1117;color:#e6edf3}td,th{border-color:#30363d}}
+"""
+_NUMBER_MARK, _NUMBER_CLASS = "\x00", ' class="n"'
+MAX_SHOWN = 12
+"""Sequences of a request whose contributors are shown with their texts: those moved most."""
+
+
+def report_html(document: Mapping[str, Any], results: FisherKernelResults) -> str:
+    """The page for `told` (results.json) with the arrays of `results`."""
+    parts = [
+        f"<h1>Influence: {escape(str(document['name']))}</h1>",
+        _summary(document),
+        _update(document, results),
+        *(
+            _request(one, result, document["update"]["sequences"])
+            for one, result in zip(document["requests"], results.requests, strict=True)
+        ),
+        _validation(document["validation"]),
+    ]
+    return (
+        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width">'
+        f"<title>Influence: {escape(str(document['name']))}</title><style>{_STYLE}</style></head>"
+        f"<body>{''.join(parts)}</body></html>\n"
+    )
+
+
+def _summary(document: Mapping[str, Any]) -> str:
+    step = document["update"]["step"]
+    rows = [
+        ("checkpoint", document["config"].get("checkpoint", "")),
+        ("optimizer step", document["step"]),
+        ("preconditioner", document["plan"]["preconditioner"]),
+        ("learning rate", _number(step["lr"])),
+        ("gradient norm, clip factor", f"{_number(step['gradient_norm'])}, {step['clip_factor']}"),
+        ("planner", document["update"]["notes"].get("algorithm", "")),
+    ]
+    return _table(("", ""), [[escape(str(name)), escape(str(value))] for name, value in rows])
+
+
+def _update(document: Mapping[str, Any], results: FisherKernelResults) -> str:
+    update = document["update"]
+    sequences = update["sequences"]
+    coverage = sorted(update["coverage"].items(), key=lambda pair: -pair[1])
+    return "".join(
+        [
+            f"<h2>The update: {len(sequences)} sequences</h2>",
+            heatmap(results.workspace.kernel_uu.tolist(), title="K(U,U)"),
+            histogram([one["advantage"] or 0.0 for one in sequences], title="advantages"),
+            histogram([one["norm"] for one in sequences], title="norms sqrt(g·D·g)"),
+            "<h3>Where the kernel lies</h3>",
+            _table(
+                ("parameters", "share of the trace"),
+                [[escape(name), _number_cell(f"{100 * share:.1f} %")] for name, share in coverage],
+            ),
+        ]
+    )
+
+
+def _request(one: Mapping[str, Any], result: Any, update: Sequence[Mapping[str, Any]]) -> str:
+    by_id = {sequence["sequence_id"]: sequence for sequence in update}
+    moved = sorted(one["sequences"], key=lambda each: -abs(float(each["delta"]["total"])))
+    parts = [f"<h2>Request {escape(one['name'])}: {len(one['sequences'])} sequences</h2>"]
+    if result.kernel_eu is not None:
+        parts.append(heatmap(result.kernel_eu.tolist(), title="K(E,U)"))
+    parts.append(histogram(result.delta["total"].tolist(), title="predicted Δ log π (nats)"))
+    parts.append(_moved_table(moved))
+    parts += [_contributors(each, by_id) for each in moved[:MAX_SHOWN] if each["contributors"]]
+    return "".join(parts)
+
+
+def _moved_table(moved: Sequence[Mapping[str, Any]]) -> str:
+    head = ("sequence", "prompt … response", "log π", "Δ log π", "kernel", "momentum", "decay")
+    return _table(
+        head,
+        [
+            [
+                escape(one["sequence_id"]),
+                _text(one),
+                _number_cell(_number(one["logprob"])),
+                *(
+                    _number_cell(_number(one["delta"][name]))
+                    for name in ("total", "kernel", "momentum", "decay")
+                ),
+            ]
+            for one in moved
+        ],
+    )
+
+
+def _contributors(one: Mapping[str, Any], update: Mapping[str, Mapping[str, Any]]) -> str:
+    rows = [
+        [
+            escape(each["sequence_id"]),
+            _text(update[each["sequence_id"]]),
+            _number_cell(_number(each["contribution"])),
+            _number_cell(_number(each["advantage"])),
+            _number_cell(_number(each["cosine"])),
+        ]
+        for each in one["contributors"]
+    ]
+    return (
+        f"<h3>Who moved {escape(one['sequence_id'])} by {_number(one['delta']['total'])}</h3>"
+        f"{_text(one)}"
+        + _table(("sequence", "prompt … response", "nats", "advantage", "cosine"), rows)
+    )
+
+
+def _validation(validation: Mapping[str, Any] | None) -> str:
+    if not validation:
+        return ""
+    rows = [
+        [
+            _number_cell(_number(one["lr"])),
+            _number_cell(_number(one["relative_error"])),
+            _number_cell(_number(one["correlation"])),
+            _number_cell(_number(one["entropy_change"])),
+            _number_cell(_number(one["entropy_predicted"])),
+        ]
+        for one in validation["rates"]
+    ]
+    slope = (
+        ""
+        if validation["slope"] is None
+        else f" Slope of the error: {_number(validation['slope'])}."
+    )
+    best = min(validation["rates"], key=lambda one: float(one["lr"]))
+    return "".join(
+        [
+            f"<h2>Predicted against actual</h2><p>A true AdamW step on a copy.{slope}</p>",
+            scatter(
+                [float(value) for value in best["predicted"]],
+                [float(value) for value in best["actual"]],
+                title=f"predicted (across) and actual (up) Δ log π at η = {_number(best['lr'])}",
+                names=validation["sequence_ids"],
+            ),
+            _table(("η", "relative error", "correlation", "change of entropy", "predicted"), rows),
+        ]
+    )
+
+
+def _text(one: Mapping[str, Any]) -> str:
+    prompt = str(one["prompt"])
+    shown = prompt if len(prompt) <= 160 else "… " + prompt[-160:]
+    return f"<pre>{escape(shown)}<b>{escape(str(one['response'])[:400])}</b></pre>"
+
+
+def _number(value: Any) -> str:
+    try:
+        return f"{float(value):.4g}"
+    except (TypeError, ValueError):
+        return "–"
+
+
+def _number_cell(text: str) -> str:
+    return f"{_NUMBER_MARK}{escape(text)}"
+
+
+def _table(head: Iterable[str], rows: Iterable[Sequence[str]]) -> str:
+    """Cells that `_number_cell` made are numbers and stand to the right."""
+    rows = list(rows)
+    first = rows[0] if rows else []
+    numbers = {at for at, cell in enumerate(first) if cell.startswith(_NUMBER_MARK)}
+    top = "".join(
+        f"<th{_NUMBER_CLASS if at in numbers else ''}>{escape(name)}</th>"
+        for at, name in enumerate(head)
+    )
+    body = "".join(
+        "<tr>"
+        + "".join(
+            f"<td{_NUMBER_CLASS}>{cell[1:]}</td>"
+            if cell.startswith(_NUMBER_MARK)
+            else f"<td>{cell}</td>"
+            for cell in row
+        )
+        + "</tr>"
+        for row in rows
+    )
+    return f"<table><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table>"

@@ -1,0 +1,291 @@
+"""What a study found: per request the predicted changes and who made them."""
+
+# ruff: noqa: N803 - names end in their shape
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from midstep.core.errors import ConfigError
+from midstep.influence.sampling.generated_batch import GeneratedBatch
+from midstep.influence.study.workspace import KernelWorkspace
+
+if TYPE_CHECKING:
+    from midstep.influence.kernels.kernel_block import DeltaTerms, KernelBlock
+
+
+@dataclass(frozen=True, kw_only=True)
+class Contributor:
+    """One sequence of the update, seen from one that it moved."""
+
+    sequence_id: str
+    """Its name in the update."""
+    contribution: float
+    """What it adds to Δ log π, in nats, with its sign."""
+    kernel: float
+    """K between the two."""
+    cosine: float
+    """K over the two norms; NaN when a norm is zero or not known."""
+
+
+def top_contributors(
+    contributions_EU: Tensor,
+    kernel_EU: Tensor,
+    cosine_EU: Tensor,
+    sequence_ids: Sequence[str],
+    top_k: int,
+) -> list[list[Contributor]]:
+    """The `top_k` largest contributions in size to each row, zeros left out.
+
+    >>> import torch
+    >>> values = torch.tensor([[0.5, -2.0, 0.5, 0.0]])
+    >>> rows = top_contributors(values, values, values, ["U-3", "U-2", "U-1", "U-0"], 3)
+    >>> [one.sequence_id for one in rows[0]]
+    ['U-2', 'U-1', 'U-3']
+    """
+    rows = zip(contributions_EU.tolist(), kernel_EU.tolist(), cosine_EU.tolist(), strict=True)
+    return [
+        [
+            Contributor(
+                sequence_id=sequence_ids[at],
+                contribution=moved[at],
+                kernel=kernel[at],
+                cosine=cosine[at],
+            )
+            for at in _largest_first(moved, sequence_ids)[:top_k]
+        ]
+        for moved, kernel, cosine in rows
+    ]
+
+
+def _largest_first(moved: Sequence[float], sequence_ids: Sequence[str]) -> list[int]:
+    nonzero = [at for at, value in enumerate(moved) if value != 0]
+    return sorted(nonzero, key=lambda at: (-abs(moved[at]), sequence_ids[at]))
+
+
+@dataclass(frozen=True, kw_only=True)
+class RequestResult:
+    """The answer to one request: how far the update moves each sequence, and by whom."""
+
+    name: str
+    """The request's."""
+    kind: str
+    """The request's."""
+    batch: GeneratedBatch
+    """E."""
+    delta: Mapping[str, Tensor]
+    """total, kernel, momentum, decay: predicted change of log π in nats, each [nE]."""
+    contributors: Sequence[Sequence[Contributor]]
+    """Per sequence, who moved it most."""
+    norms: Tensor | None = None
+    """sqrt(g · D · g), [nE]; None when only Δ was computed."""
+    raw_norms: Tensor | None = None
+    """|g|, [nE]."""
+    kernel_eu: Tensor | None = None
+    """K(E,U), [nE, nU], when it was to be kept."""
+    token_delta: Tensor | None = None
+    """Change of each response token [nE, T], from the algorithm jvp."""
+    notes: Mapping[str, Any] = field(default_factory=dict)
+    """What the planner said; whether advantages were changed."""
+
+    def what_if(
+        self, workspace: KernelWorkspace, advantages: Mapping[str, float] | Tensor
+    ) -> dict[str, Tensor]:
+        """The change under other advantages, without a model pass.
+
+        The preconditioner is held as the true update made it: exact for `adam_state` and `sgd`,
+        and for `adam_post` as good as v' stays the same. Momentum and decay do not change.
+        """
+        if self.kernel_eu is None:
+            raise ConfigError(
+                f"request {self.name!r} kept no kernel; run it with full_kernel=True for what-if"
+            )
+        weights = workspace.weights_for(advantages).to(self.kernel_eu)
+        kernel = workspace.step.factor * (self.kernel_eu @ weights)
+        rest = self.delta["momentum"] + self.delta["decay"]
+        return {**self.delta, "kernel": kernel, "total": kernel + rest.to(kernel)}
+
+    def to_json(self, update: GeneratedBatch, update_norms: Tensor) -> dict[str, Any]:
+        """As plain data for results.json."""
+        median = update_norms.median().item()
+        return {
+            "name": self.name,
+            "kind": self.kind,
+            "notes": self.notes,
+            "sampling": self.batch.diagnostics,
+            "sequences": [self._sequence(at, update, median) for at in range(len(self.batch))],
+        }
+
+    def _sequence(self, at: int, update: GeneratedBatch, median: float) -> dict[str, Any]:
+        record = self.batch.records[at]
+        norm = self.norms[at].item() if self.norms is not None else None
+        return {
+            **record.summary(),
+            "delta": {name: values[at].item() for name, values in self.delta.items()},
+            "norm": norm,
+            "raw_norm": self.raw_norms[at].item() if self.raw_norms is not None else None,
+            "norm_ratio": norm / median if norm is not None and median else None,
+            "contributors": [
+                {**asdict(one), "advantage": update.record(one.sequence_id).advantage}
+                for one in self.contributors[at]
+            ],
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class SelfKernel:
+    """K within the update."""
+
+    sequence_ids: tuple[str, ...]
+    """The sequences looked at."""
+    influence: Tensor
+    """Σ_j K(t, t_j) A_j over all of U, [n]."""
+    delta: Tensor
+    """η · rate · c Σ_j K(t, t_j) w_j in nats, [n]."""
+    norms: Tensor
+    """sqrt(K(t, t)), [n]."""
+    norm_ratios: Tensor
+    """norm over |g|: how much D shrinks or stretches, [n]."""
+    mean_cosine: float
+    """Of the pairs of different sequences."""
+    kernel: Tensor | None = None
+    """K among them, when it was to be captured."""
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain data for results.json."""
+        return {
+            "sequence_ids": self.sequence_ids,
+            "influence": self.influence,
+            "delta": self.delta,
+            "norms": self.norms,
+            "norm_ratios": self.norm_ratios,
+            "mean_cosine": self.mean_cosine,
+        }
+
+
+def build_self_kernel(
+    workspace: KernelWorkspace, sequence_ids: Sequence[str] | None = None, *, capture_full: bool
+) -> SelfKernel:
+    """K among some sequences of the update and what all of U does to them."""
+    ids = tuple(sequence_ids) if sequence_ids is not None else workspace.batch.sequence_ids
+    rows = torch.tensor([workspace.batch.index_of(one) for one in ids])
+    kernel = workspace.kernel_uu[rows]
+    among = kernel[:, rows]
+    norms, raw = workspace.norms[rows], workspace.raw_norms[rows]
+    cosines = among / (norms[:, None] * norms).clamp_min(1e-300)
+    off_diagonal = ~torch.eye(len(ids), dtype=torch.bool)
+    advantages = workspace.batch.advantages.nan_to_num(0.0).to(kernel)
+    return SelfKernel(
+        sequence_ids=ids,
+        influence=kernel @ advantages,
+        delta=workspace.step.factor * (kernel @ workspace.weights.to(kernel)),
+        norms=norms,
+        norm_ratios=norms / raw.clamp_min(1e-300),
+        mean_cosine=cosines[off_diagonal].mean().item() if len(ids) > 1 else float("nan"),
+        kernel=among if capture_full else None,
+    )
+
+
+def find_contributors(
+    workspace: KernelWorkspace, kernel_eu: Tensor, norms_e: Tensor, weights: Tensor, top_k: int
+) -> list[list[Contributor]]:
+    """The largest contributions to each evaluated sequence."""
+    contributions = workspace.step.factor * kernel_eu * weights.to(kernel_eu)
+    norms_u = workspace.norms.to(norms_e)
+    cosines = kernel_eu / (norms_e[:, None] * norms_u).clamp_min(1e-300)
+    return top_contributors(contributions, kernel_eu, cosines, workspace.batch.sequence_ids, top_k)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FisherKernelResults:
+    """Everything one run of a plan found."""
+
+    workspace: KernelWorkspace
+    """The update."""
+    requests: tuple[RequestResult, ...]
+    """One a request, in the plan's order."""
+    self_kernel: SelfKernel | None = None
+    """K within the update."""
+    validation: Mapping[str, Any] | None = None
+    """Predicted against actual, where it was asked for."""
+    config: Mapping[str, Any] = field(default_factory=dict)
+    """The runner's settings."""
+    directory: Path | None = None
+    """Where it lies."""
+
+    def request(self, name: str) -> RequestResult:
+        """The result of a request by its name."""
+        for one in self.requests:
+            if one.name == name:
+                return one
+        known = ", ".join(one.name for one in self.requests) or "none"
+        raise ConfigError(f"no request is called {name!r}; there are {known}")
+
+
+def delta_by_term(total: Tensor | None, terms: DeltaTerms | None) -> dict[str, Tensor]:
+    """Δ log π and its terms by name; empty when a block holds none."""
+    if total is None or terms is None:
+        return {}
+    return {
+        "total": total.cpu(),
+        "kernel": terms.kernel.cpu(),
+        "momentum": terms.momentum.cpu(),
+        "decay": terms.decay.cpu(),
+    }
+
+
+def build_request_result(
+    name: str,
+    kind: str,
+    batch: GeneratedBatch,
+    block: KernelBlock,
+    workspace: KernelWorkspace,
+    *,
+    full: bool,
+) -> RequestResult:
+    """The answer to a request under the update's own weights."""
+    kernel, norms = _to_cpu(block.k_eu), _to_cpu(block.norms_e)
+    contributors: list[Any] = [[] for _ in batch]
+    if kernel is not None and norms is not None:
+        contributors = find_contributors(
+            workspace, kernel, norms, workspace.weights, workspace.plan.top_k
+        )
+    return RequestResult(
+        name=name,
+        kind=kind,
+        batch=batch,
+        delta=delta_by_term(block.delta_logpi, block.terms),
+        contributors=contributors,
+        norms=norms,
+        raw_norms=_to_cpu(block.raw_norms_e),
+        kernel_eu=kernel if full else None,
+        token_delta=_to_cpu(block.token_delta),
+        notes={"algorithm": block.plan.describe()},
+    )
+
+
+def _to_cpu(values: Tensor | None) -> Tensor | None:
+    return None if values is None else values.cpu()
+
+
+def with_other_advantages(
+    result: RequestResult,
+    kernel: Tensor,
+    workspace: KernelWorkspace,
+    advantages: Mapping[str, float] | Tensor,
+) -> RequestResult:
+    """The same answer for other advantages; the preconditioner is that of the true update."""
+    weights, top_k = workspace.weights_for(advantages), workspace.plan.top_k
+    norms = result.norms if result.norms is not None else kernel.new_ones(len(kernel))
+    return replace(
+        result,
+        delta=replace(result, kernel_eu=kernel).what_if(workspace, advantages),
+        contributors=find_contributors(workspace, kernel, norms, weights, top_k),
+        notes={**result.notes, "advantages": "changed; preconditioner of the true update"},
+    )

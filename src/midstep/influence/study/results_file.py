@@ -1,0 +1,117 @@
+"""results.json: everything a page or a notebook shows, as strict JSON.
+
+Reading it as plain data loads neither torch nor numpy.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from midstep.core import strict_json
+from midstep.core.errors import FormatError, StorageError
+from midstep.core.version import __version__
+
+if TYPE_CHECKING:
+    from midstep.influence.study.results import FisherKernelResults
+    from midstep.influence.study.workspace import KernelWorkspace
+
+FORMAT = "midstep.influence/1"
+
+
+def read_results_json(directory: str | os.PathLike[str]) -> dict[str, Any]:
+    """The results of a finished run."""
+    file = Path(directory) / "results.json"
+    try:
+        document = strict_json.loads(file.read_bytes())
+    except OSError as error:
+        raise StorageError(
+            f"cannot read {file}: {error.strerror}; give the folder of a finished run, or start "
+            "the same plan again to finish it"
+        ) from error
+    if not isinstance(document, dict) or document.get("format") != FORMAT:
+        raise FormatError(f"{file} holds no results of format {FORMAT}")
+    return document
+
+
+MAX_JSON_ENTRIES = 4096
+"""Kernels of at most so many entries stand in the JSON too; larger ones only in their arrays."""
+
+
+def results_json(results: FisherKernelResults) -> dict[str, Any]:
+    """The content of results.json."""
+    workspace = results.workspace
+    document = {
+        "format": FORMAT,
+        "midstep": __version__,
+        "name": workspace.plan.name,
+        "step": workspace.fingerprint.optimizer_step,
+        "config": dict(results.config),
+        "plan": workspace.plan.to_json(),
+        "fingerprint": asdict(workspace.fingerprint),
+        "update": _update(workspace),
+        "self_kernel": results.self_kernel.to_json() if results.self_kernel else None,
+        "requests": [
+            {
+                **one.to_json(workspace.batch, workspace.norms),
+                "kernel_eu": _if_small(one.kernel_eu),
+            }
+            for one in results.requests
+        ],
+        "validation": results.validation,
+    }
+    plain: dict[str, Any] = strict_json.plain(document)
+    return plain
+
+
+def _update(workspace: KernelWorkspace) -> dict[str, Any]:
+    return {
+        "sampling": dict(workspace.batch.diagnostics),
+        "step": asdict(workspace.step),
+        "coverage": dict(workspace.coverage),
+        "notes": dict(workspace.notes),
+        "kernel_uu": _if_small(workspace.kernel_uu),
+        "sequences": [_sequence(workspace, at) for at in range(len(workspace.batch))],
+    }
+
+
+def _sequence(workspace: KernelWorkspace, at: int) -> dict[str, Any]:
+    record = workspace.batch.records[at]
+    return {
+        **record.summary(),
+        "advantage": record.advantage,
+        "normaliser": record.normaliser,
+        "weight": record.weight,
+        "norm": workspace.norms[at].item(),
+        "raw_norm": workspace.raw_norms[at].item(),
+        "delta": {name: values[at].item() for name, values in workspace.delta_u.items()},
+    }
+
+
+def _if_small(kernel: Any) -> Any:
+    return kernel if kernel is not None and kernel.numel() <= MAX_JSON_ENTRIES else None
+
+
+def load_results(directory: str | os.PathLike[str]) -> FisherKernelResults:
+    """The results of a finished run with all arrays; what-if works, new questions need a runner."""
+    from midstep.influence.study.results import FisherKernelResults, build_self_kernel
+    from midstep.influence.study.workspace_files import load_request, load_workspace
+
+    folder = Path(directory)
+    document = read_results_json(folder)
+    workspace = load_workspace(folder / "workspace")
+    request_folders = sorted(
+        one for one in (folder / "requests").iterdir() if one.suffix != ".batch"
+    )
+    return FisherKernelResults(
+        workspace=workspace,
+        requests=tuple(load_request(request_folder) for request_folder in request_folders),
+        self_kernel=build_self_kernel(workspace, capture_full=False)
+        if workspace.plan.self_kernel
+        else None,
+        validation=document["validation"],
+        config=document["config"],
+        directory=folder,
+    )

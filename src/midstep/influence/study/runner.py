@@ -1,0 +1,295 @@
+"""`FisherKernelRunner`: from a checkpoint and a plan to results on disk."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from midstep.core.errors import ConfigError
+from midstep.facts import FactsWriter, last_attempt
+from midstep.influence.fingerprints import KernelFingerprint
+from midstep.influence.kernels.fisher import fisher_kernel
+from midstep.influence.sampling.generated_batch import GeneratedBatch
+from midstep.influence.sampling.sample_generator import SampleGenerator
+from midstep.influence.study.gradient_views import GradientViews
+from midstep.influence.study.plan import BatchRequest, FisherKernelConfig, FisherKernelPlan
+from midstep.influence.study.results import (
+    FisherKernelResults,
+    RequestResult,
+    SelfKernel,
+    build_request_result,
+    build_self_kernel,
+    delta_by_term,
+    with_other_advantages,
+)
+from midstep.influence.study.study_inputs import StudyInputs, make_batch
+from midstep.influence.study.study_stages import EventSink, PhaseLog, StudyFolder, StudyStages
+from midstep.influence.study.workspace import KernelWorkspace, StepFactors
+from midstep.influence.study.workspace_files import load_workspace, serialize_workspace
+
+if TYPE_CHECKING:
+    from torch import Tensor
+    from torch.optim import AdamW
+
+Evaluation = (
+    BatchRequest | GeneratedBatch | KernelWorkspace | Callable[[SampleGenerator], GeneratedBatch]
+)
+"""What can be evaluated: a request, records, the batch of a workspace, or what makes one."""
+
+
+class FisherKernelRunner:
+    """Runs plans against one checkpoint.
+
+    Args:
+        config: checkpoint, optimizer state, prompt set, device, type.
+        logger: gets a fact for each phase; None: `run` writes them into its folder.
+    """
+
+    def __init__(
+        self, config: FisherKernelConfig | Mapping[str, Any], logger: EventSink | None = None
+    ) -> None:
+        self.config = (
+            config
+            if isinstance(config, FisherKernelConfig)
+            else FisherKernelConfig.from_mapping(config)
+        )
+        self._inputs, self._log = StudyInputs(self.config), PhaseLog(logger)
+
+    @property
+    def generator(self) -> SampleGenerator:
+        """The checkpoint's model and tokenizer, and the prompt set; made when first needed."""
+        return self._inputs.generator
+
+    @property
+    def optimizer(self) -> AdamW:
+        """The AdamW that takes the step, its state bound by name."""
+        return self._inputs.optimizer
+
+    def fingerprint(self, plan: FisherKernelPlan) -> KernelFingerprint:
+        """What a workspace of this plan belongs to."""
+        return self._inputs.fingerprint(plan)
+
+    # -- the update -------------------------------------------------------------------------------
+
+    def prepare_update_workspace(self, plan: FisherKernelPlan) -> KernelWorkspace:
+        """Make or load U, compute its kernel and norms, and bind it to the model."""
+        return self.build_workspace(plan, self.sample(plan.update))
+
+    def sample(self, request: BatchRequest) -> GeneratedBatch:
+        """The batch that a request asks for."""
+        with self._log.phase("sample", request=request.name):
+            return make_batch(self.generator, request)
+
+    def build_workspace(self, plan: FisherKernelPlan, batch: GeneratedBatch) -> KernelWorkspace:
+        """The workspace of an update that is there already."""
+        _check_update(batch)
+        with self._log.phase("update_kernel", sequences=len(batch)):
+            return self._workspace(plan, batch)
+
+    def _workspace(self, plan: FisherKernelPlan, batch: GeneratedBatch) -> KernelWorkspace:
+        views = self._inputs.views(plan, batch)
+        block = self._kernel(plan, views, batch, None, ("UU", "delta"))
+        workspace = KernelWorkspace(
+            batch=batch,
+            plan=plan,
+            fingerprint=self.fingerprint(plan),
+            step=StepFactors(
+                lr=block.lr,
+                rate=block.rate,
+                clip_factor=block.clip_factor,
+                gradient_norm=block.gradient_norm,
+            ),
+            kernel_uu=block.k_uu.cpu(),
+            delta_u=delta_by_term(block.delta_logpi_u, block.terms_u),
+            norms=block.norms_u.cpu(),
+            raw_norms=block.raw_norms_u.cpu(),
+            coverage=dict(block.coverage),
+            notes={
+                "algorithm": block.plan.describe(),
+                "slow_parameters": list(block.slow_parameters),
+                "unused_parameters": list(block.unused_parameters),
+            },
+        )
+        workspace.bind(views)
+        if plan.algorithm == "resident":
+            _store_gradients(workspace, views)
+        return workspace
+
+    def compute_self_kernel(
+        self,
+        workspace: KernelWorkspace,
+        sequence_ids: Sequence[str] | None = None,
+        capture_full: bool = False,
+    ) -> SelfKernel:
+        """K among sequences of U, and Σ_j K(t, t_j) A_j for each of them."""
+        return build_self_kernel(workspace, sequence_ids, capture_full=capture_full)
+
+    # -- questions --------------------------------------------------------------------------------
+
+    def evaluate_batch(
+        self,
+        request: Evaluation,
+        workspace: KernelWorkspace,
+        capture_full: bool | None = None,
+        advantages: Mapping[str, float] | Tensor | None = None,
+    ) -> RequestResult:
+        """How far the update moves each sequence of a batch, and who moves it.
+
+        Args:
+            request: what to evaluate.
+            workspace: the update.
+            capture_full: keep K(E,U); None: as the plan says.
+            advantages: other advantages, by sequence id or one a sequence; the preconditioner
+                stays that of the true update.
+        """
+        self._bind(workspace)
+        batch, name, kind = self._resolve_batch(request, workspace)
+        return self.evaluate_generated(
+            batch, workspace, name=name, kind=kind, capture_full=capture_full, advantages=advantages
+        )
+
+    def evaluate_generated(
+        self,
+        batch: GeneratedBatch,
+        workspace: KernelWorkspace,
+        *,
+        name: str,
+        kind: str,
+        capture_full: bool | None = None,
+        advantages: Mapping[str, float] | Tensor | None = None,
+    ) -> RequestResult:
+        """As `evaluate_batch`, for a batch that is there already."""
+        views, plan = self._bind(workspace), workspace.plan
+        full = plan.full_kernel if capture_full is None else capture_full
+        with_kernel = full or plan.top_k > 0 or advantages is not None
+        with self._log.phase("evaluate", request=name, sequences=len(batch)):
+            want = ("EU", "delta") if with_kernel else ("delta",)
+            block = self._kernel(plan, views, workspace.batch, batch, want)
+        result = build_request_result(name, kind, batch, block, workspace, full=full)
+        if block.norms_e is not None:
+            workspace.add(batch, block.norms_e, block.raw_norms_e, name)
+        if advantages is None:
+            return result
+        return with_other_advantages(result, block.k_eu.cpu(), workspace, advantages)
+
+    def _resolve_batch(
+        self, request: Evaluation, workspace: KernelWorkspace
+    ) -> tuple[GeneratedBatch, str, str]:
+        if isinstance(request, BatchRequest):
+            return self.sample(request), request.name, request.kind
+        if isinstance(request, KernelWorkspace):
+            workspace.check_same(request)
+            return request.batch, "workspace", "workspace"
+        if isinstance(request, GeneratedBatch):
+            self._check_fingerprint(request)
+            return request, "records", "records"
+        return request(self.generator), "callback", "callback"
+
+    def _check_fingerprint(self, batch: GeneratedBatch) -> None:
+        given = batch.fingerprint
+        here = self._inputs.batch_fingerprint
+        difference = given.difference(here) if given is not None else None
+        if difference is not None:
+            raise ConfigError(
+                f"these records were made with another checkpoint: {difference}. Sample them here, "
+                "or score them again: runner.generator.rescore(batch)"
+            )
+
+    def _kernel(
+        self,
+        plan: FisherKernelPlan,
+        views: GradientViews,
+        update: GeneratedBatch,
+        evaluation: GeneratedBatch | None,
+        want: tuple[str, ...],
+    ) -> Any:
+        """Named algorithms that give Δ alone are for the questions that ask for Δ alone."""
+        algorithm: Any = plan.algorithm
+        if algorithm in ("direction", "jvp") and want != ("delta",):
+            algorithm = "auto"
+        kinds: Any = want
+        return fisher_kernel(
+            views.computing_model,
+            update,
+            evaluation,
+            optimizer=views.adam_state(),
+            preconditioner=plan.preconditioner,
+            weights=update.weights,
+            want=kinds,
+            algorithm=algorithm,
+            microbatch=plan.microbatch,
+            parameters=plan.parameters,
+            lr=plan.lr,
+            max_grad_norm=plan.max_grad_norm,
+            announce=self._announce,
+        )
+
+    def _announce(self, line: str) -> None:
+        self._log.note("planned", plan=line)
+
+    # -- on disk ----------------------------------------------------------------------------------
+
+    def serialize_workspace(self, workspace: KernelWorkspace, path: str | os.PathLike[str]) -> Path:
+        """Write a workspace; the folder must not be there yet."""
+        return serialize_workspace(workspace, path)
+
+    def load_workspace(self, path: str | os.PathLike[str]) -> KernelWorkspace:
+        """Read a workspace and bind it to this runner's model; another checkpoint's is refused."""
+        workspace = load_workspace(path)
+        self._bind(workspace)
+        return workspace
+
+    def _bind(self, workspace: KernelWorkspace) -> GradientViews:
+        """The workspace's own views, or new ones once the fingerprint was found to be the same."""
+        bound = workspace.cache(workspace.batch.sequence_ids[0]).views
+        if bound is not None and bound.model is self.generator.model.module:
+            return bound
+        self.fingerprint(workspace.plan).check_same(
+            workspace.fingerprint, "this checkpoint and the workspace"
+        )
+        views = self._inputs.views(workspace.plan, workspace.batch)
+        workspace.bind(views)
+        return views
+
+    def run(self, plan: FisherKernelPlan) -> FisherKernelResults:
+        """Carry out a plan; what an interrupted run of the same plan finished is taken over."""
+        identity = {
+            "plan": plan.to_json(),
+            "runner": self.config.to_json(),
+            "fingerprint": asdict(self.fingerprint(plan)),
+        }
+        folder = StudyFolder.open(self.config.outputs, plan.name, identity, datetime.now(UTC))
+        previous_sink = self._log.sink
+        # The writer of facts holds the folder: a second run of the same plan is refused there.
+        with FactsWriter(folder.path, attempt=last_attempt(folder.path) + 1) as facts:
+            folder.clean()
+            self._log.sink = previous_sink if previous_sink is not None else facts
+            try:
+                return StudyStages(self, plan, folder, self._log).run()
+            finally:
+                self._log.sink = previous_sink
+
+
+def _check_update(batch: GeneratedBatch) -> None:
+    if not bool(batch.weights.isfinite().all()):
+        missing = next(one.sequence_id for one in batch if one.weight is None)
+        raise ConfigError(
+            f"{missing} of the update has no weight; use a request of kind 'update', which gives "
+            "advantages, or a file saved from one"
+        )
+    if not bool(batch.weights.any()):
+        raise ConfigError(
+            "every advantage of the update is zero: all responses to a prompt had the same reward, "
+            "so this step moves nothing. Sample more prompts or completions, another seed, or a "
+            "higher temperature"
+        )
+
+
+def _store_gradients(workspace: KernelWorkspace, views: GradientViews) -> None:
+    gradients = views.all_raw(workspace.batch)
+    for at, sequence_id in enumerate(workspace.batch.sequence_ids):
+        workspace.caches[sequence_id].resident = {name: one[at] for name, one in gradients.items()}

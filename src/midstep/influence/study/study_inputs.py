@@ -1,0 +1,155 @@
+"""What a runner works with, each part loaded when it is first needed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from midstep.core.errors import ConfigError
+from midstep.influence.fingerprints import BatchFingerprint, KernelFingerprint, kernel_fingerprint
+from midstep.influence.kernels.kernel_inputs import trained_parameters
+from midstep.influence.optimizers.optimizer_files import load_optimizer
+from midstep.influence.sampling.batch_files import load_batch
+from midstep.influence.sampling.decoding import DecodingConfig
+from midstep.influence.sampling.generated_batch import GeneratedBatch
+from midstep.influence.sampling.prompt_sets import PromptSet, prompt_set
+from midstep.influence.sampling.rewards import AdvantageConfig, RewardConfig
+from midstep.influence.sampling.sample_generator import SampleGenerator
+from midstep.influence.study.gradient_views import GradientViews
+from midstep.influence.study.plan import BatchRequest, FisherKernelConfig, FisherKernelPlan
+
+if TYPE_CHECKING:
+    from torch.optim import AdamW
+
+
+class StudyInputs:
+    """Model, tokenizer, prompt set and optimizer of a configuration.
+
+    Args:
+        config: where they are.
+    """
+
+    def __init__(self, config: FisherKernelConfig) -> None:
+        self.config = config
+
+    @cached_property
+    def generator(self) -> SampleGenerator:
+        """The checkpoint's model and tokenizer, and the prompt set."""
+        config = self.config
+        return SampleGenerator.from_checkpoint(
+            config.checkpoint,
+            _load_prompts(config.prompt_set),
+            device=config.device,
+            dtype=config.dtype,
+            decoding=DecodingConfig(
+                max_new_tokens=config.max_new_tokens,
+                temperature=config.temperature,
+                microbatch=config.microbatch,
+            ),
+        )
+
+    @cached_property
+    def optimizer(self) -> AdamW:
+        """The AdamW that takes the step, its state bound by name."""
+        source = self.config.optimizer_state or self.config.checkpoint
+        return load_optimizer(
+            source, self.generator.model.module, order=self.config.optimizer_order
+        )
+
+    @cached_property
+    def batch_fingerprint(self) -> BatchFingerprint:
+        """Hashes of the weights and the tokenizer, taken once."""
+        return self.generator.fingerprint()
+
+    def fingerprint(self, plan: FisherKernelPlan) -> KernelFingerprint:
+        """What a workspace of this plan belongs to."""
+        model = self.generator.model.module
+        return kernel_fingerprint(
+            model,
+            self.optimizer_for(plan),
+            weights=self.batch_fingerprint.weights,
+            tokenizer=self.batch_fingerprint.tokenizer,
+            dtype=plan.dtype,
+            names=trained_parameters(model, plan.parameters).values(),
+            preconditioner=plan.preconditioner,
+        )
+
+    def optimizer_for(self, plan: FisherKernelPlan) -> AdamW | None:
+        """The optimizer, or None where the plan needs none."""
+        return None if plan.preconditioner == "sgd" else self.optimizer
+
+    def views(self, plan: FisherKernelPlan, batch: GeneratedBatch) -> GradientViews:
+        """Gradients on demand for an update under a plan."""
+        model = self.generator.model.module
+        return GradientViews(model, self.optimizer_for(plan), batch, batch.weights, plan)
+
+
+def _load_prompts(setting: str | Mapping[str, Any] | None) -> PromptSet | None:
+    if setting is None:
+        return None
+    if isinstance(setting, str):
+        return prompt_set(setting)
+    settings = dict(setting)
+    return prompt_set(str(settings.pop("name", "")), **settings)
+
+
+_Config = TypeVar("_Config")
+
+
+def make_batch(generator: SampleGenerator, request: BatchRequest) -> GeneratedBatch:
+    """The batch that a request asks for."""
+    batch = _make_by_kind(generator, request)
+    if request.sequence_ids is None:
+        return batch
+    return batch.clone_with_subset(request.sequence_ids)
+
+
+def _make_by_kind(generator: SampleGenerator, request: BatchRequest) -> GeneratedBatch:
+    params = dict(request.params)
+    if request.kind == "from_file":
+        return _load_from_file(generator, params)
+    if request.kind == "update":
+        for name, kind in (("reward_cfg", RewardConfig), ("advantage_cfg", AdvantageConfig)):
+            if name in params:
+                params[name] = _build_config(kind, params[name], name)
+        return _call_generator(generator.generate_update_batch, params)
+    if request.kind == "custom_sequence":
+        return _call_generator(generator.build_custom_sequence, params)
+    makers = {
+        "evaluation": generator.generate_evaluation_batch,
+        "prompt_ids": generator.generate_from_prompt_ids,
+        "custom_prompts": generator.generate_from_custom_prompts,
+    }
+    return _call_generator(makers[request.kind], {**params, "responses": request.responses})
+
+
+def _call_generator(maker: Any, params: Mapping[str, Any]) -> GeneratedBatch:
+    try:
+        batch: GeneratedBatch = maker(**params)
+    except TypeError as error:  # a number where a list is wanted, and the like
+        raise ConfigError(f"the request's params do not fit: {error}") from error
+    return batch
+
+
+def _build_config(kind: type[_Config], settings: Any, name: str) -> _Config:
+    if isinstance(settings, kind):
+        return settings
+    try:
+        return kind(**settings)
+    except TypeError as error:
+        raise ConfigError(f"{name}: {error}") from None
+
+
+def _load_from_file(generator: SampleGenerator, params: Mapping[str, Any]) -> GeneratedBatch:
+    """A file of another checkpoint is refused, or scored again where that was asked for."""
+    here = generator.fingerprint()
+    if not params.get("rescore", False):
+        return load_batch(params["path"], expected=here)
+    batch = load_batch(params["path"])
+    if batch.fingerprint is not None and batch.fingerprint.tokenizer != here.tokenizer:
+        raise ConfigError(
+            f"the batch {params['path']} was made with another tokenizer, so its tokens mean "
+            "something else here; sample a new batch"
+        )
+    return generator.rescore(batch)

@@ -1,0 +1,250 @@
+"""Predicted against actual: true steps over several learning rates, or what training did."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from midstep.core.errors import ConfigError, ControlError
+from midstep.influence.kernels.fisher import fisher_kernel
+from midstep.influence.kernels.true_step import (
+    RateCheck,
+    error_slope,
+    predicted_change,
+    stepped_copy,
+)
+from midstep.influence.sampling.generated_batch import GeneratedBatch
+from midstep.influence.sampling.lm_checkpoints import load_checkpoint
+from midstep.influence.sampling.sequence_processor import (
+    SequenceProcessor,
+    length_buckets,
+    token_scores,
+)
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from midstep.influence.study.gradient_views import GradientViews
+    from midstep.influence.study.workspace import KernelWorkspace
+
+
+_TOKENS = 1024
+"""Tokens of a pass: its logits are held with their graph."""
+
+
+def entropy_rate(
+    model: nn.Module, stepped_model: nn.Module, batch: GeneratedBatch, rate: float
+) -> float:
+    """∂/∂η of the mean entropy of a response token, for a step that led from `model` to `moved`.
+
+    An AdamW step is linear in its learning rate, so `moved` may stand at any `rate`.
+    """
+    processor = SequenceProcessor(model, pad_id=batch.pad_id)
+    pairs = [(one.prompt_tokens, one.response_tokens) for one in batch]
+    lengths = [len(prompt) + len(response) for prompt, response in pairs]
+    ends = dict(stepped_model.named_parameters())
+    trained = {name: one for name, one in model.named_parameters() if one.requires_grad}
+    changed, tokens = 0.0, 0
+    for rows in length_buckets(lengths, _TOKENS):
+        ids, mask, scored = processor.padded_tensors([pairs[row] for row in rows])
+        with torch.enable_grad():
+            hidden = processor.model.hidden(ids, mask)[:, :-1][scored[:, 1:]]
+            _, entropy = token_scores(processor.model.head(hidden), ids[:, 1:][scored[:, 1:]])
+            grads = torch.autograd.grad(entropy.sum(), list(trained.values()), allow_unused=True)
+        tokens += len(entropy)
+        for (name, start), grad in zip(trained.items(), grads, strict=True):
+            if grad is not None:
+                step = ends[name].detach() - start.detach()
+                changed += (grad * step).sum(dtype=torch.float64).item()
+    return changed / tokens / rate
+
+
+DEFAULT_SPREAD = (1.0, 0.3, 0.1, 0.03)
+"""Learning rates of the sweep, in units of the step's own."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class AfterCheck:
+    """The prediction beside the change between two checkpoints."""
+
+    checkpoint: str
+    predicted: Tensor
+    actual: Tensor
+    correlation: float
+    relative_error: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Validation:
+    """How right the prediction was."""
+
+    sequence_ids: tuple[str, ...]
+    """E, or U itself."""
+    rates: tuple[RateCheck, ...]
+    """One a learning rate."""
+    slope: float | None
+    """Of log error over log η: 1 when exact to first order; None with fewer than two rates."""
+    entropy_change: tuple[float, ...]
+    """Change of the mean entropy of a response token after the true step, one a rate."""
+    entropy_predicted: tuple[float, ...]
+    """The same to first order."""
+    after: AfterCheck | None = None
+    """Against what training itself did, when a checkpoint after the step was given."""
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain data for results.json."""
+        after = self.after
+        return {
+            "sequence_ids": self.sequence_ids,
+            "slope": self.slope,
+            "rates": [
+                {
+                    "lr": one.lr,
+                    "relative_error": one.relative_error,
+                    "correlation": one.correlation,
+                    "entropy_change": self.entropy_change[at],
+                    "entropy_predicted": self.entropy_predicted[at],
+                    "predicted": one.predicted,
+                    "actual": one.actual,
+                }
+                for at, one in enumerate(self.rates)
+            ],
+            "after": None if after is None else dict(vars(after)),
+        }
+
+
+def validate(
+    workspace: KernelWorkspace,
+    evaluation: GeneratedBatch | None = None,
+    *,
+    rates: Sequence[float] | None = None,
+    after: str | os.PathLike[str] | None = None,
+) -> Validation:
+    """Take true AdamW steps from the loaded state, on copies, and compare.
+
+    Args:
+        workspace: prepared or loaded by a runner, so that its model is at hand.
+        evaluation: E; None: the update's own sequences.
+        rates: learning rates to try; None: the step's own and three smaller ones.
+        after: folder of the checkpoint that training itself reached with this step.
+    """
+    views = _require_views(workspace)
+    batch = evaluation if evaluation is not None else workspace.batch
+    learning_rates = tuple(rates) if rates else tuple(workspace.step.lr * s for s in DEFAULT_SPREAD)
+    if any(not rate > 0 for rate in learning_rates):
+        raise ConfigError(f"learning rates must be above 0, got {list(learning_rates)}")
+    if workspace.plan.parameters is not None:
+        raise ConfigError(
+            "this plan counts only some parameters, a true step moves all that train; check a plan "
+            "without 'parameters', or freeze the others in the checkpoint"
+        )
+    predicted = _predict(workspace, views, batch) / workspace.step.lr
+    before = _score_batch(views.computing_model, batch)
+    checks, entropy = [], []
+    slope = 0.0
+    for rate in learning_rates:
+        stepped_model = _step_model(workspace, views, rate)
+        if rate == max(learning_rates):  # where the difference of the weights is best resolved
+            slope = entropy_rate(views.computing_model, stepped_model, batch, rate)
+        stepped = _score_batch(stepped_model, batch)
+        checks.append(RateCheck.compare(rate, predicted * rate, stepped.log_pi - before.log_pi))
+        entropy.append(stepped.entropy - before.entropy)
+    return Validation(
+        sequence_ids=batch.sequence_ids,
+        rates=tuple(checks),
+        slope=error_slope(checks) if len(checks) > 1 else None,
+        entropy_change=tuple(entropy),
+        entropy_predicted=tuple(slope * rate for rate in learning_rates),
+        after=None
+        if after is None
+        else _compare_with_checkpoint(workspace, predicted, before, batch, after),
+    )
+
+
+def _require_views(workspace: KernelWorkspace) -> GradientViews:
+    views = workspace.cache(workspace.batch.sequence_ids[0]).views
+    if views is None:
+        raise ControlError(
+            "this workspace was loaded without its model; load it with runner.load_workspace(…)"
+        )
+    return views
+
+
+@dataclass(frozen=True)
+class _BatchScores:
+    """What a model gives a batch."""
+
+    log_pi: Tensor
+    entropy: float
+    device: str
+    dtype: str
+
+
+def _score_batch(model: nn.Module, batch: GeneratedBatch) -> _BatchScores:
+    """The log π of each sequence and the mean entropy of a response token, in one pass."""
+    pairs = [(one.prompt_tokens, one.response_tokens) for one in batch]
+    scores = SequenceProcessor(model, pad_id=batch.pad_id).score(pairs)
+    entropies = [entropy for one in scores for entropy in one.entropies]
+    parameter = next(model.parameters())
+    return _BatchScores(
+        torch.tensor([sum(one.logprobs) for one in scores], dtype=torch.float64),
+        sum(entropies) / len(entropies),
+        str(parameter.device),
+        str(parameter.dtype).removeprefix("torch."),
+    )
+
+
+def _step_options(workspace: KernelWorkspace, views: GradientViews) -> Any:
+    return {
+        "optimizer": views.adam_state(),
+        "update": workspace.batch,
+        "weights": workspace.weights,
+        "max_grad_norm": workspace.plan.max_grad_norm,
+        "microbatch": workspace.plan.microbatch,
+    }
+
+
+def _predict(workspace: KernelWorkspace, views: GradientViews, batch: GeneratedBatch) -> Tensor:
+    """Δ log π at the step's own learning rate."""
+    want: Any = ("delta",)
+    block = fisher_kernel(
+        views.computing_model,
+        evaluation=batch,
+        preconditioner=workspace.plan.preconditioner,
+        parameters=workspace.plan.parameters,
+        lr=workspace.step.lr,
+        want=want,
+        **_step_options(workspace, views),
+    )
+    return predicted_change(block).double().cpu()
+
+
+def _step_model(workspace: KernelWorkspace, views: GradientViews, rate: float) -> nn.Module:
+    return stepped_copy(views.computing_model, lr=rate, **_step_options(workspace, views))
+
+
+def _compare_with_checkpoint(
+    workspace: KernelWorkspace,
+    predicted: Tensor,
+    before: _BatchScores,
+    batch: GeneratedBatch,
+    path: str | os.PathLike[str],
+) -> AfterCheck:
+    """At the step's own learning rate: that is the one which training took."""
+    model, tokenizer = load_checkpoint(path, device=before.device, dtype=before.dtype)
+    if tokenizer.fingerprint != workspace.fingerprint.tokenizer:
+        raise ConfigError(f"checkpoint {os.fspath(path)} has another tokenizer than the update's")
+    actual = _score_batch(model, batch).log_pi - before.log_pi
+    check = RateCheck.compare(workspace.step.lr, predicted * workspace.step.lr, actual)
+    return AfterCheck(
+        checkpoint=os.fspath(path),
+        predicted=check.predicted,
+        actual=check.actual,
+        correlation=check.correlation,
+        relative_error=check.relative_error,
+    )

@@ -1,0 +1,1 @@
+"""Who may ask: guard, tokens, request bodies, redaction."""

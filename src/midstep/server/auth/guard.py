@@ -1,0 +1,317 @@
+"""The guard: plain ASGI in front of every route, deny by default.
+
+Order of the checks: Host, Origin, Sec-Fetch-Site, then the token, then what a write may carry.
+A request that fails never reaches a route, and its body is never read.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from midstep.server.auth.body_check import check_body
+from midstep.server.auth.tokens import KeptTokens, Role, Tokens
+from midstep.server.problems import Refusal, incident_answer, problem_answer
+from midstep.server.static_files import is_page_path
+
+
+class WrongTokenCounter:
+    """How many wrong tokens an address has sent lately.
+
+    A right token is let through even from an address that has sent wrong ones: with 256 bits
+    guessing is hopeless, and a lock on the address would let any local user lock out the owner.
+
+    Args:
+        limit: wrong tokens before further ones are answered with 429.
+        window_s: after this long without a wrong one the count starts again.
+        addresses: how many addresses are remembered, the oldest are forgotten.
+        clock: monotonic seconds.
+    """
+
+    def __init__(
+        self,
+        *,
+        limit: int,
+        window_s: float = 60.0,
+        addresses: int = 4096,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.limit, self.window_s, self.addresses = limit, window_s, addresses
+        self._clock = clock
+        self._seen: OrderedDict[str, tuple[int, float]] = OrderedDict()
+
+    def note(self, address: str) -> bool:
+        """Count a wrong token; True when the address is over its limit."""
+        count, last = self._seen.pop(address, (0, 0.0))
+        now = self._clock()
+        count = 1 if now - last > self.window_s else count + 1
+        self._seen[address] = (count, now)
+        while len(self._seen) > self.addresses:
+            self._seen.popitem(last=False)
+        return count > self.limit
+
+
+LOOPBACK_NAMES = ("127.0.0.1", "localhost", "[::1]")
+_FORWARDED = re.compile(r"(127\.0\.0\.1|localhost|\[::1\])(:[0-9]{1,5})?")
+BODY_S = 30.0
+READS = frozenset({"GET", "HEAD"})
+WRITES = frozenset({"POST", "PUT", "PATCH", "DELETE"})
+_BEARER = re.compile(rb"[Bb]earer ([A-Za-z0-9_-]{1,256})")
+_JSON = re.compile(rb"application/json\s*(;\s*charset=\"?utf-8\"?\s*)?", re.IGNORECASE)
+
+CONTENT_POLICY = "; ".join(
+    (
+        "default-src 'none'",
+        "script-src 'self'",
+        "style-src 'self'",
+        "img-src 'self' data: blob:",
+        "font-src 'self'",
+        "connect-src 'self'",
+        "manifest-src 'self'",
+        "base-uri 'none'",
+        "form-action 'none'",
+        "frame-ancestors 'none'",
+    )
+)
+HEADERS = tuple(
+    (name.encode(), value.encode())
+    for name, value in {
+        "content-security-policy": CONTENT_POLICY,
+        "cross-origin-opener-policy": "same-origin",
+        "cross-origin-resource-policy": "same-origin",
+        "permissions-policy": "camera=(), microphone=(), geolocation=(), usb=()",
+        "referrer-policy": "no-referrer",
+        "x-content-type-options": "nosniff",
+        "x-frame-options": "DENY",
+    }.items()
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class GuardConfig:
+    """What the guard lets through."""
+
+    tokens: Tokens | KeptTokens
+    """The two secrets."""
+    read_only: bool = False
+    """Refuse every write, whoever asks."""
+    allowed_hosts: tuple[str, ...] = ()
+    """Further exact `Host` values, with port, for a forwarded port or a wide bind."""
+    max_body_bytes: int = 1 << 20
+    """Longest request body."""
+    max_wrong_tokens: int = 200
+    """Wrong tokens from one address before further ones are answered with 429."""
+    max_connections_per_address: int = 200
+    """Connections from one address; further ones are closed at once."""
+    max_connections: int = 600
+    """Connections in all."""
+
+
+class Guard:
+    """ASGI middleware that refuses what it does not know."""
+
+    def __init__(self, app: ASGIApp, *, config: GuardConfig) -> None:
+        self.app, self.config = app, config
+        self._wrong = WrongTokenCounter(limit=config.max_wrong_tokens)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Check, then pass on."""
+        if scope["type"] == "lifespan":
+            await self.app(scope, receive, send)
+        elif scope["type"] == "http":
+            await self._http(scope, receive, _Headed(send))
+        else:
+            await send({"type": "websocket.close", "code": 1008, "reason": "no websockets here"})
+
+    async def _http(self, scope: Scope, receive: Receive, send: _Headed) -> None:
+        try:
+            self._admit(scope)
+            if scope["method"] in WRITES:
+                receive = await self._checked_body(scope, receive)
+            await self.app(scope, receive, send)
+        except Refusal as refusal:
+            headers = {"retry-after": "60"} if refusal.status == 429 else {}
+            if refusal.status == 401:
+                headers["www-authenticate"] = "Bearer"
+            if refusal.status in (408, 413):  # the rest of the body is not wanted
+                headers["connection"] = "close"
+            answer = problem_answer(
+                refusal.status,
+                refusal.error,
+                refusal.message,
+                headers=headers,
+                field=refusal.field,
+            )
+            await answer(scope, receive, send)
+        except Exception as error:  # the last line: logged with an id, told as one
+            if send.started:
+                raise
+            await incident_answer(error, scope["method"])(scope, receive, send)
+
+    def _admit(self, scope: Scope) -> None:
+        """Refuse by header alone; on success the scope carries the role."""
+        headers = scope["headers"]
+        host = _check_host(scope, headers, self.config.allowed_hosts)
+        _check_origin(headers, host)
+        _check_site(headers)
+        if scope["method"] in READS and is_page_path(scope["path"]):
+            return
+        if scope["method"] in READS and scope["path"] == "/api/v1/health":
+            return
+        role = self._role(scope, headers)
+        if self.config.read_only:
+            role = "viewer"
+        scope.setdefault("state", {})["midstep_role"] = role
+        if scope["method"] in READS:
+            return
+        if scope["method"] not in WRITES:
+            raise Refusal(405, "method", "Use GET, POST, PATCH or DELETE.")
+        if self.config.read_only:
+            message = "This server only shows. Start midstep serve without --read-only to control."
+            raise Refusal(403, "read_only", message)
+        if role != "control":
+            raise Refusal(403, "view_only", "This link can only look. Ask for one that controls.")
+        _check_content_type(scope["method"], headers)
+
+    def _role(self, scope: Scope, headers: Iterable[tuple[bytes, bytes]]) -> Role:
+        given = _all(headers, b"authorization")
+        if not given:
+            raise Refusal(401, "token", "Send the token: Authorization: Bearer …")
+        match = _BEARER.fullmatch(given[0]) if len(given) == 1 else None
+        role = self.config.tokens.role(match[1].decode()) if match else None
+        if role is not None:
+            return role
+        if self._wrong.note(_address(scope)):
+            raise Refusal(429, "too_many", "Too many wrong tokens from here. Wait a minute.")
+        raise Refusal(
+            401, "token", "This token is wrong or was replaced. Open the link the run printed."
+        )
+
+    async def _checked_body(self, scope: Scope, receive: Receive) -> Receive:
+        """The body, read up to the limit and checked, to be received again by the route."""
+        limit = self.config.max_body_bytes
+        length = _all(scope["headers"], b"content-length")
+        if length and length[0].isdigit() and int(length[0][:20]) > limit:
+            raise _too_large(limit)
+        try:
+            async with asyncio.timeout(BODY_S):
+                body = await _read(receive, limit)
+        except TimeoutError:
+            raise Refusal(408, "slow", f"The body did not come within {BODY_S:.0f} s.") from None
+        if body is None:
+            return _replay({"type": "http.disconnect"})
+        check_body(body)
+        return _replay({"type": "http.request", "body": body, "more_body": False}, receive)
+
+
+class _Headed:
+    """A `send` that adds the security headers, and no-store where nothing else was said."""
+
+    def __init__(self, send: Send) -> None:
+        self._send = send
+        self.started = False
+
+    async def __call__(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self.started = True
+            headers = list(message.get("headers", ())) + list(HEADERS)
+            if not _all(headers, b"cache-control"):
+                headers.append((b"cache-control", b"no-store"))
+            message = {**message, "headers": headers}
+        await self._send(message)
+
+
+def _all(headers: Iterable[tuple[bytes, bytes]], name: bytes) -> list[bytes]:
+    """Every value of a header; doubled ones are how proxies and servers are set at odds."""
+    return [value for key, value in headers if key.lower() == name]
+
+
+def _check_host(scope: Scope, headers: Any, allowed: tuple[str, ...]) -> str:
+    """The one Host, exactly one of ours: a rebound name in a browser is refused here."""
+    given = _all(headers, b"host")
+    host = given[0].decode("latin-1") if len(given) == 1 else ""
+    if host not in (*_own_hosts(scope), *allowed) and not _is_forwarded(scope, host):
+        raise Refusal(403, "host", "This server answers only under the address it printed.")
+    return host
+
+
+def _own_hosts(scope: Scope) -> tuple[str, ...]:
+    """Our names with the port of the very socket that the request came in on."""
+    server = scope.get("server")
+    port = server[1] if server else None
+    if port is None:
+        return LOOPBACK_NAMES
+    named = tuple(f"{name}:{port}" for name in LOOPBACK_NAMES)
+    return named + LOOPBACK_NAMES if port == 80 else named
+
+
+def _is_forwarded(scope: Scope, host: str) -> bool:
+    """Over a Unix socket the page is reached through some port of the user's own machine."""
+    server = scope.get("server")
+    by_socket = server is not None and server[1] is None
+    return by_socket and _FORWARDED.fullmatch(host) is not None
+
+
+def _check_origin(headers: Any, host: str) -> None:
+    origins = _all(headers, b"origin")
+    if origins and origins != [f"http://{host}".encode("latin-1")]:
+        raise Refusal(403, "origin", "Requests from other pages are refused.")
+
+
+def _check_site(headers: Any) -> None:
+    sites = _all(headers, b"sec-fetch-site")
+    if any(site not in (b"same-origin", b"none") for site in sites):
+        raise Refusal(403, "site", "Requests from other sites are refused.")
+
+
+def _check_content_type(method: str, headers: Any) -> None:
+    """Writes carry JSON. A DELETE without a body may leave the type out: no form can send one."""
+    types = _all(headers, b"content-type")
+    bare = not types and not _all(headers, b"transfer-encoding")
+    if method == "DELETE" and bare and _all(headers, b"content-length") in ([], [b"0"]):
+        return
+    if len(types) != 1 or not _JSON.fullmatch(types[0].strip()):
+        raise Refusal(415, "content_type", "Send Content-Type: application/json.")
+
+
+def _address(scope: Scope) -> str:
+    client = scope.get("client")
+    return str(client[0]) if client else "local"
+
+
+async def _read(receive: Receive, limit: int) -> bytes | None:
+    """The whole body, or None when the caller went away; endless chunks end at the limit."""
+    body = bytearray()
+    more = True
+    while more:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            return None
+        body += message.get("body", b"")
+        more = message.get("more_body", False)
+        if len(body) > limit:
+            raise _too_large(limit)
+    return bytes(body)
+
+
+def _too_large(limit: int) -> Refusal:
+    return Refusal(413, "too_large", f"The body is larger than {limit:,} bytes.")
+
+
+def _replay(message: Message, rest: Receive | None = None) -> Receive:
+    """A `receive` that gives `message` once, then what `rest` gives."""
+    pending = [message]
+
+    async def receive() -> Message:
+        if pending:
+            return pending.pop()
+        return await rest() if rest is not None else {"type": "http.disconnect"}
+
+    return receive

@@ -1,0 +1,1 @@
+"""The Data page: datasets under the data roots."""

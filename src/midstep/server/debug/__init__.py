@@ -1,0 +1,1 @@
+"""Commands, breakpoints and watches of one run."""

@@ -1,0 +1,251 @@
+"""Requests and responses of breakpoints, rules and watches."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field, StrictBool, StrictFloat, StrictInt, StrictStr
+
+from midstep.control.breakpoints.breakpoint import Action
+from midstep.server.schema_base import In, Number, Out
+
+RuleName = Literal[
+    "vanishing_gradients",
+    "exploding_gradients",
+    "dead_relus",
+    "saturated_activations",
+    "loss_not_falling",
+    "unchanged_weights",
+    "all_zero_tensors",
+    "nonfinite_layer",
+    "update_ratio",
+    "overfitting",
+]
+Limit = Annotated[StrictFloat | StrictInt, Field(allow_inf_nan=False)]
+Name = Annotated[StrictStr, Field(min_length=1, max_length=128)]
+
+
+class StepCondition(In):
+    """Park when this many steps are finished."""
+
+    kind: Literal["step"]
+    step: Annotated[StrictInt, Field(ge=0, le=10**15)]
+
+
+class EveryCondition(In):
+    """Park every n steps."""
+
+    kind: Literal["every"]
+    n: Annotated[StrictInt, Field(ge=1, le=10**15)]
+
+
+class NonFiniteCondition(In):
+    """Park when the loss is NaN or infinite."""
+
+    kind: Literal["loss_nonfinite"]
+
+
+class LossZCondition(In):
+    """Park when the loss lies this many standard deviations above its recent mean."""
+
+    kind: Literal["loss_z"]
+    limit: Annotated[Limit, Field(gt=0)] = 4.0
+    window: Annotated[StrictInt, Field(ge=8, le=100_000)] = 200
+
+
+class GradNormCondition(In):
+    """Park when the gradient norm is above a limit."""
+
+    kind: Literal["grad_norm"]
+    limit: Annotated[Limit, Field(gt=0)]
+
+
+class MetricCondition(In):
+    """Park when a logged scalar compares so with a value."""
+
+    kind: Literal["metric"]
+    name: Name
+    op: Literal["<", "<=", ">", ">=", "==", "!="]
+    value: Limit
+
+
+class SampleCondition(In):
+    """Park when one of these samples was in the batch."""
+
+    kind: Literal["sample"]
+    ids: Annotated[list[StrictInt], Field(min_length=1, max_length=10_000)]
+
+
+class ExpressionCondition(In):
+    """Park when an expression over this step's scalars is true."""
+
+    kind: Literal["expression"]
+    expression: Annotated[StrictStr, Field(min_length=1, max_length=500)]
+
+
+class RuleCondition(In):
+    """Park when a ready-made rule finds something; what is left out is the rule's own default."""
+
+    kind: Literal["rule"]
+    rule: RuleName
+    limit: Annotated[Limit, Field(ge=0)] | None = None
+    low: Annotated[Limit, Field(ge=0)] | None = None
+    """A lower limit beside it, for `update_ratio`."""
+    window: Annotated[StrictInt, Field(ge=1, le=1_000_000)] | None = None
+    """Measurements in a row, or steps that are compared."""
+    every: Annotated[StrictInt, Field(ge=1, le=1_000_000)] | None = None
+    """Measured every so many steps."""
+    layers: Name | None = None
+    """Only layers whose name contains this."""
+    metric: Name | None = None
+    """The scalar that `overfitting` compares with the training loss."""
+
+
+ConditionIn = Annotated[
+    StepCondition
+    | EveryCondition
+    | NonFiniteCondition
+    | LossZCondition
+    | GradNormCondition
+    | MetricCondition
+    | SampleCondition
+    | ExpressionCondition
+    | RuleCondition,
+    Field(discriminator="kind"),
+]
+
+
+class BreakpointIn(In):
+    """A new breakpoint."""
+
+    condition: ConditionIn
+    enabled: StrictBool = True
+    action: Action = "pause"
+
+
+class BreakpointPatch(In):
+    """Switch a breakpoint on or off, or let it stop the run or only mark it."""
+
+    enabled: StrictBool | None = None
+    action: Action | None = None
+
+
+class BreakpointOut(Out):
+    """A breakpoint with what it has done so far."""
+
+    id: int
+    condition: ConditionIn
+    words: str
+    """The condition in words, as the list shows it."""
+    enabled: bool
+    action: Action
+    hits: int
+    hit_steps: list[int]
+    """Steps of the last hits, at most 100."""
+    window: int | None
+    mean: float | None
+    """Mean of the window now, where it has one."""
+    std: float | None
+    costs_sync: bool
+    """Whether it costs a device synchronisation each step."""
+    cost_s: float | None
+    """Seconds that its measuring costs a step on average, where a rule measures anything."""
+    missing: list[str]
+    """What it reads and no step has had so far: a scalar, perhaps misspelt, or a model."""
+
+
+class ExplanationOut(Out):
+    """A rule's finding in words."""
+
+    title: str
+    means: str
+    causes: list[str]
+    """What usually causes it, most frequent first."""
+    advice: list[str]
+    """What to try."""
+
+
+class Evidence(Out):
+    """What a breakpoint saw when it stopped the run."""
+
+    breakpoint: int
+    condition: str
+    """In words: `loss z-score > 4`."""
+    value: Number | None
+    limit: Number | None
+    step: int
+    samples: list[int]
+    """Ids of the samples that carry it, at most 128."""
+    note: str | None = None
+    """For example: `6 of 128 samples carry 38 % of the loss`."""
+    layer: str | None = None
+    """Name of the parameter or module, where a rule names one."""
+    action: Action = "pause"
+    rule: str | None = None
+    """Name of the rule, where it was one."""
+    explanation: ExplanationOut | None = None
+    """What it means, what usually causes it, what to try; of rules."""
+
+
+class WatchIn(In):
+    """The new watch list of one source; no rows and no source: nothing is watched any more."""
+
+    feature_ids: Annotated[list[StrictInt], Field(max_length=64)]
+    source: Name | None = None
+    """The run's default one when left out."""
+
+
+class WatchOut(Out):
+    """What is watched."""
+
+    source: str | None
+    """The one that was chosen last."""
+    feature_ids: list[int]
+    """Its watched rows."""
+    others: dict[str, list[int]]
+    """Watched rows of other sources."""
+    sources: list[str]
+    """Names of the tensors whose rows can be watched."""
+
+
+class SourceTrajectories(Out):
+    """Points of the rows of one source, also of those no longer watched."""
+
+    watched: list[int]
+    trajectories: dict[str, list[dict[str, Number | None]]]
+    """By feature id."""
+    pairwise: dict[str, list[dict[str, Number]]]
+    """By pair `a,b` with a < b: points `{step, cos}`."""
+
+
+class TrajectoriesOut(SourceTrajectories):
+    """Points of the source that was chosen last, and of the others by name."""
+
+    source: str | None
+    others: dict[str, SourceTrajectories]
+    exact: bool
+    """Whether every point that is kept is here; if not, ask for more with `points`."""
+
+
+class RuleDefaults(Out):
+    """Limits of a rule; null: the rule does not take it."""
+
+    limit: float | None
+    low: float | None
+    window: int | None
+    every: int | None
+    layers: str | None
+    metric: str | None
+
+
+class RuleOut(Out):
+    """One rule: what it looks for, and what a finding means."""
+
+    rule: RuleName
+    title: str
+    words: str
+    """Its condition with the default limits."""
+    defaults: RuleDefaults
+    needs_model: bool
+    """Whether it looks inside the model, which a loop without `attach` has to declare."""
+    explanation: ExplanationOut

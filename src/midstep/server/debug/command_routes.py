@@ -1,0 +1,244 @@
+"""Routes of verbs and commands: submit one, wait up to 2 s for its effect, read the command log."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from concurrent.futures import Future
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Query
+from starlette.responses import Response
+
+from midstep.control import Command, CommandRecord
+from midstep.control.command_record import Who
+from midstep.control.command_table import make_payload
+from midstep.core.errors import ConfigError
+from midstep.core.ids import new_command_id
+from midstep.server.debug.command_schemas import (
+    BackVerb,
+    CommandIn,
+    CommandOut,
+    RewindOut,
+    RunUntilVerb,
+    StateOut,
+    StepVerb,
+    Verb,
+    command_json,
+)
+from midstep.server.dependencies import (
+    CallerDependency,
+    ControlDependency,
+    RunDependency,
+    declare_run_id,
+)
+from midstep.server.problems import Refusal
+from midstep.server.responses import StrictJsonResponse
+from midstep.server.runs.run_view import RunControl, RunView
+
+EFFECT_WAIT_S = 2.0
+"""How long a response waits for the effect of a command before it says 202."""
+
+
+def _accepted(description: str) -> dict[int | str, dict[str, Any]]:
+    return {202: {"model": CommandOut, "description": description}}
+
+
+_VERB_ACCEPTED = _accepted("Accepted; its effect takes longer than 2 s.")
+_BACK_ACCEPTED = _accepted("Accepted; steps are still being repeated.")
+_COMMAND_ACCEPTED = _accepted("Accepted; it has not ended yet.")
+
+# Three routers, because `create_app` adds them at different places: routes are tried in order.
+router = APIRouter()
+rewind_router = APIRouter()
+log_router = APIRouter(
+    prefix="/api/v1/runs/{run_id}/commands",
+    tags=["commands"],
+    dependencies=[Depends(declare_run_id)],
+)
+
+
+# -- the state and the verbs ----------------------------------------------------------------------
+
+
+@router.get("/state", response_model=StateOut)
+def state(run: RunDependency) -> Response:
+    """The real state of the run."""
+    return StrictJsonResponse(run.state())
+
+
+@router.post("/pause", response_model=StateOut, responses=_VERB_ACCEPTED)
+async def pause(run: RunDependency, who: CallerDependency, verb: Verb | None = None) -> Response:
+    """Park at the next boundary."""
+    return await _run_verb(run, "pause", {}, who, verb.id if verb else None)
+
+
+@router.post("/resume", response_model=StateOut, responses=_VERB_ACCEPTED)
+async def resume(run: RunDependency, who: CallerDependency, verb: Verb | None = None) -> Response:
+    """Go on."""
+    return await _run_verb(run, "resume", {}, who, verb.id if verb else None)
+
+
+@router.post("/step", response_model=StateOut, responses=_VERB_ACCEPTED)
+async def step(run: RunDependency, who: CallerDependency, verb: StepVerb | None = None) -> Response:
+    """Let n steps pass, then park again."""
+    request = verb or StepVerb()
+    return await _run_verb(run, "step", {"n": request.n}, who, request.id)
+
+
+@router.post("/run_until", response_model=StateOut, responses=_VERB_ACCEPTED)
+async def run_until(run: RunDependency, who: CallerDependency, verb: RunUntilVerb) -> Response:
+    """Go on, and park when that many steps are finished."""
+    return await _run_verb(run, "run_until", {"step": verb.step}, who, verb.id)
+
+
+@router.post("/stop", response_model=StateOut, responses=_VERB_ACCEPTED)
+async def stop(run: RunDependency, who: CallerDependency, verb: Verb | None = None) -> Response:
+    """End the run at the next boundary. It beats everything that waits."""
+    return await _run_verb(run, "stop", {}, who, verb.id if verb else None)
+
+
+@rewind_router.get("/rewind", response_model=RewindOut)
+def rewind(run: RunDependency) -> Response:
+    """How far back one can go, and what that takes."""
+    return StrictJsonResponse(run.rewind())
+
+
+@rewind_router.post("/back", response_model=StateOut, responses=_BACK_ACCEPTED)
+async def back(
+    run: RunDependency,
+    control: ControlDependency,
+    who: CallerDependency,
+    verb: BackVerb | None = None,
+) -> Response:
+    """Return to the state before the last n steps, or to a step; the run must be parked."""
+    request = verb or BackVerb()
+    if "back" not in control.registry:
+        reason = run.rewind()["reason"]
+        raise Refusal(409, "no_rewind", reason or "This run cannot be taken back.")
+    payload = request.model_dump(include={"n", "step"}, exclude_none=True)
+    return await _run_verb(run, "back", payload, who, request.id)
+
+
+# -- the command log ------------------------------------------------------------------------------
+
+
+@log_router.get("", response_model=list[CommandOut])
+def commands(run: RunDependency, limit: Annotated[int, Query(ge=1, le=10_000)] = 100) -> Response:
+    """The command log, newest last."""
+    return StrictJsonResponse([command_json(record) for record in run.commands(limit)])
+
+
+@log_router.post("", response_model=CommandOut, responses=_COMMAND_ACCEPTED)
+async def submit_command(run: RunDependency, who: CallerDependency, wanted: CommandIn) -> Response:
+    """Submit a command; a repeated id is answered, not repeated."""
+    record = await _submit(run, wanted.command, wanted.payload, who, wanted.id)
+    if record.status == "refused":
+        raise _refusal(run, record)
+    return StrictJsonResponse(command_json(record), status_code=200 if record.ended else 202)
+
+
+@log_router.get("/{command_id}", response_model=CommandOut)
+def command(run: RunDependency, command_id: str) -> Response:
+    """What became of a command."""
+    return StrictJsonResponse(command_json(_find(run, command_id)))
+
+
+@log_router.post("/{command_id}/cancel", response_model=CommandOut)
+def cancel_command(run: RunDependency, command_id: str, _: Verb | None = None) -> Response:
+    """Take a waiting command out of the queue, or ask a running one to end."""
+    record = _find(run, command_id)
+    if record.ended or not run.control().cancel(command_id):
+        raise Refusal(
+            409,
+            "ended",
+            f"{record.command.name} has already ended ({record.status}); nothing to cancel.",
+            command_id=record.command.id,
+        )
+    return StrictJsonResponse(command_json(_find(run, command_id)))
+
+
+def _find(run: RunView, command_id: str) -> CommandRecord:
+    record = run.command(command_id)
+    if record is None:
+        raise Refusal(404, "no_command", "There is no command of this id in the last 10,000.")
+    return record
+
+
+# -- submitting a command and waiting for its effect ----------------------------------------------
+
+
+async def _run_verb(
+    run: RunView, name: str, payload: Mapping[str, Any], who: Who, command_id: str | None
+) -> Response:
+    """Submit a verb: 200 with the state after it, 202 with the command, or 409."""
+    record = await _submit(run, name, payload, who, command_id)
+    if not record.ended:
+        return StrictJsonResponse(command_json(record), status_code=202)
+    if record.status != "done":
+        raise _refusal(run, record)
+    return StrictJsonResponse(run.state())
+
+
+async def _submit(
+    run: RunView, name: str, payload: Mapping[str, Any], who: Who, command_id: str | None
+) -> CommandRecord:
+    """The record of a command, once it has taken effect or 2 s have passed."""
+    chosen = command_id or new_command_id()
+    record = run.command(chosen)
+    if record is None:
+        control = run.control()
+        _check_payload(control, name, payload)
+        control.submit(Command(name=name, payload=dict(payload), who=who, id=chosen))
+        record = run.command(chosen)
+        assert record is not None  # noqa: S101 - it was submitted just now
+    # Else a repeated id: it is answered whatever became of the run since.
+    await _wait_for(record.future, EFFECT_WAIT_S)
+    return record
+
+
+def _check_payload(control: RunControl, name: str, payload: Mapping[str, Any]) -> None:
+    """A wrong name or payload is the caller's mistake (422), not a matter of state (409)."""
+    registry = control.registry
+    spec = registry.get(name)
+    if spec is None:
+        known = ", ".join(sorted(registry))
+        message = f"There is no command {name!r}; there are {known}."
+        raise Refusal(422, "unknown_command", message, field="command")
+    try:
+        make_payload(spec, payload)
+    except ConfigError as error:
+        raise Refusal(422, "invalid", str(error), field="payload") from None
+
+
+async def _wait_for(future: Future[Any], timeout_s: float) -> None:
+    """Wait for the future without owning it: a caller that disconnects cancels nothing."""
+    loop = asyncio.get_running_loop()
+    ended = asyncio.Event()
+
+    def set_ended(_: Future[Any]) -> None:
+        if not loop.is_closed():
+            loop.call_soon_threadsafe(ended.set)
+
+    future.add_done_callback(set_ended)
+    try:
+        await asyncio.wait_for(ended.wait(), timeout_s)
+    except TimeoutError:
+        return
+
+
+def _refusal(run: RunView, record: CommandRecord) -> Refusal:
+    reason = record.reason or f"{record.command.name} {record.status}"
+    return Refusal(409, _error_name(run, record), reason, command_id=record.command.id)
+
+
+def _error_name(run: RunView, record: CommandRecord) -> str:
+    """The stable name of a refusal, so that the page can offer the way out."""
+    if record.status != "refused":
+        return record.status
+    state = run.state()
+    if state["state"] in ("stopped", "finished", "failed"):
+        return str(state["state"])
+    if state["busy_with"] is not None:
+        return "busy"
+    return "refused" if state["paused"] else "running"

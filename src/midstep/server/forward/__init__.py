@@ -1,0 +1,1 @@
+"""Requests for a live run are forwarded to its process."""

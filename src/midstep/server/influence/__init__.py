@@ -1,0 +1,1 @@
+"""The Influence page: stored results."""

@@ -1,0 +1,1 @@
+"""Start a recipe as a process, and end it."""

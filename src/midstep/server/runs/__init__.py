@@ -1,0 +1,1 @@
+"""Runs by id: lists, details, files, and what is read of a stored run."""

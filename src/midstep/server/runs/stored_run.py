@@ -1,0 +1,282 @@
+"""A run as its directory shows it: ended, killed, on another host, or live without a socket."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from typing import Any
+
+from midstep.control import Breakpoint, CapturedBatch, CommandRecord, StepData
+from midstep.control.capture.weight_changes import WeightChange
+from midstep.control.command_table import VERBS
+from midstep.control.watches.watch_list import TrackedRows
+from midstep.core.errors import ConfigError, ControlError
+from midstep.facts import FactsReader, FactsTail
+from midstep.facts.index.run_row import ACTIVE_STATES
+from midstep.facts.liveness.end_state import EndState, HeartbeatWatch, end_state, written_bytes
+from midstep.facts.liveness.lease import read_lease
+from midstep.server.forward.live_sockets import SILENT_S, find_live_socket, heartbeat_age_s
+from midstep.server.problems import Refusal
+from midstep.server.runs.run_view import ENDED, RunControl, RunViewBase, WatchedRows
+from midstep.server.runs.stored_step import StoredStep, copy_tracked, read_stored_step
+
+LOOK_EVERY_S = 0.5
+"""The true end is read from disk at most this often."""
+RENEW_EVERY_S = 5.0
+"""The last step of a run that continues elsewhere is read again at most this often."""
+GOING = frozenset({"running", "not responding"})
+"""States of a run that a process still holds."""
+NO_REWIND = "This loop keeps no snapshots; train with a Session, or attach with a loader."
+"""Snapshots are in the memory of the training process: here there are none, for any run."""
+WEIGHTS_NOTE = (
+    "as the facts and the newest checkpoint tell: how the last step moved each row, "
+    "and whether its forces agreed, was not kept"
+)
+_watch = HeartbeatWatch()
+
+
+class FactsPosition:
+    """How far the facts on disk go. Safe to use from several threads."""
+
+    def __init__(self, run_dir: Path) -> None:
+        self._tail = FactsTail(run_dir)
+        self._timeline = 0
+        self._lock = threading.Lock()
+
+    @property
+    def seq(self) -> int:
+        """Sequence number of the newest fact."""
+        with self._lock:
+            for item in self._tail.poll():
+                self._timeline = max(self._timeline, item.timeline)
+            return self._tail.last_seq
+
+    @property
+    def timeline(self) -> int:
+        """How often the run was taken back."""
+        _ = self.seq  # reads what is new on disk
+        return self._timeline
+
+
+class StoredRunView(RunViewBase):
+    """A run read from its facts, its artifacts and its newest checkpoint; nothing is written.
+
+    Args:
+        run_id: as it is listed.
+        run_dir: the run directory.
+    """
+
+    def __init__(self, run_id: str, run_dir: Path) -> None:
+        header = FactsReader(run_dir).header()
+        super().__init__(
+            run_id,
+            str(header.get("name") or run_dir.name),
+            run_dir,
+            float(header.get("wall") or 0.0),
+        )
+        self.attempt = int(header.get("attempt") or 1)
+        """The last start of the run."""
+        self._position = FactsPosition(run_dir)
+        self._has_moved = False
+        self._end, self._looked_at = EndState("lost"), float("-inf")
+        self._last_step: StoredStep | None = None
+        self._read_at, self._stamp = float("-inf"), (0, "")
+        self._step_lock = threading.Lock()
+
+    @property
+    def timeline(self) -> int:
+        """How often the run was taken back."""
+        return self._position.timeline
+
+    @property
+    def seq(self) -> int:
+        """Sequence number of the newest fact."""
+        return self._position.seq
+
+    @property
+    def is_live(self) -> bool:
+        """Whether a process still holds the run, here or elsewhere."""
+        return self._current_end().state in GOING
+
+    @property
+    def has_moved(self) -> bool:
+        """Whether its own process can be asked now, as of the last look at the disk."""
+        return self._has_moved
+
+    def _current_end(self) -> EndState:
+        """What became of the run, at most half a second old."""
+        if time.monotonic() - self._looked_at >= LOOK_EVERY_S:
+            self._end, self._looked_at = _read_end(self.dir), time.monotonic()
+            self._has_moved = (
+                self._end.state == "running" and find_live_socket(self.dir) is not None
+            )
+        return self._end
+
+    def _step(self) -> StoredStep:
+        """The last step; read at the first call, and again while the run continues elsewhere."""
+        with self._step_lock:
+            end = self._current_end()
+            is_due = time.monotonic() - self._read_at >= RENEW_EVERY_S
+            stamp = (written_bytes(self.dir), end.state) if is_due else self._stamp
+            if self._last_step is None or stamp != self._stamp:
+                lease = read_lease(self.dir) if end.state not in ENDED else None
+                self._last_step = read_stored_step(self.dir, lease or {})
+                self._read_at, self._stamp = time.monotonic(), stamp
+            return self._last_step
+
+    def _read_state(self) -> dict[str, Any]:
+        """The state in which the run was left, with its true end."""
+        end, step = self._current_end(), self._step()
+        data = step.step_data
+        state: dict[str, Any] = {
+            "state": end.state,
+            "paused": False,
+            "parked": False,
+            "stopped": end.state == "stopped",
+            "step": step.step,
+            "total_steps": step.total_steps,
+            "epoch": step.epoch,
+            "total_epochs": step.total_epochs,
+            "loss": step.loss,
+            "lr": step.lr,
+            "steps_per_s": None,
+            "timeline": step.timeline,
+            "has_batch": False,
+            "batch_step": None,
+            "step_data_keys": list(data.values),
+            "step_data_step": data.step if data.values else None,
+            "step_data_additions": data.additions,
+            "step_data_panels": {key: panel.kind for key, panel in data.panels.items()},
+            "breakpoint": None,
+            "waiting_for": None,
+            "reason": end.reason,
+            "busy_with": None,
+            "steps_left": None,
+            "run_until": None,
+            "boundary_age_s": 0.0,
+            "offers": [],
+        }
+        if end.state in GOING:
+            state |= _read_lease_state(self.dir, end)
+        return state
+
+    def batch(self) -> CapturedBatch | None:
+        """None: no run writes its batches to disk."""
+        return None
+
+    def step_data(self) -> StepData:
+        """The last feature table, where the facts hold one."""
+        return self._step().step_data
+
+    def weight_names(self) -> list[str]:
+        """Tensors of the newest checkpoint; first those that the feature table describes."""
+        return self._step().weight_names()
+
+    def weight_change(self, tensor: str | None, *, whole: bool = True) -> WeightChange:
+        """The weights of the newest checkpoint; before and after are the same tensor."""
+        step = self._step()
+        names = step.weight_names()
+        if not names:
+            raise ControlError(
+                "The run has ended and left no checkpoint, so there are no weights to look at. "
+                "Its series and events are in the facts."
+            )
+        name = names[0] if tensor is None else tensor
+        if name not in names:
+            raise ConfigError(f"no tensor {name!r}; there are {', '.join(names[:20])}")
+        after = step.weights.read(name)
+        return WeightChange(
+            step=step.weights.step,
+            source=name,
+            before=after if whole else None,
+            after=after,
+            tensors={},
+            metrics=dict(step.features) if step.feature_rows == len(after) else {},
+            note=WEIGHTS_NOTE,
+        )
+
+    def rewind(self) -> dict[str, Any]:
+        """The fields of `RewindOut`: a stored run cannot go back."""
+        step = self._step()
+        return {
+            "available": False,
+            "reason": NO_REWIND,
+            "first_step": None,
+            "step": step.step,
+            "snapshot_steps": [],
+            "bytes": 0,
+            "budget_bytes": 0,
+            "replay_cost_s": None,
+            "timeline": step.timeline,
+        }
+
+    def breakpoints(self) -> list[Breakpoint]:
+        """None: breakpoints end with their process."""
+        return []
+
+    def watches(self) -> WatchedRows:
+        """The tensor whose rows were watched; nothing is watched any more."""
+        step = self._step()
+        source = step.tracked[0].source if step.tracked else None
+        return WatchedRows(source=source, rows={}, sources=step.weight_names())
+
+    def trajectories(self, *, points: int, in_all: int) -> list[TrackedRows]:
+        """Copies of the points that the run saved as an artifact."""
+        return copy_tracked(self._step().tracked, points, in_all)
+
+    def commands(self, limit: int) -> list[CommandRecord]:
+        """The last commands, newest last."""
+        return list(self._step().commands.values())[-limit:]
+
+    def command(self, command_id: str) -> CommandRecord | None:
+        """What became of a command; None for an unknown id."""
+        return self._step().commands.get(command_id)
+
+    def command_names(self) -> list[str]:
+        """The verbs that every run has; the other commands end with their process."""
+        return sorted(VERBS)
+
+    def subscribe(self, callback: Callable[[], None]) -> Callable[[], None]:
+        """Never calls back: nothing changes here but what is on disk."""
+        del callback
+        return lambda: None
+
+    def viewer(self) -> AbstractContextManager[object]:
+        """Counts nothing: no step is captured for a viewer."""
+        return nullcontext()
+
+    def control(self) -> RunControl:
+        """Refuses: the run has ended, or cannot be reached from here."""
+        end = self._current_end()
+        if end.state in GOING:
+            raise Refusal(
+                409,
+                "out_of_reach",
+                "The run cannot be reached from here: it runs on another host, under another "
+                "user, or without a socket. It is shown from its facts, read-only.",
+            )
+        reason = "" if end.reason is None else f": {end.reason}"
+        raise Refusal(409, end.state, f"The run has ended ({end.state}{reason}).")
+
+
+def _read_end(run_dir: Path) -> EndState:
+    """What became of a run, read from disk now."""
+    end = end_state(run_dir, watch=_watch)
+    age_s = heartbeat_age_s(run_dir) if end.state == "running" else None
+    if age_s is not None and age_s > SILENT_S:
+        return EndState("not responding", f"no heartbeat for {age_s:.0f} s")
+    return end
+
+
+def _read_lease_state(run_dir: Path, end: EndState) -> dict[str, Any]:
+    """Step and state as the process of a live run wrote them into its lease last."""
+    lease = read_lease(run_dir) or {}
+    fields: dict[str, Any] = {}
+    if lease.get("step"):
+        fields["step"] = lease["step"]
+    if end.state == "running" and lease.get("state") in ACTIVE_STATES:
+        fields["state"] = lease["state"]
+    return fields

@@ -1,0 +1,266 @@
+"""The last step of a stored run: progress, feature table, commands and watched rows, from files."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from midstep.control import CommandRecord, Field, Level, Panel, Sort, Status, StepData
+from midstep.control.watches.trajectory import Trajectory
+from midstep.control.watches.watch_list import TrackedRows
+from midstep.core import strict_json
+from midstep.core.errors import FormatError
+from midstep.core.moments import Moment
+from midstep.facts import FactsReader
+from midstep.models.competitive.settings import DEAD_BELOW, WINNER_ABOVE
+from midstep.server.runs.stored_weights import StoredWeights
+
+MOST_ARTIFACT_BYTES = 256 << 20
+LABELS = {
+    "win_rate": "Win rate",
+    "grad_magnitude": "Gradient",
+    "som_magnitude": "SOM",
+    "feature_novelty": "Novelty",
+    "velocity": "Velocity",
+}
+ENDS = (Moment.TRAIN_END, Moment.EXCEPTION)
+POINT_FIELDS = frozenset({"step", "weight_cos_to_init", "cos"})
+"""Fields of a point that are no metrics."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class StoredStep:
+    """What the files of a run hold of its last step."""
+
+    step: int
+    """Finished steps."""
+    loss: float | None
+    lr: float | None
+    total_steps: int | None
+    epoch: int | None
+    total_epochs: int | None
+    timeline: int
+    step_data: StepData
+    """The table of features and its summary; empty where the facts hold none."""
+    features: Mapping[str, Any]
+    """Columns of one number per feature, of the last examination."""
+    tracked: Sequence[TrackedRows]
+    """Points of watched rows, the tensor that was chosen last first."""
+    commands: Mapping[str, CommandRecord]
+    """By id, in their order."""
+    weights: StoredWeights
+    """Of the newest checkpoint."""
+
+    @property
+    def feature_rows(self) -> int:
+        """How many rows the columns of features have."""
+        return max((len(column) for column in self.features.values()), default=0)
+
+    def weight_names(self) -> list[str]:
+        """Tensors of the checkpoint; first those with as many rows as the columns of features."""
+        weights, rows = self.weights, self.feature_rows
+        names = weights.names
+        return sorted(names, key=lambda name: weights.rows(name) != rows) if rows else names
+
+
+def read_stored_step(run_dir: Path, lease: Mapping[str, Any]) -> StoredStep:
+    """The last step of the run in `run_dir`.
+
+    Args:
+        run_dir: the run directory.
+        lease: of a run without an end record; it may know a later step than the facts.
+    """
+    reader = FactsReader(run_dir)
+    events = reader.events()
+    header = reader.header()
+    config = _mapping(header.get("config"))
+    epochs = [each["epoch"] for each in (*events, lease) if isinstance(each.get("epoch"), int)]
+    step = max(_last_step(reader, events), _integer(lease.get("step")) or 0)
+    health = _last_health(events)
+    features = {} if health is None else _columns(health)
+    return StoredStep(
+        step=step,
+        loss=_last_value(reader, "loss") if step else None,
+        lr=_last_value(reader, "lr"),
+        total_steps=_first_integer(
+            header.get("total_steps"), lease.get("total_steps"), config.get("steps")
+        ),
+        epoch=epochs[-1] if epochs else None,
+        total_epochs=_first_integer(lease.get("total_epochs"), config.get("epochs")),
+        timeline=max((each["timeline"] for each in events), default=0),
+        step_data=_step_data(step, features, health),
+        features=features,
+        tracked=_read_tracked(run_dir / "artifacts" / "trajectories.json"),
+        commands=_read_commands(events),
+        weights=StoredWeights(run_dir),
+    )
+
+
+def _last_step(reader: FactsReader, events: Sequence[dict[str, Any]]) -> int:
+    """Finished steps: as the end record says, else the last that was logged."""
+    for each in reversed(events):
+        if each["moment"] == Moment.START:
+            break
+        if each["moment"] in ENDS and isinstance(each.get("step"), int):
+            return int(each["step"])
+    last = [series.step[-1] for series in reader.series().values() if len(series.step)]
+    return max((int(step) for step in last), default=0)
+
+
+def _last_value(reader: FactsReader, name: str) -> float | None:
+    if name not in reader.names:
+        return None
+    series = reader.series([name])[name]
+    return float(series.low[-1]) if len(series.low) else None
+
+
+def _read_commands(events: Sequence[dict[str, Any]]) -> dict[str, CommandRecord]:
+    """The commands of the run, by id; a record of another program may lack a field."""
+    now = time.monotonic()
+    records: dict[str, CommandRecord] = {}
+    for each in events:
+        if each.get("kind") == "command":
+            with suppress(KeyError, TypeError, ValueError):
+                record = CommandRecord.recalled(each, now=now)
+                records.setdefault(record.command.id, record)
+    return records
+
+
+# -- the table of features ------------------------------------------------------------------------
+
+
+def _last_health(events: Sequence[dict[str, Any]]) -> dict[str, Any] | None:
+    """The last examination of all features, on the newest timeline."""
+    records = [each for each in events if each.get("kind") == "feature_health"]
+    return max(records, key=lambda each: (each["timeline"], each["seq"]), default=None)
+
+
+def _columns(health: Mapping[str, Any]) -> dict[str, Any]:
+    """Columns of one number per feature; none where their lengths differ."""
+    import numpy as np
+
+    columns = {
+        str(name): np.array([_number(value) for value in values], np.float64)
+        for name, values in _mapping(health.get("features")).items()
+        if isinstance(values, list) and values
+    }
+    lengths = {len(column) for column in columns.values()}
+    return columns if len(lengths) == 1 else {}
+
+
+def _step_data(
+    step: int, features: Mapping[str, Any], health: Mapping[str, Any] | None
+) -> StepData:
+    """The table and its summary, as a command of a live run would show them beside the step."""
+    if step < 1 or health is None or not features:
+        return StepData(step=0, values={})
+    return StepData(
+        step=step,
+        values={"features": dict(features), "health": _summary(health)},
+        panels={"features": _table(features), "health": Panel(kind="text")},
+        additions=2,
+    )
+
+
+def _table(columns: Mapping[str, Any]) -> Panel:
+    fields = {name: Field(label=LABELS.get(name, name)) for name in columns}
+    if "win_rate" not in columns:
+        return Panel(kind="table", title="Metrics", fields=fields)
+    levels = (
+        Level(below=DEAD_BELOW, word="dead", tone="bad"),
+        Level(above=WINNER_ABOVE, word="winner", tone="good"),
+    )
+    status = Status(field="win_rate", levels=levels, otherwise=Level(word="contender", tone="warn"))
+    sort = Sort(field="win_rate", descending=True)
+    return Panel(kind="table", title="Metrics", fields=fields, status=status, sort=sort)
+
+
+def _summary(health: Mapping[str, Any]) -> str:
+    metrics = _mapping(health.get("metrics"))
+    first = f"examined after step {health.get('step')} on {health.get('samples')} samples"
+    return "\n".join([first, *(f"{name}: {value}" for name, value in metrics.items())])
+
+
+# -- the points of watched rows -------------------------------------------------------------------
+
+
+def _read_tracked(path: Path) -> list[TrackedRows]:
+    """The points that the run saved; what is not ours, too long or damaged is left out."""
+    try:
+        if path.is_symlink() or path.stat().st_size > MOST_ARTIFACT_BYTES:
+            return []
+        saved = _mapping(strict_json.loads(path.read_bytes()))
+    except (OSError, FormatError):
+        return []
+    by_source = {str(saved.get("source") or ""): saved, **_mapping(saved.get("others"))}
+    return [_tracked_rows(source, _mapping(each)) for source, each in by_source.items() if source]
+
+
+def _tracked_rows(source: str, saved: Mapping[str, Any]) -> TrackedRows:
+    """The points of one tensor; nothing of it is watched any more."""
+    tracked = TrackedRows(source=source)
+    for row, points in _mapping(saved.get("trajectories")).items():
+        if str(row).isdecimal():
+            tracked.rows[int(row)] = _trajectory("weight_cos_to_init", points)
+    for pair, points in _mapping(saved.get("pairwise")).items():
+        first, _, second = str(pair).partition(",")
+        if first.isdecimal() and second.isdecimal():
+            tracked.pairs[int(first), int(second)] = _trajectory("cos", points)
+    return tracked
+
+
+def _trajectory(name: str, points: Any) -> Trajectory:
+    path = Trajectory(name)
+    for point in points if isinstance(points, list) else []:
+        if isinstance(point, Mapping) and isinstance(point.get("step"), int):
+            metrics = {key: _number(each) for key, each in point.items() if key not in POINT_FIELDS}
+            path.append(point["step"], _number(point.get(name)), metrics)
+    return path
+
+
+def copy_tracked(tracked: Sequence[TrackedRows], points: int, in_all: int) -> list[TrackedRows]:
+    """Copies, thinned to the given numbers; one without points where nothing was watched.
+
+    Args:
+        tracked: what to copy.
+        points: most points a series.
+        in_all: most points over all series.
+    """
+    series = sum(len(each.rows) + len(each.pairs) for each in tracked)
+    limit = max(2, min(points, in_all // max(series, 1)))
+    return [_thinned(each, limit) for each in tracked] or [TrackedRows(source="")]
+
+
+def _thinned(tracked: TrackedRows, points: int) -> TrackedRows:
+    rows = {row: path.copy() for row, path in tracked.rows.items()}
+    pairs = {pair: path.copy() for pair, path in tracked.pairs.items()}
+    thinned = [path.thin(points) for path in (*rows.values(), *pairs.values())]
+    return replace(tracked, rows=rows, pairs=pairs, exact=not any(thinned))
+
+
+# -- values of records that another program may have written --------------------------------------
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _first_integer(*values: Any) -> int | None:
+    numbers = (_integer(each) for each in values)
+    return next((each for each in numbers if each is not None), None)
+
+
+def _integer(value: Any) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def _number(value: Any) -> float:
+    """A number; strict JSON writes the three that it lacks as strings, which `float` reads."""
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        return float("nan")

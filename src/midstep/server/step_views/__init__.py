@@ -1,0 +1,1 @@
+"""What a step shows: batch, step data, forces, cosines."""

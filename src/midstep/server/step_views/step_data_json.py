@@ -1,0 +1,208 @@
+"""Step data as JSON: anything a hook may push, bounded, with a note where it was changed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from datetime import date, datetime, time, timedelta
+from typing import Any
+
+from midstep.core import strict_json
+from midstep.server.array_json import as_array, dtype_name, is_tensor, numbers, shape_of
+
+SUMMARISED_BEYOND = 65_536
+"""Tensors of more elements are summarised unless asked for whole."""
+WHOLE_UP_TO = 4_000_000
+"""Elements that JSON carries at most in one answer, also when asked for whole."""
+MAX_DEPTH = 16
+MAX_ITEMS = 65_536
+MAX_TEXT = 65_536
+MAX_TENSORS = 1024
+_CHUNK = 1 << 20
+
+
+def encode_step_data(value: Any, *, full: bool = False) -> dict[str, Any]:
+    """`data`, `summarised` and `note` of one entry.
+
+    >>> encode_step_data({"rate": 0.5, "when": 1j})
+    {'data': {'rate': 0.5, 'when': {'re': 0.0, 'im': 1.0}}, 'summarised': False, 'note': None}
+    """
+    encoder = _Encoder(full=full)
+    data = encoder.encode(value, ())
+    note = "; ".join(encoder.notes) or None
+    return {"data": data, "summarised": encoder.summarised, "note": note}
+
+
+class _Encoder:
+    """One walk over a value, with a budget of items and a list of what was changed."""
+
+    def __init__(self, *, full: bool) -> None:
+        self.full = full
+        self.summarised = False
+        self.notes: dict[str, None] = {}
+        self.items_left = MAX_ITEMS
+        self.elements_left = WHOLE_UP_TO
+
+    def encode(self, value: Any, above: tuple[int, ...]) -> Any:
+        """`value` as JSON; `above` holds the ids of its containers, to see self-reference."""
+        if value is None or isinstance(value, bool | float):
+            return strict_json.plain(value)
+        if isinstance(value, int):
+            return self._integer(value)
+        if isinstance(value, str):
+            return self._text(value)
+        if is_tensor(value):
+            return self._tensor(value)
+        if isinstance(value, Mapping | list | tuple | set | frozenset):
+            return self._container(value, above)
+        return self._other(value)
+
+    def _note(self, words: str) -> None:
+        if len(self.notes) < 16:
+            self.notes.setdefault(words)
+
+    def _integer(self, value: int) -> Any:
+        if value.bit_length() <= 1024:
+            return int(value)
+        self._note("an integer of more than 1,024 bits is shown in hexadecimal, cut")
+        return hex(value)[:64] + "…"
+
+    def _text(self, value: str) -> str:
+        if len(value) > MAX_TEXT:
+            self._note(f"a text of {len(value):,} characters was cut at {MAX_TEXT:,}")
+        return str(strict_json.plain(value[:MAX_TEXT]))
+
+    def _tensor(self, value: Any) -> Any:
+        elements = math.prod(shape_of(value))
+        whole = elements <= (self.elements_left if self.full else SUMMARISED_BEYOND)
+        if self.full and not whole:
+            self._note("too many elements for JSON; ask for format=safetensors")
+        try:
+            array = as_array(value)
+            if not whole or elements > self.elements_left:
+                self.summarised = True
+                return summarise(array, dtype_name(value))
+        except (TypeError, RuntimeError) as error:
+            self._note(f"not shown: {error}")
+            return {"shape": shape_of(value), "dtype": dtype_name(value)}
+        self.elements_left -= elements
+        return self._values(array)
+
+    def _values(self, array: Any) -> Any:
+        if array.dtype.kind == "c":
+            return {"re": self._values(array.real), "im": self._values(array.imag)}
+        if array.dtype.kind not in "biuf":
+            return self.encode(array.tolist(), ())
+        return numbers(array.reshape(1))[0] if array.ndim == 0 else numbers(array)
+
+    def _container(self, value: Any, above: tuple[int, ...]) -> Any:
+        if id(value) in above:
+            self._note("a container holds itself; shown once")
+            return "<itself>"
+        if len(above) >= MAX_DEPTH:
+            self._note(f"cut at a depth of {MAX_DEPTH}")
+            return "<deeper>"
+        inside = (*above, id(value))
+        if isinstance(value, Mapping):
+            return {
+                self._text(str(key)): self.encode(value[key], inside) for key in self._some(value)
+            }
+        return [self.encode(item, inside) for item in self._some(value)]
+
+    def _some(self, items: Any) -> Sequence[Any]:
+        """As many items as the budget still allows."""
+        kept = list(items)[: max(self.items_left, 0)]
+        self.items_left -= len(kept)
+        if len(kept) < len(items):
+            self._note(f"only {MAX_ITEMS:,} items are shown")
+        return kept
+
+    def _other(self, value: Any) -> Any:
+        if isinstance(value, complex):
+            return {"re": strict_json.plain(value.real), "im": strict_json.plain(value.imag)}
+        if isinstance(value, bytes | bytearray | memoryview):
+            self._note("bytes are shown in hexadecimal, the first 64")
+            return {"bytes": len(value), "start": bytes(value[:64]).hex()}
+        if isinstance(value, datetime | date | time):
+            return value.isoformat()
+        if isinstance(value, timedelta):
+            return value.total_seconds()
+        if hasattr(value, "item") and hasattr(value, "dtype"):
+            return self.encode(value.item(), ())
+        return self._foreign(value)
+
+    def _foreign(self, value: Any) -> str:
+        kind = type(value).__name__
+        self._note(f"a {kind} is shown as text")
+        try:
+            return str(strict_json.plain(repr(value)[:1000]))
+        except Exception as error:  # noqa: BLE001 - a foreign __repr__ may raise anything
+            return f"<{kind}, whose repr raised {type(error).__name__}>"
+
+
+def summarise(array: Any, dtype: str) -> dict[str, Any]:
+    """A `TensorSummary`: chunk by chunk, so that a huge tensor needs no second copy."""
+    import numpy as np
+
+    finite, total, squares, low, high = 0, 0.0, 0.0, math.inf, -math.inf
+    flat = array.reshape(-1)
+    with np.errstate(all="ignore"):
+        for start in range(0, flat.size, _CHUNK):
+            chunk = (
+                np.abs(flat[start : start + _CHUNK])
+                if array.dtype.kind == "c"
+                else flat[start : start + _CHUNK]
+            )
+            values = chunk.astype(np.float64)
+            values = values[np.isfinite(values)]
+            if values.size == 0:
+                continue
+            mean = float(values.mean())
+            # Chan's update: means and squared deviations of two parts make those of the whole.
+            delta = mean - (total / finite if finite else mean)
+            joined = finite + values.size
+            squares += float(((values - mean) ** 2).sum())
+            squares += delta * delta * finite * values.size / joined
+            total, finite = total + float(values.sum()), joined
+            low, high = min(low, float(values.min())), max(high, float(values.max()))
+    return {
+        "summary": True,
+        "shape": shape_of(array),
+        "dtype": dtype,
+        "elements": int(flat.size),
+        "finite": finite,
+        "mean": total / finite if finite else None,
+        "std": math.sqrt(squares / finite) if finite else None,
+        "min": low if finite else None,
+        "max": high if finite else None,
+    }
+
+
+def tensors_within(value: Any, name: str) -> dict[str, Any]:
+    """Every tensor in `value` by dotted name, for safetensors; at most 1,024 of them."""
+    found: dict[str, Any] = {}
+    _collect(value, name, found, set(), 0)
+    return found
+
+
+def _collect(value: Any, name: str, found: dict[str, Any], seen: set[int], depth: int) -> None:
+    """`seen` holds the ids of the containers walked so far: each is walked once."""
+    if is_tensor(value):
+        if len(found) < MAX_TENSORS and can_travel(value):
+            found[name] = value
+        return
+    if depth >= MAX_DEPTH or id(value) in seen or not isinstance(value, Mapping | list | tuple):
+        return
+    seen.add(id(value))
+    items = value.items() if isinstance(value, Mapping) else enumerate(value)
+    for key, item in items:
+        _collect(item, f"{name}.{key}", found, seen, depth + 1)
+
+
+def can_travel(value: Any) -> bool:
+    """Whether safetensors can hold it: dense, real numbers of at most eight bytes."""
+    try:
+        dtype = as_array(value).dtype
+    except (TypeError, RuntimeError):
+        return False
+    return dtype.kind in "biuf" and dtype.itemsize <= 8

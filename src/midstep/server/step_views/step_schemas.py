@@ -1,0 +1,147 @@
+"""Responses about a step: its batch, its step data, and the panels that show them."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from midstep.control.panels import PanelKind, Scale, Tone
+from midstep.server.schema_base import Number, Out
+
+
+class FieldOut(Out):
+    """How one column is written."""
+
+    label: str | None
+    precision: int | None
+    """Significant digits."""
+    unit: str | None
+
+
+class WordOut(Out):
+    """A word with a colour."""
+
+    word: str
+    tone: Tone
+
+
+class LevelOut(WordOut):
+    """A word for the values below or above a limit."""
+
+    below: float | None
+    above: float | None
+
+
+class StatusOut(Out):
+    """Which column says how a row is doing; the first level that holds counts."""
+
+    field: str
+    levels: list[LevelOut]
+    otherwise: WordOut
+
+
+class SortOut(Out):
+    """The order in which rows come at first."""
+
+    field: str
+    descending: bool
+
+
+class PanelOut(Out):
+    """How one entry of the step data wants to be shown; a hint, which may not fit."""
+
+    kind: PanelKind
+    title: str | None
+    """The key when null."""
+    x: str | None
+    """Columns by name, here and below."""
+    y: str | None
+    colour: str | None
+    log_x: bool
+    log_y: bool
+    label: str | None
+    """Column with the names of the rows."""
+    fields: dict[str, FieldOut]
+    status: StatusOut | None
+    sort: SortOut | None
+    source: str | None
+    """Name of the watchable tensor whose rows these are."""
+    scale: Scale | None
+    """Colours of a matrix."""
+    shape: list[int] | None
+    """Height and width of the image that a row is shown as."""
+
+
+class StepDataKeys(Out):
+    """What hooks pushed this step."""
+
+    step: int | None
+    keys: list[str]
+    panels: dict[str, PanelOut | None]
+    """By key, how it wants to be shown; null where the hook did not say."""
+
+
+class StepDataOut(Out):
+    """One entry of the step data, encoded."""
+
+    key: str
+    step: int
+    data: Any
+    summarised: bool
+    """Whether any tensor inside was replaced by its summary; `?full=1` sends it whole."""
+    panel: PanelOut | None
+    """How it wants to be shown."""
+    fits: bool
+    """Whether the data is what the panel announces; if not, `note` says why."""
+    note: str | None = None
+    """What could not be encoded as it stands, and how the panel does not fit."""
+
+
+class GridOut(Out):
+    """How to cut the picture into tiles: tile i is at column i % columns, row i // columns."""
+
+    columns: int
+    rows: int
+    tile_width: int
+    tile_height: int
+    channels: int
+    low: Number
+    """Value drawn black."""
+    high: Number
+    """Value drawn white."""
+
+
+class BatchOut(Out):
+    """The last captured batch."""
+
+    step: int
+    """Index of the batch, finished steps minus one."""
+    loss: Number | None
+    kind: Literal["images", "tokens", "vectors", "other"]
+    shape: list[int]
+    dtype: str
+    count: int
+    """Samples in the batch."""
+    shown: int
+    """Samples in the picture or the rows, at most 512."""
+    png: str | None
+    """Base64 PNG of the grid, for images."""
+    grid: GridOut | None
+    rows: list[list[Number]] | None
+    """First values of each sample, for tokens and vectors."""
+    labels: list[Number | str] | None
+    losses: list[Number] | None
+    sample_ids: list[int] | None
+
+
+class TensorSummary(Out):
+    """A tensor too large to send as JSON."""
+
+    summary: Literal[True] = True
+    shape: list[int]
+    dtype: str
+    elements: int
+    finite: int
+    mean: Number | None
+    std: Number | None
+    min: Number | None
+    max: Number | None

@@ -1,0 +1,1 @@
+"""Server-sent events: changes of one run, and of the list of runs."""

@@ -1,0 +1,1 @@
+"""Sockets, ports and the server thread."""

@@ -1,0 +1,151 @@
+"""The server in a thread of its own, with a clean end."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+import threading
+from collections.abc import Sequence
+from contextlib import suppress
+from types import TracebackType
+
+import uvicorn
+from fastapi import FastAPI
+
+from midstep.core.errors import MidstepError
+from midstep.server.auth.guard import GuardConfig
+from midstep.server.transport.h11_limits import HEADER_S, ConnectionLimits, limited_protocol
+from midstep.server.transport.ports import bind
+
+log = logging.getLogger("midstep.server")
+START_S = 30.0
+CLOSE_S = 5.0
+KEEP_ALIVE_S = 30
+
+
+class ServerThread:
+    """Serves an app until closed.
+
+    Args:
+        app: what `create_app` made.
+        host: address to bind; only this machine by default.
+        port: 0 for any free one.
+        listening: an already bound socket, in place of host and port.
+        also: further bound sockets that are answered too.
+        header_s: how long a header may take.
+    """
+
+    def __init__(
+        self,
+        app: FastAPI,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        *,
+        listening: socket.socket | None = None,
+        also: Sequence[socket.socket] = (),
+        header_s: float = HEADER_S,
+    ) -> None:
+        self._app = app
+        first = listening if listening is not None else bind(host, port)
+        self._sockets = [first, *also]
+        # The same ones, kept beyond uvicorn's own close.
+        self._listeners = [each.dup() for each in self._sockets]
+        self.url = _url_of(first)
+        """The base address, for example `http://127.0.0.1:8765`."""
+        self._server = uvicorn.Server(_config(app, header_s))
+        self._started = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def start(self) -> str:
+        """Serve; returns the base address once requests are answered."""
+        self._thread = threading.Thread(target=self._serve, name="midstep-server", daemon=True)
+        self._thread.start()
+        if not self._started.wait(START_S) or not self._server.started:
+            self.close()
+            raise MidstepError("the server did not start. The log of midstep.server says why.")
+        return self.url
+
+    def _serve(self) -> None:
+        server = self._server
+        startup = server.startup
+
+        async def startup_then_tell(sockets: list[socket.socket] | None = None) -> None:
+            await startup(sockets=sockets)
+            self._loop = asyncio.get_running_loop()
+            self._started.set()
+
+        server.startup = startup_then_tell  # type: ignore[method-assign]
+        try:
+            server.run(sockets=self._sockets)
+        except Exception:  # the thread's last line: the caller learns it from `started`
+            log.exception("the server ended")
+        finally:
+            self._started.set()
+
+    def close(self) -> None:
+        """End the streams and the thread; closing twice is fine."""
+        self._end_streams()
+        self._server.should_exit = True
+        thread, self._thread = self._thread, None
+        if thread is not None:
+            thread.join(CLOSE_S)
+            self._server.force_exit = True
+            thread.join(CLOSE_S)
+        self._stop_listening()
+
+    def _stop_listening(self) -> None:
+        """Free the port, also when a forked loader worker still holds the socket."""
+        for listener in self._listeners:
+            with suppress(OSError):  # closed by the server already, or never listened
+                listener.shutdown(socket.SHUT_RDWR)
+        for each in (*self._listeners, *self._sockets):
+            each.close()
+
+    def _end_streams(self) -> None:
+        """Streams never end by themselves, and uvicorn would wait for them."""
+        if self._loop is not None and not self._loop.is_closed():
+            with suppress(RuntimeError):  # it closed between the test and the call
+                self._loop.call_soon_threadsafe(self._app.state.hubs.close)
+
+    def __enter__(self) -> ServerThread:
+        self.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+def _url_of(listening: socket.socket) -> str:
+    if listening.family == socket.AF_UNIX:
+        return f"unix:{listening.getsockname()}"
+    host, port = listening.getsockname()[:2]
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def _config(app: FastAPI, header_s: float) -> uvicorn.Config:
+    guard: GuardConfig = app.state.guard
+    limits = ConnectionLimits(
+        per_address=guard.max_connections_per_address, in_all=guard.max_connections
+    )
+    return uvicorn.Config(
+        app,
+        http=limited_protocol(limits, header_s=header_s),
+        ws="none",
+        loop="asyncio",
+        lifespan="on",
+        access_log=False,
+        log_config=None,
+        log_level="warning",
+        proxy_headers=False,
+        server_header=False,
+        timeout_keep_alive=KEEP_ALIVE_S,
+        timeout_graceful_shutdown=int(CLOSE_S) - 2,
+        h11_max_incomplete_event_size=64 * 1024,
+    )

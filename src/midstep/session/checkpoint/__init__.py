@@ -1,0 +1,1 @@
+"""Checkpoints on disk: folders, tensor files, hashes, fingerprints."""

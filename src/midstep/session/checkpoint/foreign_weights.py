@@ -1,0 +1,68 @@
+"""Files that others made: weights, and nothing that runs."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from midstep.core.errors import FormatError
+from midstep.core.files.storage import storage_error
+from midstep.session.state.state_tree import UnsavableError, walk
+
+__all__ = ["load_foreign"]
+
+
+def load_foreign(path: str | os.PathLike[str], *, allow_pickle: bool = False) -> Any:
+    """What a `.safetensors` file or a file of `torch.save` holds, on the CPU.
+
+    Args:
+        path: the file.
+        allow_pickle: run whatever code the file carries. Only for files you would run as a program.
+
+    >>> import tempfile
+    >>> file = Path(tempfile.mkdtemp()) / "weights.pt"
+    >>> torch.save({"weight": torch.ones(2)}, file)
+    >>> load_foreign(file)
+    {'weight': tensor([1., 1.])}
+    """
+    file = Path(path)
+    try:
+        if file.suffix == ".safetensors":
+            return _load_safetensors(file)
+        if allow_pickle:
+            return torch.load(file, map_location="cpu", weights_only=False)
+        return _load_weights(file)
+    except OSError as error:
+        raise storage_error(file, "read", error) from error
+
+
+def _load_safetensors(file: Path) -> dict[str, torch.Tensor]:
+    from safetensors import SafetensorError
+    from safetensors.torch import load_file
+
+    try:
+        return load_file(file)
+    except SafetensorError as error:
+        raise FormatError(f"{file} is no safetensors file that can be read: {error}") from error
+
+
+def _load_weights(file: Path) -> Any:
+    """Tensors, numbers, strings and containers of these; it is never tried a second, unsafe way."""
+    try:
+        found = torch.load(file, map_location="cpu", weights_only=True)
+        for _ in walk(found):  # classes that somebody declared safe to torch are beyond that, too
+            pass
+    except (pickle.UnpicklingError, UnsavableError) as error:
+        raise FormatError(
+            f"{file} holds more than tensors, numbers, strings and lists of these: "
+            f"{str(error).splitlines()[0]} If you trust it as you would trust a program, "
+            "pass allow_pickle=True"
+        ) from error
+    except (RuntimeError, EOFError, ValueError, KeyError, zipfile.BadZipFile) as error:
+        raise FormatError(f"{file} is no file of torch.save, or is cut: {error}") from error
+    return found

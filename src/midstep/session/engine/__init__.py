@@ -1,0 +1,1 @@
+"""What both drivers share: resume, hyperparameters, commands, lineage."""

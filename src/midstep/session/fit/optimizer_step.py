@@ -1,0 +1,214 @@
+"""One optimizer step: forward, backward, clipping, scaling, and what a non-finite loss does."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
+
+import torch
+from torch.optim.lr_scheduler import CyclicLR, OneCycleLR, ReduceLROnPlateau
+
+from midstep.core.errors import ConfigError
+from midstep.session.config import SessionConfig
+from midstep.session.fit.default_step import ForwardResult, default_forward, move
+
+if TYPE_CHECKING:
+    from midstep.session.fit.trainer import TrainingParts
+
+__all__ = ["MicroBatches", "OptimizerStep", "StepObserver", "StepResult"]
+
+
+class StepObserver(Protocol):
+    """Who measures a step from inside; every call comes from the training thread."""
+
+    def step_begins(self) -> None:
+        """Before the forward pass of the first micro-batch."""
+        ...
+
+    def outputs(self, logits: Any, labels: Any) -> None:
+        """What the loss of a micro-batch was taken of, where the default step knows it."""
+        ...
+
+    def before_step(self, gradient_norm: Any = None) -> None:
+        """The gradients are there, unscaled; their norm before clipping, where it is known."""
+        ...
+
+    def after_step(self) -> None:
+        """The optimizer has moved the weights."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class StepResult:
+    """What a step came to."""
+
+    loss: float
+    skipped: bool
+    metrics: Mapping[str, Any] = field(default_factory=dict)
+
+
+class OptimizerStep:
+    """Makes steps; everything that stays the same from one to the next.
+
+    Args:
+        parts: what is trained; the model is moved to the configured device.
+        config: how.
+    """
+
+    def __init__(self, parts: TrainingParts, config: SessionConfig) -> None:
+        if isinstance(parts.optimizer, torch.optim.LBFGS):
+            raise ConfigError(
+                "LBFGS evaluates its step several times; write the loop yourself and attach to it"
+            )
+        self.parts, self.config = parts, config
+        self.observer: StepObserver | None = None
+        if config.device is not None:
+            parts.model.to(config.device)
+        self.device = _device_of(parts.model, config)
+        self.dtype = _amp_dtype(config, self.device)
+        self.scaler = parts.scaler
+        if self.scaler is None and self.dtype is torch.float16:
+            self.scaler = torch.amp.GradScaler(self.device.type)
+        self.parameters = [p for group in parts.optimizer.param_groups for p in group["params"]]
+
+    def autocast(self) -> AbstractContextManager[Any]:
+        """Around each forward pass."""
+        if self.dtype is None:
+            return nullcontext()
+        return torch.autocast(self.device.type, dtype=self.dtype)
+
+    def forward(self, batch: Any) -> ForwardResult:
+        """The loss of a batch in training."""
+        parts = self.parts
+        return default_forward(parts.model, parts.loss_fn, batch, parts.training_step)
+
+    def evaluation(self, batch: Any) -> ForwardResult:
+        """The loss of a batch in validation: by its own step, else by the training's."""
+        parts = self.parts
+        step = parts.validation_step or parts.training_step
+        return default_forward(parts.model, parts.loss_fn, batch, step)
+
+    def window(self, *, quiet: bool) -> MicroBatches:
+        """Begin a step."""
+        self.parts.optimizer.zero_grad()
+        observer = None if quiet else self.observer
+        if observer is not None:
+            observer.step_begins()
+        return MicroBatches(self, observer)
+
+    def apply(self, observer: StepObserver | None) -> tuple[bool, Any]:
+        """Move the weights; whether they moved, and the norm before clipping if it was taken."""
+        optimizer, scaler, norm = self.parts.optimizer, self.scaler, None
+        if scaler is not None:
+            scaler.unscale_(optimizer)
+        if self.config.grad_clip_norm is not None:
+            norm = torch.nn.utils.clip_grad_norm_(self.parameters, self.config.grad_clip_norm)
+        if observer is not None:
+            observer.before_step(norm)
+        moved = True
+        if scaler is None:
+            optimizer.step()
+        else:
+            before = scaler.get_scale()
+            scaler.step(optimizer)
+            scaler.update()
+            moved = scaler.get_scale() >= before  # it shrinks when gradients were not finite
+        if observer is not None:
+            observer.after_step()
+        if moved and self.interval == "step":
+            self.parts.scheduler.step()
+        return moved, norm
+
+    @property
+    def interval(self) -> str | None:
+        """When the scheduler steps: `step`, `epoch`, `val_loss`, or None without one."""
+        scheduler = self.parts.scheduler
+        if scheduler is None:
+            return None
+        if isinstance(scheduler, ReduceLROnPlateau):
+            return "val_loss"
+        if self.config.scheduler_interval is not None:
+            return self.config.scheduler_interval
+        return "step" if isinstance(scheduler, OneCycleLR | CyclicLR) else "epoch"
+
+    def epoch_ended(self, val_loss: float | None) -> None:
+        """The scheduler's epoch, if it has one."""
+        if self.interval == "epoch":
+            self.parts.scheduler.step()
+        elif self.interval == "val_loss" and val_loss is not None:
+            self.parts.scheduler.step(val_loss)
+
+
+class MicroBatches:
+    """The micro-batches of one optimizer step."""
+
+    def __init__(self, stepper: OptimizerStep, observer: StepObserver | None) -> None:
+        self._stepper, self._observer = stepper, observer
+        self._losses: list[float] = []
+        self._metrics: dict[str, list[Any]] = {}
+        self._finite = True
+        self.count = 0
+
+    def add(self, batch: Any) -> None:
+        """Forward and backward of a micro-batch; behind a non-finite loss only what is drawn."""
+        self.count += 1
+        if not self._finite:
+            return
+        stepper = self._stepper
+        with stepper.autocast():
+            made = stepper.forward(move(batch, stepper.device))
+        value = float(made.loss.detach())
+        self._losses.append(value)
+        for name, each in made.metrics.items():
+            self._metrics.setdefault(name, []).append(each)
+        if self._observer is not None and made.outputs is not None:
+            self._observer.outputs(made.outputs, made.labels)
+        self._finite = math.isfinite(value)
+        if self._finite:
+            self._backward(made.loss)
+
+    def _backward(self, loss: torch.Tensor) -> None:
+        steps, scaler = self._stepper.config.accumulate_steps, self._stepper.scaler
+        part = loss if steps == 1 else loss / steps
+        torch.autograd.backward(part if scaler is None else scaler.scale(part))
+
+    def close(self) -> StepResult:
+        """The optimizer's step, or none if a loss was not finite."""
+        loss = sum(self._losses) / len(self._losses)
+        metrics = {name: _mean(values) for name, values in self._metrics.items()}
+        if not self._finite:
+            self._stepper.parts.optimizer.zero_grad()
+            return StepResult(loss=self._losses[-1], skipped=True, metrics=metrics)
+        self._share_out()
+        moved, norm = self._stepper.apply(self._observer)
+        if norm is not None:
+            metrics["grad_norm"] = norm.detach()
+        return StepResult(loss=loss, skipped=not moved, metrics=metrics)
+
+    def _share_out(self) -> None:
+        """An epoch's last window has fewer micro-batches: its gradient is their mean, too."""
+        steps = self._stepper.config.accumulate_steps
+        gradients = [p.grad for p in self._stepper.parameters if p.grad is not None]
+        if self.count < steps and gradients:
+            with torch.no_grad():
+                torch._foreach_mul_(gradients, steps / self.count)
+
+
+def _mean(values: list[Any]) -> Any:
+    return values[0] if len(values) == 1 else sum(map(float, values)) / len(values)
+
+
+def _device_of(model: torch.nn.Module, config: SessionConfig) -> torch.device:
+    first = next(iter(model.parameters()), None)
+    return torch.device(config.device or "cpu") if first is None else first.device
+
+
+def _amp_dtype(config: SessionConfig, device: torch.device) -> torch.dtype | None:
+    if not config.amp:
+        return None
+    if config.amp is True:
+        return torch.float16 if device.type == "cuda" else torch.bfloat16
+    return torch.float16 if config.amp == "fp16" else torch.bfloat16

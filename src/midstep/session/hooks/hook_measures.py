@@ -1,0 +1,124 @@
+"""Numbers about activations, attention and weights: pure functions of tensors.
+
+Shapes: B samples, N rows (samples times positions), U units, H heads, T queries, S keys, R rows of
+a weight, I their length.
+"""
+
+# ruff: noqa: N803, N806 - names end in their shape
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import nn
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+MAX_ROWS = 1024
+"""Rows of a weight whose cosines are taken; more are thinned evenly, without chance."""
+FLAT = 0.01
+"""Outputs within this share of a range's ends count as saturated."""
+_RANGES: dict[type[nn.Module], tuple[float, float]] = {
+    nn.Sigmoid: (0.0, 1.0),
+    nn.Hardsigmoid: (0.0, 1.0),
+    nn.Tanh: (-1.0, 1.0),
+    nn.Softsign: (-1.0, 1.0),
+}
+
+
+def first_tensor(output: Any) -> torch.Tensor | None:
+    """The floating tensor in what a module gave: itself, or the first of a tuple; else None."""
+    found = output[0] if isinstance(output, tuple | list) and output else output
+    is_usable = isinstance(found, torch.Tensor) and found.is_floating_point()
+    return found.detach() if is_usable and found.numel() > 0 and not found.is_sparse else None
+
+
+def moments(output: torch.Tensor) -> torch.Tensor:
+    """Mean, mean of squares, share of zeros, smallest, largest: [5], on the output's device."""
+    values = output.float()
+    low, high = values.aminmax()
+    zeros = (values == 0).float().mean()
+    return torch.stack([values.mean(), values.square().mean(), zeros, low, high])
+
+
+def saturated_share(module: nn.Module, output: torch.Tensor) -> torch.Tensor | None:
+    """Share of elements on the flat ends of a bounded activation; None for any other module."""
+    ends = _RANGES.get(type(module))
+    if type(module) is nn.Hardtanh:
+        ends = (module.min_val, module.max_val)
+    if ends is None:
+        return None
+    margin = FLAT * (ends[1] - ends[0])
+    flat = (output <= ends[0] + margin) | (output >= ends[1] - margin)
+    return flat.float().mean()
+
+
+def rows_by_unit(output: torch.Tensor) -> torch.Tensor:
+    """[N, U]: units are channels of pictures [B, U, …], else the last dimension."""
+    if output.dim() >= 4:
+        output = output.movedim(1, -1)
+    return output.reshape(-1, output.shape[-1]) if output.dim() else output.reshape(1, 1)
+
+
+def alive_units(output: torch.Tensor) -> torch.Tensor:
+    """Which units were not zero for every row, [U]."""
+    return (rows_by_unit(output) != 0).any(dim=0)
+
+
+def attention_entropy(weights_BHTS: torch.Tensor) -> torch.Tensor:
+    """Per head: mean entropy over samples and queries in nats, and mean of the largest weight.
+
+    Returns:
+        [H, 2]. The entropy of S equal weights is log S, that of a single one 0.
+    """
+    weights = weights_BHTS.float()
+    entropy_BHT = torch.special.entr(weights).sum(dim=-1)
+    return torch.stack([entropy_BHT.mean(dim=(0, 2)), weights.amax(dim=-1).mean(dim=(0, 2))], dim=1)
+
+
+def row_cosines(weight: torch.Tensor) -> torch.Tensor:
+    """Mean and largest cosine between two different rows: [2]; NaN with fewer than two."""
+    rows_RI = weight.reshape(weight.shape[0], -1).float()
+    rows_RI = rows_RI[:: -(-len(rows_RI) // MAX_ROWS)]
+    count = len(rows_RI)
+    if count < 2:
+        return torch.full((2,), torch.nan, device=weight.device)
+    unit_RI = torch.nn.functional.normalize(rows_RI, dim=1)
+    cosines_RR = unit_RI @ unit_RI.T
+    trace = cosines_RR.diagonal().sum()
+    mean = (cosines_RR.sum() - trace) / (count * (count - 1))
+    cosines_RR.fill_diagonal_(-torch.inf)
+    return torch.stack([mean, cosines_RR.max()])
+
+
+_PASS_ON = (nn.Identity, nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d, nn.Flatten)
+
+
+def can_be_hooked(model: nn.Module) -> bool:
+    """Not so for a compiled or scripted model: a hook would make it compile anew."""
+    return not (hasattr(model, "_orig_mod") or isinstance(model, torch.jit.ScriptModule))
+
+
+def leaf_modules(model: nn.Module, layers: str = "") -> Iterator[tuple[str, nn.Module]]:
+    """Modules that have none inside and do more than pass on, with their names.
+
+    Args:
+        model: what is looked through.
+        layers: only names that contain this.
+    """
+    if not can_be_hooked(model):
+        return
+    for name, module in model.named_modules():
+        is_leaf = next(module.children(), None) is None
+        if is_leaf and layers in name and not isinstance(module, _PASS_ON):
+            yield name or type(module).__name__, module
+
+
+def weights_of(model: nn.Module, layers: str = "") -> Iterator[tuple[str, torch.Tensor]]:
+    """Parameters with rows, with their names."""
+    for name, value in model.named_parameters():
+        if value.dim() >= 2 and value.is_floating_point() and layers in name:
+            yield name, value.detach()

@@ -1,0 +1,169 @@
+"""What rules want to know of a model, measured in the steps in which they are due."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import deque
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import nn
+
+from midstep.control.breakpoints.layer_report import (
+    ActivationReading,
+    LayerReport,
+    Measure,
+    ParameterReading,
+)
+from midstep.session.hooks.hook import Hook
+from midstep.session.hooks.hook_measures import (
+    alive_units,
+    first_tensor,
+    leaf_modules,
+    rows_by_unit,
+    saturated_share,
+)
+from midstep.session.metrics import tensor_norms
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+__all__ = ["RuleProbe"]
+
+MASKS_KEPT = 8
+"""A unit is dead when it was zero in the last so many measurements."""
+LEAST_ROWS = 32
+"""Before a ReLU was seen with so many rows nothing is said of its units."""
+_RELUS = (nn.ReLU, nn.ReLU6)
+
+
+class RuleProbe(Hook):
+    """Norms of parameters and ranges of outputs as one report, with one copy to the host.
+
+    Args:
+        due: what has to be measured in the step in progress.
+    """
+
+    key = "rules"
+
+    def __init__(self, due: Callable[[], frozenset[Measure]]) -> None:
+        self._due = due
+        self._layers: tensor_norms.ParameterNorms | None = None
+        self._has_gradient: dict[str, bool] = {}
+        self._ranges: dict[str, torch.Tensor] = {}
+        self._saturated: dict[str, torch.Tensor] = {}
+        self._alive: dict[str, deque[tuple[int, torch.Tensor]]] = {}
+        self._cost_s = 0.0
+
+    def modules(self, model: nn.Module) -> Iterable[tuple[str, nn.Module]]:
+        """Every module that has none inside, when outputs are wanted."""
+        return leaf_modules(model) if "activations" in self._due() else ()
+
+    def begin_step(self, model: nn.Module) -> None:  # noqa: ARG002 - hook
+        """Forget the last step."""
+        self._ranges, self._saturated, self._cost_s = {}, {}, 0.0
+
+    def forward(
+        self,
+        name: str,
+        module: nn.Module,
+        args: tuple[Any, ...],  # noqa: ARG002 - hook
+        kwargs: Mapping[str, Any],  # noqa: ARG002 - hook
+        output: Any,
+    ) -> None:
+        """Note the range of an output, and what its kind of module can suffer from."""
+        began, tensor = time.perf_counter(), first_tensor(output)
+        if tensor is None or "activations" not in self._due():
+            return
+        self._ranges.pop(name, None)  # called again: it moves to the end of the order
+        self._ranges[name] = torch.stack(tensor.float().aminmax())
+        share = saturated_share(module, tensor)
+        if share is not None:
+            self._saturated[name] = share
+        if isinstance(module, _RELUS):
+            self._note_alive(name, tensor)
+        self._cost_s += time.perf_counter() - began
+
+    def _note_alive(self, name: str, tensor: torch.Tensor) -> None:
+        rows, alive = len(rows_by_unit(tensor)), alive_units(tensor)
+        past = self._alive.setdefault(name, deque(maxlen=MASKS_KEPT))
+        if past and past[-1][1].shape != alive.shape:
+            past.clear()
+        past.append((rows, alive))
+
+    def before_step(self, model: nn.Module) -> None:
+        """Gradients, and clones of the weights when updates are wanted."""
+        began = time.perf_counter()
+        named = [(name, value) for name, value in model.named_parameters() if value.requires_grad]
+        self._has_gradient = {name: value.grad is not None for name, value in named}
+        self._layers = tensor_norms.ParameterNorms(named, updates="updates" in self._due())
+        self._cost_s += time.perf_counter() - began
+
+    def after_step(self, model: nn.Module) -> LayerReport | None:
+        """The report of this step."""
+        began, found = time.perf_counter(), self._layers
+        self._layers = None
+        if found is None:
+            return None
+        parameters = self._read_parameters(model, found.table())
+        activations = self._read_activations()
+        return LayerReport(
+            measures=self._due() if self._ranges else self._due() - {"activations"},
+            parameters=parameters,
+            activations=activations,
+            cost_s=self._cost_s + time.perf_counter() - began,
+        )
+
+    def _read_parameters(
+        self, model: nn.Module, table: Mapping[str, Any]
+    ) -> tuple[ParameterReading, ...]:
+        names, columns = table["name"], ("weight_norm", "grad_norm", "update_norm")
+        weights, gradients, updates = (table[column].tolist() for column in columns)
+        readings = []
+        for name, weight, gradient, update in zip(names, weights, gradients, updates, strict=True):
+            value = model.get_parameter(name)
+            readings.append(
+                ParameterReading(
+                    name=name,
+                    elements=max(1, value.numel()),
+                    is_matrix=value.dim() >= 2,
+                    weight_norm=weight,
+                    grad_norm=gradient if self._has_gradient.get(name) else None,
+                    update_norm=None if math.isnan(update) else update,  # it was not kept
+                )
+            )
+        return tuple(readings)
+
+    def _read_activations(self) -> tuple[ActivationReading, ...]:
+        if not self._ranges:
+            return ()
+        ranges = _to_host(self._ranges)
+        saturated = _to_host(self._saturated)
+        last = next(reversed(self._ranges))
+        saturated.pop(last, None)  # an output is meant to saturate
+        return tuple(
+            ActivationReading(
+                name=name,
+                low=low,
+                high=high,
+                dead_fraction=self._dead_fraction(name),
+                saturated_fraction=saturated.get(name),
+            )
+            for name, (low, high) in ranges.items()
+        )
+
+    def _dead_fraction(self, name: str) -> float | None:
+        past = self._alive.get(name)
+        if not past or sum(rows for rows, _ in past) < LEAST_ROWS:
+            return None
+        return 1.0 - float(torch.stack([alive for _, alive in past]).any(dim=0).float().mean())
+
+
+def _to_host(tensors: Mapping[str, torch.Tensor]) -> dict[str, Any]:
+    """All of them in one copy."""
+    if not tensors:
+        return {}
+    device = next(iter(tensors.values())).device
+    stacked = torch.stack([value.to(device) for value in tensors.values()])
+    return dict(zip(tensors, stacked.tolist(), strict=True))

@@ -1,0 +1,170 @@
+"""Rows of tensors: the units of one layer, and how alike the rows of each weight are."""
+# ruff: noqa: N806 - names end in their shape
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from midstep.control.panels import Field, Level, Panel, Sort, Status
+from midstep.core.errors import ConfigError
+from midstep.session.hooks.hook import Hook
+from midstep.session.hooks.hook_measures import (
+    MAX_ROWS,
+    can_be_hooked,
+    first_tensor,
+    row_cosines,
+    rows_by_unit,
+    weights_of,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from torch import nn
+
+__all__ = ["Units", "WeightCosine"]
+
+
+class WeightCosine(Hook):
+    """A table: per weight the mean and the largest cosine between two of its rows.
+
+    Rows beyond a thousand are thinned evenly. Mean cosines near 1: the rows have become the same.
+
+    Args:
+        layers: only parameters whose name contains this.
+
+    >>> WeightCosine().key
+    'weight cosine'
+    """
+
+    key = "weight cosine"
+    panel = Panel(
+        kind="table",
+        title="Weight cosine",
+        label="name",
+        fields={
+            "mean_cosine": Field(label="Mean cosine", precision=3),
+            "max_cosine": Field(label="Largest cosine", precision=3),
+        },
+        status=Status(
+            field="mean_cosine",
+            levels=(
+                Level(above=0.9, word="alike", tone="bad"),
+                Level(above=0.5, word="close", tone="warn"),
+            ),
+            otherwise=Level(word="different", tone="good"),
+        ),
+        sort=Sort(field="mean_cosine"),
+    )
+
+    def __init__(self, layers: str = "") -> None:
+        self._only = layers
+
+    def after_step(self, model: nn.Module) -> Callable[[], dict[str, Any]] | None:
+        """The table, computed only if the step is shown: it is dear, and weights stay till then."""
+        named = dict(weights_of(model, self._only))
+        return partial(_cosine_table, named) if named else None
+
+
+def _cosine_table(named: Mapping[str, torch.Tensor]) -> dict[str, Any]:
+    """One row per weight, in one copy to the host."""
+    device = next(iter(named.values())).device
+    found = torch.stack([row_cosines(weight).to(device) for weight in named.values()]).cpu()
+    return {
+        "name": list(named),
+        "rows": [len(weight) for weight in named.values()],
+        "rows_used": [min(len(weight), MAX_ROWS) for weight in named.values()],
+        "mean_cosine": found[:, 0],
+        "max_cosine": found[:, 1],
+    }
+
+
+class Units(Hook):
+    """A table of one layer: per unit its activation, and the norms of its row of weights.
+
+    Click a row to watch it: the rows are those of the layer's weight.
+
+    Args:
+        layer: name of a module with a weight of one row per unit, such as a Linear.
+        activation: name of the module whose output counts; the layer's own when left out.
+        key: name of the step data; `units of LAYER` when left out.
+
+    >>> Units("encoder").key
+    'units of encoder'
+    """
+
+    def __init__(self, layer: str, *, activation: str | None = None, key: str | None = None):
+        self._layer, self._activation = layer, activation or layer
+        self.key = key or f"units of {layer}"
+        self.panel = Panel(
+            kind="table",
+            title=f"Units of {layer}",
+            fields={
+                "mean_activation": Field(label="Mean activation", precision=4),
+                "fraction_active": Field(label="Active", precision=3),
+                "grad_norm": Field(label="Gradient norm", precision=4),
+                "weight_norm": Field(label="Weight norm", precision=4),
+            },
+            status=Status(
+                field="fraction_active",
+                levels=(
+                    Level(below=0.001, word="dead", tone="bad"),
+                    Level(below=0.01, word="rare", tone="warn"),
+                ),
+                otherwise=Level(word="active", tone="good"),
+            ),
+            sort=Sort(field="fraction_active", descending=False),
+            source=f"{layer}.weight",
+        )
+        self._outputs: list[torch.Tensor] = []
+        self._gradient: torch.Tensor | None = None
+
+    def modules(self, model: nn.Module) -> Iterable[tuple[str, nn.Module]]:
+        """The one whose output counts."""
+        names = dict(model.named_modules())
+        for wanted in (self._layer, self._activation):
+            if wanted not in names:
+                raise ConfigError(f"no module {wanted!r}; there are {', '.join(names)[:500]}")
+        return [(self._activation, names[self._activation])] if can_be_hooked(model) else []
+
+    def begin_step(self, model: nn.Module) -> None:  # noqa: ARG002 - hook
+        """Forget the last step."""
+        self._outputs = []
+
+    def forward(
+        self,
+        name: str,  # noqa: ARG002 - hook
+        module: nn.Module,  # noqa: ARG002 - hook
+        args: tuple[Any, ...],  # noqa: ARG002 - hook
+        kwargs: Mapping[str, Any],  # noqa: ARG002 - hook
+        output: Any,
+    ) -> None:
+        """Mean and share of active rows of one pass, [2, U]."""
+        tensor = first_tensor(output)
+        if tensor is not None:
+            rows_NU = rows_by_unit(tensor).float()
+            active_U = (rows_NU > 0).float().mean(dim=0)
+            self._outputs.append(torch.stack([rows_NU.mean(dim=0), active_U]))
+
+    def before_step(self, model: nn.Module) -> None:
+        """The norm of each row's gradient, [U]."""
+        gradient = model.get_parameter(f"{self._layer}.weight").grad
+        self._gradient = None if gradient is None else gradient.flatten(1).norm(dim=1)
+
+    def after_step(self, model: nn.Module) -> dict[str, Any] | None:
+        """The table."""
+        outputs, self._outputs = self._outputs, []
+        if not outputs:
+            return None
+        weight = model.get_parameter(f"{self._layer}.weight").detach()
+        norms = weight.flatten(1).norm(dim=1)
+        mean_U, active_U = torch.stack(outputs).mean(dim=0).unbind()
+        return {
+            "mean_activation": mean_U,
+            "fraction_active": active_U,
+            "grad_norm": torch.zeros_like(norms) if self._gradient is None else self._gradient,
+            "weight_norm": norms,
+        }

@@ -1,0 +1,1 @@
+"""Runtime metrics of a step: times, norms, devices."""

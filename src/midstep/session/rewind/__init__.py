@@ -1,0 +1,1 @@
+"""Going back: the snapshot ring, the replay, and the certificate."""

@@ -1,0 +1,122 @@
+"""Where a run lives: its directory is allocated once, before anything is written into it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from midstep.core.errors import ConfigError, StorageError
+from midstep.core.ids import is_run_id, new_run_id, run_directory_name, slug
+from midstep.core.moments import Moment
+from midstep.facts import FactsReader, last_attempt, read_lease
+from midstep.facts.liveness.run_lock import lock_holder
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+
+_TRIES = 1000
+
+
+def new_directory(save_dir: Path, name: str, run_name: str | None, at: datetime) -> Path:
+    """Make the run's directory: exactly `save_dir/run_name`, or a new one named by time and name.
+
+    Two runs of one name that start in the same second get `…_name` and `…_name-2`.
+    """
+    if run_name is not None:
+        return open_directory(save_dir / _checked(run_name))
+    _make_parents(save_dir)
+    for attempt in range(1, _TRIES):
+        suffix = "" if attempt == 1 else f"-{attempt}"
+        directory = save_dir / (run_directory_name(name, at) + suffix)
+        try:
+            directory.mkdir()
+        except FileExistsError:
+            continue
+        except OSError as error:
+            raise _refused(directory, error) from error
+        return directory
+    raise StorageError(f"{save_dir} already has {_TRIES} runs {name!r} of this second; try again")
+
+
+def open_directory(directory: Path) -> Path:
+    """Make sure that `directory` is there and can be written; it may hold an earlier attempt."""
+    _make_parents(directory)
+    effective = os.access in os.supports_effective_ids
+    if not os.access(directory, os.W_OK | os.X_OK, effective_ids=effective):
+        raise _refused(directory, PermissionError("no permission to write"))
+    return directory
+
+
+def _make_parents(directory: Path) -> None:
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise _refused(directory, error) from error
+
+
+def _checked(run_name: str) -> str:
+    """A run name is one directory name; what would have to be changed is refused instead."""
+    if slug(run_name) != run_name:
+        raise ConfigError(
+            f"run_name {run_name!r} is used as a directory name as it stands; "
+            f"use letters, digits, dot, dash, underscore, for example {slug(run_name)!r}"
+        )
+    return run_name
+
+
+def _refused(directory: Path, error: OSError) -> StorageError:
+    reason = error.strerror or str(error)
+    refused = StorageError(
+        f"cannot write the run directory {directory}: {reason}. "
+        "Choose another place with save_dir (--save-dir), or change who may write there."
+    )
+    refused.errno = error.errno
+    return refused
+
+
+Existing = Literal["refuse", "continue"]
+
+
+def find_attempt(directory: Path, run_id: str | None, existing: Existing) -> tuple[str, int]:
+    """The run's id and the number of this attempt; a directory in use keeps its id.
+
+    Args:
+        directory: the run directory.
+        run_id: drawn before; a new one when left out.
+        existing: whether a run that is there already is refused or continued.
+    """
+    if run_id is not None and not is_run_id(run_id):
+        raise ConfigError(f"run id {run_id!r} is not one; draw it with midstep.core.ids.new_run_id")
+    earlier = _earlier_attempt(directory)
+    if earlier is None:
+        return run_id or new_run_id(), 1
+    known, attempt = earlier
+    if run_id is not None and run_id != known:
+        raise ConfigError(
+            f"{directory} already holds the run {known}, not {run_id}; choose another run_name"
+        )
+    if existing == "refuse" and lock_holder(directory) is None:  # else the lease says who has it
+        raise ConfigError(
+            f"{directory} already holds a run of {_earlier_steps(directory):,} steps; "
+            'choose another run_name, or go on in it with Run(existing="continue")'
+        )
+    return known, attempt + 1
+
+
+def _earlier_attempt(directory: Path) -> tuple[str, int] | None:
+    """Run id and number of the last attempt in this directory; None when it is a new one."""
+    if not (directory / "facts" / "events.jsonl").exists():
+        return None
+    run_id = FactsReader(directory).header().get("run_id")
+    return None if run_id is None else (str(run_id), max(1, last_attempt(directory)))
+
+
+def _earlier_steps(directory: Path) -> int:
+    """The finished steps of the run in this directory, as far as its end or its lease tells."""
+    ends = (Moment.TRAIN_END, Moment.EXCEPTION)
+    events = FactsReader(directory).events()
+    told = [event.get("step") for event in events if event["moment"] in ends]
+    told.append((read_lease(directory) or {}).get("step"))
+    return max((step for step in told if isinstance(step, int)), default=0)

@@ -1,0 +1,123 @@
+"""The header record: under which circumstances a run was started."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from midstep.core.version import __version__
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["device_of", "git_state", "process_info", "without_secrets"]
+
+_GIT_TIMEOUT_S = 0.5
+"""A large repository on a slow disk may take longer; then its state is recorded as unknown."""
+
+
+_SECRET = re.compile(r"(key|token|secrets?|passwords?|passwd|passphrase|credentials?)$")
+_ASSIGNED = re.compile(r"([-\w./]+)=(.*)", re.DOTALL)
+_IN_ADDRESS = re.compile(r"(://[^/@:\s]*):[^/@\s]+@")
+MASK = "***"
+
+
+def process_info(command: Sequence[str] | None, cwd: Path) -> dict[str, Any]:
+    """Host, versions, command line and git state of this process."""
+    return {
+        "host": socket.gethostname(),
+        "pid": os.getpid(),
+        "platform": platform.platform(),
+        "versions": versions(),
+        "argv": without_secrets(sys.orig_argv if command is None else command),
+        "cwd": str(cwd),
+        "git": git_state(cwd),
+    }
+
+
+def without_secrets(argv: Sequence[str]) -> list[str]:
+    """The command line with `***` for what follows a name such as `--api-key` or `HF_TOKEN=`.
+
+    A name counts when one of its words ends so: `--tokenizer` and `--max-tokens` do not.
+
+    >>> without_secrets(["train.py", "--api-key", "abc", "db.password=xyz", "--tokenizer", "bpe"])
+    ['train.py', '--api-key', '***', 'db.password=***', '--tokenizer', 'bpe']
+    """
+    masked: list[str] = []
+    expected = False  # the option before this entry names a secret and had no value yet
+    for entry in argv:
+        assigned = _ASSIGNED.fullmatch(entry)
+        if expected and not entry.startswith("-"):
+            masked.append(MASK)
+        elif assigned is not None and _names_a_secret(assigned[1]):
+            masked.append(f"{assigned[1]}={MASK}")
+        else:
+            masked.append(_IN_ADDRESS.sub(rf"\1:{MASK}@", entry))
+        expected = entry.startswith("-") and assigned is None and _names_a_secret(entry)
+    return masked
+
+
+def _names_a_secret(name: str) -> bool:
+    return any(_SECRET.search(word) for word in re.split(r"[-_./]", name.lower()))
+
+
+def versions() -> dict[str, str | None]:
+    """Python, torch and midstep. Torch is named only when this process has loaded it."""
+    torch = sys.modules.get("torch")
+    return {
+        "python": platform.python_version(),
+        "torch": str(torch.__version__) if torch is not None else None,
+        "midstep": __version__,
+    }
+
+
+def git_state(cwd: Path) -> dict[str, Any] | None:
+    """Commit and whether tracked files differ from it; None outside a repository.
+
+    `dirty` is None where git did not say in half a second.
+    """
+    commit = _git(cwd, "rev-parse", "--verify", "HEAD")
+    if commit is None or commit.returncode != 0:
+        return None
+    changed = _git(cwd, "diff-index", "--quiet", "HEAD", "--")
+    known = changed is not None and changed.returncode in (0, 1)
+    return {
+        "commit": commit.stdout.strip(),
+        "dirty": changed.returncode == 1 if changed is not None and known else None,
+    }
+
+
+def _git(cwd: Path, *arguments: str) -> subprocess.CompletedProcess[str] | None:
+    """One call of git that takes no locks; None when git is missing or too slow."""
+    try:
+        return subprocess.run(  # noqa: S603 - a fixed command without user input
+            ["git", *arguments],  # noqa: S607 - the user's own git is meant
+            cwd=cwd,
+            env={**os.environ, "GIT_OPTIONAL_LOCKS": "0"},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=_GIT_TIMEOUT_S,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+
+
+def device_of(model: Any) -> str | None:
+    """Where the model lives, with the accelerator's name; None without a model."""
+    first = next(iter(model.parameters()), None) if model is not None else None
+    if first is None:
+        return None
+    if first.device.type == "cuda":
+        import torch
+
+        return f"{first.device} ({torch.cuda.get_device_name(first.device)})"
+    return str(first.device)

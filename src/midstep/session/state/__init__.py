@@ -1,0 +1,1 @@
+"""The state of a training: parts, snapshots, and how a state is walked."""
