@@ -135,7 +135,7 @@ async def submit_command(run: RunDependency, who: CallerDependency, wanted: Comm
     record = await _submit(run, wanted.command, wanted.payload, who, wanted.id)
     if record.status == "refused":
         raise _refusal(run, record)
-    return StrictJsonResponse(command_json(record), status_code=200 if record.ended else 202)
+    return StrictJsonResponse(command_json(record), status_code=200 if record.has_ended else 202)
 
 
 @log_router.get("/{command_id}", response_model=CommandOut)
@@ -148,7 +148,7 @@ def command(run: RunDependency, command_id: str) -> Response:
 def cancel_command(run: RunDependency, command_id: str, _: Verb | None = None) -> Response:
     """Take a waiting command out of the queue, or ask a running one to end."""
     record = _find(run, command_id)
-    if record.ended or not run.control().cancel(command_id):
+    if record.has_ended or not run.control().cancel(command_id):
         raise Refusal(
             409,
             "ended",
@@ -173,7 +173,7 @@ async def _run_verb(
 ) -> Response:
     """Submit a verb: 200 with the state after it, 202 with the command, or 409."""
     record = await _submit(run, name, payload, who, command_id)
-    if not record.ended:
+    if not record.has_ended:
         return StrictJsonResponse(command_json(record), status_code=202)
     if record.status != "done":
         raise _refusal(run, record)

@@ -125,7 +125,7 @@ def _read_commands(events: Sequence[dict[str, Any]]) -> dict[str, CommandRecord]
     for each in events:
         if each.get("kind") == "command":
             with suppress(KeyError, TypeError, ValueError):
-                record = CommandRecord.recalled(each, now=now)
+                record = CommandRecord.from_fact(each, now=now)
                 records.setdefault(record.command.id, record)
     return records
 
