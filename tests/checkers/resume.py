@@ -132,7 +132,7 @@ class Trace:
 
     def close(self, session: Session) -> None:
         """Weights, optimizer, scheduler, order, counters and every generator."""
-        last = session.trainer.take()
+        last = session.trainer.state.take()
         self.end = {**last.state_tree(), "step": last.step, "epoch": last.epoch}
 
     def assert_equals(self, expected: Trace) -> None:

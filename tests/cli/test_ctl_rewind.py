@@ -86,7 +86,7 @@ def test_the_client_goes_back_and_is_told_how_far_it_can(client):
 
 
 def test_going_nowhere_or_too_far_is_a_conflict_with_its_reason(client):
-    for asked, reason in (({"n": 7}, "only 6 steps"), ({"step": 9}, "not behind")):
+    for asked, reason in (({"n": 7}, "only 6 steps"), ({"step": 9}, "not before")):
         with pytest.raises(ClientError, match=reason) as error:
             client.back(**asked)
         assert error.value.status == 409

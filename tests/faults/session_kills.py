@@ -81,7 +81,7 @@ def life(recipe: Recipe, folder: Path, run_name: str) -> Callable[[Acknowledge],
                 acknowledge([record.step, list(record.sample_ids), record.loss.hex()])
 
             session.fit(steps=STEPS)
-            last = session.trainer.take()
+            last = session.trainer.state.take()
             tree = {**last.state_tree(), "step": last.step, "epoch": last.epoch}
             acknowledge({name: hash_value(part) for name, part in tree.items()})
 

@@ -241,7 +241,7 @@ def life(folder: Path, prepare: Callable[[], Callable[[], None]]) -> Callable[..
                 session.command("set_hparams", lr_mul=0.5)
             session.fit(steps=4)
             telling()
-            acknowledge([session.trainer.step, session.trainer.timeline])
+            acknowledge([session.trainer.step, session.trainer.state.timeline])
 
     return work
 

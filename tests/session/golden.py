@@ -43,7 +43,7 @@ def write(folder: Path) -> None:
     with tempfile.TemporaryDirectory() as work, contextlib.chdir(work):
         with make(Path("runs")) as session:
             session.fit(steps=KEPT)
-            snapshot = session.trainer.take()
+            snapshot = session.trainer.state.take()
         del session
         path = CheckpointStore(folder).save(snapshot)
         (folder / "last").unlink()

@@ -56,7 +56,7 @@ class Driven:
 
     def state(self) -> dict[str, Any]:
         """The whole state, read while the loop stands."""
-        return self.session.trainer.take().state_tree()
+        return self.session.trainer.state.take().state_tree()
 
     def end(self) -> None:
         if self.thread.is_alive():
@@ -185,7 +185,7 @@ def test_the_ring_stays_inside_rewind_bytes(tmp_path):
 def test_back_needs_a_parked_run_a_step_behind_and_a_ring(tmp_path):
     with driven(RECIPE, tmp_path, rewind_steps=0) as run:
         run.ask("step", n=2)
-        for asked, words in (({"n": 1}, "rewind_steps=0"), ({"step": 5}, "not behind")):
+        for asked, words in (({"n": 1}, "rewind_steps=0"), ({"step": 5}, "not before")):
             with pytest.raises(ControlError, match=words):
                 run.session.command("back", **asked)
         with pytest.raises(ControlError, match="not both"):
@@ -204,13 +204,13 @@ def test_a_cancelled_replay_returns_to_where_it_was(tmp_path):
         assert training.step < 7
         slices.close()
         assert training.step == 8
-        assert training.timeline == 0
+        assert training.state.timeline == 0
         assert_same(run.state(), before)
         assert run.session.back(1)["exact"]
 
 
 def _payload(n: int) -> Any:
-    from midstep.session.rewind.back import BackPayload
+    from midstep.core.commands.catalog import BackPayload
 
     return BackPayload(n=n)
 
@@ -218,7 +218,7 @@ def _payload(n: int) -> Any:
 def _slow(run: Driven, begin: Callable[[], Any]) -> Any:
     """Slices that end after every step: the loop stands meanwhile, so the test may drive them."""
     ticks = iter(range(10_000))
-    run.session.rewind._clock = lambda: float(next(ticks))
+    run.session.rewind._replay._clock = lambda: float(next(ticks))
     return begin()
 
 
@@ -282,7 +282,7 @@ def test_lineage_survives_a_restart(tmp_path):
         run.ask("save_checkpoint")
         folder = run.session.dir
     with driven(RECIPE, tmp_path, resume="must") as run:
-        assert run.session.trainer.timeline == 1
+        assert run.session.trainer.state.timeline == 1
         run.session.command("set_hparams", lr_mul=0.5)
     (edge,) = json.loads((folder / "lineage.json").read_text())["edges"]
     assert (edge["timeline"], edge["parent_timeline"], edge["step"]) == (1, 0, 2)
@@ -321,7 +321,7 @@ def test_cancelled_without_room_to_return_it_stands_where_it_came_to(tmp_path):
         slices.close()
         reached = run.session.trainer.step
         assert 0 < reached < 7
-        assert (run.control.boundary.finished_steps, run.session.trainer.timeline) == (reached, 1)
+        assert (run.control.boundary.finished_steps, run.session.trainer.state.timeline) == (reached, 1)
         run.ask("step", n=8 - reached)
         assert run.records[8][0] == run.records[8][1]
 
@@ -354,7 +354,7 @@ class Slow:
         training = run.session.trainer
         self._advance = training.advance
         training.advance = self.advance
-        run.session.rewind._clock = iter(range(10_000)).__next__
+        run.session.rewind._replay._clock = iter(range(10_000)).__next__
 
     def advance(self) -> Any:
         self.inside.set()

@@ -41,25 +41,25 @@ def opened(recipe: Recipe, folder: Path) -> Iterator[Session]:
 @pytest.mark.parametrize("policy", ["epoch_reseed", "user"])
 def test_a_training_with_dropout_batch_norm_and_augmentation_is_exact(policy, tmp_path):
     with opened(replace(RECIPE, case=Case(policy=policy)), tmp_path) as session:
-        before = session.trainer.take().state_tree()
+        before = session.trainer.state.take().state_tree()
         found = certify(session.trainer, 5)  # over the end of an epoch and its validation
         assert found.exact, found.words
         assert (found.steps, found.first_difference) == (5, None)
         assert "Exact" in found.words
-        assert_same(session.trainer.take().state_tree(), before)
+        assert_same(session.trainer.state.take().state_tree(), before)
 
 
 def test_the_layer_that_is_not_deterministic_is_named(tmp_path):
     with opened(RECIPE, tmp_path) as session:
         model: Any = session.trainer.parts.model
         model.layers.append(Unsteady())
-        before = session.trainer.take().state_tree()
+        before = session.trainer.state.take().state_tree()
         found = certify(session.trainer, 3)
         assert not found.exact
         assert vars(found.first_difference) == {"step": 1, "what": "output", "name": "layers.3"}
         assert (found.tensor.step, found.tensor.what) == (1, "gradient")
         assert "'layers.3' differs first" in found.words
-        assert_same(session.trainer.take().state_tree(), before)
+        assert_same(session.trainer.state.take().state_tree(), before)
 
 
 def test_noise_in_a_gradient_alone_is_named(tmp_path):

@@ -144,7 +144,7 @@ def test_a_session_that_is_asked_all_the_time_trains_the_same_bits(tmp_path):
                 ask("step", n=1)
                 if often:
                     ask("influence", samples=2)
-            states.append(session.trainer.take().state_tree())
+            states.append(session.trainer.state.take().state_tree())
     assert_same(*states)
 
 

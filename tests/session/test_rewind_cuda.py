@@ -9,8 +9,10 @@ import torch
 from torch import nn
 
 from midstep.session.config import SessionConfig
-from midstep.session.fit.trainer import Trainer, TrainingParts
-from midstep.session.rewind.back import BackPayload, Rewind
+from midstep.session.fit.trainer import Trainer, TrainerReplay
+from midstep.session.state.training_parts import TrainingParts
+from midstep.core.commands.catalog import BackPayload
+from midstep.session.rewind.back import Rewind
 from midstep.session.rewind.certificate import certify
 from midstep.session.rewind.snapshot_ring import SnapshotRing
 from tests.session.same import assert_same
@@ -28,7 +30,7 @@ def make(*, amp: bool) -> Trainer:
     model.to("cuda")
     parts = TrainingParts(
         model=model,
-        optimizer=torch.optim.Adam(model.parameters()),
+        optimizers=[torch.optim.Adam(model.parameters())],
         loss_fn=nn.MSELoss(),
         train_loader=torch.utils.data.DataLoader(data, batch_size=8, shuffle=True),
     )
@@ -38,12 +40,18 @@ def make(*, amp: bool) -> Trainer:
 @pytest.mark.parametrize("amp", [False, True])
 def test_back_and_forward_again_gives_the_same_bits_on_the_device(amp: bool) -> None:
     with make(amp=amp) as training:
-        rewinder = Rewind(training, SnapshotRing(1 << 28, 64))
-        rewinder.boundary()
+        rewinder = Rewind(
+            training.state,
+            SnapshotRing(1 << 28, 64),
+            TrainerReplay(training),
+            moved=lambda *_, **__: None,
+            show_phase=lambda _: None,
+        )
+        rewinder.step_finished()
         for _ in range(11):
             training.advance()
-            rewinder.boundary()
-        before = training.take().to_host().state_tree()
+            rewinder.step_finished()
+        before = training.state.take().to_host().state_tree()
         held = [each for each in (rewinder.ring.nearest(step) for step in range(12)) if each]
         assert held
         assert all(each.to_host() is each for each in held)
@@ -58,7 +66,7 @@ def test_back_and_forward_again_gives_the_same_bits_on_the_device(amp: bool) -> 
         assert training.step == 4
         for _ in range(7):
             training.advance()
-        assert_same(training.take().to_host().state_tree(), before)
+        assert_same(training.state.take().to_host().state_tree(), before)
 
 
 def test_a_training_on_the_device_is_certified() -> None:

@@ -234,7 +234,7 @@ def test_autocast_and_a_scaler_are_used_when_asked_for(tmp_path):
         layer = session.trainer.parts.model
         layer.register_forward_hook(lambda _m, _i, output: kinds.append(output.dtype))
         session.fit(steps=2)
-        assert session.trainer.take().states["scaler"]["_growth_tracker"] == 2
+        assert session.trainer.state.take().states["scaler"]["_growth_tracker"] == 2
     assert set(kinds) == {torch.bfloat16}
 
 
@@ -321,7 +321,7 @@ def test_a_step_that_raised_can_be_looked_at_but_not_saved(tmp_path):
         with pytest.raises(ZeroDivisionError):
             session.fit(steps=9)
         with pytest.raises(ControlError, match="step 3 was begun"):
-            session.trainer.take()
+            session.trainer.state.take()
     assert torch.equal(looked_at[0], data().tensors[0][8:])
 
 
@@ -446,7 +446,7 @@ def test_load_and_reset_go_there_in_a_new_timeline_and_the_loop_goes_on(tmp_path
             answers.append(session.command("resetSession"))
 
         parked_at(session, 2, drive, steps=5)
-        assert session.trainer.timeline == 2
+        assert session.trainer.state.timeline == 2
     assert answers[0]["checkpoint"].startswith("checkpoints/2")
     assert [(a["step"], a["timeline"]) for a in answers[1:]] == [(2, 1), (0, 2)]
     assert [step for step, _ in losses] == [1, 2, 3, 4, 3, 4, 1, 2, 3, 4, 5]
@@ -473,7 +473,7 @@ def test_load_and_reset_are_refused_while_the_run_runs_or_has_steps_to_make(comm
     running, stepping = (future.exception(30) for future in refused)
     assert "is running; pause it first" in str(running)
     assert "still makes the steps" in str(stepping)
-    assert session.trainer.timeline == 0
+    assert session.trainer.state.timeline == 0
 
 
 def test_before_the_first_fit_a_checkpoint_is_loaded_at_once(tmp_path):

@@ -58,7 +58,7 @@ def rank_of(folder: Path, name: str, life: int, rank: int, policy: str, kill: in
                     os.kill(os.getpid(), signal.SIGKILL)
 
             session.fit(steps=STEPS)
-            tree = session.trainer.take().state_tree()
+            tree = session.trainer.state.take().state_tree()
             acknowledge({name: hash_value(part) for name, part in tree.items()})
         dist.destroy_process_group()
 

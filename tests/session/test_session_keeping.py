@@ -369,7 +369,7 @@ def test_load_checkpoint_refuses_one_from_before_a_change_and_moves_nothing(tmp_
     given = settings(tmp_path, allow_changed=("model", "dataset"))
     with Wider(case=Longer())(given) as session:
         assert session.run.attempt == 2  # opened, and resumed
-        before = session.trainer.take()
+        before = session.trainer.state.take()
         with pytest.raises(ControlError, match="before model, dataset changed"):
             session.command("load_checkpoint", step=2)
-        assert_same(session.trainer.take().state_tree(), before.state_tree())
+        assert_same(session.trainer.state.take().state_tree(), before.state_tree())

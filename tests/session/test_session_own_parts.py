@@ -96,7 +96,7 @@ def test_going_back_takes_it_along_and_a_repeated_step_moves_it(tmp_path):
 def test_a_skipped_step_does_not_average(tmp_path):
     with Averaging(poison=(0,))(given(tmp_path)) as session:  # in one of three steps
         session.fit(steps=3)
-        assert session.trainer.take().states["also"]["counter"] == {"count": 2}
+        assert session.trainer.state.take().states["also"]["counter"] == {"count": 2}
 
 
 @pytest.mark.parametrize(

@@ -1,315 +1,312 @@
-"""The user's loop as seen through its loader and optimizer: windows, boundaries, epochs."""
+"""`LoopPort`: what a loop of the user's reports, as steps, boundaries and epochs.
+
+`plain_loop` calls it from hooks on the loader, the optimizer and the loss.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+import logging
+import math
+import threading
+from typing import TYPE_CHECKING, Any
 
+from midstep.control.capture.capture_store import as_float
 from midstep.core.errors import StopTraining
-from midstep.data.batch_structure import Window, join, labels_of
+from midstep.core.fault_guard import disable_on_error
+from midstep.data.batch_structure import Window
 from midstep.data.order.epoch_cursor import IntIds
-from midstep.live.epochs import EpochProgress
-from midstep.live.plain_loop import disable_on_error
-from midstep.session.step_report import as_scalars
+from midstep.session.state.epoch_progress import EpochProgress
+from midstep.session.step_report import StepReporter, as_scalars
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from torch import nn
-    from torch.optim import Optimizer
-
     from midstep.data.order.ordered_loader import OrderedLoader
+    from midstep.live.loop_replay import LoopReplay
     from midstep.session import Run
+    from midstep.session.engine.training_engine import TrainingEngine
+    from midstep.session.state.training_parts import TrainingParts
 
-__all__ = ["LoopPort", "Memory"]
-
-
-class Memory(Protocol):
-    """Who remembers states of the loop; every call comes from the training thread."""
-
-    @property
-    def resuming(self) -> bool:
-        """Whether the loop has still to be brought to where a checkpoint was taken."""
-        ...
-
-    @property
-    def repeating(self) -> bool:
-        """Whether the step in progress only repeats one of before: nobody is told of it."""
-        ...
-
-    def first_epoch(self) -> int:
-        """The epoch to begin with; a resume goes to its place in the data here."""
-        ...
-
-    def pass_begins(self) -> None:
-        """The loop asks for the first batch of a pass."""
-        ...
-
-    def step_repeated(self) -> bool:
-        """A repeated step is over; True at the one where the loop is to stand."""
-        ...
-
-    def boundary(self, *, inside: bool) -> None:
-        """A step is over; `inside` a pass over the loader, or behind one that was left."""
-        ...
-
-    def epoch_ended(self) -> None:
-        """All that belongs to an epoch is done."""
-        ...
-
-    def ended(self, status: str) -> None:
-        """The training is over: finished or stopped."""
-        ...
+log = logging.getLogger("midstep.live")
+BETWEEN_EPOCHS = "the work between two epochs"
 
 
 class LoopPort:
-    """Listens to loader, optimizer and loss, and calls the controller at each boundary.
+    """Turns calls of loader, optimizer and loss into steps of a run. Runs on the training thread.
 
-    A window opens with the first batch handed out after a boundary and closes with the loader's
-    next batch after an optimizer step. All of it runs on the training thread.
+    A window opens with the first batch after a boundary and closes with the loader's next batch
+    after an optimizer step. The boundary is there, not in the optimizer's hook: scheduler,
+    `zero_grad` and weight averages of the user have run by then.
+
+    Args:
+        run: receives steps and epochs.
+        parts: what is trained.
+        order: of the loader; None if it has none.
     """
 
-    def __init__(self, run: Run, clock: Optimizer, loader: Any, model: nn.Module) -> None:
+    def __init__(self, run: Run, parts: TrainingParts, order: OrderedLoader | None) -> None:
         import torch
 
         from midstep.session.metrics.runtime_metrics import StepWatch
 
         self._grad_enabled = torch.is_grad_enabled
-        self._run, self._controller, self._clock = run, run.controller, clock
-        self.book = EpochProgress(run, loader)
-        self.order: OrderedLoader | None = None
-        """The loader's order, where it has one."""
-        self.memory: Memory | None = None
-        """Who takes snapshots, where that is possible."""
+        self._run, self._controller, self._order = run, run.controller, order
+        self._engine: TrainingEngine | None = None
+        self._replay: LoopReplay | None = None
+        self._progress = EpochProgress()
+        self._metrics = StepWatch(parts.model, parts.optimizer, self._controller)
+        self._reporter = StepReporter(run, self._metrics)
         self._window = Window()
-        self._entered = self._stepped = self._stopped = self._detached = False
+        self._has_entered = self._has_stepped = self._has_stopped = self._is_detached = False
         self._passes = 0
-        self._learning_rate: Any = None
-        self._logged: set[str] = set()  # names that the user logs: theirs go before ours
-        self._report = disable_on_error(self._report_window, "reporting the step")
-        self._keep_batch = disable_on_error(self._keep_batch_of_window, "keeping the batch")
-        self._watch = StepWatch(model, clock, self._controller)
+        self._epoch = 0
+        self._total_epochs: int | None = None
+        self._batches_per_epoch = _length(parts.train_loader)
+        self._steps_per_epoch: int | None = None
+        self._is_between_epochs = True
+        self._epoch_metrics: dict[str, Any] = {}
+        self._report = disable_on_error(self._report_window, "reporting the step", log)
+        self._hold_failed = disable_on_error(self._hold_window, "keeping the batch", log)
+
+    def use(self, engine: TrainingEngine, replay: LoopReplay) -> None:
+        """Take snapshots with this engine from now on."""
+        self._engine, self._replay = engine, replay
+        self._progress = engine.state.progress
 
     def detach(self) -> None:
-        """Listen no more; an iterator that outlives the block goes on without us."""
-        self._detached = True
-        self._watch.close()
+        """Ignore further calls; an iterator that outlives the run continues without us."""
+        self._is_detached = True
+        self._metrics.close()
         self._window = Window()
-        self.order = self.memory = None
-        del self._watch
+        self._order = self._engine = self._replay = None
+        del self._metrics, self._reporter
 
     # -- the loader -------------------------------------------------------------------------------
 
     def before_batch(self) -> None:
-        """A boundary, if an optimizer step was made since the last one, or before the first."""
-        if self._detached:
+        """A batch is requested: the boundary, if an optimizer step was made since the last one."""
+        if self._is_detached:
             return
-        if self.memory is not None and self._is_first_of_pass() and self._grad_enabled():
-            self.memory.pass_begins()
-        if self._stepped:
-            self._end_step(inside=True)
-        elif not self._entered:
-            self._entered = True
-            self._tell_learning_rate()
-            self._go_on(self._controller.boundary.enter())
-        elif self._stopped:
-            self._go_on(going=False)
-        if self._window.count == 0 and self._grad_enabled() and not self._repeating():
-            self._watch.step_begins()
+        if self._replay is not None and self._pass_has_begun() and self._grad_enabled():
+            self._begin_pass(self._replay)
+        if self._has_stepped:
+            self._end_step(in_pass=True)
+        elif not self._has_entered:
+            self._has_entered = True
+            self._controller.status.describe(lr=self._metrics.rate())
+            self._continue_or_stop(self._controller.boundary.enter())
+        elif self._has_stopped:
+            self._continue_or_stop(going=False)
+        if self._window.count == 0 and self._grad_enabled() and not self._is_repeating():
+            self._metrics.step_begins()
 
-    def _is_first_of_pass(self) -> bool:
-        """Whether another pass has begun since this was asked."""
-        before, self._passes = self._passes, self.order.passes if self.order is not None else 0
+    def _pass_has_begun(self) -> bool:
+        """Whether the loader began another pass since the last call."""
+        before, self._passes = self._passes, self._order.passes if self._order is not None else 0
         return self._passes != before
 
-    def _repeating(self) -> bool:
-        return self.memory is not None and self.memory.repeating
+    def _begin_pass(self, replay: LoopReplay) -> None:
+        replay.begin_pass()
+        if self._engine is not None:
+            self._engine.rewind.step_finished()  # the state before the first step of the pass
+
+    def _is_repeating(self) -> bool:
+        return self._replay is not None and self._replay.is_active
 
     def after_batch(self, batch: Any, ids: Sequence[Any] | None) -> None:
-        """A micro-batch of the step in progress; one drawn without gradients is none of it."""
-        if self._detached or not self._grad_enabled():
+        """The loader gave a batch; one that was requested without gradients is not trained on."""
+        if self._is_detached or not self._grad_enabled():
             return
-        window = self._window
-        if window.count == 0:
-            self.book.batch_began()
-        window.add(batch, ids if type(ids) is IntIds else _numbers(ids))
+        if self._window.count == 0 and self._is_between_epochs:
+            self._is_between_epochs = False
+            self._controller.status.describe(epoch=self._epoch, phase=None)
+        self._window.add(batch, ids if type(ids) is IntIds else _integer_ids(ids))
 
     def pass_ended(self) -> None:
-        """The loader is exhausted."""
-        if not self._detached:
-            self.book.pass_ended(self._run.step)
+        """The loader is exhausted. A pass without a step, such as an evaluation, is no epoch."""
+        if self._is_detached or self._run.step == self._progress.first_step:
+            return
+        self._is_between_epochs = True
+        self._controller.status.describe(phase=BETWEEN_EPOCHS)
+        if self._total_epochs is None:
+            self._record_epoch()
 
     # -- optimizer and loss -----------------------------------------------------------------------
 
     def before_step(self) -> None:
-        """Take norms while the gradients are there, if a breakpoint or a look asks for them."""
-        watch = self._watch
-        if watch.measuring or watch.wants_norm:
-            watch.before_step()
+        """The optimizer is about to step: take norms, if a breakpoint or a viewer needs them."""
+        if self._metrics.measuring or self._metrics.wants_norm:
+            self._metrics.before_step()
 
     def after_step(self) -> None:
-        """The clock ticked."""
-        self._stepped = True
-        if self._watch.measuring:
-            self._watch.after_step()
+        """The optimizer has made a step."""
+        self._has_stepped = True
+        if self._metrics.measuring:
+            self._metrics.after_step()
 
-    def loss_known(self, arguments: Sequence[Any], output: Any) -> None:
-        """The loss module ran; it counts in training, before the step."""
-        if self._window.count and not self._stepped and self._grad_enabled():
+    def loss_computed(self, arguments: Sequence[Any], output: Any) -> None:
+        """The loss module ran; it counts in training, before the optimizer step."""
+        if self._window.count and not self._has_stepped and self._grad_enabled():
             self._window.note_loss(output)
-            if self._watch.measuring and len(arguments) == 2:
-                self._watch.outputs(*arguments)
+            if self._metrics.measuring and len(arguments) == 2:
+                self._metrics.outputs(*arguments)
 
-    # -- what the user calls ----------------------------------------------------------------------
+    # -- calls of the user ------------------------------------------------------------------------
 
     def log(self, scalars: Mapping[str, Any]) -> None:
-        """Scalars of the step in progress, or, between steps, of what is finished."""
-        if self._repeating():
+        """Scalars of the running step, or, between steps, of what is finished."""
+        if self._is_repeating():
             return
-        owned = as_scalars(scalars)
+        values = as_scalars(scalars)
         if self._window.count:
-            self._window.scalars.update(owned)
-            self._logged.update(owned)
+            self._window.scalars.update(values)
         else:
-            self._run.log_finished(**owned)
-            self.book.note(owned)
+            self._run.log_finished(**values)
+            self._epoch_metrics.update(values)
 
     def epochs(self, n: int) -> Iterator[int]:
-        """Epochs up to n - 1; each is closed, with a record, when the next is asked for."""
-        resuming = self.memory is not None and self.memory.resuming
-        first = 0 if self.memory is None else self.memory.first_epoch()
+        """Epochs up to n - 1; each is recorded when the next one is requested."""
+        is_resuming = self._replay is not None and self._replay.is_resuming
+        first = 0 if self._replay is None else self._replay.first_epoch()
         for epoch in range(first, n):
-            self._tell_epoch(epoch)
-            resumed, resuming = resuming, False
-            self.book.begin(epoch, n, self.book.first_step if resumed else self._run.step)
+            if self._order is not None:
+                self._order.set_epoch(epoch)
+            self._epoch, self._total_epochs = epoch, n
+            if not is_resuming:  # a resumed epoch began at a step before the checkpoint
+                self._progress.first_step = self._run.step
+            is_resuming = False
+            self._reporter.epoch_began()
+            self._controller.status.describe(epoch=epoch, total_epochs=n, phase=None)
+            self._describe_total_steps()
             yield epoch
             self._end_epoch(epoch)
 
     def _end_epoch(self, epoch: int) -> None:
-        """The loop asks for the next epoch: whatever belongs to this one has been done."""
-        if self.order is not None:
-            self.order.commit()
-            self.order.set_epoch(epoch + 1)
-        if self._stepped:  # the loop broke off before the loader's next batch
-            self._end_step(inside=False)
-        self.book.end(self._run.step)
-        if self.memory is not None:
-            self.memory.epoch_ended()
+        """The next epoch is requested: the user has done all that belongs to this one."""
+        if self._order is not None:
+            self._order.commit()
+            self._order.set_epoch(epoch + 1)
+        if self._has_stepped:  # the loop left its pass before the loader's next batch
+            self._end_step(in_pass=False)
+        self._record_epoch()
+        if self._engine is not None and self._replay is not None:
+            self._replay.epoch_finished()
+            self._engine.rewind.ring.clear()  # no state of a finished epoch can be reached
+            self._engine.epoch_finished()
 
-    def _tell_epoch(self, epoch: int) -> None:
-        if self.order is not None:
-            self.order.set_epoch(epoch)
+    def _record_epoch(self) -> None:
+        metrics, self._epoch_metrics = self._epoch_metrics, {}
+        step, progress = self._run.step, self._progress
+        self._reporter.epoch_ended(
+            epoch=self._epoch,
+            step=step,
+            train_loss=progress.train_loss,
+            val_loss=as_float(metrics.pop("val_loss", None)),
+            metrics={name: as_float(value) for name, value in metrics.items()},
+            cost=self._reporter.epoch_cost(),
+        )
+        if step > progress.first_step:
+            self._steps_per_epoch = step - progress.first_step
+        progress.begin_epoch(step)
+        self._epoch += 1
+
+    def _describe_total_steps(self) -> None:
+        per_epoch = self._steps_per_epoch or self._batches_per_epoch
+        if self._total_epochs is not None and per_epoch is not None:
+            left = (self._total_epochs - self._epoch) * per_epoch
+            self._controller.status.describe(total_steps=self._progress.first_step + left)
 
     def end(self, error: BaseException | None) -> None:
-        """The block is left: the last step is closed, and the end goes on record."""
+        """The run is left: end the last step, take the last checkpoint, record the end."""
         if error is not None:
-            self._keep_open_window()
+            self._record_open_window()
             if isinstance(error, Exception) and not isinstance(error, StopTraining):
-                self._keep_batch(self._window)
+                self._hold_failed(self._window)
             self._run.fail(error)
             return
         try:
-            if self._stepped:
-                self._end_step(inside=False)
+            if self._has_stepped:
+                self._end_step(in_pass=False)
         except StopTraining:
             self._run.finish("stopped")
         else:
-            if self.memory is not None:
-                self.memory.ended("finished")
+            if self._engine is not None:
+                self._engine.ended("finished")
             self._run.finish()
 
-    def _keep_open_window(self) -> None:
-        """What was logged in a step that never ended is evidence; write it down."""
+    def _record_open_window(self) -> None:
+        """Record what was logged in a step that never ended: it may explain the error."""
         if self._window.scalars:
             self._run.facts.log_values(self._run.step + 1, self._window.scalars)
 
-    def _keep_batch_of_window(self, window: Window) -> None:
-        """The batch that the failing step was given: there to be looked at if the run parks."""
-        if window.batches:
-            batch = join(window.batches)
-            self._controller.captures.hold_failed_batch(
-                batch,
-                window.loss(),
-                labels=labels_of(batch),
-                sample_ids=window.ids,
-                losses=window.losses(),
-            )
+    def _hold_window(self, window: Window) -> None:
+        self._reporter.hold_failed_batch(
+            window.batches, window.loss(), window.ids, window.losses()
+        )
 
     # -- the boundary -----------------------------------------------------------------------------
 
-    def _end_step(self, *, inside: bool) -> None:
-        """Hand the closed window to the controller, and stand there if so asked."""
-        window, self._window, self._stepped = self._window, Window(), False
-        self._entered = True
-        if self.order is not None:
-            self.order.commit()
-        if self._repeating():
-            self._end_repeated(window)
-            return
-        self._report(window)
-        if self.memory is not None:
-            self.memory.boundary(inside=inside)
-        self._go_on(self._controller.wait_if_paused())
-
-    def _end_repeated(self, window: Window) -> None:
-        """A step that was made before: only the last of them meets the controller, and stands."""
-        self.book.step_ended(window.loss(), micro_batches=window.count, samples=0)
-        if self.memory is not None and self.memory.step_repeated():
-            self._keep_batch(window)
-            self._go_on(self._controller.wait_if_paused())
+    def _end_step(self, *, in_pass: bool) -> None:
+        """Close the window, in the order that `training_engine` describes, and park if asked to."""
+        window, self._window, self._has_stepped = self._window, Window(), False
+        self._has_entered = True
+        if self._order is not None:
+            self._order.commit()
+        engine, replay = self._engine, self._replay
+        if engine is not None:
+            engine.state.step += 1
+        self._progress.step_finished(window.loss(), batches=window.count)
+        if replay is not None and replay.is_active:
+            if not replay.step_repeated():
+                return
+            self._hold_failed(window)  # the batch that the boundary shows, without a report
+        else:
+            self._report(window)
+            if engine is not None and replay is not None:
+                replay.step_finished(in_pass=in_pass)
+                # From the first step on: a pause before it has no new state to save.
+                engine.training_thread = threading.get_ident()
+                engine.step_finished(can_go_back=in_pass)
+        self._continue_or_stop(self._controller.boundary.wait_if_paused())
 
     def _report_window(self, window: Window) -> None:
-        """Everything the boundary shows or weighs: rate, scalars, loss, batch."""
-        loss = window.loss()
-        samples = len(window.ids) if window.ids is not None else 0
-        self.book.step_ended(loss, micro_batches=window.count, samples=samples)
-        scalars = self._measured(samples)
-        if scalars.get("lr") != self._learning_rate:
-            self._tell_learning_rate()
-        scalars.update(window.scalars)
-        self._controller.boundary.log(scalars)
-        if window.batches:
-            self._capture(window, loss)
-
-    def _measured(self, samples: int) -> dict[str, Any]:
-        """Runtime metrics of this step; what arrives late goes to the facts under its own."""
-        watch, step = self._watch, self._controller.boundary.finished_steps + 1
-        found = {} if watch.rests else watch.step_ended(step=step, samples=samples)
-        for at, scalars in watch.arrived() if watch.on_way else ():
-            ours = {name: value for name, value in scalars.items() if name not in self._logged}
-            if at == step:
-                found.update(ours)
-            else:
-                self._run.facts.log_values(at, ours)
-        return found
-
-    def _capture(self, window: Window, loss: Any) -> None:
-        """Hand over the batch; only if somebody might look is it joined and its labels found."""
-        control = self._controller
-        if not control.captures.is_observed:
-            control.capture_batch(window.batches[0], loss, sample_ids=window.ids)
-            return
-        batch = join(window.batches)
-        control.capture_batch(
-            batch, loss, labels=labels_of(batch), sample_ids=window.ids, losses=window.losses()
+        if self._steps_per_epoch is None and self._batches_per_epoch is not None:
+            # By the first step: how many batches a step takes is the user's choice.
+            self._steps_per_epoch = math.ceil(self._batches_per_epoch / max(1, window.count))
+            self._describe_total_steps()
+        self._reporter.report(
+            step=self._run.step + 1,
+            epoch=self._epoch,
+            loss=window.loss(),
+            scalars=window.scalars,
+            batches=window.batches,
+            sample_ids=window.ids,
+            losses=window.losses() if self._controller.captures.is_observed else None,
         )
 
-    def _go_on(self, going: bool) -> None:
+    def _continue_or_stop(self, going: bool) -> None:
         if not going:
-            if self.memory is not None and not self._stopped:
-                self.memory.ended("stopped")
-            self._stopped = True
+            if self._engine is not None and not self._has_stopped:
+                self._engine.ended("stopped")
+            self._has_stopped = True
             raise StopTraining(f"stopped after {self._run.step} steps")
 
-    def _tell_learning_rate(self) -> None:
-        """Describe the first group's rate when it changed; a tensor on a device is left alone."""
-        rate = self._watch.rate()
-        if rate is not None and rate != self._learning_rate:
-            self._learning_rate = rate
-            self._controller.status.describe(lr=rate)
 
-
-def _numbers(ids: Sequence[Any] | None) -> Sequence[int] | None:
-    """Ids that are integers, else None: names and pairs cannot be broken at or looked up."""
+def _integer_ids(ids: Sequence[Any] | None) -> Sequence[int] | None:
+    """Ids if they are integers, else None: a breakpoint cannot look for names or pairs."""
     if ids is None or isinstance(ids, range) or set(map(type, ids)) <= {int}:
         return ids
     return None
+
+
+def _length(loader: Any) -> int | None:
+    """Batches in a pass; None for a loader without a length."""
+    length_called = getattr(loader, "_IterableDataset_len_called", None)
+    try:
+        return len(loader)
+    except TypeError:
+        return None
+    finally:
+        # A DataLoader remembers that `len` was called, and would warn of a wrong length later on.
+        if hasattr(loader, "_IterableDataset_len_called"):
+            loader._IterableDataset_len_called = length_called

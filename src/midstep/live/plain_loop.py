@@ -1,16 +1,16 @@
-"""Hooks on the user's objects, each taken off again when its block ends.
+"""Hooks on the loader, the optimizer and the loss of a plain loop. They call a `LoopPort`.
 
-An error of ours inside a hook switches that hook off, says so once, and training goes on.
+Each hook is removed when its block ends. An error of ours inside a hook switches that hook off.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Protocol
 
 from midstep.core.errors import ConfigError
+from midstep.core.fault_guard import disable_on_error
 from midstep.data.batch_structure import count_samples
 
 if TYPE_CHECKING:
@@ -27,25 +27,25 @@ log = logging.getLogger("midstep.live")
 
 
 class StepListener(Protocol):
-    """Who is told of optimizer steps and losses."""
+    """Receives optimizer steps and losses."""
 
     def before_step(self) -> None:
-        """The gradients are there, the step is about to be made."""
+        """The gradients are complete, the optimizer is about to step."""
         ...
 
     def after_step(self) -> None:
-        """The step was made."""
+        """The optimizer has made a step."""
         ...
 
-    def loss_known(self, arguments: Sequence[Any], output: Any) -> None:
-        """The loss module gave `output` for `arguments`."""
+    def loss_computed(self, arguments: Sequence[Any], output: Any) -> None:
+        """The loss module computed `output` from `arguments`."""
         ...
 
 
 @contextmanager
 def hook_optimizer(optimizer: Optimizer, listener: StepListener) -> Iterator[None]:
-    """Tell the listener of each step that `optimizer` makes."""
-    before = disable_on_error(listener.before_step, "reading the gradients")
+    """Call the listener around each step of `optimizer`."""
+    before = disable_on_error(listener.before_step, "reading the gradients", log)
     handles = [
         optimizer.register_step_pre_hook(lambda *_: before()),
         optimizer.register_step_post_hook(lambda *_: listener.after_step()),
@@ -59,38 +59,20 @@ def hook_optimizer(optimizer: Optimizer, listener: StepListener) -> Iterator[Non
 
 @contextmanager
 def hook_loss(loss_fn: Any, listener: StepListener) -> Iterator[None]:
-    """Tell the listener what a loss module gives; a plain function cannot be listened to."""
+    """Call the listener with each output of a loss module; a plain function has no hooks."""
     if not hasattr(loss_fn, "register_forward_hook"):
         yield
         return
-    known = disable_on_error(listener.loss_known, "reading the loss")
-    handle = loss_fn.register_forward_hook(lambda _module, given, output: known(given, output))
+    computed = disable_on_error(listener.loss_computed, "reading the loss", log)
+    handle = loss_fn.register_forward_hook(lambda _module, given, output: computed(given, output))
     try:
         yield
     finally:
         handle.remove()
 
 
-def disable_on_error(work: Callable[..., None], words: str) -> Callable[..., None]:
-    """`work`, until it raises for the first time; from then on nothing, and a line in the log."""
-    broken = False
-
-    def guarded(*arguments: Any, **named: Any) -> None:
-        nonlocal broken
-        if broken:
-            return
-        try:
-            work(*arguments, **named)
-        except Exception:
-            # A fault of ours must not end somebody's training; what it costs is said in the log.
-            broken = True
-            log.exception("%s failed and is off; training goes on", words)
-
-    return guarded
-
-
 class LoaderListener:
-    """A listener that can be given later who really listens."""
+    """A listener of the loader whose calls can be connected later."""
 
     def __init__(self) -> None:
         self.before_batch: Callable[[], None] = _nothing
@@ -99,19 +81,19 @@ class LoaderListener:
 
 
 def _nothing(*_: Any) -> None:
-    """Nobody listens yet, or any more."""
+    """Before the loop is connected."""
 
 
 class AttachedLoader:
-    """Whatever the loop iterates over, made to meet its boundaries.
+    """The loader of an attached loop, with its order if it has one.
 
     Args:
         loader: a `DataLoader`, or any object with an `__iter__` of its own.
-        config: the policy; a seeded one needs a `DataLoader`.
-        report: told once of each thing that a resume or a step back cannot make exact.
+        config: the order policy; a seeded one needs a `DataLoader`.
+        report: called once for each thing that a resume or a step back cannot repeat exactly.
 
     Raises:
-        ConfigError: if the loop could not be followed, or not under this policy.
+        ConfigError: the loader cannot be patched, or not under this policy.
     """
 
     def __init__(
@@ -122,29 +104,31 @@ class AttachedLoader:
     ) -> None:
         from midstep.data.order.ordered_loader import OrderedLoader
 
-        self._ears = LoaderListener()
+        self._listener = LoaderListener()
         self.unordered = _why_unordered(loader)
-        """Why there is no way back to a place in it; None if there is."""
+        """Why its order is unknown, in words; None if it has one."""
         self.order: OrderedLoader | None = None
-        """The order, where there is one."""
+        """The order; None if it has none."""
         if self.unordered is None:
-            self.order = OrderedLoader(loader, config, listener=self._ears, report=report)
+            self.order = OrderedLoader(loader, config, listener=self._listener, report=report)
         elif config.seeded:
             raise ConfigError(
-                f"data_order_policy {config.policy!r} cannot be had: {self.unordered}"
+                f"data_order_policy={config.policy!r} is not possible: {self.unordered}"
             )
-        self.change: AbstractContextManager[Any] = self.order or UnorderedLoader(loader, self._ears)
-        """The change to the loader, for as long as its block lasts."""
+        self.patch: AbstractContextManager[Any] = self.order or UnorderedLoader(
+            loader, self._listener
+        )
+        """Patches the loader for as long as its block lasts."""
 
-    def tell(self, listener: BatchListener) -> None:
-        """From now on `listener` is told of every batch and its ids."""
-        ears = self._ears
-        ears.before_batch, ears.after_batch = listener.before_batch, listener.after_batch
-        ears.pass_ended = listener.pass_ended
+    def listen(self, listener: BatchListener) -> None:
+        """Call `listener` with every batch and its ids from now on."""
+        calls = self._listener
+        calls.before_batch, calls.after_batch = listener.before_batch, listener.after_batch
+        calls.pass_ended = listener.pass_ended
 
 
 def _why_unordered(loader: Any) -> str | None:
-    """Why a loader cannot be put under an order policy, in words; None if it can."""
+    """Why a loader cannot have an order policy, in words; None if it can."""
     from torch.utils.data import DataLoader, IterableDataset, IterDataPipe, MapDataPipe
 
     if not isinstance(loader, DataLoader):
@@ -152,29 +136,29 @@ def _why_unordered(loader: Any) -> str | None:
     if isinstance(loader.dataset, IterDataPipe | MapDataPipe):
         return "a data pipe seeds itself; wrap its data in a Dataset or IterableDataset"
     if isinstance(loader.dataset, IterableDataset) and loader._iterator is not None:
-        return "its workers live already and read a stream; attach before the first pass"
+        return "its workers already read a stream; attach before the first pass over it"
     return None
 
 
 class UnorderedLoader:
-    """The change to one loader, for as long as a block lasts."""
+    """Patches the class of a loader without an order, for as long as a block lasts."""
 
     def __init__(self, loader: Any, listener: BatchListener) -> None:
         self._loader, self._class, self._listener = loader, type(loader), listener
         if hasattr(loader, "_midstep_patch"):
-            raise ConfigError("this loader is attached already; leave the first block before")
-        self._changed = self._subclass()
+            raise ConfigError("this loader is already attached; leave the first block before the second")
+        self._patched = self._subclass()
 
     def __enter__(self) -> UnorderedLoader:
-        self._loader.__class__ = self._changed
+        self._loader.__class__ = self._patched
         return self
 
     def __exit__(self, *_: object) -> None:
         self._loader.__class__ = self._class
-        self._loader = None  # its class lives until the garbage collector comes; it must not
+        self._loader = None  # the patched class is in a cycle and lives longer than the loader may
 
     def _subclass(self) -> Any:
-        """The loader's class with our `__iter__`, tried on the loader before anything begins."""
+        """The loader's class with our `__iter__`, tried on the loader before the run begins."""
         listener, inner = self._listener, self._class.__iter__
         members = {
             "__iter__": lambda loader: _Batches(inner(loader), listener),
@@ -183,15 +167,15 @@ class UnorderedLoader:
             "_midstep_patch": True,
         }
         try:
-            changed: Any = type(self._class.__name__, (self._class,), members)
-            self._loader.__class__ = changed
+            patched: Any = type(self._class.__name__, (self._class,), members)
+            self._loader.__class__ = patched
         except TypeError as error:
             raise ConfigError(
                 f"a {self._class.__name__} cannot be attached ({error}); use a DataLoader, or call "
                 "capture_batch and wait_if_paused in the loop"
             ) from None
         self._loader.__class__ = self._class
-        return changed
+        return patched
 
 
 class _Batches:

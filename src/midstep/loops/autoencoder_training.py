@@ -210,7 +210,7 @@ class AutoencoderTraining:
             session.fit(steps=self.config.steps)
             training, stopped = session.trainer, run.controller.boundary.is_stopping
             validation = self.validate()
-            if training.cursor and not stopped:
+            if training.state.cursor and not stopped:
                 _record_validation(run, training.epoch, training.step, validation)
             return TrainingResult(
                 steps=training.step,

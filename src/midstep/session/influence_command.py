@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from midstep.control import DebugController
     from midstep.influence.batch_influence import BatchInfluence
-    from midstep.session.fit.default_step import UserStep
+    from midstep.session.state.training_parts import UserStep
     from midstep.session.session import Session
 
 __all__ = ["InfluencePayload", "InfluenceSource", "offer_influence", "register_influence"]
@@ -67,22 +67,7 @@ class InfluenceSource:
         return default_forward(model, self.loss_fn, batch, self.step()).loss
 
 
-def register_influence(session: Session) -> Callable[[], None]:
-    """Offer the command on a session's controller; gives back how to withdraw it."""
-    training = session.trainer
-    parts = training.parts
-    source = InfluenceSource(
-        model=parts.model,
-        optimizers=[parts.optimizer],
-        loss_fn=parts.loss_fn,
-        step=lambda: parts.training_step,
-        batches=lambda: training.batches,
-        grad_clip_norm=session.config.grad_clip_norm,
-    )
-    return offer_influence(session.controller, source)
-
-
-def offer_influence(controller: DebugController, source: InfluenceSource) -> Callable[[], None]:
+def register_influence(controller: DebugController, source: InfluenceSource) -> Callable[[], None]:
     """Offer the command for any loop; gives back how to withdraw it."""
     spec = CommandSpec(
         name="influence",

@@ -24,7 +24,7 @@ from midstep.facts import FactsWriter, Lease, LoopProgress
 from midstep.session.run_directory import Existing, find_attempt, new_directory, open_directory
 from midstep.session.run_header import device_of, process_info
 from midstep.session.sigchld_guard import sigchld_ignored
-from midstep.session.step_report import Recorder, as_scalars, earlier_commands
+from midstep.session.step_report import as_scalars, earlier_commands
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -150,9 +150,8 @@ class Run:
             self.dir, run_id=self.run_id, attempt=self.attempt, on_fault=self._hold
         )
         undo.callback(self.facts.close)
-        self._recorder = Recorder(self.facts)
-        self.controller.sinks.add(self._recorder)
-        undo.callback(self.controller.sinks.remove, self._recorder)
+        self.controller.sinks.add(self.facts)
+        undo.callback(self.controller.sinks.remove, self.facts)
         self.controller.clear_trajectories()  # those of an earlier run are in its own directory
         undo.callback(self._keep_trajectories)
         self.lease.report_progress(self._progress)
@@ -214,7 +213,7 @@ class Run:
     def log_finished(self, **scalars: Any) -> None:
         """Scalars of what is already finished, such as a validation between two epochs."""
         values = as_scalars(scalars)
-        self._recorder.log_values(self.step, values)
+        self.facts.log_values(self.step, values)
         self.controller.boundary.log_outside_step(values)
 
     # -- hooks ------------------------------------------------------------------------------------

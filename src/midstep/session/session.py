@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -16,30 +16,30 @@ from midstep.core.errors import ConfigError, ControlError
 from midstep.core.moments import Moment
 from midstep.core.random_streams import stream_key
 from midstep.data.random_state import seed_global
-from midstep.session.checkpoint.checkpoint_store import CheckpointStore
-from midstep.session.checkpoint.checkpoint_writer import CheckpointWriter
 from midstep.session.config import SessionConfig
 from midstep.session.engine.resume import (
-    ResumePoint,
     find_resume_point,
-    fingerprints_of,
     restore_resume_point,
+    training_fingerprints,
 )
-from midstep.session.engine.session_commands import register_commands
+from midstep.session.engine.session_commands import AdvancingCommands, SessionCommands
+from midstep.session.engine.training_engine import TrainingEngine
 from midstep.session.fit.fit_loop import FitLoop, StepRecord, run_fit
-from midstep.session.fit.trainer import Trainer, TrainingParts
-from midstep.session.helm import Helm
+from midstep.session.fit.trainer import Trainer, TrainerReplay
 from midstep.session.hooks import LayerNorms
-from midstep.session.influence_command import register_influence
+from midstep.session.influence_command import InfluenceSource, register_influence
 from midstep.session.rewind.certificate import Certificate, certify
 from midstep.session.run import Run
-from midstep.session.session_rewind import make_rewinder, register_rewind
-from midstep.session.state.training_parts import ExtraState
+from midstep.session.state.training_parts import ExtraState, TrainingParts
 
 if TYPE_CHECKING:
+    from pathlib import Path
     from types import TracebackType
 
     from torch import nn
+
+    from midstep.session.checkpoint.checkpoint_writer import CheckpointWriter
+    from midstep.session.rewind.back import Rewind
 
 
 def seed_all(seed: int) -> None:
@@ -70,53 +70,23 @@ def controller_for(
     return run.controller
 
 
-def open_run(config: SessionConfig, training: Trainer, controller: DebugController) -> Run:
-    """The run of a session: a new directory, or the next attempt in an old one."""
+def open_run(config: SessionConfig, trainer: Trainer, controller: DebugController) -> Run:
+    """The run of a session: a new directory, or the next attempt in an existing one."""
     return Run(
         name=config.run_name or config.project or "session",
         save_dir=config.save_dir,
         run_name=config.run_name,
-        config={**config.describe(), **_words_of(training.parts)},
+        config={
+            **config.describe(),
+            **trainer.parts.describe(),
+            "optimizer": type(trainer.parts.optimizer).__name__,
+        },
         seed=config.seed,
         controller=controller,
-        model=training.parts.model,
-        data_fingerprint=training.fingerprints.get("dataset"),
+        model=trainer.parts.model,
+        data_fingerprint=trainer.state.fingerprints.get("dataset"),
         existing="refuse" if config.resume == "never" else "continue",
     )
-
-
-def beginning(inexact: Iterable[str], resumed: ResumePoint | None) -> Iterator[dict[str, Any]]:
-    """The facts about a beginning: what is not exact, what was passed over, allowed, resumed."""
-    for text in inexact:
-        yield {"kind": "inexact", "reason": text}
-    if resumed is None:
-        return
-    for problem in resumed.problems:
-        yield {"kind": "checkpoint_refused", "reason": problem}
-    for name, words in resumed.changed.items():
-        yield {"kind": "change_allowed", "field": name, "reason": words}
-    place = resumed.snapshot
-    yield {
-        "kind": "resume",
-        "step": place.step,
-        "epoch": place.epoch,
-        "cursor": place.cursor,
-        "path": f"checkpoints/{resumed.path.name}",
-    }
-
-
-def _words_of(parts: TrainingParts) -> dict[str, Any]:
-    """What is trained, for the header record."""
-    loader = parts.train_loader
-    named = {"scheduler": parts.scheduler, "scaler": parts.scaler, "loss_fn": parts.loss_fn}
-    return {
-        "model": type(parts.model).__name__,
-        "parameters": sum(p.numel() for p in parts.model.parameters()),
-        "optimizer": type(parts.optimizer).__name__,
-        "batch_size": getattr(loader, "batch_size", None),
-        "workers": getattr(loader, "num_workers", None),
-        **{name: type(part).__name__ for name, part in named.items() if part is not None},
-    }
 
 
 log = logging.getLogger("midstep.session")
@@ -176,7 +146,7 @@ class Session:
         run: Run | None = None,
     ) -> None:
         self.config = config if config is not None else SessionConfig()
-        self._given = run
+        self._given_run = run
         self.controller = controller_for(run, controller, self.config)
         self.model_factory = model_factory
         self.embedding: Callable[..., Any] | None = None
@@ -184,7 +154,7 @@ class Session:
         self.trainer = Trainer(
             TrainingParts(
                 model=model,
-                optimizer=optimizer,
+                optimizers=[optimizer],
                 loss_fn=loss_fn,
                 train_loader=train_loader,
                 val_loader=val_loader,
@@ -201,12 +171,9 @@ class Session:
         self._on_step: list[Callable[[StepRecord], object]] = []
         self._inexact: list[str] = []
         self._run: Run | None = None
-        self._helm: Helm | None = None
+        self._engine: TrainingEngine | None = None
         self._thread: int | None = None
         self._undo = ExitStack()
-        self.rewind = make_rewinder(self)
-        """Keeps the snapshots that one can go back to."""
-        self.on_boundary.append(self.rewind.boundary)
 
     # -- decorators -------------------------------------------------------------------------------
 
@@ -246,70 +213,77 @@ class Session:
 
     @property
     def run(self) -> Run:
-        """The run: directory, facts, lease. Opened when first asked for."""
-        return self.helm.run
+        """The run: directory, facts, lease. Opened when first read."""
+        return self.engine.run
 
     @property
     def checkpoint_writer(self) -> CheckpointWriter:
-        """Who writes the checkpoints."""
-        return self.helm.keeper
+        """Writes the checkpoints."""
+        return self.engine.writer
 
     @property
-    def dir(self) -> Any:
+    def rewind(self) -> Rewind:
+        """Holds the snapshots that the session can go back to."""
+        return self.engine.rewind
+
+    @property
+    def dir(self) -> Path:
         """The run directory."""
         return self.run.dir
 
     @property
-    def helm(self) -> Helm:
-        """What commands use to keep, move and change the open session, at a boundary."""
-        if self._helm is None:
+    def engine(self) -> TrainingEngine:
+        """Checkpoints, going back and timelines of the open session."""
+        if self._engine is None:
             try:
                 with ExitStack() as undo:
-                    self._helm = self._open(undo)
+                    self._engine = self._open(undo)
                     self._undo = undo.pop_all()
             except BaseException:
-                self._run = self._helm = None
+                self._run = self._engine = None
                 raise
-        return self._helm
+        return self._engine
 
-    def _open(self, undo: ExitStack) -> Helm:
-        """Resume or begin: everything that may be refused comes before the directory is touched."""
-        training = self.trainer
-        training.fingerprints = fingerprints_of(training.parts, self.config)
-        resumed = find_resume_point(self.config, training.fingerprints)
-        undo.enter_context(training)
+    def _open(self, undo: ExitStack) -> TrainingEngine:
+        """Resume or begin: whatever may be refused comes before the directory is touched."""
+        trainer, state = self.trainer, self.trainer.state
+        state.fingerprints = training_fingerprints(trainer.parts, self.config)
+        resume_point = find_resume_point(self.config, state.fingerprints)
+        undo.enter_context(trainer)
         if self.config.seed is not None:
             seed_all(self.config.seed)  # also before a resume, for the state before step 0
-        first = training.take(to_host=True)
-        if resumed is not None:
-            restore_resume_point(training, resumed)
-        run = self._run = self._given or open_run(self.config, training, self.controller)
-        if self._given is None:
+        first = state.take(to_host=True)
+        if resume_point is not None:
+            restore_resume_point(state, resume_point)
+        run = self._run = self._given_run or open_run(self.config, trainer, self.controller)
+        if self._given_run is None:
             undo.callback(run.close)
             weakref.finalize(self, run.close)
-        checkpoints = CheckpointStore(run.dir, keep=self.config.checkpoint_keep)
-        keeper = CheckpointWriter(checkpoints, tell=self._tell, hold=self.controller.boundary.hold)
-        checkpoints.remove_leftovers()
-        undo.callback(keeper.wait)
-        training.timeline = run.facts.timeline = max(training.timeline, run.facts.timeline)
-        self.controller.boundary.move_to(training.step)
-        run.show(LayerNorms(), model=training.parts.model, optimizer=training.parts.optimizer)
-        undo.callback(register_commands(self))
-        undo.callback(register_rewind(self))
-        undo.callback(register_influence(self))
-        for fact in beginning(self._inexact, resumed):
-            self._tell(**fact)
-        return Helm(training, run, keeper, self.rewind, first)
+        engine = TrainingEngine(run, state, TrainerReplay(trainer), on_fault="raise")
+        undo.callback(engine.close)
+        run.show(LayerNorms(), model=trainer.parts.model, optimizer=trainer.parts.optimizer)
+        undo.callback(SessionCommands(run, trainer.parts, engine).register())
+        undo.callback(AdvancingCommands(engine, trainer, first, self.test).register())
+        undo.callback(register_influence(self.controller, self._influence_source()))
+        engine.open(resume_point, self._inexact)
+        return engine
 
-    def _tell(self, **fields: Any) -> None:
-        """A fact about the session itself."""
+    def _influence_source(self) -> InfluenceSource:
+        trainer, parts = self.trainer, self.trainer.parts
+        return InfluenceSource(
+            model=parts.model,
+            optimizers=parts.optimizers,
+            loss_fn=parts.loss_fn,
+            step=lambda: parts.training_step,
+            batches=lambda: trainer.batches,
+            grad_clip_norm=self.config.grad_clip_norm,
+        )
+
+    def _report_inexact(self, words: str) -> None:
+        log.warning("%s", words)
+        self._inexact.append(words)
         if self._run is not None:
-            self._run.event(Moment.INTERVENTION, who="system", **fields)
-
-    def _report_inexact(self, text: str) -> None:
-        log.warning("%s", text)
-        self._inexact.append(text)
-        self._tell(kind="inexact", reason=text)
+            self._run.event(Moment.INTERVENTION, who="system", kind="inexact", reason=words)
 
     def close(self) -> None:
         """Write what waits, give loader and run directory back; closing twice is fine."""
@@ -353,28 +327,26 @@ class Session:
             raise ConfigError("fit needs one of epochs=… and steps=…; both are totals")
         if (total := epochs if steps is None else steps) is None or total < 0:
             raise ConfigError(f"a total counts from 0, got {total}")
-        helm, run = self.helm, self.run
+        engine, run = self.engine, self.run
         if run.ended:
             raise ControlError(
                 f"this session is {run.status or 'closed'}; go on with a new one and resume='auto'"
             )
         self.trainer.total_epochs, self.trainer.total_steps = epochs, steps
-        fit = FitLoop(
-            self.trainer,
-            run,
-            helm.keeper,
-            on_step=self._on_step,
-            on_boundary=self.on_boundary,
+        loop = FitLoop(
+            self.trainer, engine, on_step=self._on_step, on_boundary=self.on_boundary
         )
         self._thread = threading.get_ident()
         try:
-            ended = run_fit(helm, fit, finished=self._finished, ends_run=self._given is None)
+            by_signal = run_fit(
+                loop, engine, on_finished=self._on_finished, ends_run=self._given_run is None
+            )
         finally:
             self._thread = None
-        if ended:
+        if by_signal:
             raise SystemExit(0)
 
-    def _finished(self) -> None:
+    def _on_finished(self) -> None:
         if self.config.do_test_after:
             self.test()
 
@@ -384,19 +356,19 @@ class Session:
             raise ConfigError("the session has no test_loader")
         self.controller.status.describe(phase="in a test")
         try:
-            found = self.trainer.evaluate(self.trainer.parts.test_loader)
+            means = self.trainer.evaluate(self.trainer.parts.test_loader)
         finally:
             self.controller.status.describe(phase=None)
-        others = {name: value for name, value in found.items() if name != "loss"}
+        others = {name: value for name, value in means.items() if name != "loss"}
         self.run.event(
             Moment.TEST_END,
             epoch=self.trainer.epoch,
             step=self.trainer.step,
             split="test",
-            test_loss=found["loss"],
+            test_loss=means["loss"],
             metrics=others,
         )
-        return found
+        return means
 
     def log(self, **scalars: Any) -> None:
         """Scalars of the step in progress; nothing while steps are repeated."""
@@ -411,7 +383,7 @@ class Session:
         While `fit` runs it is carried out at the next boundary, in the order of the queue. Before
         and after it, at once.
         """
-        _ = self.helm  # opened, if it is not yet
+        _ = self.engine  # opens the session if it is not open yet
         if self._thread is not None:
             if self._thread == threading.get_ident():
                 raise ControlError(
@@ -437,7 +409,7 @@ class Session:
 
         While `fit` runs it must be parked, and another thread asks; without it, at once.
         """
-        _ = self.helm  # opened, if it is not yet
+        _ = self.engine  # opens the session if it is not open yet
         if self._thread is None:
             return certify(self.trainer, steps)
         return Certificate.from_description(self.command("determinism_health", steps=steps)["data"])

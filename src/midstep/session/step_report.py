@@ -1,17 +1,21 @@
-"""From the controller to the facts: scalars of each step, and every intervention."""
+"""`StepReporter`: scalars and batch of a finished step, for both drivers; names of scalars."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from midstep.core.moments import Moment
+from midstep.data.batch_structure import join, labels_of
 from midstep.facts import FactsReader
+from midstep.session.state.epoch_progress import EpochMeter
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from midstep.facts import FactsWriter
+    from midstep.session.metrics.runtime_metrics import StepWatch
+    from midstep.session.run import Run
 
 
 CANONICAL: Mapping[str, str] = {
@@ -25,11 +29,11 @@ CANONICAL: Mapping[str, str] = {
     "gradient_norm": "grad_norm",
     "tokens_per_sec": "throughput",
 }
-"""Names that loops use, and the one that they are kept under."""
+"""Names that loops use, and the name that the facts use instead."""
 
 
 def canonical_name(name: str) -> str:
-    """The name under which a scalar is kept.
+    """The name of a scalar in the facts.
 
     >>> canonical_name("learning_rate"), canonical_name("loss")
     ('lr', 'loss')
@@ -38,7 +42,7 @@ def canonical_name(name: str) -> str:
 
 
 def fold_names(values: Mapping[str, Any]) -> Mapping[str, Any]:
-    """`values` under canonical names; one that is given under its canonical name stays.
+    """`values` under canonical names; a value that already has the canonical name wins.
 
     >>> fold_names({"acc": 0.5, "loss": 1.0})
     {'accuracy': 0.5, 'loss': 1.0}
@@ -53,45 +57,161 @@ def fold_names(values: Mapping[str, Any]) -> Mapping[str, Any]:
 COMMANDS_RECALLED = 10_000
 
 
-class Recorder:
-    """The sink of a run: what the controller tells goes to the facts."""
-
-    def __init__(self, facts: FactsWriter) -> None:
-        self._facts = facts
-
-    def log_values(self, step: int, values: Mapping[str, Any]) -> None:
-        """Scalars of one step."""
-        self._facts.log_values(step, values)
-
-    def event(self, moment: Moment, **fields: Any) -> None:
-        """A record worth keeping."""
-        self._facts.event(moment, **fields)
-
-
 def as_scalars(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Values that hold on to no graph and that later in-place changes cannot reach.
+    """`values` under canonical names, free of autograd graphs and of later in-place changes.
 
-    Names are folded to canonical ones. On the CPU a tensor of one element becomes a number; on a
-    device it is cloned there, without waiting for it. Anything else is passed on, and
-    noted in the facts as no scalar.
+    On the CPU a tensor of one element becomes a number. On another device it is cloned there, so
+    that nothing waits for the device. Anything else is passed on; the facts note that it is no
+    scalar.
     """
     return {
-        name: value if type(value) is float else _own(value)
+        name: value if type(value) is float else _detached(value)
         for name, value in fold_names(values).items()
     }
 
 
-def _own(value: Any) -> Any:
+def _detached(value: Any) -> Any:
     if isinstance(value, int) or not hasattr(value, "detach") or value.numel() != 1:
         return value
     return value.item() if value.device.type == "cpu" else value.detach().clone()
 
 
 def earlier_commands(directory: Path) -> list[dict[str, Any]]:
-    """The commands that earlier attempts answered: a client may still ask for one again."""
-    found = [
+    """Facts of the commands of earlier attempts; a client may retry one of them by its id."""
+    commands = [
         event
         for event in FactsReader(directory).events()
         if event["moment"] == Moment.INTERVENTION and event.get("kind") == "command"
     ]
-    return found[-COMMANDS_RECALLED:]
+    return commands[-COMMANDS_RECALLED:]
+
+
+class StepReporter:
+    """Reports finished steps and epochs: to the boundary, to the captures, and to the facts.
+
+    Args:
+        run: whose controller and facts receive them.
+        metrics: measures the steps.
+    """
+
+    def __init__(self, run: Run, metrics: StepWatch) -> None:
+        self._run, self._metrics = run, metrics
+        self._boundary, self._captures = run.controller.boundary, run.controller.captures
+        self._meter = EpochMeter()
+        # Names that the user logs: the user's value of a scalar goes before the measured one.
+        self._user_names: set[str] = set()
+        self._described: tuple[float | None, int, int] | None = None
+
+    def report(
+        self,
+        *,
+        step: int,
+        epoch: int,
+        loss: Any,
+        scalars: Mapping[str, Any],
+        batches: Sequence[Any],
+        sample_ids: Sequence[Any] | None,
+        losses: Any = None,
+    ) -> dict[str, Any]:
+        """Report a step before the boundary counts it; returns all of its scalars.
+
+        Args:
+            step: finished steps, this one included.
+            epoch: the epoch it belongs to.
+            loss: a number, or a tensor of one element.
+            scalars: of the user's step, owned by us, see `as_scalars`.
+            batches: references to its micro-batches, or to the first of them.
+            sample_ids: in batch order; None if they are unknown.
+            losses: per sample, if known.
+        """
+        samples = 0 if sample_ids is None else len(sample_ids)
+        self._meter.add(samples)
+        if not self._user_names.issuperset(scalars):
+            self._user_names.update(scalars)
+        values = {**self._measured(step, samples), **scalars}
+        self._describe(epoch)
+        self._boundary.log(values)
+        if batches:
+            self._capture(batches, loss, sample_ids, losses)
+        return values
+
+    def _measured(self, step: int, samples: int) -> dict[str, Any]:
+        """Runtime metrics of this step. Values that arrive late are logged under their own step."""
+        metrics = self._metrics
+        values = {} if metrics.rests else metrics.step_ended(step=step, samples=samples)
+        for at, arrived in metrics.arrived() if metrics.on_way else ():
+            measured = {k: value for k, value in arrived.items() if k not in self._user_names}
+            if at == step:
+                values.update(measured)
+            else:
+                self._run.facts.log_values(at, measured)
+        return values
+
+    def _describe(self, epoch: int) -> None:
+        """Show learning rate and epoch if they changed; a new timeline shows them again."""
+        described = (self._metrics.rate(), epoch, self._run.facts.timeline)
+        if described != self._described:
+            self._described = described
+            self._run.controller.status.describe(lr=described[0], epoch=epoch)
+
+    def _capture(
+        self, batches: Sequence[Any], loss: Any, sample_ids: Sequence[Any] | None, losses: Any
+    ) -> None:
+        """Pass the batch on. Micro-batches are joined only if a viewer or a condition may read it."""
+        batch, labels = batches[0], None
+        if self._captures.is_observed:
+            batch = join(batches)
+            labels = partial(labels_of, batch)
+        # `kept`: no code of the user runs before the boundary, so the clone can wait until then.
+        self._captures.capture(
+            batch, loss, labels=labels, sample_ids=sample_ids, losses=losses, kept=True
+        )
+
+    def hold_failed_batch(
+        self,
+        batches: Sequence[Any],
+        loss: Any = None,
+        sample_ids: Sequence[Any] | None = None,
+        losses: Any = None,
+    ) -> None:
+        """Keep the batch of a step that raised, for viewers of a run that parks at the error."""
+        if batches:
+            batch = join(batches)
+            self._captures.hold_failed_batch(
+                batch, loss, labels=labels_of(batch), sample_ids=sample_ids, losses=losses
+            )
+
+    # -- epochs -----------------------------------------------------------------------------------
+
+    def epoch_began(self) -> None:
+        """Measure the time of an epoch from here."""
+        self._meter.begin()
+
+    def epoch_cost(self) -> dict[str, float | None]:
+        """Time, throughput and peak memory of the running epoch so far."""
+        return self._meter.end()
+
+    def epoch_ended(
+        self,
+        *,
+        epoch: int,
+        step: int,
+        train_loss: float | None,
+        val_loss: float | None,
+        metrics: Mapping[str, Any],
+        cost: Mapping[str, Any],
+        **fields: Any,
+    ) -> None:
+        """Record an epoch; the next one is measured from here."""
+        self._run.event(
+            Moment.EPOCH_END,
+            epoch=epoch,
+            step=step,
+            split="train",
+            train_loss=train_loss,
+            val_loss=val_loss,
+            **fields,
+            metrics=metrics,
+            **cost,
+        )
+        self._meter.begin()

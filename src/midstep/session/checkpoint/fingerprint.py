@@ -176,20 +176,21 @@ def _feed(update: Callable[[bytes], None], value: Any) -> None:
 # -- comparing ---------------------------------------------------------------------------------
 
 
-def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
-    """What changed between two fingerprints, a line a field, with how to go on all the same.
+def differences(saved: Mapping[str, Any], current: Mapping[str, Any]) -> dict[str, str]:
+    """The fields in which two fingerprints differ, each with its change in words.
 
     A field that one of them does not know is not compared.
 
     >>> differences({"seed": 1}, {"seed": 2})
-    ["seed was 1, is 2; if that is meant, resume with allow_changed=('seed',)"]
+    {'seed': 'seed was 1, is 2'}
     """
-    return [
-        f"{_change(field, old[field], new[field])}; "
-        f"if that is meant, resume with allow_changed=({field!r},)"
-        for field in old
-        if field in new and None not in (old[field], new[field]) and old[field] != new[field]
-    ]
+    return {
+        field: _change(field, saved[field], current[field])
+        for field in saved
+        if field in current
+        and None not in (saved[field], current[field])
+        and saved[field] != current[field]
+    }
 
 
 def _change(field: str, old: Any, new: Any) -> str:

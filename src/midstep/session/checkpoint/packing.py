@@ -17,11 +17,8 @@ import torch
 from midstep.core.errors import FormatError
 from midstep.session.checkpoint import tagged_json
 from midstep.session.checkpoint.tensor_file import stored_form
-from midstep.session.state.shared_storage import MemoryBlock, View, clone_all, find_pieces
-from midstep.session.state.state_tree import ARRAY_KINDS, Path, rebuild, walk, words
-
-__all__ = ["Packed", "clone_tree", "pack", "unpack"]
-
+from midstep.session.state.shared_storage import MemoryBlock, View, find_pieces
+from midstep.session.state.state_tree import ARRAY_KINDS, Path, walk, words
 
 @dataclass(frozen=True, kw_only=True)
 class Packed:
@@ -31,26 +28,6 @@ class Packed:
     """Tagged JSON."""
     tensors: dict[str, torch.Tensor]
     """By the names in the text; each piece of shared memory once, in a stored form."""
-
-
-def clone_tree(tree: Any, *, to_host: bool = False) -> Any:
-    """A copy that nobody else can change; tensors that share memory go on sharing it.
-
-    >>> weight = torch.ones(2)
-    >>> copy = clone_tree({"tied": [weight, weight]})
-    >>> copy["tied"][0] is not weight, copy["tied"][0].data_ptr() == copy["tied"][1].data_ptr()
-    (True, True)
-    """
-    tensors = [leaf for _, leaf in walk(tree) if isinstance(leaf, torch.Tensor)]
-    with torch.no_grad():
-        copies = iter(clone_all(tensors, to_host=to_host))
-    return rebuild(tree, lambda leaf: _copied(leaf, copies))
-
-
-def _copied(leaf: Any, copies: Any) -> Any:
-    if isinstance(leaf, torch.Tensor):
-        return next(copies)
-    return leaf.copy() if isinstance(leaf, np.ndarray) else leaf
 
 
 def pack(tree: Any) -> Packed:

@@ -1,9 +1,9 @@
-"""Going on where a run stopped: which checkpoint, whether it is the same training, what differs."""
+"""Resuming: find the newest valid checkpoint, check that it fits the training, restore it."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,44 +12,51 @@ from midstep.core.errors import ConfigError, FormatError
 from midstep.data.random_state import find_generators, preserve_rng
 from midstep.session.checkpoint.checkpoint_store import CheckpointStore
 from midstep.session.checkpoint.fingerprint import differences, fingerprints
-from midstep.session.config import SessionConfig
-from midstep.session.fit.trainer import Trainer, TrainingParts
-from midstep.session.state.snapshot import Snapshot
-from midstep.session.state.training_parts import extra_state_differs
+from midstep.session.state.training_parts import TrainingParts, extra_state_differs
 
 if TYPE_CHECKING:
     import torch
 
-__all__ = [
-    "ResumePoint",
-    "changed_fields",
-    "find_resume_point",
-    "fingerprints_of",
-    "restore_resume_point",
-]
+    from midstep.session.config import SessionConfig
+    from midstep.session.state.snapshot import Snapshot
+    from midstep.session.state.training_state import TrainingState
 
 log = logging.getLogger("midstep.session")
-ORDERING = frozenset({"dataset", "batch_size", "seed", "order_policy"})
-"""Changes after which the place in an epoch means nothing; the epoch is begun anew."""
+ORDER_FIELDS = frozenset({"dataset", "batch_size", "seed", "order_policy"})
+"""If one of these changed, the position in the epoch has no meaning: the epoch begins anew."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ResumePoint:
-    """A checkpoint to go on from."""
+    """A checkpoint to continue from."""
 
     snapshot: Snapshot
     path: Path
     problems: list[str]
-    """Why newer ones were passed over."""
+    """Why newer checkpoints were passed over."""
     changed: Mapping[str, str] = field(default_factory=dict)
-    """Fields that differ and were allowed to, each with what changed."""
+    """Fields that differ and were allowed to, each with its change in words."""
+
+    def facts(self) -> Iterator[dict[str, Any]]:
+        """The resume as interventions for the facts."""
+        for problem in self.problems:
+            yield {"kind": "checkpoint_refused", "reason": problem}
+        for name, words in self.changed.items():
+            yield {"kind": "change_allowed", "field": name, "reason": words}
+        yield {
+            "kind": "resume",
+            "step": self.snapshot.step,
+            "epoch": self.snapshot.epoch,
+            "cursor": self.snapshot.cursor,
+            "path": f"checkpoints/{self.path.name}",
+        }
 
 
-def fingerprints_of(parts: TrainingParts, config: SessionConfig) -> dict[str, Any]:
-    """By what the training is known again; 32 items are read, and no generator notices."""
+def training_fingerprints(parts: TrainingParts, config: SessionConfig) -> dict[str, Any]:
+    """What identifies the training at a resume. Reads 32 items and moves no generator."""
     loader = parts.train_loader
     with preserve_rng(find_generators(loader.dataset, depth=2)):
-        found = fingerprints(
+        known = fingerprints(
             model=parts.model,
             optimizer=parts.optimizer,
             dataset=loader.dataset,
@@ -57,113 +64,125 @@ def fingerprints_of(parts: TrainingParts, config: SessionConfig) -> dict[str, An
             seed=config.seed,
         )
     return {
-        **found,
+        **known,
         "order_policy": config.data_order_policy,
         "accumulate_steps": config.accumulate_steps,
         "also": parts.extra_state.names,
     }
 
 
-def find_resume_point(config: SessionConfig, now: Mapping[str, Any]) -> ResumePoint | None:
-    """The newest whole checkpoint of the run, checked against the training as it is now.
+def find_resume_point(
+    config: SessionConfig, current: Mapping[str, Any], *, can_allow: bool = True
+) -> ResumePoint | None:
+    """The newest valid checkpoint of the run, compared with the training as it is now.
 
     Args:
-        config: where the run lives, and what may differ.
-        now: the fingerprints of the training that is to go on.
+        config: where the run is, and which fields may differ.
+        current: the fingerprints of the training now.
+        can_allow: whether the driver takes `allow_changed`; the remedy in an error depends on it.
 
     Raises:
-        ConfigError: there is none but `must`, or it is of another training.
+        ConfigError: it belongs to another training, or there is none and `resume="must"`.
     """
     if config.resume == "never" or config.run_name is None:
         return None
     run_dir = Path(config.save_dir) / config.run_name
-    found = CheckpointStore(run_dir, keep=config.checkpoint_keep).newest_valid()
-    if found is None:
+    newest = CheckpointStore(run_dir, keep=config.checkpoint_keep).newest_valid()
+    if newest is None:
         if config.resume == "must":
             raise ConfigError(
                 f'resume="must" found no checkpoint in {run_dir}; check save_dir and run_name, or '
                 'begin with resume="auto"'
             )
         return None
-    changed = changed_fields(found.snapshot.fingerprints, now)
-    # Checkpoints and facts call the user's own parts `also`, as they did from the start.
+    changed = changed_fields(newest.snapshot.fingerprints, current)
+    # Checkpoints and facts call the user's extra state `also`, as they did from the start.
     allowed = {"also" if name == "extra_state" else name for name in config.allow_changed}
-    refused = [words for name, words in changed.items() if name not in allowed]
+    refused = {name: words for name, words in changed.items() if name not in allowed}
     if refused:
-        raise ConfigError(
-            f"the checkpoint {found.path} is of another training: {'; '.join(refused)}"
-        )
+        raise ConfigError(_other_training(newest.path, refused, can_allow=can_allow))
     return ResumePoint(
-        snapshot=found.snapshot, path=found.path, problems=found.problems, changed=changed
+        snapshot=newest.snapshot, path=newest.path, problems=newest.problems, changed=changed
     )
 
 
-def changed_fields(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, str]:
-    """What differs between two trainings by their fingerprints, by field, in words."""
-    told = {name: differences({name: old[name]}, {name: new.get(name)}) for name in old}
-    changed = {name: lines[0] for name, lines in told.items() if lines}
-    if words := extra_state_differs(old.get("also", []), new.get("also", [])):
-        changed["also"] = f"{words}; if that is meant, resume with allow_changed=('extra_state',)"
+def _other_training(path: Path, refused: Mapping[str, str], *, can_allow: bool) -> str:
+    problem = f"the checkpoint {path} belongs to another training: "
+    if not can_allow:
+        return f"{problem}{'; '.join(refused.values())}. Undo that, or choose another run_name"
+    remedies = (
+        f"{words}; if that is intended, resume with allow_changed=({_setting(name)!r},)"
+        for name, words in refused.items()
+    )
+    return problem + "; ".join(remedies)
+
+
+def _setting(name: str) -> str:
+    """The name of a fingerprint field in `allow_changed`."""
+    return "extra_state" if name == "also" else name
+
+
+def changed_fields(saved: Mapping[str, Any], current: Mapping[str, Any]) -> dict[str, str]:
+    """The fields in which two trainings differ by their fingerprints, each with its change."""
+    changed = differences(saved, current)
+    changed.pop("also", None)
+    if words := extra_state_differs(saved.get("also", []), current.get("also", [])):
+        changed["also"] = words
     return changed
 
 
-def restore_resume_point(training: Trainer, resumed: ResumePoint) -> None:
-    """Stand where the checkpoint was taken, as far as what was allowed to change lets us."""
-    if not resumed.changed:
-        training.restore(resumed.snapshot)
+def restore_resume_point(state: TrainingState, resume_point: ResumePoint) -> None:
+    """Restore the checkpoint; parts that were allowed to change keep what they are now."""
+    if not resume_point.changed:
+        state.restore(resume_point.snapshot)
         return
-    _put_changed(training, resumed)
-
-
-def _put_changed(training: Trainer, resumed: ResumePoint) -> None:
-    """Part by part: what differs is kept as it is now, the rest is put back."""
-    snapshot, changed, parts = resumed.snapshot, resumed.changed.keys(), training.parts
-    states = snapshot.states
+    snapshot, changed = resume_point.snapshot, resume_point.changed.keys()
+    parts, saved = state.parts, snapshot.states
     if "model" in changed:
-        _load_fitting(parts.model, states["model"])
+        _load_matching(parts.model, saved["model"])
     else:
-        parts.model.load_state_dict(states["model"])
+        parts.model.load_state_dict(saved["model"])
     if "optimizer" in changed or "model" in changed:
-        _load_moments(parts.optimizer, states["optimizer"], resumed)
+        _load_moments(parts.optimizer, saved["optimizer"], resume_point)
     else:
-        parts.optimizer.load_state_dict(states["optimizer"])
-        if parts.scheduler is not None and "scheduler" in states:
-            parts.scheduler.load_state_dict(states["scheduler"])
-    if training.scaler is not None and "scaler" in states:
-        training.scaler.load_state_dict(states["scaler"])
-    parts.extra_state.load_known(states.get("also", {}))
-    training.progress.load_state_dict(states["progress"])
-    if changed & ORDERING:
-        training.begin_epoch_anew(snapshot.epoch)
+        parts.optimizer.load_state_dict(saved["optimizer"])
+        if parts.scheduler is not None and "scheduler" in saved:
+            parts.scheduler.load_state_dict(saved["scheduler"])
+    if state.scaler is not None and "scaler" in saved:
+        state.scaler.load_state_dict(saved["scaler"])
+    parts.extra_state.load_known(saved.get("also", {}))
+    state.progress.load_state_dict(saved["progress"])
+    state.step, state.timeline = snapshot.step, snapshot.timeline
+    if changed & ORDER_FIELDS:
+        state.begin_epoch(snapshot.epoch)
     else:
-        training.put_place(snapshot)
-    training.step, training.timeline = snapshot.step, snapshot.timeline
+        state.restore_position(snapshot)
 
 
-def _load_fitting(model: torch.nn.Module, state: Mapping[str, Any]) -> None:
-    """Every tensor whose name and shape are the same; the others stay as they are."""
-    own = model.state_dict()
-    fitting = {
+def _load_matching(model: torch.nn.Module, saved: Mapping[str, Any]) -> None:
+    """Load every tensor with the same name and shape; leave the others unchanged."""
+    current = model.state_dict()
+    matching = {
         name: value
-        for name, value in state.items()
-        if name in own and getattr(own[name], "shape", None) == getattr(value, "shape", None)
+        for name, value in saved.items()
+        if name in current
+        and getattr(current[name], "shape", None) == getattr(value, "shape", None)
     }
-    if not fitting:
-        raise FormatError("nothing in the checkpoint fits this model")
-    model.load_state_dict({**own, **fitting})
+    if not matching:
+        raise FormatError("no tensor of the checkpoint has a name and shape of this model")
+    model.load_state_dict({**current, **matching})
 
 
-def _load_moments(optimizer: Any, state: Mapping[str, Any], resumed: ResumePoint) -> None:
-    """The optimizer's memory, with the settings that it has now; nothing if it does not fit."""
-    saved = resumed.snapshot.fingerprints.get("optimizer") or {}
-    own = optimizer.state_dict()
-    sizes = [len(group["params"]) for group in own["param_groups"]]
+def _load_moments(optimizer: Any, saved: Mapping[str, Any], resume_point: ResumePoint) -> None:
+    """Load the optimizer's moments, with the settings it has now; nothing if they do not fit."""
+    fingerprint = resume_point.snapshot.fingerprints.get("optimizer") or {}
+    current = optimizer.state_dict()
+    sizes = [len(group["params"]) for group in current["param_groups"]]
     kind = f"{type(optimizer).__module__}.{type(optimizer).__qualname__}"
-    if (
-        saved.get("class") == kind
-        and saved.get("groups") == sizes
-        and "model" not in (resumed.changed)
-    ):
-        optimizer.load_state_dict({"state": state["state"], "param_groups": own["param_groups"]})
+    fits = fingerprint.get("class") == kind and fingerprint.get("groups") == sizes
+    if fits and "model" not in resume_point.changed:
+        optimizer.load_state_dict(
+            {"state": saved["state"], "param_groups": current["param_groups"]}
+        )
     else:
-        log.warning("the optimizer begins without its memory: it is not that of the checkpoint")
+        log.warning("the optimizer starts without moments: those of the checkpoint do not fit it")

@@ -1,124 +1,188 @@
-"""The commands that a session offers: checkpoints, reset, hyperparameters, test."""
+"""`SessionCommands`: the handlers of save, load, reset, back, hyperparameters, test and certify.
+
+They run on the training thread, at a boundary.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING, Any
 
-from midstep.control.command_record import CommandSpec
-from midstep.control.command_table import NoPayload
-from midstep.core.errors import ConfigError
-from midstep.session.engine.hparams import HparamsPayload, set_hparams
+from midstep.core.commands.catalog import (
+    BACK,
+    DETERMINISM_HEALTH,
+    LOAD_CHECKPOINT,
+    RESET_SESSION,
+    SAVE_CHECKPOINT,
+    SET_HPARAMS,
+    TEST_NOW,
+    BackPayload,
+    CertifyPayload,
+    HparamsPayload,
+    LoadPayload,
+)
+from midstep.core.errors import ConfigError, ControlError
+from midstep.core.moments import Moment
+from midstep.session.engine.hparams import set_hparams
 from midstep.session.engine.resume import changed_fields
-from midstep.session.offering import moving, offer
+from midstep.session.rewind.certificate import certify_in_slices
 
 if TYPE_CHECKING:
-    from midstep.session.session import Session
+    from midstep.core.commands.definition import NoPayload
+    from midstep.session.engine.training_engine import TrainingEngine
+    from midstep.session.rewind.certificate import Certifiable
+    from midstep.session.run import Run
     from midstep.session.state.snapshot import Snapshot
-
-__all__ = ["LoadPayload", "register_commands"]
-
-
-@dataclass(frozen=True, kw_only=True)
-class LoadPayload:
-    """Which checkpoint to load."""
-
-    step: int | None = None
-    """Finished optimizer steps; the newest whole one when left out."""
-    timeline: int | None = None
-    """Where the step was saved in several; the newest when left out."""
-
-    def __post_init__(self) -> None:
-        for name, value in vars(self).items():
-            if value is not None and (
-                isinstance(value, bool) or not isinstance(value, int) or value < 0
-            ):
-                raise ConfigError(f"{name} must be a whole number of at least 0, got {value!r}")
+    from midstep.session.state.training_parts import TrainingParts
 
 
-def register_commands(session: Session) -> Callable[[], None]:
-    """Offer a session's commands on its controller; gives back how to withdraw them."""
-    own = _Commands(session)
-    return offer(
-        session.controller,
-        CommandSpec(
-            name="save_checkpoint", payload=NoPayload, run=own.save, help="Write a checkpoint now."
-        ),
-        moving(
-            name="load_checkpoint", payload=LoadPayload, run=own.load, help="Go to a checkpoint."
-        ),
-        moving(
-            name="reset_session", payload=NoPayload, run=own.reset, help="Go back to before step 0."
-        ),
-        CommandSpec(
-            name="set_hparams",
-            payload=HparamsPayload,
-            run=own.set,
-            help="Set learning rate and kin.",
-        ),
-        CommandSpec(
-            name="test_now", payload=NoPayload, run=own.test, help="Run the test loader now."
-        ),
-    )
+class SessionCommands:
+    """The commands that change or save the state of a training.
 
+    Args:
+        run: whose controller offers them.
+        parts: what is trained.
+        engine: takes snapshots; None if the training cannot be saved.
+        why_not: the reason why there is no engine.
+    """
 
-class _Commands:
-    """What they do; all on the training thread, at a boundary."""
+    def __init__(
+        self,
+        run: Run,
+        parts: TrainingParts,
+        engine: TrainingEngine | None,
+        *,
+        why_not: str | None = None,
+    ) -> None:
+        self._run, self._parts, self._why_not = run, parts, why_not
+        self._open_engine = engine
 
-    def __init__(self, session: Session) -> None:
-        self._session = session
+    def register(self) -> Callable[[], None]:
+        """Offer the commands that work under every driver; returns how to withdraw them."""
+        status = self._run.controller.status
+        withdraw = self._run.controller.queue.register_all(
+            {
+                SAVE_CHECKPOINT: self.save,
+                LOAD_CHECKPOINT: self.load,
+                SET_HPARAMS: self.set,
+                BACK: self.back,
+            }
+        )
+        engine = self._open_engine
+        status.offer_rewind(None if engine is None else engine.rewind.describe)
+
+        def undo() -> None:
+            withdraw()
+            status.offer_rewind(None)
+
+        return undo
+
+    @property
+    def _engine(self) -> TrainingEngine:
+        if self._open_engine is None:
+            raise ControlError(f"This loop has no snapshots: {self._why_not}.")
+        return self._open_engine
 
     def save(self, _payload: NoPayload) -> dict[str, Any]:
-        path = self._session.helm.checkpoint("asked")
-        return {"step": self._session.trainer.step, "checkpoint": f"checkpoints/{path.name}"}
+        """Write a checkpoint of this boundary."""
+        path = self._engine.save()
+        return {"step": self._engine.state.step, "checkpoint": f"checkpoints/{path.name}"}
 
     def load(self, payload: LoadPayload) -> dict[str, Any]:
-        session = self._session
-        session.checkpoint_writer.wait()
-        checkpoints = session.checkpoint_writer.checkpoints
+        """Restore a checkpoint of this run."""
+        engine = self._engine
+        engine.writer.wait()
+        store = engine.writer.checkpoints
         if payload.step is None and payload.timeline is None:
-            found = checkpoints.newest_valid()
-            if found is None:
+            newest = store.newest_valid()
+            if newest is None:
                 raise ConfigError("there is no checkpoint yet; save_checkpoint makes one")
-            snapshot = found.snapshot
-            session.helm.tell_refused(found.problems)
+            snapshot = newest.snapshot
+            engine.record_refused(newest.problems)
         else:
-            snapshot = checkpoints.load(payload.step, timeline=payload.timeline)
+            snapshot = store.load(payload.step, timeline=payload.timeline)
         self._check_same(snapshot)
-        session.helm.go_to(snapshot, cause="load_checkpoint")
-        return self._where()
+        engine.rewind.check_reachable(snapshot)
+        engine.go_to(snapshot, cause="load_checkpoint")
+        return engine.state.describe_position()
 
     def _check_same(self, snapshot: Snapshot) -> None:
-        """Before anything is put back: half of another training would be none."""
-        changed = changed_fields(snapshot.fingerprints, self._session.trainer.fingerprints)
+        """Refuse before anything is restored: half of another training would be none."""
+        changed = changed_fields(snapshot.fingerprints, self._engine.state.fingerprints)
         if changed:
             raise ConfigError(
                 f"the checkpoint of step {snapshot.step} was taken before {', '.join(changed)} "
                 "changed; choose a later one"
             )
 
-    def reset(self, _payload: NoPayload) -> dict[str, Any]:
-        helm = self._session.helm
-        helm.go_to(helm.first, cause="reset_session")
-        return self._where()
+    def back(self, payload: BackPayload) -> Any:
+        """Go back n steps, or to a step."""
+        return self._engine.rewind.back(payload)
 
     def set(self, payload: HparamsPayload) -> dict[str, Any]:
-        session = self._session
-        parts = session.trainer.parts
-        old = set_hparams(parts.optimizer, parts.scheduler, payload)
-        new = {name: [group[name] for group in parts.optimizer.param_groups] for name in old}
-        session.helm.hparams_changed(old, new)
+        """Set hyperparameters in every group of the optimizer; returns the old values."""
+        optimizer = self._parts.optimizer
+        old = set_hparams(optimizer, self._parts.scheduler, payload)
+        new = {name: [group[name] for group in optimizer.param_groups] for name in old}
+        if self._open_engine is not None:
+            self._open_engine.hparams_changed(old, new)
+        else:
+            who = self._run.controller.queue.asked_by or "python"
+            fields = {"kind": "hparams", "old": old, "new": new, "step": self._run.step}
+            self._run.event(Moment.INTERVENTION, who=who, **fields)
+        if rates := new.get("lr"):
+            self._run.controller.status.describe(lr=float(rates[0]))
         return {"old": old}
 
-    def test(self, _payload: NoPayload) -> dict[str, Any]:
-        return dict(self._session.test())
 
-    def _where(self) -> dict[str, Any]:
-        training = self._session.trainer
-        return {
-            "step": training.step,
-            "epoch": training.epoch,
-            "cursor": training.cursor,
-            "timeline": training.timeline,
+class AdvancingCommands:
+    """The commands of a driver that makes the steps itself.
+
+    Args:
+        engine: of the open run.
+        trainer: makes steps.
+        first: the state before step 0.
+        test: evaluates the test loader.
+    """
+
+    def __init__(
+        self,
+        engine: TrainingEngine,
+        trainer: Certifiable,
+        first: Snapshot,
+        test: Callable[[], dict[str, float]],
+    ) -> None:
+        self._engine, self._trainer, self._first, self._test = engine, trainer, first, test
+
+    def register(self) -> Callable[[], None]:
+        """Offer them; returns how to withdraw them."""
+        return self._engine.run.controller.queue.register_all(
+            {RESET_SESSION: self.reset, TEST_NOW: self.test, DETERMINISM_HEALTH: self.certify}
+        )
+
+    def reset(self, _payload: NoPayload) -> dict[str, Any]:
+        """Return to the state before step 0."""
+        self._engine.go_to(self._first, cause="reset_session")
+        return self._engine.state.describe_position()
+
+    def test(self, _payload: NoPayload) -> dict[str, Any]:
+        """Evaluate the test loader."""
+        return dict(self._test())
+
+    def certify(self, payload: CertifyPayload) -> Generator[float, None, dict[str, Any]]:
+        """Make some steps twice; returns the certificate in the form of a health report."""
+        engine, status = self._engine, self._engine.run.controller.status
+        status.describe(phase="certifying")
+        try:
+            certificate = yield from certify_in_slices(self._trainer, payload.steps)
+        finally:
+            status.describe(phase=None)
+        engine.writer.wait()  # the checkpoint of the pause may not be on disk yet
+        last = engine.writer.last
+        header = {
+            "run": engine.run.run_id,
+            "step": engine.state.step,
+            "epoch": engine.state.epoch,
+            "checkpoint": None if last is None else f"checkpoints/{last.name}",
         }
+        return {"header": header, "text": certificate.words, "data": certificate.describe()}

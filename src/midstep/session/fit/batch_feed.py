@@ -10,9 +10,6 @@ from torch.utils.data import IterableDataset
 from midstep.data.order.ordered_loader import OrderedLoader
 from midstep.data.order.samplers import nested_samplers
 from midstep.data.order.strategy import OrderConfig
-from midstep.data.random_state import Generator, find_generators
-
-__all__ = ["BatchFeed"]
 
 
 class BatchFeed:
@@ -31,11 +28,6 @@ class BatchFeed:
         self.order = OrderedLoader(loader, config, listener=self._heard, report=report)
         batched = loader.batch_sampler is not None
         self._samplers = nested_samplers(loader.batch_sampler if batched else loader.sampler)
-        own = find_generators(loader.generator, *self._samplers, outside=(loader.dataset,))
-        self.generators: dict[str, Generator] = {
-            f"order.{index}": each for index, each in enumerate(own)
-        }
-        """Those of loader and samplers, by their names in a snapshot."""
         self.batches_per_epoch = _length(loader)
         """None where nobody can say."""
         self._pass: Iterator[Any] | None = None

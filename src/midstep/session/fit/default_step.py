@@ -10,14 +10,10 @@ import torch
 from torch import nn
 
 from midstep.core.errors import ConfigError
-
-__all__ = ["ForwardResult", "UserStep", "default_forward", "is_classes", "move"]
+from midstep.session.state.training_parts import UserStep
 
 INPUT_KEYS = ("x", "input", "inputs", "image", "images", "features", "input_ids", "tokens")
 LABEL_KEYS = ("y", "label", "labels", "target", "targets")
-UserStep = Callable[[nn.Module, Any], Any]
-"""A step of the user's own: gets the model and a batch on its device, gives the loss, or a mapping
-with `loss` and further scalars."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -16,9 +16,7 @@ from midstep.session.config import SessionConfig
 from midstep.session.fit.default_step import ForwardResult, default_forward, move
 
 if TYPE_CHECKING:
-    from midstep.session.fit.trainer import TrainingParts
-
-__all__ = ["MicroBatches", "OptimizerStep", "StepObserver", "StepResult"]
+    from midstep.session.state.training_parts import TrainingParts
 
 
 class StepObserver(Protocol):
@@ -91,7 +89,7 @@ class OptimizerStep:
         step = parts.validation_step or parts.training_step
         return default_forward(parts.model, parts.loss_fn, batch, step)
 
-    def window(self, *, quiet: bool) -> MicroBatches:
+    def begin(self, *, quiet: bool) -> MicroBatches:
         """Begin a step."""
         self.parts.optimizer.zero_grad()
         observer = None if quiet else self.observer

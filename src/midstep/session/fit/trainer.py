@@ -1,51 +1,36 @@
-"""Everything that moves at a step of a session, and nothing of facts, hooks or control.
+"""`Trainer`: makes the steps and ends the epochs of a session. It knows nothing of facts or control.
 
-A step is an optimizer step. What an epoch ends with (validation, a scheduler's epoch) belongs to
-the start of the next step, so the boundary behind an epoch's last batch has all its samples
-trained and nothing else done. `put` and so many `advance` repeat a training bit for bit.
+A step is an optimizer step. Validation and a scheduler's epoch belong to the start of the next
+step, so the boundary after an epoch's last batch has all its samples trained and nothing else done.
+Restoring a state and advancing n times repeats n steps bit for bit.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import time
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from midstep.core.errors import ConfigError, ControlError
+from midstep.core.errors import ConfigError
 from midstep.data.order.strategy import warn_user
 from midstep.session.config import SessionConfig
 from midstep.session.fit.batch_feed import BatchFeed
-from midstep.session.fit.default_step import UserStep
 from midstep.session.fit.evaluation import evaluate
 from midstep.session.fit.optimizer_step import OptimizerStep, StepObserver
-from midstep.session.state.epoch_progress import DataPosition, Progress
-from midstep.session.state.snapshot import Snapshot, tree_bytes
-from midstep.session.state.training_parts import ExtraState
+from midstep.session.state.training_parts import TrainingParts
+from midstep.session.state.training_state import TrainingState, find_loader_generators
 
 if TYPE_CHECKING:
     import torch
-    from torch import nn
 
+    from midstep.session.rewind.back import Rewind
+    from midstep.session.state.snapshot import Snapshot
 
-@dataclass(kw_only=True)
-class TrainingParts:
-    """What the user gave a session to train."""
-
-    model: nn.Module
-    optimizer: torch.optim.Optimizer
-    loss_fn: Callable[..., Any] | None
-    train_loader: Any
-    val_loader: Any = None
-    test_loader: Any = None
-    scheduler: Any = None
-    scaler: Any = None
-    training_step: UserStep | None = None
-    validation_step: UserStep | None = None
-    extra_state: ExtraState = field(default_factory=lambda: ExtraState(None))
-    """The user's own state that moves with the training."""
-    after_step: list[Callable[[nn.Module], object]] = field(default_factory=list)
-    """Called after each step that changed the weights, repeated ones included."""
+PROGRESS_EVERY_S = 0.05
+MAX_WITNESSES = 1 << 16
+"""Steps whose summary is kept; steps beyond that are repeated without being compared."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,18 +38,18 @@ class StepOutcome:
     """One finished optimizer step."""
 
     step: int
-    """Finished optimizer steps, this one counted."""
+    """Finished optimizer steps, this one included."""
     epoch: int
     sample_ids: Sequence[Any]
     """In batch order; those of micro-batches one after the other."""
     loss: float
     """Mean over the micro-batches."""
     metrics: Mapping[str, Any] = field(default_factory=dict)
-    """Scalars of the user's step, and `grad_norm` where it was clipped."""
+    """Scalars of the user's step, and `grad_norm` if the gradients were clipped."""
     skipped: bool = False
-    """Whether the weights were left alone, as the loss or a scaled gradient was not finite."""
+    """Whether the weights did not change because the loss or a scaled gradient was not finite."""
     batches: Sequence[Any] = ()
-    """References to the micro-batches, as they came from the loader."""
+    """References to the micro-batches, as the loader gave them."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,22 +59,22 @@ class EpochOutcome:
     epoch: int
     step: int
     train_loss: float | None
-    """Mean over its steps that were not skipped; None without any."""
+    """Mean over its steps that were not skipped; None if there are none."""
     validation: Mapping[str, float] | None
-    """`loss`, `accuracy` and others; None where none was due."""
+    """`loss`, `accuracy` and others; None if no validation was due."""
     is_best: bool
-    """Whether no validation loss before was lower."""
+    """Whether the validation loss is the lowest so far."""
     skipped: int
     """Steps of it that were skipped."""
 
 
 class Trainer:
-    """Model, optimizer, order and counters: taken, put back, moved on by one step.
+    """Makes the steps of a session.
 
     Args:
         parts: what is trained.
         config: how.
-        report: told once of each thing that is not exact, if that is not refused.
+        report: called once for each thing that is not exact, if that is not refused.
 
     >>> import torch
     >>> from torch import nn
@@ -98,13 +83,13 @@ class Trainer:
     >>> data = [(torch.ones(2), torch.ones(1))] * 4
     >>> loader = torch.utils.data.DataLoader(data, batch_size=2)
     >>> parts = TrainingParts(
-    ...     model=model, optimizer=optimizer, loss_fn=nn.MSELoss(), train_loader=loader
+    ...     model=model, optimizers=[optimizer], loss_fn=nn.MSELoss(), train_loader=loader
     ... )
-    >>> with Trainer(parts, SessionConfig()) as training:
-    ...     kept = training.take()
-    ...     first = training.advance().loss
-    ...     training.restore(kept)
-    ...     training.advance().loss == first, training.step, training.cursor
+    >>> with Trainer(parts, SessionConfig()) as trainer:
+    ...     start = trainer.state.take()
+    ...     first = trainer.advance().loss
+    ...     trainer.state.restore(start)
+    ...     trainer.advance().loss == first, trainer.step, trainer.state.cursor
     (True, 1, 2)
     """
 
@@ -116,80 +101,72 @@ class Trainer:
         report: Callable[[str], object] = warn_user,
     ) -> None:
         self.parts, self.config = parts, config
-        self.step = self.timeline = 0
         self.total_steps: int | None = None
         self.total_epochs: int | None = None
-        self.fingerprints: Mapping[str, Any] = {}
-        """By which a resume knows the training again; goes into every snapshot."""
         self.replaying = False
-        """Whether steps are repeated: then nobody is told of them."""
+        """Whether steps are repeated: then nothing is reported."""
         self.interrupted: Callable[[], bool] = lambda: False
-        """Asked between the batches of a validation; True gives it up."""
-        self.progress = Progress()
-        self._stepper = OptimizerStep(parts, config)
-        self._feed = BatchFeed(parts.train_loader, config.order, report=report)
-        self.order = self._feed.order
-        self._place = DataPosition(self.order)
-        self._in_step = False
+        """Called between the batches of a validation; True ends the validation early."""
         self.batches: list[Any] = []
-        """References to the micro-batches of the step in progress, or of the last one."""
+        """References to the micro-batches of the running step, or of the last one."""
+        self._optimizer_step = OptimizerStep(parts, config)
+        generators = find_loader_generators(parts.train_loader)  # before the feed patches it
+        self._feed = BatchFeed(parts.train_loader, config.order, report=report)
+        self.state = TrainingState(parts, self._feed.order, generators, config)
+        self.state.scaler = self._optimizer_step.scaler
+        self.state.before_restore = self._before_restore
         _check_scheduler(parts)
 
     def __enter__(self) -> Trainer:
-        self.order.__enter__()
+        self._feed.order.__enter__()
         return self
 
     def __exit__(self, *_: object) -> None:
         self._leave_pass()
-        self.order.__exit__()
+        self._feed.order.__exit__()
 
-    # -- where it stands --------------------------------------------------------------------------
+    @property
+    def step(self) -> int:
+        """Finished optimizer steps."""
+        return self.state.step
 
     @property
     def epoch(self) -> int:
-        """The epoch in progress."""
-        return self.order.epoch
-
-    @property
-    def cursor(self) -> int:
-        """Samples of this epoch that are trained on."""
-        return self.order.cursor
+        """The running epoch."""
+        return self.state.epoch
 
     @property
     def device(self) -> torch.device:
-        """Where batches go."""
-        return self._stepper.device
-
-    @property
-    def scaler(self) -> Any:
-        """The gradient scaler, the user's or one of ours; None without one."""
-        return self._stepper.scaler
+        """Where batches are moved to."""
+        return self._optimizer_step.device
 
     @property
     def observer(self) -> StepObserver | None:
-        """Who measures steps from inside; not told of repeated ones."""
-        return self._stepper.observer
+        """Measures steps from inside; not called for repeated steps."""
+        return self._optimizer_step.observer
 
     @observer.setter
     def observer(self, observer: StepObserver | None) -> None:
-        self._stepper.observer = observer
+        self._optimizer_step.observer = observer
+
+    # -- totals -----------------------------------------------------------------------------------
 
     @property
     def finished(self) -> bool:
-        """Whether the total that was asked for is reached; False while none is set."""
+        """Whether the requested total is reached; False while none is set."""
         if self.total_steps is not None:
             return self.step >= self.total_steps
         return self.total_epochs is not None and self.epoch >= self.total_epochs
 
     def expected_steps(self) -> int | None:
-        """How many steps there will be in all, as far as the loader knows its length."""
+        """Steps in total; None if the loader has no length."""
         if self.total_steps is not None or self.total_epochs is None:
             return self.total_steps
         per_epoch = self._steps_per_epoch()
         return None if per_epoch is None else self.total_epochs * per_epoch
 
     def expected_epochs(self) -> int | None:
-        """How many epochs that is, the last one perhaps not whole; None where nobody can say."""
+        """Epochs in total, the last one perhaps not whole; None if the loader has no length."""
         if self.total_epochs is not None or self.total_steps is None:
             return self.total_epochs
         per_epoch = self._steps_per_epoch()
@@ -199,177 +176,206 @@ class Trainer:
         batches = self._feed.batches_per_epoch
         return None if batches is None else -(-batches // self.config.accumulate_steps)
 
-    # -- taken and put back -----------------------------------------------------------------------
-
-    def take(self, *, to_host: bool = False) -> Snapshot:
-        """The whole state, cloned; only at a boundary, where no batch was drawn ahead.
-
-        Raises:
-            ControlError: a step is in progress, as after one that raised.
-        """
-        if self._in_step:
-            raise ControlError(
-                f"step {self.step + 1} was begun and has not ended, so there is no state to go on "
-                "from; load the last checkpoint instead"
-            )
-        return Snapshot.take(
-            self._stateful(),
-            step=self.step,
-            epoch=self.epoch,
-            cursor=self.cursor,
-            timeline=self.timeline,
-            generators=self._feed.generators,
-            epoch_random=self.order.random_state(),
-            config=self.config.describe(),
-            fingerprints=self.fingerprints,
-            to_host=to_host,
-        )
-
-    def state_bytes(self) -> int:
-        """What the tensors of a snapshot would take."""
-        present = (part for part in self._stateful().values() if part is not None)
-        return tree_bytes([part.state_dict() for part in present])
-
-    def witness(self) -> tuple[tuple[Any, ...], ...]:
-        """What the steps of this epoch came to, cheaply: a repetition has the same."""
-        order, progress = self.order, self.progress
-        return (
-            ("batch ids", order.epoch, order.cursor, order.checksum),
-            ("loss", progress.loss_sum, progress.loss_count, progress.skipped),
-        )
-
-    def restore(self, snapshot: Snapshot) -> None:
-        """Stand where the snapshot was taken: parts, generators, place in the data, counters."""
-        self._leave_pass()
-        snapshot.restore(self._stateful(), generators=self._feed.generators)
-        self._place.go(snapshot.epoch_random)
-        self.step, self.timeline = snapshot.step, snapshot.timeline
-        self.parts.optimizer.zero_grad()
-        if self.step:  # else a scheduler that steps first in this process warns of a wrong order
-            self.parts.optimizer._opt_called = True  # type: ignore[attr-defined]
-
-    def put_place(self, snapshot: Snapshot) -> None:
-        """Generators and the place in the data alone; everything else stays as it is."""
-        self._leave_pass()
-        snapshot.random.restore(self._feed.generators)
-        self._place.load_state_dict(snapshot.states["order"])
-        self._place.go(snapshot.epoch_random)
-
-    def begin_epoch_anew(self, epoch: int) -> None:
-        """Stand before the first sample of an epoch, whatever was trained of it."""
-        self._leave_pass()
-        self.order.set_epoch(epoch + 1)  # naming the present one would keep its cursor
-        self.order.set_epoch(epoch)
-        self.progress.epoch_ended()
-
-    def _stateful(self) -> dict[str, Any]:
-        """By their names in a checkpoint."""
-        parts = self.parts
-        return {
-            "model": parts.model,
-            "optimizer": parts.optimizer,
-            "scheduler": parts.scheduler,
-            "scaler": self._stepper.scaler,
-            "also": parts.extra_state or None,
-            "progress": self.progress,
-            "order": self._place,
-        }
-
-    # -- moving on --------------------------------------------------------------------------------
+    # -- steps and epochs -------------------------------------------------------------------------
 
     def advance(self) -> StepOutcome:
-        """One optimizer step, with whatever epoch end stands before it."""
+        """Make one optimizer step, after the end of an epoch if one is due."""
         while self.epoch_is_over():
             self.end_epoch()
-        window = self._stepper.window(quiet=self.replaying)
+        micro_batches = self._optimizer_step.begin(quiet=self.replaying)
         ids: list[Any] = []
         self.batches = batches = []
-        while window.count < self.config.accumulate_steps and self._feed.fetch():
-            batch, its_ids = self._feed.take()
-            ids.extend(its_ids)
+        while micro_batches.count < self.config.accumulate_steps and self._feed.fetch():
+            batch, batch_ids = self._feed.take()
+            ids.extend(batch_ids)
             batches.append(batch)
-            window.add(batch)
-        made = window.close()
-        if not made.skipped:
+            micro_batches.add(batch)
+        result = micro_batches.close()
+        if not result.skipped:
             for call in self.parts.after_step:
                 call(self.parts.model)
-        epoch = self.epoch
-        self.order.commit()
-        self.step += 1
-        self._in_step = False
-        self.progress.step_ended(made.loss, batches=len(batches), skipped=made.skipped)
+        state, epoch = self.state, self.epoch
+        state.order.commit()
+        state.step += 1
+        state.in_step = False
+        state.progress.step_finished(result.loss, batches=len(batches), skipped=result.skipped)
         return StepOutcome(
-            step=self.step,
+            step=state.step,
             epoch=epoch,
             sample_ids=ids,
-            loss=made.loss,
-            metrics=made.metrics,
-            skipped=made.skipped,
+            loss=result.loss,
+            metrics=result.metrics,
+            skipped=result.skipped,
             batches=batches,
         )
 
     def epoch_is_over(self) -> bool:
-        """Whether the epoch has no further batch; draws the next one, so only to go on at once."""
-        self._in_step = True  # also if drawing raises
-        self._in_step = self._feed.fetch()
-        return not self._in_step
+        """Whether the epoch has no further batch. Fetches the next one, so a step must follow."""
+        self.state.in_step = True  # also if fetching raises
+        self.state.in_step = self._feed.fetch()
+        return not self.state.in_step
 
     @property
     def is_known_to_be_over(self) -> bool:
-        """The same as far as the loader's length tells it, without drawing anything."""
-        return self._feed.batches_per_epoch is not None and (
-            self.progress.batches >= self._feed.batches_per_epoch
-        )
+        """The same as far as the loader's length tells, without fetching a batch."""
+        batches = self._feed.batches_per_epoch
+        return batches is not None and self.state.progress.batches >= batches
 
     def end_epoch(self) -> EpochOutcome:
-        """Validate if that is due, step the scheduler, and stand before the next epoch.
+        """Validate if that is due, step the scheduler, and move to the next epoch.
 
-        Given up in the middle of its validation it has changed nothing.
+        A validation that is interrupted leaves everything unchanged.
         """
-        epoch = self.epoch
-        if not self.progress.batches:
+        state, progress = self.state, self.state.progress
+        epoch = state.epoch
+        if not progress.batches:
             raise ConfigError("the training loader gave no batch; is its dataset empty?")
-        due = self.parts.val_loader is not None and (
+        is_due = self.parts.val_loader is not None and (
             (epoch + 1) % self.config.val_every_n_epochs == 0
         )
-        validation = self.evaluate(self.parts.val_loader) if due else None
-        self._stepper.epoch_ended(None if validation is None else validation["loss"])
+        validation = self.evaluate(self.parts.val_loader) if is_due else None
+        self._optimizer_step.epoch_ended(None if validation is None else validation["loss"])
         outcome = EpochOutcome(
             epoch=epoch,
-            step=self.step,
-            train_loss=self.progress.train_loss,
+            step=state.step,
+            train_loss=progress.train_loss,
             validation=validation,
-            is_best=self.progress.is_best(validation),
-            skipped=self.progress.skipped,
+            is_best=progress.is_best(validation),
+            skipped=progress.skipped,
         )
-        self.progress.epoch_ended()
+        progress.begin_epoch(state.step)
         self._leave_pass()
-        self.order.set_epoch(epoch + 1)
+        state.order.set_epoch(epoch + 1)
         return outcome
 
     def evaluate(self, loader: Any) -> dict[str, float]:
-        """Means over a loader, under a guard: the training does not notice."""
+        """Means over a loader, without any effect on the training."""
         return evaluate(
             self.parts.model,
             loader,
-            self._stepper.evaluation,
+            self._optimizer_step.evaluation,
             device=self.device,
-            autocast=self._stepper.autocast,
+            autocast=self._optimizer_step.autocast,
             interrupted=self.interrupted,
         )
 
     def _leave_pass(self) -> None:
         self._feed.reset()
-        self._in_step = False
+        self.state.in_step = False
+
+    def _before_restore(self) -> None:
+        """Drop the running iterator, whose position is about to change, and the gradients."""
+        self._leave_pass()
+        self.parts.optimizer.zero_grad()
 
     @contextmanager
     def replay(self) -> Iterator[None]:
-        """Steps inside the block are repeated ones: observers are not told."""
+        """Steps inside the block are repetitions: observers are not called."""
         before, self.replaying = self.replaying, True
         try:
             yield
         finally:
             self.replaying = before
+
+
+class TrainerReplay:
+    """Repeats steps by making them with the trainer, while the run is parked.
+
+    A repeated step calls no hook of the user, writes no fact and hits no breakpoint. A summary of
+    each step is kept, so that a repetition that comes to something else is noticed.
+    """
+
+    def __init__(self, trainer: Trainer, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._trainer, self._clock = trainer, clock
+        self._witnesses: dict[int, tuple[tuple[Any, ...], ...]] = {}
+
+    @property
+    def is_active(self) -> bool:
+        """Whether steps are being repeated now, by `back` or by a certificate."""
+        return self._trainer.replaying
+
+    def obstacle(self) -> str | None:
+        """Nothing: a session can repeat steps at every boundary."""
+        return None
+
+    def check(self, base: Snapshot | None, target: int) -> None:
+        """Nothing: a session can continue from each of its snapshots."""
+
+    def step_recorded(self) -> None:
+        """Keep the summary of a step that was made for the first time."""
+        state = self._trainer.state
+        self._witnesses[state.step] = state.witness()
+        if len(self._witnesses) > MAX_WITNESSES:
+            del self._witnesses[next(iter(self._witnesses))]
+
+    def forget_before(self, step: int) -> None:
+        """Drop the summaries up to `step`."""
+        self._witnesses = {at: seen for at, seen in self._witnesses.items() if at > step}
+
+    def restart(self) -> None:
+        """Keep the summary of this step alone."""
+        state = self._trainer.state
+        self._witnesses = {state.step: state.witness()}
+
+    def run(
+        self, rewind: Rewind, base: Snapshot, target: int
+    ) -> Generator[float, None, dict[str, Any]]:
+        """Go back in slices that yield how much is done; returns where the run is and how it went.
+
+        If it is cancelled, or a repeated step raises, the training returns to where it came from.
+        If memory allowed no snapshot of that, it stays at the step it has reached.
+        """
+        trainer, state = self._trainer, self._trainer.state
+        from_step = state.step
+        here = None
+        if base.step < target and rewind.keep_here(beside=base):
+            here = rewind.ring.nearest(from_step)
+        has_arrived = False
+        rewind.show_phase(f"rewinding to step {target:,}")
+        try:
+            with trainer.replay():
+                state.restore(base)
+                difference = yield from self._repeat(base.step, target)
+            has_arrived = True
+        finally:
+            if not has_arrived and here is not None:
+                state.restore(here)
+            else:
+                self._witnesses = {
+                    at: seen for at, seen in self._witnesses.items() if at <= state.step
+                }
+                rewind.arrived(from_step)
+            # Last: whoever sees the end of the phase must find the state where it belongs.
+            rewind.show_phase(None)
+        return {
+            "step": state.step,
+            "timeline": state.timeline,
+            "epoch": state.epoch,
+            "from_step": from_step,
+            "replayed": target - base.step,
+            "exact": difference is None,
+            "first_difference": difference,
+        }
+
+    def _repeat(self, start: int, target: int) -> Generator[float, None, dict[str, Any] | None]:
+        """Repeat steps up to the target; returns the first that came out differently."""
+        difference, reported = None, self._clock()
+        for step in range(start + 1, target + 1):
+            self._trainer.advance()
+            expected = self._witnesses.get(step)
+            seen = self._trainer.state.witness()
+            if difference is None and expected is not None and seen != expected:
+                difference = {"step": step, "what": _what_differs(expected, seen)}
+            if self._clock() - reported >= PROGRESS_EVERY_S:
+                reported = self._clock()
+                yield (step - start) / (target - start)
+        return difference
+
+
+def _what_differs(expected: tuple[tuple[Any, ...], ...], seen: tuple[tuple[Any, ...], ...]) -> str:
+    """The name of the first entry of a summary that differs."""
+    pairs = zip(expected, seen, strict=True)
+    return str(next(one[0] for one, other in pairs if one != other))
 
 
 def _check_scheduler(parts: TrainingParts) -> None:

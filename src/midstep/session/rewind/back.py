@@ -1,259 +1,188 @@
-"""Going back: restore the nearest snapshot of the ring, then repeat the steps behind it.
+"""Going back: restore the nearest snapshot of the ring, then repeat the steps after it.
 
-A repeated step calls no hook of the user, writes no fact and trips no breakpoint. What each step
-came to the first time is remembered, so that a repetition that comes to something else is seen.
+Who repeats the steps depends on the driver: a session makes them itself, under `attach` the user's
+own loop runs through them again. Both are a `StepReplay`.
 """
 
 from __future__ import annotations
 
 import logging
-import time
-from collections.abc import Callable, Generator
-from contextlib import AbstractContextManager
-from dataclasses import dataclass
-from typing import Any, Protocol
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Protocol
 
-from midstep.core.errors import ConfigError, ControlError
-from midstep.session.rewind.snapshot_ring import SnapshotRing
-from midstep.session.state.snapshot import Snapshot
+from midstep.core.errors import ControlError
 
-__all__ = ["BackPayload", "Rewind", "StepReplay"]
+if TYPE_CHECKING:
+    from midstep.core.commands.catalog import BackPayload
+    from midstep.session.rewind.snapshot_ring import SnapshotRing
+    from midstep.session.state.snapshot import Snapshot
+    from midstep.session.state.training_state import TrainingState
 
 log = logging.getLogger("midstep.session")
-_TELL_EVERY_S = 0.05
-_MOST_WITNESSES = 1 << 16
-"""Steps whose outcome is remembered; further ones are repeated without being compared."""
 
 
 class StepReplay(Protocol):
-    """What can be taken back: a `Trainer`."""
+    """How a driver repeats steps. All but `obstacle` runs on the training thread."""
 
-    step: int
-
-    def take(self, *, to_host: bool = False) -> Snapshot:
-        """The whole state at this boundary."""
+    @property
+    def is_active(self) -> bool:
+        """Whether steps are being repeated now: nothing is reported or saved meanwhile."""
         ...
 
-    def restore(self, snapshot: Snapshot) -> None:
-        """Stand where the snapshot was taken."""
+    def obstacle(self) -> str | None:
+        """Why no step can be repeated now, in words; None if one can. Called by any thread."""
         ...
 
-    def advance(self) -> Any:
-        """One step."""
+    def check(self, base: Snapshot | None, target: int) -> None:
+        """Raise `ControlError` if the driver cannot get from `base` to step `target`."""
         ...
 
-    def replay(self) -> AbstractContextManager[None]:
-        """Steps inside the block are repeated ones."""
+    def run(self, rewind: Rewind, base: Snapshot, target: int) -> Any:
+        """Go to `base`, repeat the steps up to `target`; the result of the command `back`."""
         ...
 
-    def state_bytes(self) -> int:
-        """What the tensors of a snapshot would take."""
+    def step_recorded(self) -> None:
+        """A step was made for the first time: note what a repetition has to come to."""
         ...
 
-    def witness(self) -> tuple[tuple[Any, ...], ...]:
-        """What the steps so far came to, cheaply and by name: a repetition has the same."""
+    def forget_before(self, step: int) -> None:
+        """The ring no longer reaches back to `step`: drop what was noted up to there."""
+        ...
+
+    def restart(self) -> None:
+        """The state was changed or moved from outside: earlier notes no longer hold."""
         ...
 
 
-@dataclass(frozen=True, kw_only=True)
-class BackPayload:
-    """How far to go back; one step when nothing is said.
+class Moved(Protocol):
+    """Called when the training continues from another step: starts a new timeline, as a fact."""
 
-    >>> BackPayload(n=3).target(10)
-    7
-    """
-
-    n: int | None = None
-    """Steps to take back."""
-    step: int | None = None
-    """Or the finished steps to stand at."""
-
-    def __post_init__(self) -> None:
-        if self.n is not None and self.step is not None:
-            raise ConfigError("back needs n=… or step=…, not both")
-        for name, least in (("n", 1), ("step", 0)):
-            value = getattr(self, name)
-            if value is not None and (
-                isinstance(value, bool) or not isinstance(value, int) or value < least
-            ):
-                raise ConfigError(
-                    f"{name} must be a whole number of at least {least}, got {value!r}"
-                )
-
-    def target(self, now: int) -> int:
-        """The step to stand at, from `now`."""
-        return now - (self.n or 1) if self.step is None else self.step
+    def __call__(self, from_step: int, *, cause: str, step: int | None = None) -> None:
+        """`step` is where the old timeline ends, if not at the step of the state."""
+        ...
 
 
 class Rewind:
-    """Fills a ring while a training goes on, and takes the training back with it.
-
-    All but `describe` is the training thread's.
+    """Fills the ring while a training runs, and goes back with it.
 
     Args:
-        training: what is taken back.
-        ring: where its snapshots are.
-        arrived: told where the training came from, once it stands elsewhere: `arrived(left)`.
-        tell: told what is going on, None when it is over.
-        clock: monotonic seconds.
+        state: of the training.
+        ring: snapshots in host memory.
+        replay: how the driver repeats steps.
+        moved: called once the training is at another step.
+        show_phase: shows what takes time; None when it is over.
     """
 
     def __init__(
         self,
-        training: StepReplay,
+        state: TrainingState,
         ring: SnapshotRing,
+        replay: StepReplay,
         *,
-        arrived: Callable[[int], object] = lambda _left: None,
-        tell: Callable[[str | None], object] = lambda _phase: None,
-        clock: Callable[[], float] = time.monotonic,
+        moved: Moved,
+        show_phase: Callable[[str | None], object],
     ) -> None:
-        self._training, self.ring = training, ring
-        self._arrived, self._tell, self._clock = arrived, tell, clock
-        self._witnesses: dict[int, tuple[tuple[Any, ...], ...]] = {}
+        self._state, self.ring, self._replay = state, ring, replay
+        self._moved, self.show_phase = moved, show_phase
 
-    # -- while the training goes on ---------------------------------------------------------------
-
-    def boundary(self) -> None:
-        """A step is done: remember what it came to, and take a snapshot if one is due."""
-        training, ring = self._training, self.ring
+    def step_finished(self) -> None:
+        """A boundary is reached: take a snapshot if one is due."""
+        state, ring = self._state, self.ring
         if ring.off is not None:
             return
         try:
-            if ring.offer(self._take, training.step, size_bytes=training.state_bytes):
-                self._forget_witnesses()
+            if ring.offer(self._take, state.step, size_bytes=state.state_bytes):
+                self._replay.forget_before(ring.first_step or 0)
             if ring.first_step is not None:
-                self._witnesses[training.step] = training.witness()
-            if len(self._witnesses) > _MOST_WITNESSES:
-                del self._witnesses[next(iter(self._witnesses))]
+                self._replay.step_recorded()
         except Exception as error:  # noqa: BLE001
-            # Ours, not the user's: one cannot go back any more, but the training goes on.
-            self._fail(error)
+            # A fault of ours, not of the user's: going back is off, the training continues.
+            self._switch_off(error)
 
-    def changed(self) -> None:
-        """Somebody changed the state at this boundary: what follows does not follow from before."""
-        training, ring = self._training, self.ring
+    def state_changed(self) -> None:
+        """The state was changed at this boundary, so later steps do not follow from earlier ones.
+
+        A snapshot is taken here. If it does not fit, the ring is cleared: repeating steps from an
+        older snapshot would miss the change.
+        """
         try:
-            if not ring.keep(self._take, training.step, training.state_bytes):
-                ring.clear()  # from an older snapshot a replay would miss the change
-            self._witnesses = {training.step: training.witness()}
+            if self._replay.obstacle() is not None or not self.keep_here():
+                self.ring.clear()
+            self._replay.restart()
         except Exception as error:  # noqa: BLE001
             # As above: the change itself has been made.
-            self._fail(error)
+            self._switch_off(error)
+
+    def restart(self) -> None:
+        """The state was moved from outside, as to a checkpoint: begin anew from here."""
+        self.ring.clear()
+        self.state_changed()
+
+    def keep_here(self, *, beside: Snapshot | None = None) -> bool:
+        """Take a snapshot now, whatever it costs; True if it fits into the ring."""
+        state = self._state
+        return self.ring.keep(self._take, state.step, state.state_bytes, beside=beside)
 
     def _take(self) -> Snapshot:
-        return self._training.take(to_host=True)
+        return self._state.take(to_host=True)
 
-    def _fail(self, error: Exception) -> None:
-        log.exception("taking a snapshot raised; going back is off, training goes on")
+    def _switch_off(self, error: Exception) -> None:
+        log.exception("taking a snapshot raised; going back is off, training continues")
         self.ring.clear(f"taking a snapshot failed: {type(error).__name__}: {error}")
-
-    def _forget_witnesses(self) -> None:
-        first = self.ring.first_step or 0
-        self._witnesses = {step: seen for step, seen in self._witnesses.items() if step > first}
 
     # -- back -------------------------------------------------------------------------------------
 
-    def back(self, payload: BackPayload) -> Generator[float, None, dict[str, Any]]:
-        """Go back, in slices that yield how much is done; gives where it stands and how.
+    def back(self, payload: BackPayload) -> Any:
+        """Go back; what the replay returns is the result of the command.
 
-        Closed before its end, or by an error in a step, it returns to where it came from. Where
-        memory allowed no snapshot of that, it stays at the step it has reached.
+        Raises:
+            ControlError: there is no snapshot, or no way, to the step.
         """
-        training, left = self._training, self._training.step
-        target = payload.target(left)
-        base = self._base(target, left)
-        here = self._keep_here(base) if base.step < target else None
-        reached = False
-        self._tell(f"rewinding to step {target:,}")
-        try:
-            with training.replay():
-                training.restore(base)
-                difference = yield from self._repeat(base, target)
-            reached = True
-        finally:
-            self._tell(None)
-            if not reached and here is not None:
-                training.restore(here)
-            else:
-                self._stand(left)
-        return {
-            "from_step": left,
-            "replayed": target - base.step,
-            "exact": difference is None,
-            "first_difference": difference,
-        }
-
-    def _base(self, target: int, left: int) -> Snapshot:
-        ring = self.ring
-        if target >= left:
-            raise ControlError(f"Step {target:,} is not behind; the run is at step {left:,}.")
+        step = self._state.step
+        target = payload.target(step)
+        if target >= step:
+            raise ControlError(f"Step {target:,} is not before step {step:,}, where the run is.")
         if target < 0:
-            raise ControlError(f"There are only {left:,} steps to take back.")
-        base = ring.nearest(target)
+            raise ControlError(f"There are only {step:,} steps to take back.")
+        if self.ring.off is not None:
+            raise ControlError(f"There is no way back: {self.ring.off}.")
+        base = self.ring.nearest(target)
+        self._replay.check(base, target)
+        return self._replay.run(self, self._checked(base, target), target)
+
+    def arrived(self, from_step: int, *, step: int | None = None) -> None:
+        """The training is at an earlier step: later snapshots belong to the old timeline."""
+        self.ring.forget_after(self._state.step)
+        self._moved(from_step, cause="back", step=step)
+
+    def check_reachable(self, snapshot: Snapshot) -> None:
+        """Raise `ControlError` if the driver cannot continue from this snapshot."""
+        self._replay.check(snapshot, snapshot.step)
+
+    def _checked(self, base: Snapshot | None, target: int) -> Snapshot:
         if base is not None:
             return base
-        if ring.off is not None:
-            raise ControlError(f"There is no way back: {ring.off}.")
-        if ring.first_step is None:
+        if self.ring.first_step is None:
             raise ControlError("There is no way back: no snapshot fits into rewind_bytes.")
         raise ControlError(
-            f"Step {target:,} is too far back; the oldest that can be reached is step "
-            f"{ring.first_step:,}."
+            f"Step {target:,} is too far back; the oldest reachable step is "
+            f"{self.ring.first_step:,}."
         )
 
-    def _keep_here(self, base: Snapshot) -> Snapshot | None:
-        """A way to return, inside the ring's memory, if both fit."""
-        training, ring = self._training, self.ring
-        if not ring.keep(self._take, training.step, training.state_bytes, beside=base):
-            return None
-        return ring.nearest(training.step)
-
-    def _repeat(self, base: Snapshot, target: int) -> Generator[float, None, dict[str, Any] | None]:
-        """Repeat steps up to the target; gives the first that came out otherwise."""
-        training, difference, told = self._training, None, self._clock()
-        for step in range(base.step + 1, target + 1):
-            training.advance()
-            expected = self._witnesses.get(step)
-            seen = training.witness()
-            if difference is None and expected is not None and seen != expected:
-                difference = {"step": step, "what": _what_differs(expected, seen)}
-            if self._clock() - told >= _TELL_EVERY_S:
-                told = self._clock()
-                yield (step - base.step) / (target - base.step)
-        return difference
-
-    def _stand(self, left: int) -> None:
-        """The training stands at an earlier step: what lay behind it is another timeline's."""
-        step = self._training.step
-        self.ring.forget_after(step)
-        self._witnesses = {at: seen for at, seen in self._witnesses.items() if at <= step}
-        self._arrived(left)
-
-    def moved(self) -> None:
-        """The training was put elsewhere by others, as to a checkpoint: begin anew from there."""
-        self.ring.clear()
-        self._witnesses.clear()
-        self.changed()
-
-    # -- read by anybody --------------------------------------------------------------------------
+    # -- read by any thread -----------------------------------------------------------------------
 
     def describe(self) -> dict[str, Any]:
-        """Every field of `GET /debug/rewind` but the timeline."""
-        step, ring = self._training.step, self.ring
-        told = ring.describe(step)
-        first = told["first_step"]
-        if first is None or first >= step:
-            reason = ring.off or "no snapshot behind this step is held"
-            return {
-                "available": False,
-                "reason": f"There is no way back: {reason}.",
-                "step": step,
-                **told,
-            }
-        return {"available": True, "reason": None, "step": step, **told}
-
-
-def _what_differs(expected: tuple[tuple[Any, ...], ...], seen: tuple[tuple[Any, ...], ...]) -> str:
-    """The name that the first differing entry of a witness begins with."""
-    pairs = zip(expected, seen, strict=True)
-    return str(next(one[0] for one, other in pairs if one != other))
+        """Every field of `GET /debug/rewind`."""
+        step = self._state.step
+        ring = self.ring.describe(step)
+        first = ring["first_step"]
+        reason = self.ring.off or self._replay.obstacle()
+        if reason is None and (first is None or first >= step):
+            reason = "no snapshot before this step is held"
+        return {
+            "available": reason is None,
+            "reason": None if reason is None else f"There is no way back: {reason}.",
+            "step": step,
+            "timeline": self._state.timeline,
+            **ring,
+        }

@@ -3,61 +3,68 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
 from torch import nn
 
-from midstep.core.errors import ConfigError
+from midstep.core.commands.catalog import DETERMINISM_HEALTH
 from midstep.session.checkpoint.fingerprint import hash_value
 
 if TYPE_CHECKING:
-    from midstep.session.fit.trainer import StepOutcome, Trainer
-
-__all__ = ["Certificate", "CertifyPayload", "Difference", "certify", "certify_in_slices"]
-
-MOST_STEPS = 10_000
+    from midstep.session.state.training_parts import TrainingParts
+    from midstep.session.state.training_state import TrainingState
 
 
-@dataclass(frozen=True, kw_only=True)
-class CertifyPayload:
-    """How many steps to make twice."""
+class Certifiable(Protocol):
+    """What can make the same steps twice: a `Trainer`."""
 
-    steps: int = 2
+    @property
+    def parts(self) -> TrainingParts:
+        """What is trained."""
+        ...
 
-    def __post_init__(self) -> None:
-        count = self.steps
-        if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= MOST_STEPS:
-            raise ConfigError(f"steps must be a whole number from 1 to {MOST_STEPS}, got {count!r}")
+    @property
+    def state(self) -> TrainingState:
+        """Taken and restored."""
+        ...
+
+    def advance(self) -> Any:
+        """Make one step; the outcome has sample_ids, batches and loss."""
+        ...
+
+    def replay(self) -> AbstractContextManager[None]:
+        """Steps inside the block are repetitions: nothing is reported."""
+        ...
 
 
 @dataclass(frozen=True, kw_only=True)
 class Difference:
-    """The first thing that came out otherwise the second time."""
+    """The first thing that came out differently the second time."""
 
     step: int
-    """The step in which it did: finished steps once that one is done."""
+    """The step in which it differs, counted as finished steps after it."""
     what: str
     """batch ids, batch, output, loss, gradient, weight or buffer."""
     name: str
-    """Of the tensor, or of the layer whose output it is."""
+    """Name of the tensor, or of the layer whose output it is."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Certificate:
-    """What certifying came to."""
+    """The result of making steps twice."""
 
     steps: int
-    """Steps that were made twice; fewer than asked for where they came apart before."""
+    """Steps that were made twice; fewer than requested if an earlier one differs."""
     first_step: int
-    """The step they were made from."""
+    """The step they start from."""
     compared: int
-    """Hashes that were compared."""
+    """Number of hashes that were compared."""
     first_difference: Difference | None
     tensor: Difference | None
-    """The first gradient, weight or buffer that differs, where something else differs before."""
+    """The first gradient, weight or buffer that differs, if something else differs before it."""
 
     @property
     def exact(self) -> bool:
@@ -66,18 +73,18 @@ class Certificate:
 
     @property
     def words(self) -> str:
-        """One line for people."""
-        made = f"{self.steps} step{'s' if self.steps > 1 else ''} from step {self.first_step:,}"
+        """The result in one line."""
+        steps = f"{self.steps} step{'s' if self.steps > 1 else ''} from step {self.first_step:,}"
         first = self.first_difference
         if first is None:
-            return f"Exact: {made}, made twice, gave the same bits ({self.compared:,} compared)."
-        told = f"Not exact: in step {first.step:,} the {first.what} {first.name!r} differs first"
+            return f"Exact: {steps}, made twice, gave the same bits ({self.compared:,} compared)."
+        text = f"Not exact: in step {first.step:,} the {first.what} {first.name!r} differs first"
         if self.tensor is not None and self.tensor != first:
-            told += f"; of the tensors it is the {self.tensor.what} {self.tensor.name!r}"
-        return f"{told}."
+            text += f"; of the tensors it is the {self.tensor.what} {self.tensor.name!r}"
+        return f"{text}."
 
     def describe(self) -> dict[str, Any]:
-        """As JSON holds it."""
+        """The certificate as JSON."""
         return {
             "exact": self.exact,
             "steps": self.steps,
@@ -90,13 +97,13 @@ class Certificate:
         }
 
     @classmethod
-    def from_description(cls, told: Mapping[str, Any]) -> Certificate:
-        """From what `describe` gave."""
-        first, tensor = told["first_difference"], told["tensor"]
+    def from_description(cls, description: Mapping[str, Any]) -> Certificate:
+        """The certificate that `describe` described."""
+        first, tensor = description["first_difference"], description["tensor"]
         return cls(
-            steps=told["steps"],
-            first_step=told["first_step"],
-            compared=told["compared"],
+            steps=description["steps"],
+            first_step=description["first_step"],
+            compared=description["compared"],
             first_difference=None if first is None else Difference(**first),
             tensor=None if tensor is None else Difference(**tensor),
         )
@@ -106,23 +113,23 @@ Entry = tuple[str, str, str]
 """What, name and hash."""
 
 
-def certify(training: Trainer, steps: int) -> Certificate:
-    """Make `steps` steps twice and compare; the training stands afterwards where it was.
+def certify(trainer: Certifiable, steps: int) -> Certificate:
+    """Make `steps` steps twice and compare them; the training is then where it was before.
 
     >>> from midstep.session.config import SessionConfig
     >>> from midstep.session.fit.trainer import Trainer, TrainingParts
     >>> model = nn.Linear(2, 1)
     >>> parts = TrainingParts(
     ...     model=model,
-    ...     optimizer=torch.optim.SGD(model.parameters(), lr=0.1),
+    ...     optimizers=[torch.optim.SGD(model.parameters(), lr=0.1)],
     ...     loss_fn=nn.MSELoss(),
     ...     train_loader=torch.utils.data.DataLoader([(torch.ones(2), torch.ones(1))] * 4),
     ... )
-    >>> with Trainer(parts, SessionConfig()) as training:
-    ...     certify(training, 2).exact, training.step
+    >>> with Trainer(parts, SessionConfig()) as trainer:
+    ...     certify(trainer, 2).exact, trainer.step
     (True, 0)
     """
-    slices = certify_in_slices(training, steps)
+    slices = certify_in_slices(trainer, steps)
     while True:
         try:
             next(slices)
@@ -130,29 +137,30 @@ def certify(training: Trainer, steps: int) -> Certificate:
             return end.value  # type: ignore[no-any-return]
 
 
-def certify_in_slices(training: Trainer, steps: int) -> Generator[float, None, Certificate]:
-    """The same in slices that yield how much is done; closed early it changes nothing either."""
-    CertifyPayload(steps=steps)
-    start = training.take()
-    first = training.step
+def certify_in_slices(trainer: Certifiable, steps: int) -> Generator[float, None, Certificate]:
+    """The same in slices that yield how much is done; closed early, it changes nothing either."""
+    DETERMINISM_HEALTH.parse({"steps": steps})
+    state = trainer.state
+    start = state.take()
+    first = state.step
     try:
-        with training.replay():
-            training.restore(start)
-            made: list[list[Entry]] = []
+        with trainer.replay():
+            state.restore(start)
+            recorded: list[list[Entry]] = []
             for _ in range(steps):
-                made.append(_step(training))
-                yield len(made) / (2 * steps)
-            training.restore(start)
+                recorded.append(_step(trainer))
+                yield len(recorded) / (2 * steps)
+            state.restore(start)
             compared = 0
-            for number, before in enumerate(made):
-                again = _step(training)
+            for number, before in enumerate(recorded):
+                again = _step(trainer)
                 compared += len(before)
                 differing = _differing(before, again, first + number + 1)
                 if differing:
                     return _certificate(number + 1, first, compared, differing)
                 yield (steps + number + 1) / (2 * steps)
     finally:
-        training.restore(start)
+        state.restore(start)
     return _certificate(steps, first, compared, [])
 
 
@@ -171,29 +179,29 @@ def _certificate(
 
 def _differing(one: list[Entry], other: list[Entry], step: int) -> list[Difference]:
     """What differs, in the order in which a step computes it."""
-    found = [
+    differing = [
         Difference(step=step, what=what, name=name)
         for (what, name, value), again in zip(one, other, strict=False)
         if (what, name, value) != again
     ]
-    if not found and len(one) != len(other):
+    if not differing and len(one) != len(other):
         what, name, _ = max(one, other, key=len)[min(len(one), len(other))]
-        found.append(Difference(step=step, what=what, name=name))
-    return found
+        differing.append(Difference(step=step, what=what, name=name))
+    return differing
 
 
-# -- one step, written down -----------------------------------------------------------------------
+# -- the hashes of one step -----------------------------------------------------------------------
 
 
-def _step(training: Trainer) -> list[Entry]:
-    """Hashes of everything that one step comes to, in the order in which it comes about."""
+def _step(trainer: Certifiable) -> list[Entry]:
+    """Make one step; the hashes of all its values, in the order in which they are computed."""
     outputs: list[Entry] = []
     gradients: list[Entry] = []
-    model, optimizer = training.parts.model, training.parts.optimizer
-    with _listening(model, outputs), _before_step(optimizer, lambda: _gradients(model, gradients)):
-        outcome = training.advance()
+    model, optimizer = trainer.parts.model, trainer.parts.optimizer
+    with _record_outputs(model, outputs), _before_step(optimizer, lambda: _gradients(model, gradients)):
+        outcome = trainer.advance()
     return [
-        *_given(outcome),
+        *_inputs(outcome),
         *outputs,
         ("loss", "loss", repr(outcome.loss)),
         *gradients,
@@ -201,7 +209,7 @@ def _step(training: Trainer) -> list[Entry]:
     ]
 
 
-def _given(outcome: StepOutcome) -> Iterator[Entry]:
+def _inputs(outcome: Any) -> Iterator[Entry]:
     yield "batch ids", "sample_ids", repr(list(outcome.sample_ids))
     for number, batch in enumerate(outcome.batches):
         yield "batch", str(number), _hash(batch)
@@ -221,23 +229,23 @@ def _gradients(model: nn.Module, into: list[Entry]) -> None:
 
 
 @contextmanager
-def _listening(model: nn.Module, into: list[Entry]) -> Iterator[None]:
-    """Note what every layer without layers of its own gives, as it gives it."""
+def _record_outputs(model: nn.Module, into: list[Entry]) -> Iterator[None]:
+    """Record the output of every layer that has no layers of its own."""
 
-    def listen(name: str) -> Callable[..., None]:
+    def hook(name: str) -> Callable[..., None]:
         return lambda _module, _given, output: into.append(("output", name, _hash(output)))
 
     with ExitStack() as undo:
         for name, module in model.named_modules():
             if next(module.children(), None) is None:
-                undo.callback(module.register_forward_hook(listen(name)).remove)
+                undo.callback(module.register_forward_hook(hook(name)).remove)
         yield
 
 
 @contextmanager
-def _before_step(optimizer: torch.optim.Optimizer, note: Callable[[], None]) -> Iterator[None]:
-    """Call `note` when the gradients are complete, before they are used."""
-    handle = optimizer.register_step_pre_hook(lambda *_: note())
+def _before_step(optimizer: torch.optim.Optimizer, call: Callable[[], None]) -> Iterator[None]:
+    """Call `call` when the gradients are complete, before the optimizer uses them."""
+    handle = optimizer.register_step_pre_hook(lambda *_: call())
     try:
         yield
     finally:
@@ -245,7 +253,7 @@ def _before_step(optimizer: torch.optim.Optimizer, note: Callable[[], None]) -> 
 
 
 def _hash(value: Any) -> str:
-    """A hash of the bits of anything a layer may take or give; of what has none, its type."""
+    """A hash of the bits of any input or output of a layer; of the type if it has no bits."""
     if isinstance(value, torch.Tensor):
         return hash_value(value.detach().cpu())
     if isinstance(value, Mapping):

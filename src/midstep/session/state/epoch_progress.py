@@ -1,4 +1,4 @@
-"""Counters that move with the steps, and the place in the data: parts of every snapshot."""
+"""Counters of the running epoch, the position in the data, and the time an epoch took."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
+from midstep.control.capture.capture_store import as_float
 from midstep.core.errors import FormatError
 
 if TYPE_CHECKING:
@@ -18,19 +19,21 @@ if TYPE_CHECKING:
 
 
 @dataclass
-class Progress:
-    """What an epoch has come to so far, and the best validation of all.
+class EpochProgress:
+    """Sums over the running epoch, and the best validation loss so far. Part of every snapshot.
 
-    >>> progress = Progress()
-    >>> progress.step_ended(2.0, batches=1, skipped=False)
+    >>> progress = EpochProgress()
+    >>> progress.step_finished(2.0, batches=1)
     >>> progress.train_loss
     2.0
     """
 
+    first_step: int = 0
+    """Steps that were finished when this epoch began."""
     batches: int = 0
-    """Of this epoch that were trained on."""
-    loss_sum: float = 0.0
-    """Over this epoch's steps that were not skipped."""
+    """Batches of this epoch that were trained on."""
+    loss_sum: Any = 0.0
+    """Over the steps of this epoch that were not skipped; a tensor if the loss is on a device."""
     loss_count: int = 0
     skipped: int = 0
     """Steps of this epoch that were skipped."""
@@ -38,19 +41,25 @@ class Progress:
 
     @property
     def train_loss(self) -> float | None:
-        """Mean loss of this epoch so far."""
-        return self.loss_sum / self.loss_count if self.loss_count else None
+        """Mean loss of this epoch so far. A sum on a device is waited for, so ask once an epoch."""
+        total = as_float(self.loss_sum)
+        return total / self.loss_count if total is not None and self.loss_count else None
 
-    def step_ended(self, loss: float, *, batches: int, skipped: bool) -> None:
-        """A step is done."""
+    def step_finished(self, loss: Any, *, batches: int, skipped: bool = False) -> None:
+        """Add a step. A loss that is neither a number nor a scalar tensor is left out."""
         self.batches += batches
         if skipped:
             self.skipped += 1
-        else:
-            self.loss_sum, self.loss_count = self.loss_sum + loss, self.loss_count + 1
+        elif type(loss) is float:  # nearly always
+            self.loss_sum += loss
+            self.loss_count += 1
+        elif isinstance(loss, int | float) or getattr(loss, "ndim", None) == 0:
+            # In double precision: a sum of bfloat16 losses would stop growing within an epoch.
+            self.loss_sum = self.loss_sum + (loss.double() if hasattr(loss, "double") else loss)
+            self.loss_count += 1
 
     def is_best(self, validation: Mapping[str, float] | None) -> bool:
-        """Whether this validation beats all before; it is remembered if so."""
+        """Whether this validation loss is below all earlier ones; it is remembered if so."""
         if validation is None or not math.isfinite(validation["loss"]):
             return False
         if self.best_val_loss is not None and validation["loss"] >= self.best_val_loss:
@@ -58,26 +67,28 @@ class Progress:
         self.best_val_loss = validation["loss"]
         return True
 
-    def epoch_ended(self) -> None:
-        """Another epoch begins."""
+    def begin_epoch(self, step: int) -> None:
+        """Start the sums of an epoch that begins after `step` finished steps."""
+        self.first_step = step
         self.batches = self.loss_count = self.skipped = 0
         self.loss_sum = 0.0
 
     def state_dict(self) -> dict[str, Any]:
-        """All of it."""
+        """All fields."""
         return asdict(self)
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Put back what `state_dict` gave."""
+        """Restore the fields that `state` has; older checkpoints hold only some of them."""
         for name, value in state.items():
             setattr(self, name, value)
 
 
 class DataPosition:
-    """The place in the data as a part of a snapshot.
+    """The position in the data as a part of a snapshot.
 
-    It is gone to only once all generators are put back, since an order of the user's own is found
-    again by going back to how the epoch began.
+    `load_state_dict` only remembers the position. `seek` moves the loader there, after all
+    generators are restored: the user's own order is repeated from the random state at the start of
+    the epoch.
     """
 
     def __init__(self, order: OrderedLoader) -> None:
@@ -85,24 +96,24 @@ class DataPosition:
         self._loaded: Mapping[str, Any] | None = None
 
     def state_dict(self) -> dict[str, Any]:
-        """Epoch, cursor, and what the policy needs."""
+        """Epoch, cursor, and what the order policy needs."""
         return self._order.state_dict()
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Remember where to go."""
+        """Remember the position for `seek`."""
         self._loaded = state
 
-    def go(self, epoch_random: RandomState | None) -> None:
-        """Go to the place that was loaded last."""
+    def seek(self, epoch_random: RandomState | None) -> None:
+        """Move the loader to the position that was loaded last."""
         if self._loaded is None:
-            raise FormatError("the snapshot has no place in the data; was it taken by a session?")
+            raise FormatError("the snapshot holds no position in the data; was it taken by midstep?")
         self._order.load_random_state(epoch_random)
         self._order.load_state_dict(self._loaded)
         self._loaded = None
 
 
 class EpochMeter:
-    """Counts the samples of an epoch and tells, at its end, what it cost.
+    """Measures the time and the throughput of an epoch.
 
     >>> now = iter([0.0, 2.0])
     >>> meter = EpochMeter(clock=lambda: next(now))
@@ -117,15 +128,15 @@ class EpochMeter:
         self._samples = 0
 
     def begin(self) -> None:
-        """An epoch begins."""
+        """Start an epoch."""
         self._began, self._samples = self._clock(), 0
 
     def add(self, samples: int) -> None:
-        """So many samples were trained on."""
+        """Count samples that were trained on."""
         self._samples += samples
 
     def end(self) -> dict[str, float | None]:
-        """Seconds since it began, pauses included; samples a second; this process's peak so far."""
+        """Seconds since `begin`, pauses included; samples per second; peak memory so far."""
         took_s = self._clock() - self._began
         known = self._samples > 0 and took_s > 0
         return {
@@ -137,4 +148,5 @@ class EpochMeter:
 
 def _peak_memory_mib() -> float:
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    # Linux counts kibibytes here, macOS bytes.
     return peak / (1 << 20) if sys.platform == "darwin" else peak / (1 << 10)

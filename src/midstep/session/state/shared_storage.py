@@ -12,9 +12,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 import torch
 
 from midstep.core.errors import FormatError
+from midstep.session.state.state_tree import rebuild, walk
 
 __all__ = ["MemoryBlock", "View", "clone_all", "find_pieces", "wait_for_devices"]
 
@@ -63,6 +65,26 @@ class MemoryBlock:
         return {
             index: copy if view is None else view.of(copy) for index, view in self.members.items()
         }
+
+
+def clone_tree(tree: Any, *, to_host: bool = False) -> Any:
+    """A copy that nobody else can change; tensors that share memory go on sharing it.
+
+    >>> weight = torch.ones(2)
+    >>> copy = clone_tree({"tied": [weight, weight]})
+    >>> copy["tied"][0] is not weight, copy["tied"][0].data_ptr() == copy["tied"][1].data_ptr()
+    (True, True)
+    """
+    tensors = [leaf for _, leaf in walk(tree) if isinstance(leaf, torch.Tensor)]
+    with torch.no_grad():
+        copies = iter(clone_all(tensors, to_host=to_host))
+    return rebuild(tree, lambda leaf: _copied(leaf, copies))
+
+
+def _copied(leaf: Any, copies: Any) -> Any:
+    if isinstance(leaf, torch.Tensor):
+        return next(copies)
+    return leaf.copy() if isinstance(leaf, np.ndarray) else leaf
 
 
 def clone_all(tensors: Sequence[torch.Tensor], *, to_host: bool = False) -> list[torch.Tensor]:

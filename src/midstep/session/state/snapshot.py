@@ -12,7 +12,7 @@ import torch
 from midstep.core.errors import ConfigError, FormatError
 from midstep.core.protocols import Stateful
 from midstep.data.random_state import Generator, RandomState
-from midstep.session.checkpoint.packing import clone_tree
+from midstep.session.state.shared_storage import clone_tree
 from midstep.session.state.state_tree import Path, rebuild, walk
 
 Parts = Mapping[str, Stateful | None]

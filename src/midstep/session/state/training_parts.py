@@ -1,9 +1,9 @@
-"""The user's objects, as they were given to `attach`."""
+"""The objects that the user trains, as given to `attach` or to `Session`."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from midstep.core.errors import ConfigError
@@ -13,65 +13,25 @@ if TYPE_CHECKING:
     from torch import nn
     from torch.optim import Optimizer
 
-
-@dataclass(frozen=True)
-class AttachedParts:
-    """Let go of when the block ends."""
-
-    model: nn.Module
-    optimizers: list[Optimizer]
-    """The first is the clock."""
-    loader: Any
-    declared: dict[str, Any]
-    """scheduler, scaler and loss_fn; None where they were not given."""
-
-    def describe(self) -> dict[str, Any]:
-        """What was attached, for the header record."""
-        return {
-            "model": type(self.model).__name__,
-            "parameters": sum(p.numel() for p in self.model.parameters()),
-            "optimizers": [type(optimizer).__name__ for optimizer in self.optimizers],
-            "batch_size": getattr(self.loader, "batch_size", None),
-            "workers": getattr(self.loader, "num_workers", None),
-            **{key: type(part).__name__ for key, part in self.declared.items() if part is not None},
-        }
-
-    def data_fingerprint(self) -> dict[str, Any] | None:
-        """Class, length and own fingerprint of the dataset; no sample is read for it."""
-        dataset = getattr(self.loader, "dataset", None)
-        if dataset is None:
-            return None
-        return {
-            "class": type(dataset).__qualname__,
-            "length": _asked(dataset, "__len__"),
-            "own": _asked(dataset, "fingerprint"),
-        }
-
-
-def _asked(dataset: Any, method: str) -> Any:
-    """What a method of the dataset says; None where it has none, or that raises."""
-    ask = getattr(dataset, method, None)
-    try:
-        return ask() if callable(ask) else None
-    except Exception:  # noqa: BLE001 - somebody's own code; a record that lacks it is still one
-        return None
+UserStep = Callable[[Any, Any], Any]
+"""A step of the user: called with the model and a batch on its device, returns the loss, or a mapping
+with `loss` and further scalars."""
 
 
 class ExtraState:
-    """The user's own objects as one part of a snapshot, each under its name.
+    """The user's own stateful objects as one part of a snapshot, each under its name.
 
     Args:
         parts: by name; anything with `state_dict` and `load_state_dict`.
 
     >>> import torch
     >>> average = torch.nn.Linear(1, 1, bias=False)
-    >>> own = ExtraState({"average": average})
-    >>> kept = own.state_dict()
-    >>> own.names, list(kept["average"])
+    >>> extra = ExtraState({"average": average})
+    >>> extra.names, list(extra.state_dict()["average"])
     (['average'], ['weight'])
     """
 
-    def __init__(self, parts: Mapping[str, Any] | None) -> None:
+    def __init__(self, parts: Mapping[str, Any] | None = None) -> None:
         self._parts: dict[str, Stateful] = dict(parts or {})
         for name, part in self._parts.items():
             if not isinstance(name, str) or not name:
@@ -80,8 +40,8 @@ class ExtraState:
                 )
             if isinstance(part, type) or not isinstance(part, Stateful):
                 raise ConfigError(
-                    f"extra_state[{name!r}] is {type(part).__name__}, which has no state_dict and "
-                    "load_state_dict to be kept with; write these two methods for it"
+                    f"extra_state[{name!r}] is a {type(part).__name__} without state_dict and "
+                    "load_state_dict, so it cannot be saved; give it these two methods"
                 )
 
     def __bool__(self) -> bool:
@@ -89,42 +49,99 @@ class ExtraState:
 
     @property
     def names(self) -> list[str]:
-        """Sorted: their order means nothing."""
+        """The names, sorted."""
         return sorted(self._parts)
 
     def state_dict(self) -> dict[str, Any]:
-        """The state of each."""
+        """The state of each object."""
         return {name: part.state_dict() for name, part in self._parts.items()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Put back the state of each; refused unless the names are the same."""
-        if told := extra_state_differs(sorted(state), self.names):
-            raise ConfigError(told)
+        """Restore each object; the names must be the same as in `state`."""
+        if problem := extra_state_differs(sorted(state), self.names):
+            raise ConfigError(problem)
         self.load_known(state)
 
     def load_known(self, state: Mapping[str, Any]) -> None:
-        """Put back the state of each that is there by its name; the others stay as they are."""
+        """Restore the objects whose names are in `state`; leave the others unchanged."""
         for name, part in self._parts.items():
             if name in state:
                 part.load_state_dict(state[name])
 
 
-def extra_state_differs(kept: Sequence[str], given: Sequence[str]) -> str | None:
-    """How the names of `extra_state` differ between a checkpoint and a session, with the remedy.
+def extra_state_differs(saved: Sequence[str], given: Sequence[str]) -> str | None:
+    """How the names of `extra_state` differ between a checkpoint and a session; None if equal.
 
     >>> extra_state_differs(["ema"], [])
     "extra_state lacks 'ema', which the checkpoint has: give Session(extra_state={'ema': …})"
     """
-    lacking, extra = sorted({*kept} - {*given}), sorted({*given} - {*kept})
-    told = []
-    if lacking:
-        names = ", ".join(map(repr, lacking))
-        remedy = ", ".join(f"{name!r}: …" for name in lacking)
-        told.append(
+    missing, added = sorted({*saved} - {*given}), sorted({*given} - {*saved})
+    problems = []
+    if missing:
+        names = ", ".join(map(repr, missing))
+        remedy = ", ".join(f"{name!r}: …" for name in missing)
+        problems.append(
             f"extra_state lacks {names}, which the checkpoint has: "
             f"give Session(extra_state={{{remedy}}})"
         )
-    if extra:
-        names = ", ".join(map(repr, extra))
-        told.append(f"extra_state was given {names}, which the checkpoint has not: leave it out")
-    return "; ".join(told) or None
+    if added:
+        names = ", ".join(map(repr, added))
+        problems.append(f"extra_state has {names}, which the checkpoint lacks: leave it out")
+    return "; ".join(problems) or None
+
+
+@dataclass(kw_only=True)
+class TrainingParts:
+    """What the user gave to be trained."""
+
+    model: nn.Module
+    optimizers: Sequence[Optimizer]
+    """All optimizers; a step of the first one counts as a step of the training."""
+    train_loader: Any
+    loss_fn: Callable[..., Any] | None = None
+    val_loader: Any = None
+    test_loader: Any = None
+    scheduler: Any = None
+    scaler: Any = None
+    extra_state: ExtraState = field(default_factory=ExtraState)
+    """Further state that belongs to the training, such as an average of the weights."""
+    training_step: UserStep | None = None
+    validation_step: UserStep | None = None
+    after_step: list[Callable[[nn.Module], object]] = field(default_factory=list)
+    """Called after each step that changed the weights, repeated steps included."""
+
+    @property
+    def optimizer(self) -> Optimizer:
+        """The optimizer whose steps are counted."""
+        return self.optimizers[0]
+
+    def describe(self) -> dict[str, Any]:
+        """Classes and sizes, for the header record of the run."""
+        declared = {"scheduler": self.scheduler, "scaler": self.scaler, "loss_fn": self.loss_fn}
+        return {
+            "model": type(self.model).__name__,
+            "parameters": sum(weight.numel() for weight in self.model.parameters()),
+            "batch_size": getattr(self.train_loader, "batch_size", None),
+            "workers": getattr(self.train_loader, "num_workers", None),
+            **{name: type(part).__name__ for name, part in declared.items() if part is not None},
+        }
+
+    def describe_dataset(self) -> dict[str, Any] | None:
+        """Class, length and own fingerprint of the dataset; reads no sample."""
+        dataset = getattr(self.train_loader, "dataset", None)
+        if dataset is None:
+            return None
+        return {
+            "class": type(dataset).__qualname__,
+            "length": _call_if_present(dataset, "__len__"),
+            "own": _call_if_present(dataset, "fingerprint"),
+        }
+
+
+def _call_if_present(dataset: Any, method: str) -> Any:
+    """What a method of the dataset returns; None if there is none or it raises."""
+    call = getattr(dataset, method, None)
+    try:
+        return call() if callable(call) else None
+    except Exception:  # noqa: BLE001 - the user's code; the header is useful without this field
+        return None

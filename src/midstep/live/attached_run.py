@@ -1,0 +1,346 @@
+"""`AttachedRun`: the run of a loop that the user wrote. It forwards the names of `Run`."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from midstep.control import DebugController
+from midstep.core.errors import ConfigError, StopTraining
+from midstep.core.moments import Moment
+from midstep.live.loop_port import LoopPort
+from midstep.live.page import Page
+from midstep.live.plain_loop import AttachedLoader, hook_loss, hook_optimizer
+from midstep.live.run_socket import serve_on_socket
+from midstep.session import Run
+from midstep.session.signals import GracefulStop, stop_at_signals
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from types import TracebackType
+
+    from midstep.facts import FactsWriter, Lease
+    from midstep.live.mode import Mode
+    from midstep.session import OnError
+    from midstep.session.config import SessionConfig
+    from midstep.session.hooks import Hook
+    from midstep.session.state.training_parts import TrainingParts
+
+
+class AttachedRun:
+    """A run of the user's own loop, made by `attach`: enter it, loop, leave it.
+
+    `start` and `close` do the same without a block. With MIDSTEP_MODE=off there is no run: `log`,
+    `epochs` and `show` do nothing.
+
+    Args:
+        parts: what is trained; released when the run ends.
+        config: order, checkpoints and resume.
+        mode: see `midstep.live.mode`.
+        name: of the run.
+        on_error: `park` or `raise`; see `Run`.
+        serve: serve the page.
+        port: of the page.
+        controller: the user's own; a new one if None.
+        start_paused: pause before the first step.
+    """
+
+    def __init__(
+        self,
+        parts: TrainingParts,
+        config: SessionConfig,
+        *,
+        mode: Mode,
+        name: str,
+        on_error: OnError | None,
+        serve: bool,
+        port: int | None,
+        controller: DebugController | None,
+        start_paused: bool,
+    ) -> None:
+        self.mode = mode
+        self.controller = controller if controller is not None else DebugController()
+        self.url: str | None = None
+        """Address of the page with its token, while it is served."""
+        self._parts, self._config = parts, config
+        self._name, self._on_error = name, on_error
+        self._serve, self._port = serve and mode == "live", port
+        self._start_paused = start_paused
+        self._inexact: list[str] = []
+        self._run: Run | None = None
+        self._loop: LoopPort | None = None
+        self._is_closed = False
+        self._signals: GracefulStop | None = None
+        self._undo = ExitStack()
+
+    def opened_run(self) -> Run:
+        """The `Run` with its directory, facts and lease.
+
+        Raises:
+            ConfigError: the block was not entered, or MIDSTEP_MODE is off.
+        """
+        if self._run is None:
+            raise ConfigError(
+                "there is no run yet: enter the `with` block first; with MIDSTEP_MODE=off there is none"
+            )
+        return self._run
+
+    @property
+    def step(self) -> int:
+        """How many steps are finished; 0 when switched off."""
+        return 0 if self._run is None else self._run.step
+
+    @property
+    def dir(self) -> Path | None:
+        """The run directory; None when switched off."""
+        return None if self._run is None else self._run.dir
+
+    @property
+    def run_id(self) -> str | None:
+        """The id of the run; None when switched off."""
+        return None if self._run is None else self._run.run_id
+
+    @property
+    def status(self) -> str | None:
+        """How the run ended; None while it is open."""
+        return None if self._run is None else self._run.status
+
+    @property
+    def facts(self) -> FactsWriter:
+        """The writer of the run's facts."""
+        return self.opened_run().facts
+
+    @property
+    def lease(self) -> Lease:
+        """What says that the run is alive, and where it is reached."""
+        return self.opened_run().lease
+
+    def start(self) -> AttachedRun:
+        """Begin without a `with` block, as in a notebook, and return itself. End it with `close`.
+
+        Until then an error leaves the run open, so that a notebook cell can be fixed and run again.
+        """
+        if self.mode == "off":
+            return self
+        if self._loop is not None:
+            raise ConfigError("this run has begun before; call midstep.attach again for another")
+        with ExitStack() as undo:
+            self._open(undo)
+            self._undo = undo.pop_all()
+        return self
+
+    def close(self) -> None:
+        """End what `start` began: finished, or stopped if it was. Closing twice is fine."""
+        self._end(None)
+
+    def __enter__(self) -> AttachedRun:
+        return self.start()
+
+    def _open(self, undo: ExitStack) -> None:
+        """Open signals, run, hooks and page; undone in reverse order, also if a later one fails."""
+        from midstep.session.hooks import LayerNorms
+        from midstep.session.influence_command import InfluenceSource, register_influence
+
+        parts = self._parts
+        self._signals = undo.enter_context(stop_at_signals(self.controller, self._note_stop))
+        page = self._reserve_page(undo)
+        loader = AttachedLoader(parts.train_loader, self._config.order, self._report_inexact)
+        saved = SavedTraining(parts, loader, self._config)
+        run = self._run = undo.enter_context(self._open_run(parts))
+        loop = self._loop = LoopPort(run, parts, loader.order)
+        undo.callback(loop.detach)
+        run.show(LayerNorms(), model=parts.model, optimizer=parts.optimizer)
+        undo.enter_context(loader.patch)
+        loader.listen(loop)
+        saved.open_engine(undo, run, loop, self._inexact)
+        if parts.loss_fn is not None:
+            source = InfluenceSource(
+                model=parts.model, optimizers=parts.optimizers, loss_fn=parts.loss_fn
+            )
+            undo.callback(register_influence(self.controller, source))
+        undo.enter_context(hook_optimizer(parts.optimizer, loop))
+        undo.enter_context(hook_loss(parts.loss_fn, loop))
+        if self._start_paused:
+            self.controller.pause()
+        if page is None:
+            undo.enter_context(serve_on_socket(run))
+        else:
+            undo.callback(page.close)  # a second time: it must close before the run does
+            page.show(run)
+            self.url = page.url
+            _print(f"page {self.url}")
+        _print(f"run {_relative(run.dir)}")
+        if saved.resume_point is not None:
+            snapshot = saved.resume_point.snapshot
+            _print(f"continues at step {snapshot.step:,}, in epoch {snapshot.epoch}")
+
+    def _report_inexact(self, words: str) -> None:
+        """Report once what a resume or a step back cannot repeat exactly, also as a fact."""
+        _print(words)
+        if self._run is None:
+            self._inexact.append(words)
+        else:
+            self._run.event(Moment.INTERVENTION, who="system", kind="inexact", reason=words)
+
+    def _is_signalled(self, error: BaseException | None) -> bool:
+        return self._signals is not None and self._signals.caused(error)
+
+    def _note_stop(self, cause: str) -> None:
+        if self._run is not None:
+            self._run.stop_reason = cause
+
+    def _open_run(self, parts: TrainingParts) -> Run:
+        optimizers = [type(optimizer).__name__ for optimizer in parts.optimizers]
+        return Run(
+            controller=self.controller,
+            model=parts.model,
+            config={**parts.describe(), "optimizers": optimizers},
+            seed=_torch_seed(),
+            data_fingerprint=parts.describe_dataset(),
+            name=self._name,
+            save_dir=self._config.save_dir,
+            run_name=self._config.run_name,
+            on_error=self._on_error,
+            existing="refuse" if self._config.resume == "never" else "continue",
+        )
+
+    def _reserve_page(self, undo: ExitStack) -> Page | None:
+        """Open the page before a run directory is made, so that a refusal leaves no directory."""
+        if not self._serve:
+            return None
+        page = Page(self._config.save_dir, self._port)
+        undo.callback(page.close)
+        return page
+
+    def epochs(self, n: int) -> Iterator[int]:
+        """Epochs from 0 to `n - 1`, or from the resumed one. A value logged between two epochs
+        belongs to the first of them.
+        """
+        loop = self._begun()
+        return iter(range(n)) if loop is None else loop.epochs(n)
+
+    def log(self, **scalars: Any) -> None:
+        """Log scalars of the running step, or, between epochs, of the finished one.
+
+        Numbers, or tensors of one element: for charts, breakpoints and the facts.
+        """
+        loop = self._begun()
+        if loop is not None:
+            loop.log(scalars)
+
+    def show(self, *hooks: Hook) -> None:
+        """Show what these hooks (`midstep.hooks`) measure inside the model to viewers."""
+        if self._begun() is not None:
+            self.opened_run().show(*hooks)
+
+    def _begun(self) -> LoopPort | None:
+        """The loop; None when switched off."""
+        if self._loop is None and self.mode != "off":
+            raise ConfigError(
+                "the run has not begun: use `with midstep.attach(…) as run:`, or call run.start() "
+                "in a notebook"
+            )
+        if self._is_closed:
+            raise ConfigError("this run has ended; call midstep.attach again for another")
+        return self._loop
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> bool:
+        self._end(error)
+        return self._loop is not None and isinstance(error, StopTraining)
+
+    def _end(self, error: BaseException | None) -> None:
+        if self._loop is None or self._is_closed:
+            return
+        self._is_closed = True
+        stopped = StopTraining("stopped by a signal")
+        with self._undo:
+            self._loop.end(stopped if error is not None and self._is_signalled(error) else error)
+        del self._parts
+        steps = self.step
+        _print(f"{self.status} after {steps:,} step{'' if steps == 1 else 's'}")
+        if self._is_signalled(error):
+            raise SystemExit(0)
+
+
+class SavedTraining:
+    """What can be saved of an attached training, and the checkpoint it continues from.
+
+    It is made before the run directory is touched, so that a refusal leaves no directory.
+
+    Args:
+        parts: what is trained.
+        loader: the loader under its order policy, not patched yet.
+        config: whether to resume.
+
+    Raises:
+        ConfigError: the loop cannot be resumed, or the checkpoint belongs to another training.
+    """
+
+    def __init__(self, parts: TrainingParts, loader: AttachedLoader, config: SessionConfig) -> None:
+        from midstep.session.engine.resume import find_resume_point
+        from midstep.session.state.training_state import TrainingState, find_loader_generators
+
+        if config.resume != "never" and loader.unordered is not None:
+            raise ConfigError(f"resume={config.resume!r} is not possible: {loader.unordered}")
+        self._parts, self._why_not = parts, loader.unordered
+        fingerprints = _fingerprints(parts, config)
+        self.resume_point = find_resume_point(config, fingerprints, can_allow=False)
+        self._state: TrainingState | None = None
+        if loader.order is not None:
+            generators = find_loader_generators(parts.train_loader)
+            # Into host memory: how much the user's loop leaves free on the device is unknown.
+            self._state = TrainingState(parts, loader.order, generators, config, to_host=True)
+            self._state.fingerprints = fingerprints
+
+    def open_engine(self, undo: ExitStack, run: Run, loop: LoopPort, inexact: list[str]) -> None:
+        """Connect the loop with an engine, if its state can be saved, and offer the commands."""
+        from midstep.live.loop_replay import LoopReplay
+        from midstep.session.engine.session_commands import SessionCommands
+        from midstep.session.engine.training_engine import TrainingEngine
+
+        engine: TrainingEngine | None = None
+        if self._state is not None:
+            resumed = None if self.resume_point is None else self.resume_point.snapshot
+            replay = LoopReplay(self._state, run.controller, resumed)
+            engine = TrainingEngine(run, self._state, replay, on_fault="disable")
+            undo.callback(engine.close)
+            engine.open(self.resume_point, inexact)
+            loop.use(engine, replay)
+        commands = SessionCommands(run, self._parts, engine, why_not=self._why_not)
+        undo.callback(commands.register())
+
+
+def _fingerprints(parts: TrainingParts, config: SessionConfig) -> Mapping[str, Any]:
+    """What identifies the training at a resume; data are read only if one is requested."""
+    from midstep.session.checkpoint.fingerprint import fingerprints
+    from midstep.session.engine.resume import training_fingerprints
+
+    if config.resume == "never":
+        return fingerprints(model=parts.model, optimizer=parts.optimizer, seed=config.seed)
+    return training_fingerprints(parts, config)
+
+
+def _print(words: str) -> None:
+    """Print one line on standard error."""
+    sys.stderr.write(f"midstep: {words}\n")
+    sys.stderr.flush()
+
+
+def _relative(path: Path) -> Path:
+    """`path` as the user would type it in this directory."""
+    here = Path.cwd()
+    return path.relative_to(here) if path.is_relative_to(here) else path
+
+
+def _torch_seed() -> int:
+    """The seed of torch's default generator; reading it does not advance it."""
+    import torch
+
+    return torch.initial_seed()

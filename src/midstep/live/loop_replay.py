@@ -1,0 +1,140 @@
+"""`LoopReplay`: resuming and going back in a loop that only the user can run.
+
+Nothing here can run the body of the user's loop. To repeat steps, the loop itself runs through them
+again, without any report, until it reaches the requested step.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from midstep.control.command_record import StepsToPass
+from midstep.core.errors import ConfigError, ControlError
+
+if TYPE_CHECKING:
+    from midstep.control import DebugController
+    from midstep.session.rewind.back import Rewind
+    from midstep.session.state.snapshot import Snapshot
+    from midstep.session.state.training_state import TrainingState
+
+
+class LoopReplay:
+    """The `StepReplay` of an attached loop. Runs on the training thread.
+
+    A resume restores in three places. When the run starts, without moving the loader: the script
+    may read the model before its first epoch. When `run.epochs` begins, with the position in the
+    data. At the first batch once more, without moving the loader: what the script does at the head
+    of an epoch was done before the checkpoint, too, and must not count twice.
+
+    Args:
+        state: of the training.
+        controller: shows the phase; the boundary moves with repeated steps.
+        resumed: the snapshot to continue from.
+    """
+
+    def __init__(
+        self, state: TrainingState, controller: DebugController, resumed: Snapshot | None
+    ) -> None:
+        self._state, self._controller = state, controller
+        self._unplaced = resumed  # until `run.epochs` moves the loader
+        self._restored = resumed  # until the first step after it
+        self.in_pass = False
+        """Whether the loop is inside a pass over its loader, so that it can return within it."""
+        self.is_active = False
+        """Whether the running step repeats an earlier one."""
+        self._target = 0
+        if resumed is not None:
+            state.restore(resumed, seek_data=False)
+
+    # -- resume -----------------------------------------------------------------------------------
+
+    @property
+    def is_resuming(self) -> bool:
+        """Whether the loader has still to be moved to the position of the checkpoint."""
+        return self._unplaced is not None
+
+    def first_epoch(self) -> int:
+        """The epoch to begin with; moves a resumed loop to its position in the data."""
+        snapshot, self._unplaced = self._unplaced, None
+        if snapshot is None:
+            return 0
+        self._restore(snapshot, seek_data=True)
+        has_begun = bool(snapshot.states["order"]["begun"])
+        self._restored = snapshot if has_begun else None
+        return snapshot.epoch
+
+    def begin_pass(self) -> None:
+        """The first batch of a pass is requested."""
+        if self._unplaced is not None:
+            raise ConfigError(
+                "a resumed loop needs `for epoch in run.epochs(n)` around its passes, to know "
+                "which epoch to continue with"
+            )
+        if self._restored is not None:
+            self._restore(self._restored, seek_data=False)
+        self.in_pass = True
+
+    def _restore(self, snapshot: Snapshot, *, seek_data: bool) -> None:
+        """Restore without changing the timeline, which the open run has chosen."""
+        timeline = self._state.timeline
+        self._state.restore(snapshot, seek_data=seek_data)
+        self._state.timeline = timeline
+
+    def step_finished(self, *, in_pass: bool) -> None:
+        """A step was made for the first time."""
+        self.in_pass, self._restored = in_pass, None
+
+    def epoch_finished(self) -> None:
+        """The loop has left its pass over the loader."""
+        self.in_pass, self._restored = False, None
+
+    # -- going back -------------------------------------------------------------------------------
+
+    def obstacle(self) -> str | None:
+        """Why the loop cannot return to an earlier step now; None if it can."""
+        return None if self.in_pass else "the loop is not inside a pass over its loader"
+
+    def check(self, base: Snapshot | None, target: int) -> None:
+        """Refuse a step that the user's own `for` loops cannot return to."""
+        epoch = self._state.epoch
+        if not self.in_pass:
+            raise ControlError(
+                "the loop has left its pass over the loader, and nothing can bring it back into "
+                "it; step back inside an epoch, or train with midstep.Session"
+            )
+        if base is None or base.epoch != epoch:
+            raise ControlError(
+                f"no snapshot of epoch {epoch} reaches step {target:,}; under attach a run can go "
+                "back inside the running epoch, beyond it with midstep.Session"
+            )
+
+    def run(self, rewind: Rewind, base: Snapshot, target: int) -> Any:
+        """Continue from `base`; the loop then repeats its steps up to `target`, and parks there."""
+        from_step = self._state.step
+        # Before anything is shown: a parked loop must not be saved on its way to the target.
+        self.is_active = base.step < target
+        self._target = target
+        self._state.restore(base)
+        rewind.arrived(from_step, step=target)
+        if not self.is_active:
+            return {"step": target}
+        rewind.show_phase(f"repeating steps up to {target:,}")
+        return StepsToPass(1)
+
+    def step_repeated(self) -> bool:
+        """A repeated step is over; True at the target, where the loop meets its boundary again."""
+        if self._state.step < self._target:
+            self._controller.boundary.move_to(self._state.step)
+            return False
+        self.is_active = False
+        self._controller.status.describe(phase=None)
+        return True
+
+    def step_recorded(self) -> None:
+        """Nothing is noted: repeated steps are not compared yet."""
+
+    def forget_before(self, step: int) -> None:
+        """Nothing is noted."""
+
+    def restart(self) -> None:
+        """Nothing is noted."""

@@ -1,0 +1,249 @@
+"""`TrainingEngine`: what `attach` and `Session` share at a step boundary.
+
+A driver decides who makes the steps: `FitLoop` makes them itself, under `attach` the user's loop
+does. Both call the engine from the training thread. The order at each boundary is fixed:
+
+1. the driver commits the samples to the order and counts the step in the state,
+2. the driver reports the step (scalars, batch),
+3. `step_finished`: the periodic checkpoint, then the snapshot for going back,
+4. the controller's boundary counts the step, runs commands, and parks.
+
+So a snapshot or checkpoint always has the counters of the boundary it was taken at, and a command
+finds them up to date.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Literal
+
+from midstep.core.errors import StorageError
+from midstep.core.fault_guard import FaultGuard
+from midstep.core.moments import Moment
+from midstep.session.checkpoint.checkpoint_store import CheckpointStore
+from midstep.session.checkpoint.checkpoint_writer import CheckpointWriter
+from midstep.session.engine.lineage import Lineage
+from midstep.session.rewind.back import Rewind
+from midstep.session.rewind.snapshot_ring import SnapshotRing
+from midstep.session.sigchld_guard import sigchld_ignored
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from midstep.session.engine.resume import ResumePoint
+    from midstep.session.rewind.back import StepReplay
+    from midstep.session.run import Run
+    from midstep.session.state.snapshot import Snapshot
+    from midstep.session.state.training_state import TrainingState
+
+log = logging.getLogger("midstep.session")
+SHARE_OF_FREE = 0.25
+"""Share of a device's free memory that a clone may take; the next step needs the rest."""
+
+OnFault = Literal["raise", "disable"]
+
+
+class TrainingEngine:
+    """Checkpoints, going back, timelines and their facts, for one open run.
+
+    Args:
+        run: receives the facts.
+        state: of the training.
+        replay: how the driver repeats steps.
+        on_fault: `raise` if a checkpoint cannot be taken. `disable` takes no more of them, since
+            a fault of ours must not end the user's own loop.
+    """
+
+    def __init__(
+        self, run: Run, state: TrainingState, replay: StepReplay, *, on_fault: OnFault
+    ) -> None:
+        self.run, self.state, self._replay = run, state, replay
+        self._config, self._controller = state.config, run.controller
+        store = CheckpointStore(run.dir, keep=self._config.checkpoint_keep)
+        store.remove_leftovers()
+        self.writer = CheckpointWriter(
+            store, tell=self._record, hold=self._controller.boundary.hold
+        )
+        self.rewind = Rewind(
+            state,
+            SnapshotRing(self._config.rewind_bytes, self._config.rewind_steps),
+            replay,
+            moved=self.moved,
+            show_phase=lambda phase: self._controller.status.describe(phase=phase),
+        )
+        self.training_thread: int | None = None
+        """Id of the thread that makes steps; a pause of it takes a checkpoint."""
+        self._lineage = Lineage(run.dir)
+        self._guard = (
+            FaultGuard("taking a checkpoint", log) if on_fault == "disable" else None
+        )
+        self._checkpointed: tuple[int, int, int, int] | None = None
+        self._unsubscribe = self._controller.sinks.subscribe(self._checkpoint_if_parked)
+
+    def open(self, resume_point: ResumePoint | None, inexact: Iterable[str] = ()) -> None:
+        """Show where the training is, and record how it began.
+
+        Args:
+            resume_point: the checkpoint that was restored.
+            inexact: what a resume or a step back cannot repeat exactly, in words.
+        """
+        state, run = self.state, self.run
+        state.timeline = run.facts.timeline = max(state.timeline, run.facts.timeline)
+        self._controller.boundary.move_to(state.step)
+        self._controller.status.describe(epoch=state.epoch, timeline=state.timeline)
+        for words in inexact:
+            self._record(kind="inexact", reason=words)
+        for fact in resume_point.facts() if resume_point is not None else ():
+            self._record(**fact)
+
+    def close(self) -> None:
+        """Take nothing more; returns when the last checkpoint is on disk."""
+        self._unsubscribe()
+        self.writer.wait()
+
+    # -- called by the driver ---------------------------------------------------------------------
+
+    def step_finished(self, *, can_go_back: bool = True) -> None:
+        """A step is counted in the state: take the checkpoint and the snapshot that are due.
+
+        Args:
+            can_go_back: False if the driver cannot return to this boundary.
+        """
+        every = self._config.checkpoint_every_steps
+        if every is not None and self.state.step % every == 0:
+            self.checkpoint("every")
+        if can_go_back:
+            self.rewind.step_finished()
+
+    def epoch_finished(self, *, best: bool = False) -> None:
+        """An epoch with all that belongs to it is over."""
+        if self._config.checkpoint_epochs:
+            self.checkpoint("epoch", best=best)
+
+    def ended(self, status: Literal["finished", "stopped"]) -> None:
+        """The training is over; its last state is on disk when this returns."""
+        self.checkpoint("stop" if status == "stopped" else "end", wait=True)
+
+    # -- checkpoints ------------------------------------------------------------------------------
+
+    def checkpoint(self, reason: str, *, best: bool = False, wait: bool = False) -> None:
+        """Take a checkpoint, unless this very state has one.
+
+        Args:
+            reason: for the fact.
+            best: whether it has the best validation loss so far.
+            wait: return when it is on disk.
+
+        Raises:
+            StorageError: the disk refuses it, with `wait` and `on_fault="raise"` only.
+        """
+        if self._guard is None:
+            self._checkpoint(reason, best=best, wait=wait)
+        else:
+            self._guard.run(self._checkpoint_or_warn, reason, best=best, wait=wait)
+
+    def save(self) -> Path:
+        """Write a checkpoint now, even if this state has one; returns its path."""
+        return self.writer.write_now(self.state.take(), "asked")
+
+    def _checkpoint_or_warn(self, reason: str, *, best: bool, wait: bool) -> None:
+        try:
+            self._checkpoint(reason, best=best, wait=wait)
+        except StorageError as error:
+            log.warning("%s", error)  # the user's loop ends all the same
+
+    def _checkpoint(self, reason: str, *, best: bool, wait: bool) -> None:
+        # A loader worker that dies now would raise in here, since torch raises from its SIGCHLD
+        # handler wherever the main thread is; the loader notices the death at its next batch.
+        with sigchld_ignored():
+            if self._checkpointed == self.state.position and not best:
+                if wait:
+                    self.writer.wait_or_raise()
+                return
+            snapshot = self.state.take(to_host=self._is_short_of_memory() or None)
+            if wait:
+                self.writer.write_now(snapshot, reason)
+            else:
+                self.writer.write_soon(snapshot, reason, best=best)
+            self._checkpointed = self.state.position
+
+    def _is_short_of_memory(self) -> bool:
+        """Whether a clone might not fit on the device; then it goes to host memory at once."""
+        weight = next(self.state.parts.model.parameters(), None)
+        if weight is None or weight.device.type != "cuda":
+            return False
+        import torch
+
+        free, _ = torch.cuda.mem_get_info(weight.device)
+        reserved = torch.cuda.memory_reserved(weight.device)
+        unused = free + reserved - torch.cuda.memory_allocated(weight.device)
+        return self.state.state_bytes() > SHARE_OF_FREE * unused
+
+    def _checkpoint_if_parked(self) -> None:
+        """Called on every change of the controller: a training thread that parks is saved.
+
+        Not while steps are repeated: the state is then on its way to another step.
+        """
+        if threading.get_ident() != self.training_thread or not self._controller.is_parked:
+            return
+        if self._replay.is_active or self.run.ended:
+            return
+        if self._config.deterministic_pauses:
+            self.checkpoint("pause")
+
+    # -- called by commands, at a boundary --------------------------------------------------------
+
+    def go_to(self, snapshot: Snapshot, *, cause: str) -> None:
+        """Restore a snapshot of this run and continue from it in a new timeline."""
+        from_step = self.state.step
+        self.state.restore(snapshot)
+        self.moved(from_step, cause=cause)
+        self.rewind.restart()
+
+    def moved(self, from_step: int, *, cause: str, step: int | None = None) -> None:
+        """The state is at another step than `from_step`: begin a new timeline, as a fact.
+
+        Args:
+            from_step: the step it was at.
+            cause: the command.
+            step: where the old timeline ends; the step of the state if left out.
+        """
+        state, facts = self.state, self.run.facts
+        parent = facts.timeline
+        state.timeline = facts.timeline = max(state.timeline, parent) + 1
+        self._checkpointed = None
+        self._controller.boundary.move_to(state.step)
+        self._controller.status.describe(epoch=state.epoch, timeline=state.timeline)
+        self._record_request(
+            kind="rewind",
+            cause=cause,
+            from_step=from_step,
+            step=state.step if step is None else step,
+            epoch=state.epoch,
+            parent=parent,
+        )
+
+    def hparams_changed(self, old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
+        """Hyperparameters were changed: record it, and save a state that has them."""
+        change = {"old": dict(old), "new": dict(new), "step": self.state.step}
+        self._record_request(kind="hparams", **change)
+        self._checkpointed = None
+        self.rewind.state_changed()
+        self._lineage.changed(timeline=self.state.timeline, kind="hparams", **change)
+        self.checkpoint("hparams")
+
+    def record_refused(self, problems: Iterable[str]) -> None:
+        """Record checkpoints that were passed over because they are damaged."""
+        for problem in problems:
+            self._record_request(kind="checkpoint_refused", reason=problem)
+
+    def _record(self, **fields: Any) -> None:
+        """Record what the engine does by itself."""
+        self.run.event(Moment.INTERVENTION, who="system", **fields)
+
+    def _record_request(self, **fields: Any) -> None:
+        """Record what a command did, with who submitted it."""
+        who = self._controller.queue.asked_by or "python"
+        self.run.event(Moment.INTERVENTION, who=who, **fields)
