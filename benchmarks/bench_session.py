@@ -10,13 +10,15 @@ import torch
 from torch.utils.data import BatchSampler, DataLoader, Dataset, TensorDataset
 
 from benchmarks.figures import Figure
+from midstep.core.commands.catalog import BackPayload
 from midstep.data.order.ordered_loader import OrderedLoader
 from midstep.data.order.samplers import EpochSeededRandomSampler
 from midstep.data.order.strategy import OrderConfig
 from midstep.session.config import SessionConfig
-from midstep.session.fit.trainer import Trainer, TrainingParts
-from midstep.session.rewind.back import BackPayload, Rewind
+from midstep.session.fit.trainer import Trainer, TrainerReplay
+from midstep.session.rewind.back import Rewind
 from midstep.session.rewind.snapshot_ring import SnapshotRing
+from midstep.session.state.training_parts import TrainingParts
 
 __all__ = ["figures"]
 
@@ -76,13 +78,19 @@ class Work:
         data = TensorDataset(torch.rand(4096, width), torch.rand(4096, width))
         parts = TrainingParts(
             model=model,
-            optimizer=torch.optim.Adam(model.parameters()),
+            optimizers=[torch.optim.Adam(model.parameters())],
             loss_fn=torch.nn.MSELoss(),
             train_loader=DataLoader(data, batch_size=64),
         )
         self.training = Trainer(parts, SessionConfig())
         self.ring = SnapshotRing(1 << 30, 64)
-        self.rewinder = Rewind(self.training, self.ring)
+        self.rewinder = Rewind(
+            self.training.state,
+            self.ring,
+            TrainerReplay(self.training),
+            moved=lambda *_, **__: None,
+            show_phase=lambda _: None,
+        )
         self.parameters = sum(each.numel() for each in model.parameters())
 
     def train(self, seconds: float) -> tuple[float, list[float]]:
@@ -91,7 +99,7 @@ class Work:
         while time.perf_counter() - begun < seconds:
             self.training.advance()
             at = time.perf_counter()
-            self.rewinder.boundary()
+            self.rewinder.step_finished()
             boundaries.append(time.perf_counter() - at)
         return time.perf_counter() - begun, boundaries
 
@@ -100,7 +108,7 @@ def ring(seconds: float = 30.0) -> list[Figure]:
     """What keeping a way back takes of the training's time, and what going back takes."""
     work = Work()
     with work.training:
-        work.rewinder.boundary()  # the first is taken before the first step
+        work.rewinder.step_finished()  # the first is taken before the first step
         whole_s, boundaries = work.train(seconds)
         share = sum(boundaries) / whole_s
         idle = statistics.median(boundaries)
@@ -123,7 +131,7 @@ def _back(work: Work, rounds: int = 8) -> Figure:
     spent = []
     for _ in range(rounds):
         work.training.advance()
-        work.rewinder.boundary()
+        work.rewinder.step_finished()
         begun = time.perf_counter()
         _finish(work.rewinder.back(BackPayload(n=1)))
         spent.append(time.perf_counter() - begun)

@@ -321,7 +321,10 @@ def test_cancelled_without_room_to_return_it_stands_where_it_came_to(tmp_path):
         slices.close()
         reached = run.session.trainer.step
         assert 0 < reached < 7
-        assert (run.control.boundary.finished_steps, run.session.trainer.state.timeline) == (reached, 1)
+        assert (run.control.boundary.finished_steps, run.session.trainer.state.timeline) == (
+            reached,
+            1,
+        )
         run.ask("step", n=8 - reached)
         assert run.records[8][0] == run.records[8][1]
 

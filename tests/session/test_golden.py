@@ -46,7 +46,7 @@ def assert_goes_on(folder: Path, wanted: list[Any]) -> None:
     """The same batches, and the same losses as far as another processor gives the same bits."""
     with make(folder) as session:
         # Not by the command: another version of torch may describe the same optimizer otherwise.
-        session.helm.go_to(CheckpointStore(folder / "run").load(), cause="golden")
+        session.engine.go_to(CheckpointStore(folder / "run").load(), cause="golden")
         assert session.trainer.step == KEPT
         found = rest(session)
     assert [ids for ids, _ in found] == [ids for ids, _ in wanted]

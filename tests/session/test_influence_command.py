@@ -121,7 +121,7 @@ def test_odd_numbers_of_samples_are_refused(tmp_path, samples):
 
 
 def test_before_the_first_step_there_is_nothing_to_look_at(tmp_path):
-    with parked(small_session(tmp_path)) as ask, pytest.raises(ControlError, match="take one step"):
+    with parked(small_session(tmp_path)) as ask, pytest.raises(ControlError, match="make one step"):
         ask("influence")
 
 

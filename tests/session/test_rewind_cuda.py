@@ -8,13 +8,13 @@ import pytest
 import torch
 from torch import nn
 
+from midstep.core.commands.catalog import BackPayload
 from midstep.session.config import SessionConfig
 from midstep.session.fit.trainer import Trainer, TrainerReplay
-from midstep.session.state.training_parts import TrainingParts
-from midstep.core.commands.catalog import BackPayload
 from midstep.session.rewind.back import Rewind
 from midstep.session.rewind.certificate import certify
 from midstep.session.rewind.snapshot_ring import SnapshotRing
+from midstep.session.state.training_parts import TrainingParts
 from tests.session.same import assert_same
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device here")

@@ -172,7 +172,7 @@ def test_a_run_whose_last_checkpoint_is_refused_late_does_not_finish_without_it(
 
     monkeypatch.setattr(CheckpointStore, "save", full)
     session = Recipe()(settings(tmp_path, checkpoint_every_steps=2))
-    boundary = session.controller.wait_if_paused
+    boundary = session.controller.boundary.wait_if_paused
 
     def passed() -> bool:
         going = boundary()
@@ -185,7 +185,7 @@ def test_a_run_whose_last_checkpoint_is_refused_late_does_not_finish_without_it(
         wait_until(control, lambda state: state["parked"] or state["state"] == "finished")
         refusing.clear()
 
-    monkeypatch.setattr(session.controller, "wait_if_paused", passed)
+    monkeypatch.setattr(session.controller.boundary, "wait_if_paused", passed)
     driver = threading.Thread(target=drive)
     driver.start()
     with session:

@@ -103,8 +103,8 @@ def test_a_skipped_step_does_not_average(tmp_path):
     ("before", "after", "words"),
     [
         (("ema",), (), r"lacks 'ema'.*give Session\(extra_state=\{'ema': …\}\)"),
-        ((), ("ema",), "'ema', which the checkpoint has not: leave it out"),
-        (("ema",), ("counter",), "lacks 'ema'.*'counter', which the checkpoint has not"),
+        ((), ("ema",), "'ema', which the checkpoint lacks: leave it out"),
+        (("ema",), ("counter",), "lacks 'ema'.*'counter', which the checkpoint lacks"),
     ],
     ids=["missing", "new", "renamed"],
 )
@@ -128,7 +128,7 @@ def test_a_resume_with_other_state_is_refused_with_the_remedy_unless_meant(
 def test_what_cannot_be_kept_is_refused_when_it_is_given(tmp_path):
     made = Recipe()({"save_dir": tmp_path})
     parts = made.trainer.parts
-    for also, words in (({"ema": 3}, "has no state_dict"), ({"": Counter()}, "needs a name")):
+    for also, words in (({"ema": 3}, "without state_dict"), ({"": Counter()}, "needs a name")):
         with pytest.raises(ConfigError, match=words):
             Session(parts.model, parts.optimizer, None, parts.train_loader, extra_state=also)
     assert not list(tmp_path.iterdir())

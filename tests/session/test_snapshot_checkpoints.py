@@ -378,6 +378,7 @@ def test_the_same_training_has_the_same_fingerprints_and_nothing_is_drawn() -> N
 def test_what_changed_is_named_with_how_to_go_on(
     field: str, changes: dict, says: str, tmp_path: Path
 ) -> None:
+    (tmp_path / "run").mkdir()
     CheckpointStore(tmp_path / "run").save(snapshot(1, fingerprints=prints()))
     config = SessionConfig(save_dir=tmp_path, run_name="run", resume="auto")
     with pytest.raises(ConfigError) as refused:

@@ -18,7 +18,7 @@ from midstep.core.errors import FormatError
 from midstep.session.checkpoint import tagged_json
 from midstep.session.checkpoint.packing import Packed, pack, unpack
 from midstep.session.checkpoint.tensor_file import TensorWriter, digest, read_tensors
-from midstep.session.state.shared_storage import clone_all, find_pieces
+from midstep.session.state.shared_storage import clone_all, clone_tree, find_pieces
 from midstep.session.state.state_tree import MAX_DEPTH, UnsavableError
 from tests.session.same import assert_same, bits
 

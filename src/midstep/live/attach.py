@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from midstep.session import OnError
     from midstep.session.config import Resume
 
+
 def attach(
     model: nn.Module,
     optimizer: Optimizer | Sequence[Optimizer],

@@ -83,7 +83,7 @@ class AttachedRun:
         """
         if self._run is None:
             raise ConfigError(
-                "there is no run yet: enter the `with` block first; with MIDSTEP_MODE=off there is none"
+                "there is no run: enter the `with` block first, and do not set MIDSTEP_MODE=off"
             )
         return self._run
 

@@ -240,9 +240,7 @@ class LoopPort:
             self._run.facts.log_values(self._run.step + 1, self._window.scalars)
 
     def _hold_window(self, window: Window) -> None:
-        self._reporter.hold_failed_batch(
-            window.batches, window.loss(), window.ids, window.losses()
-        )
+        self._reporter.hold_failed_batch(window.batches, window.loss(), window.ids, window.losses())
 
     # -- the boundary -----------------------------------------------------------------------------
 

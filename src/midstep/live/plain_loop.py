@@ -146,7 +146,7 @@ class UnorderedLoader:
     def __init__(self, loader: Any, listener: BatchListener) -> None:
         self._loader, self._class, self._listener = loader, type(loader), listener
         if hasattr(loader, "_midstep_patch"):
-            raise ConfigError("this loader is already attached; leave the first block before the second")
+            raise ConfigError("this loader is already attached; leave that block first")
         self._patched = self._subclass()
 
     def __enter__(self) -> UnorderedLoader:

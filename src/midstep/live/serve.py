@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from midstep.control import DebugController
 from midstep.core.errors import ConfigError, StopTraining
-from midstep.live.attach import AttachedRun
+from midstep.live.attached_run import AttachedRun
 from midstep.live.mode import current_mode
 from midstep.live.page import Page
 from midstep.session import Run

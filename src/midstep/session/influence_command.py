@@ -1,4 +1,4 @@
-"""The command `influence`: which samples of the last batch moved which sample's loss."""
+"""The command `influence`: which samples of the last batch changed which sample's loss."""
 
 from __future__ import annotations
 
@@ -6,14 +6,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from midstep.control.command_record import CommandSpec
 from midstep.control.panels import Field, Panel, Sort
-from midstep.core.errors import ConfigError, ControlError
+from midstep.core.commands.catalog import INFLUENCE, InfluencePayload
+from midstep.core.errors import ControlError
 from midstep.data.batch_structure import join
 from midstep.data.random_state import preserve_rng
 from midstep.session.fit.default_step import default_forward, move
 from midstep.session.hooks.installed_hook import hooks_paused
-from midstep.session.offering import offer
 
 if TYPE_CHECKING:
     import torch
@@ -23,79 +22,55 @@ if TYPE_CHECKING:
     from midstep.control import DebugController
     from midstep.influence.batch_influence import BatchInfluence
     from midstep.session.state.training_parts import UserStep
-    from midstep.session.session import Session
-
-__all__ = ["InfluencePayload", "InfluenceSource", "offer_influence", "register_influence"]
 
 MATRIX_KEY, TABLE_KEY, NOTES_KEY = "influence", "influence_samples", "influence_notes"
-MOST_SAMPLES = 512
-_TOLD = 10
-"""Pairs in the command's answer."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class InfluencePayload:
-    """How much to look at."""
-
-    samples: int = 64
-    """The first so many samples of the batch, at most 512."""
-
-    def __post_init__(self) -> None:
-        whole = isinstance(self.samples, int) and not isinstance(self.samples, bool)
-        if not whole or not 1 <= self.samples <= MOST_SAMPLES:
-            raise ConfigError(
-                f"samples must be a whole number from 1 to {MOST_SAMPLES}, got {self.samples!r}"
-            )
+PAIRS_RETURNED = 10
+"""Pairs of samples in the result of the command."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class InfluenceSource:
-    """Where the command finds what it looks at; all of it belongs to the training thread."""
+    """What the command computes with; only the training thread may use it."""
 
     model: nn.Module
     optimizers: Sequence[Optimizer]
     loss_fn: Callable[..., Any] | None = None
-    """Of output and label, where there is no step of the user's."""
+    """Of output and label, if the user wrote no step."""
     step: Callable[[], UserStep | None] = lambda: None
-    """The user's own step, of model and batch."""
+    """The user's own step, if there is one."""
     batches: Callable[[], Sequence[Any]] = tuple
-    """The micro-batches of the last step, if they are still held; else the captured one is used."""
+    """The micro-batches of the last step while they are held; else the captured batch is used."""
     grad_clip_norm: float | None = None
 
     def loss_of(self, model: nn.Module, batch: Any) -> torch.Tensor:
-        """The loss of a batch as the training takes it."""
+        """The loss of a batch as the training computes it."""
         return default_forward(model, self.loss_fn, batch, self.step()).loss
 
 
 def register_influence(controller: DebugController, source: InfluenceSource) -> Callable[[], None]:
-    """Offer the command for any loop; gives back how to withdraw it."""
-    spec = CommandSpec(
-        name="influence",
-        payload=InfluencePayload,
-        run=lambda payload: _look(controller, source, payload),
-        help="Which samples of this batch moved which sample's loss.",
-        parked_only=True,
+    """Offer the command for any loop; returns how to withdraw it."""
+    return controller.queue.register(
+        INFLUENCE, lambda payload: _compute(controller, source, payload)
     )
-    return offer(controller, spec)
 
 
-def _look(
+def _compute(
     controller: DebugController, source: InfluenceSource, payload: InfluencePayload
 ) -> dict[str, Any]:
-    """Compute, show on the page, and tell the largest pairs; the training does not notice."""
+    """Compute, show on the page, and return the largest pairs. The training is not affected."""
     from midstep.influence.batch_influence import batch_influence
 
-    captured = controller.get_batch()
+    captured = controller.captures.batch()
     if captured is None or captured["step"] != controller.boundary.finished_steps - 1:
         raise ControlError(
-            "no batch was kept of the step that the run stands at; take one step while this "
-            "page is open or the run is paused, then ask again"
+            "no batch of the last step was captured; make one step while a page is open or the "
+            "run is paused, then try again"
         )
     batches = list(source.batches())
     device = next(source.model.parameters()).device
     batch = move(join(batches) if batches else captured["batch"], device)
     with preserve_rng(), hooks_paused():
-        found = batch_influence(
+        influence = batch_influence(
             source.model,
             source.optimizers,
             source.loss_of,
@@ -103,40 +78,40 @@ def _look(
             samples=payload.samples,
             grad_clip_norm=source.grad_clip_norm,
         )
-    names = _names(captured["sample_ids"], found)
-    _show(controller, found, names)
-    _show_notes(controller, found)
-    return _told(found, names, controller.boundary.finished_steps)
+    names = _sample_names(captured["sample_ids"], influence)
+    _show(controller, influence, names)
+    _show_notes(controller, influence)
+    return _result(influence, names, controller.boundary.finished_steps)
 
 
-def _names(sample_ids: Any, found: BatchInfluence) -> list[str]:
-    """Ids of the shown samples where they are known, else their places in the batch."""
+def _sample_names(sample_ids: Any, influence: BatchInfluence) -> list[str]:
+    """Ids of the shown samples if they are known, else their positions in the batch."""
     ids = list(sample_ids) if sample_ids is not None else []
-    if len(ids) < found.samples:
-        ids = list(range(found.samples))
-    return [str(int(each)) for each in ids[: len(found.losses_S)]]
+    if len(ids) < influence.samples:
+        ids = list(range(influence.samples))
+    return [str(int(each)) for each in ids[: len(influence.losses_S)]]
 
 
-def _show(controller: DebugController, found: BatchInfluence, names: list[str]) -> None:
+def _show(controller: DebugController, influence: BatchInfluence, names: list[str]) -> None:
     controller.captures.add_step_data(
         MATRIX_KEY,
         {
-            "matrix": found.contribution_SS.float().cpu(),
+            "matrix": influence.contribution_SS.float().cpu(),
             "labels": names,
             "column_labels": [f"by {name}" for name in names],
         },
         panel=Panel(kind="matrix", title="Loss of row moved by column", scale="range"),
     )
-    most = found.contribution_SS.abs().argmax(1).tolist()
+    most = influence.contribution_SS.abs().argmax(1).tolist()
     controller.captures.add_step_data(
         TABLE_KEY,
         {
             "sample": names,
-            "loss": found.losses_S.float().cpu(),
-            "change": found.change_S.float().cpu(),
-            "by_itself": found.contribution_SS.diagonal().float().cpu(),
-            "by_the_batch": (found.contribution_SS.sum(1) + found.others_S).float().cpu(),
-            "by_momentum_and_decay": found.rest_S.float().cpu(),
+            "loss": influence.losses_S.float().cpu(),
+            "change": influence.change_S.float().cpu(),
+            "by_itself": influence.contribution_SS.diagonal().float().cpu(),
+            "by_the_batch": (influence.contribution_SS.sum(1) + influence.others_S).float().cpu(),
+            "by_momentum_and_decay": influence.rest_S.float().cpu(),
             "most_by": [names[at] for at in most],
         },
         panel=Panel(
@@ -154,40 +129,40 @@ def _show(controller: DebugController, found: BatchInfluence, names: list[str]) 
     )
 
 
-def _show_notes(controller: DebugController, found: BatchInfluence) -> None:
-    """What to know about the numbers, beside them."""
-    if found.notes:
-        text = "\n".join(f"{note[:1].upper()}{note[1:]}." for note in found.notes)
+def _show_notes(controller: DebugController, influence: BatchInfluence) -> None:
+    """Show notes on the numbers beside them."""
+    if influence.notes:
+        text = "\n".join(f"{note[:1].upper()}{note[1:]}." for note in influence.notes)
         panel = Panel(kind="text", title="About these influences")
         controller.captures.add_step_data(NOTES_KEY, text, panel=panel)
 
 
-def _told(found: BatchInfluence, names: list[str], step: int) -> dict[str, Any]:
-    """The answer: bounded, whatever the batch."""
-    pairs = found.contribution_SS.clone()
+def _result(influence: BatchInfluence, names: list[str], step: int) -> dict[str, Any]:
+    """The result of the command: bounded, however large the batch is."""
+    pairs = influence.contribution_SS.clone()
     pairs.fill_diagonal_(0)
-    order = pairs.abs().flatten().argsort(descending=True)[:_TOLD].tolist()
-    places = [divmod(at, len(names)) for at in order]
+    order = pairs.abs().flatten().argsort(descending=True)[:PAIRS_RETURNED].tolist()
+    positions = [divmod(at, len(names)) for at in order]
     top = [
         {"sample": names[row], "by": names[column], "change": float(pairs[row, column])}
-        for row, column in places
+        for row, column in positions
         if row != column
     ]
-    change = found.change_S
+    change = influence.change_S
     text = "; ".join(
         [
             f"the last step changed the loss of {len(names)} samples by {float(change.mean()):.3g} "
             f"on average, {int((change < 0).sum())} of them went down",
-            *found.notes,
+            *influence.notes,
         ]
     )
     return {
         "step": step,
         "samples": len(names),
-        "of": found.samples,
+        "of": influence.samples,
         "mean_change": float(change.mean()),
         "top": top,
-        "notes": list(found.notes),
+        "notes": list(influence.notes),
         "shown_as": [MATRIX_KEY, TABLE_KEY],
         "text": text,
     }

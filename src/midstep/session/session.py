@@ -333,9 +333,7 @@ class Session:
                 f"this session is {run.status or 'closed'}; go on with a new one and resume='auto'"
             )
         self.trainer.total_epochs, self.trainer.total_steps = epochs, steps
-        loop = FitLoop(
-            self.trainer, engine, on_step=self._on_step, on_boundary=self.on_boundary
-        )
+        loop = FitLoop(self.trainer, engine, on_step=self._on_step, on_boundary=self.on_boundary)
         self._thread = threading.get_ident()
         try:
             by_signal = run_fit(

@@ -157,7 +157,7 @@ class StepReporter:
     def _capture(
         self, batches: Sequence[Any], loss: Any, sample_ids: Sequence[Any] | None, losses: Any
     ) -> None:
-        """Pass the batch on. Micro-batches are joined only if a viewer or a condition may read it."""
+        """Pass the batch on. Micro-batches are joined only if a viewer or a condition may read."""
         batch, labels = batches[0], None
         if self._captures.is_observed:
             batch = join(batches)

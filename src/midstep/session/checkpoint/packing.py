@@ -20,6 +20,7 @@ from midstep.session.checkpoint.tensor_file import stored_form
 from midstep.session.state.shared_storage import MemoryBlock, View, find_pieces
 from midstep.session.state.state_tree import ARRAY_KINDS, Path, walk, words
 
+
 @dataclass(frozen=True, kw_only=True)
 class Packed:
     """The two halves of a state."""

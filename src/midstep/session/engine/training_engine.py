@@ -76,9 +76,7 @@ class TrainingEngine:
         self.training_thread: int | None = None
         """Id of the thread that makes steps; a pause of it takes a checkpoint."""
         self._lineage = Lineage(run.dir)
-        self._guard = (
-            FaultGuard("taking a checkpoint", log) if on_fault == "disable" else None
-        )
+        self._guard = FaultGuard("taking a checkpoint", log) if on_fault == "disable" else None
         self._checkpointed: tuple[int, int, int, int] | None = None
         self._unsubscribe = self._controller.sinks.subscribe(self._checkpoint_if_parked)
 
@@ -227,11 +225,11 @@ class TrainingEngine:
 
     def hparams_changed(self, old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
         """Hyperparameters were changed: record it, and save a state that has them."""
-        change = {"old": dict(old), "new": dict(new), "step": self.state.step}
-        self._record_request(kind="hparams", **change)
+        step, change = self.state.step, {"old": dict(old), "new": dict(new)}
+        self._record_request(kind="hparams", **change, step=step)
         self._checkpointed = None
         self.rewind.state_changed()
-        self._lineage.changed(timeline=self.state.timeline, kind="hparams", **change)
+        self._lineage.changed(timeline=self.state.timeline, step=step, kind="hparams", **change)
         self.checkpoint("hparams")
 
     def record_refused(self, problems: Iterable[str]) -> None:

@@ -1,4 +1,4 @@
-"""`Trainer`: makes the steps and ends the epochs of a session. It knows nothing of facts or control.
+"""`Trainer`: makes the steps and ends the epochs of a session, without facts or control.
 
 A step is an optimizer step. Validation and a scheduler's epoch belong to the start of the next
 step, so the boundary after an epoch's last batch has all its samples trained and nothing else done.
@@ -110,8 +110,9 @@ class Trainer:
         self.batches: list[Any] = []
         """References to the micro-batches of the running step, or of the last one."""
         self._optimizer_step = OptimizerStep(parts, config)
-        generators = find_loader_generators(parts.train_loader)  # before the feed patches it
+        # Only `__enter__` patches the loader, so its generators are still found here.
         self._feed = BatchFeed(parts.train_loader, config.order, report=report)
+        generators = find_loader_generators(parts.train_loader)
         self.state = TrainingState(parts, self._feed.order, generators, config)
         self.state.scaler = self._optimizer_step.scaler
         self.state.before_restore = self._before_restore

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
@@ -198,7 +199,8 @@ def _step(trainer: Certifiable) -> list[Entry]:
     outputs: list[Entry] = []
     gradients: list[Entry] = []
     model, optimizer = trainer.parts.model, trainer.parts.optimizer
-    with _record_outputs(model, outputs), _before_step(optimizer, lambda: _gradients(model, gradients)):
+    record_gradients = partial(_gradients, model, gradients)
+    with _record_outputs(model, outputs), _before_step(optimizer, record_gradients):
         outcome = trainer.advance()
     return [
         *_inputs(outcome),

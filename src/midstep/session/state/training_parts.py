@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from torch.optim import Optimizer
 
 UserStep = Callable[[Any, Any], Any]
-"""A step of the user: called with the model and a batch on its device, returns the loss, or a mapping
-with `loss` and further scalars."""
+"""A step of the user: called with the model and a batch on its device; returns the loss, or a
+mapping with `loss` and further scalars."""
 
 
 class ExtraState:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def find_loader_generators(loader: Any) -> dict[str, Generator]:
-    """The generators of a loader and its samplers, by name. Call it before the loader is patched."""
+    """The generators of a loader and its samplers, by name. Call it before patching the loader."""
     sampler = loader.sampler if loader.batch_sampler is None else loader.batch_sampler
     generators = find_generators(
         loader.generator, *nested_samplers(sampler), outside=(loader.dataset,)
