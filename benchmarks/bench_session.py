@@ -10,12 +10,13 @@ import torch
 from torch.utils.data import BatchSampler, DataLoader, Dataset, TensorDataset
 
 from benchmarks.figures import Figure
+from midstep.core.commands.catalog import BackPayload
 from midstep.data.order.ordered_loader import OrderedLoader
 from midstep.data.order.samplers import EpochSeededRandomSampler
 from midstep.data.order.strategy import OrderConfig
 from midstep.session.config import SessionConfig
 from midstep.session.fit.trainer import Trainer, TrainingParts
-from midstep.session.rewind.back import BackPayload, Rewind
+from midstep.session.rewind.back import Rewind
 from midstep.session.rewind.snapshot_ring import SnapshotRing
 
 __all__ = ["figures"]

@@ -210,7 +210,7 @@ def test_a_cancelled_replay_returns_to_where_it_was(tmp_path):
 
 
 def _payload(n: int) -> Any:
-    from midstep.session.rewind.back import BackPayload
+    from midstep.core.commands.catalog import BackPayload
 
     return BackPayload(n=n)
 

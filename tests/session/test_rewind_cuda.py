@@ -8,9 +8,10 @@ import pytest
 import torch
 from torch import nn
 
+from midstep.core.commands.catalog import BackPayload
 from midstep.session.config import SessionConfig
 from midstep.session.fit.trainer import Trainer, TrainingParts
-from midstep.session.rewind.back import BackPayload, Rewind
+from midstep.session.rewind.back import Rewind
 from midstep.session.rewind.certificate import certify
 from midstep.session.rewind.snapshot_ring import SnapshotRing
 from tests.session.same import assert_same

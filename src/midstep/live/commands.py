@@ -4,14 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from midstep.control.command_record import CommandSpec, StepsToPass
-from midstep.control.command_table import NoPayload
+from midstep.control.command_record import StepsToPass
+from midstep.core.commands.catalog import (
+    BACK,
+    LOAD_CHECKPOINT,
+    SAVE_CHECKPOINT,
+    SET_HPARAMS,
+    BackPayload,
+    HparamsPayload,
+    LoadPayload,
+)
+from midstep.core.commands.definition import NoPayload
 from midstep.core.errors import ControlError
 from midstep.core.moments import Moment
-from midstep.session.engine.hparams import HparamsPayload, set_hparams
-from midstep.session.engine.session_commands import LoadPayload
-from midstep.session.offering import moving, offer
-from midstep.session.rewind.back import BackPayload
+from midstep.session.engine.hparams import set_hparams
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,7 +38,7 @@ def register_commands(
     scheduler: Any,
     why_not: str | None,
 ) -> Callable[[], None]:
-    """Offer them on the run's controller; gives back how to withdraw them.
+    """Register them on the run's controller; return a function that withdraws them.
 
     Args:
         run: whose controller.
@@ -41,25 +47,14 @@ def register_commands(
         scheduler: declared or not.
         why_not: the reason why there is no memory.
     """
-    own = _Commands(run, memory, optimizer, scheduler, why_not)
-    withdraw = offer(
-        run.controller,
-        CommandSpec(
-            name="save_checkpoint", payload=NoPayload, run=own.save, help="Write a checkpoint now."
-        ),
-        moving(
-            name="load_checkpoint",
-            payload=LoadPayload,
-            run=own.load,
-            help="Go to a checkpoint of this epoch.",
-        ),
-        CommandSpec(
-            name="set_hparams",
-            payload=HparamsPayload,
-            run=own.set,
-            help="Set learning rate and kin.",
-        ),
-        moving(name="back", payload=BackPayload, run=own.back, help="Go back inside this epoch."),
+    commands = _Commands(run, memory, optimizer, scheduler, why_not)
+    withdraw = run.controller.queue.register_all(
+        {
+            SAVE_CHECKPOINT: commands.save,
+            LOAD_CHECKPOINT: commands.load,
+            SET_HPARAMS: commands.set,
+            BACK: commands.back,
+        }
     )
     run.controller.status.offer_rewind(None if memory is None else memory.describe)
 

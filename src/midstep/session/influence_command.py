@@ -6,14 +6,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from midstep.control.command_record import CommandSpec
 from midstep.control.panels import Field, Panel, Sort
-from midstep.core.errors import ConfigError, ControlError
+from midstep.core.commands.catalog import INFLUENCE, InfluencePayload
+from midstep.core.errors import ControlError
 from midstep.data.batch_structure import join
 from midstep.data.random_state import preserve_rng
 from midstep.session.fit.default_step import default_forward, move
 from midstep.session.hooks.installed_hook import hooks_paused
-from midstep.session.offering import offer
 
 if TYPE_CHECKING:
     import torch
@@ -25,27 +24,11 @@ if TYPE_CHECKING:
     from midstep.session.fit.default_step import UserStep
     from midstep.session.session import Session
 
-__all__ = ["InfluencePayload", "InfluenceSource", "offer_influence", "register_influence"]
+__all__ = ["InfluenceSource", "offer_influence", "register_influence"]
 
 MATRIX_KEY, TABLE_KEY, NOTES_KEY = "influence", "influence_samples", "influence_notes"
-MOST_SAMPLES = 512
 _TOLD = 10
 """Pairs in the command's answer."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class InfluencePayload:
-    """How much to look at."""
-
-    samples: int = 64
-    """The first so many samples of the batch, at most 512."""
-
-    def __post_init__(self) -> None:
-        whole = isinstance(self.samples, int) and not isinstance(self.samples, bool)
-        if not whole or not 1 <= self.samples <= MOST_SAMPLES:
-            raise ConfigError(
-                f"samples must be a whole number from 1 to {MOST_SAMPLES}, got {self.samples!r}"
-            )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,7 +51,7 @@ class InfluenceSource:
 
 
 def register_influence(session: Session) -> Callable[[], None]:
-    """Offer the command on a session's controller; gives back how to withdraw it."""
+    """Register the command for a session; return a function that withdraws it."""
     training = session.trainer
     parts = training.parts
     source = InfluenceSource(
@@ -83,15 +66,8 @@ def register_influence(session: Session) -> Callable[[], None]:
 
 
 def offer_influence(controller: DebugController, source: InfluenceSource) -> Callable[[], None]:
-    """Offer the command for any loop; gives back how to withdraw it."""
-    spec = CommandSpec(
-        name="influence",
-        payload=InfluencePayload,
-        run=lambda payload: _look(controller, source, payload),
-        help="Which samples of this batch moved which sample's loss.",
-        parked_only=True,
-    )
-    return offer(controller, spec)
+    """Register the command for any loop; return a function that withdraws it."""
+    return controller.queue.register(INFLUENCE, lambda payload: _look(controller, source, payload))
 
 
 def _look(

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING, Any
 
-from midstep.control.command_record import CommandSpec
-from midstep.session.offering import moving, offer
-from midstep.session.rewind.back import BackPayload, Rewind
-from midstep.session.rewind.certificate import CertifyPayload, certify_in_slices
+from midstep.core.commands.catalog import BACK, DETERMINISM_HEALTH, BackPayload, CertifyPayload
+from midstep.session.rewind.back import Rewind
+from midstep.session.rewind.certificate import certify_in_slices
 from midstep.session.rewind.snapshot_ring import SnapshotRing
 
 if TYPE_CHECKING:
@@ -29,23 +28,10 @@ def make_rewinder(session: Session) -> Rewind:
 
 
 def register_rewind(session: Session) -> Callable[[], None]:
-    """Offer `back` and `determinism_health` on the session's controller; gives back the undo."""
+    """Register `back` and `determinism_health`; return a function that withdraws them."""
     control, commands = session.controller, _Commands(session)
-    withdraw = offer(
-        control,
-        moving(
-            name="back",
-            payload=BackPayload,
-            run=commands.back,
-            help="Go back n steps, or to a step.",
-        ),
-        CommandSpec(
-            name="determinism_health",
-            payload=CertifyPayload,
-            run=commands.certify,
-            help="Make some steps twice and compare every bit.",
-            parked_only=True,
-        ),
+    withdraw = control.queue.register_all(
+        {BACK: commands.back, DETERMINISM_HEALTH: commands.certify}
     )
     control.status.offer_rewind(commands.describe)
 

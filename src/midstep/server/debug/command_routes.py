@@ -12,7 +12,6 @@ from starlette.responses import Response
 
 from midstep.control import Command, CommandRecord
 from midstep.control.command_record import Who
-from midstep.control.command_table import make_payload
 from midstep.core.errors import ConfigError
 from midstep.core.ids import new_command_id
 from midstep.server.debug.command_schemas import (
@@ -187,9 +186,7 @@ async def _submit(
     chosen = command_id or new_command_id()
     record = run.command(chosen)
     if record is None:
-        control = run.control()
-        _check_payload(control, name, payload)
-        control.submit(Command(name=name, payload=dict(payload), who=who, id=chosen))
+        _submit_valid(run.control(), Command(name=name, payload=dict(payload), who=who, id=chosen))
         record = run.command(chosen)
         assert record is not None  # noqa: S101 - it was submitted just now
     # Else a repeated id: it is answered whatever became of the run since.
@@ -197,18 +194,14 @@ async def _submit(
     return record
 
 
-def _check_payload(control: RunControl, name: str, payload: Mapping[str, Any]) -> None:
-    """A wrong name or payload is the caller's mistake (422), not a matter of state (409)."""
-    registry = control.registry
-    spec = registry.get(name)
-    if spec is None:
-        known = ", ".join(sorted(registry))
-        message = f"There is no command {name!r}; there are {known}."
-        raise Refusal(422, "unknown_command", message, field="command")
+def _submit_valid(control: RunControl, command: Command) -> None:
+    """Submit; a wrong name or payload is a mistake of the caller (422), not of the state (409)."""
     try:
-        make_payload(spec, payload)
+        control.submit(command)
     except ConfigError as error:
-        raise Refusal(422, "invalid", str(error), field="payload") from None
+        if command.name in control.registry:
+            raise Refusal(422, "invalid", str(error), field="payload") from None
+        raise Refusal(422, "unknown_command", str(error), field="command") from None
 
 
 async def _wait_for(future: Future[Any], timeout_s: float) -> None:

@@ -3,63 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from midstep.control.command_record import CommandSpec
-from midstep.control.command_table import NoPayload
+from midstep.core.commands.catalog import (
+    LOAD_CHECKPOINT,
+    RESET_SESSION,
+    SAVE_CHECKPOINT,
+    SET_HPARAMS,
+    TEST_NOW,
+    HparamsPayload,
+    LoadPayload,
+)
+from midstep.core.commands.definition import NoPayload
 from midstep.core.errors import ConfigError
-from midstep.session.engine.hparams import HparamsPayload, set_hparams
+from midstep.session.engine.hparams import set_hparams
 from midstep.session.engine.resume import changed_fields
-from midstep.session.offering import moving, offer
 
 if TYPE_CHECKING:
     from midstep.session.session import Session
     from midstep.session.state.snapshot import Snapshot
 
-__all__ = ["LoadPayload", "register_commands"]
-
-
-@dataclass(frozen=True, kw_only=True)
-class LoadPayload:
-    """Which checkpoint to load."""
-
-    step: int | None = None
-    """Finished optimizer steps; the newest whole one when left out."""
-    timeline: int | None = None
-    """Where the step was saved in several; the newest when left out."""
-
-    def __post_init__(self) -> None:
-        for name, value in vars(self).items():
-            if value is not None and (
-                isinstance(value, bool) or not isinstance(value, int) or value < 0
-            ):
-                raise ConfigError(f"{name} must be a whole number of at least 0, got {value!r}")
-
 
 def register_commands(session: Session) -> Callable[[], None]:
-    """Offer a session's commands on its controller; gives back how to withdraw them."""
-    own = _Commands(session)
-    return offer(
-        session.controller,
-        CommandSpec(
-            name="save_checkpoint", payload=NoPayload, run=own.save, help="Write a checkpoint now."
-        ),
-        moving(
-            name="load_checkpoint", payload=LoadPayload, run=own.load, help="Go to a checkpoint."
-        ),
-        moving(
-            name="reset_session", payload=NoPayload, run=own.reset, help="Go back to before step 0."
-        ),
-        CommandSpec(
-            name="set_hparams",
-            payload=HparamsPayload,
-            run=own.set,
-            help="Set learning rate and kin.",
-        ),
-        CommandSpec(
-            name="test_now", payload=NoPayload, run=own.test, help="Run the test loader now."
-        ),
+    """Register the commands of a session; return a function that withdraws them."""
+    commands = _Commands(session)
+    return session.controller.queue.register_all(
+        {
+            SAVE_CHECKPOINT: commands.save,
+            LOAD_CHECKPOINT: commands.load,
+            RESET_SESSION: commands.reset,
+            SET_HPARAMS: commands.set,
+            TEST_NOW: commands.test,
+        }
     )
 
 

@@ -10,14 +10,12 @@ import logging
 import time
 from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from typing import Any, Protocol
 
-from midstep.core.errors import ConfigError, ControlError
+from midstep.core.commands.catalog import BackPayload
+from midstep.core.errors import ControlError
 from midstep.session.rewind.snapshot_ring import SnapshotRing
 from midstep.session.state.snapshot import Snapshot
-
-__all__ = ["BackPayload", "Rewind", "StepReplay"]
 
 log = logging.getLogger("midstep.session")
 _TELL_EVERY_S = 0.05
@@ -53,36 +51,6 @@ class StepReplay(Protocol):
     def witness(self) -> tuple[tuple[Any, ...], ...]:
         """What the steps so far came to, cheaply and by name: a repetition has the same."""
         ...
-
-
-@dataclass(frozen=True, kw_only=True)
-class BackPayload:
-    """How far to go back; one step when nothing is said.
-
-    >>> BackPayload(n=3).target(10)
-    7
-    """
-
-    n: int | None = None
-    """Steps to take back."""
-    step: int | None = None
-    """Or the finished steps to stand at."""
-
-    def __post_init__(self) -> None:
-        if self.n is not None and self.step is not None:
-            raise ConfigError("back needs n=… or step=…, not both")
-        for name, least in (("n", 1), ("step", 0)):
-            value = getattr(self, name)
-            if value is not None and (
-                isinstance(value, bool) or not isinstance(value, int) or value < least
-            ):
-                raise ConfigError(
-                    f"{name} must be a whole number of at least {least}, got {value!r}"
-                )
-
-    def target(self, now: int) -> int:
-        """The step to stand at, from `now`."""
-        return now - (self.n or 1) if self.step is None else self.step
 
 
 class Rewind:

@@ -10,27 +10,11 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import nn
 
-from midstep.core.errors import ConfigError
+from midstep.core.commands.catalog import DETERMINISM_HEALTH
 from midstep.session.checkpoint.fingerprint import hash_value
 
 if TYPE_CHECKING:
     from midstep.session.fit.trainer import StepOutcome, Trainer
-
-__all__ = ["Certificate", "CertifyPayload", "Difference", "certify", "certify_in_slices"]
-
-MOST_STEPS = 10_000
-
-
-@dataclass(frozen=True, kw_only=True)
-class CertifyPayload:
-    """How many steps to make twice."""
-
-    steps: int = 2
-
-    def __post_init__(self) -> None:
-        count = self.steps
-        if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= MOST_STEPS:
-            raise ConfigError(f"steps must be a whole number from 1 to {MOST_STEPS}, got {count!r}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -132,7 +116,7 @@ def certify(training: Trainer, steps: int) -> Certificate:
 
 def certify_in_slices(training: Trainer, steps: int) -> Generator[float, None, Certificate]:
     """The same in slices that yield how much is done; closed early it changes nothing either."""
-    CertifyPayload(steps=steps)
+    DETERMINISM_HEALTH.parse({"steps": steps})  # `certify` is also called without a command
     start = training.take()
     first = training.step
     try:
