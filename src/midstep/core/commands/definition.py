@@ -173,13 +173,13 @@ class CommandDefinition(Generic[P]):
 
 
 def _payload_field(name: str, hint: Any, default: Any) -> PayloadField:
-    type_, extras = _split_annotated(hint)
+    type_, extras = split_annotated(hint)
     members = get_args(type_) if _is_union(type_) else (type_,)
     is_optional = types.NoneType in members
     if is_optional:
         # `Annotated[int, Least(1)] | None` holds the limits inside the union.
         (type_, inner), *others = (
-            _split_annotated(member) for member in members if member is not types.NoneType
+            split_annotated(member) for member in members if member is not types.NoneType
         )
         extras = (*extras, *inner)
         if others:  # several types beside None are not checked
@@ -194,7 +194,7 @@ def _payload_field(name: str, hint: Any, default: Any) -> PayloadField:
     )
 
 
-def _split_annotated(hint: Any) -> tuple[Any, tuple[Any, ...]]:
+def split_annotated(hint: Any) -> tuple[Any, tuple[Any, ...]]:
     """Return a type and what `Annotated` adds to it."""
     if get_origin(hint) is Annotated:
         type_, *extras = get_args(hint)
@@ -220,7 +220,7 @@ def _is_valid(value: Any, type_: Any, limits: tuple[Any, ...]) -> bool:
             isinstance(value, list | tuple)
             and len(value) == len(items)
             and all(
-                _is_valid(each, *_split_annotated(item))
+                _is_valid(each, *split_annotated(item))
                 for each, item in zip(value, items, strict=True)
             )
         )
@@ -247,7 +247,7 @@ def _expected(type_: Any, limits: tuple[Any, ...]) -> str:
         return f"{kind}{_expected_range(limits)}"
     if get_origin(type_) is tuple:
         items = get_args(type_)
-        return f"{len(items)} values, each {_expected(*_split_annotated(items[0]))}"
+        return f"{len(items)} values, each {_expected(*split_annotated(items[0]))}"
     if get_origin(type_) is Literal:
         return f"one of {', '.join(map(repr, get_args(type_)))}"
     return {bool: "true or false", str: "text"}.get(type_, str(type_))
