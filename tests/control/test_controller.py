@@ -6,8 +6,8 @@ import weakref
 import pytest
 import torch
 
-from midstep.control import Command, CommandSpec, DebugController
-from midstep.control.command_table import NoPayload
+from midstep.control import Command, CommandDefinition, DebugController
+from midstep.core.commands.definition import NoPayload
 from midstep.core.errors import ConfigError, ControlError
 from tests.control.loop import PATIENCE_S, running, until
 
@@ -242,7 +242,7 @@ def test_commands_run_on_the_training_thread_in_order_with_progress() -> None:
         yield 0.5
         return "made"
 
-    controller.queue.register(CommandSpec(name="scan", payload=NoPayload, run=work, help="Scan."))
+    controller.queue.register(CommandDefinition(name="scan", payload=NoPayload, help="Scan."), work)
     with running(controller):
         assert answer(controller, "scan") == "made"
         record = controller.queue.latest()[-1]
@@ -257,7 +257,7 @@ def test_a_command_that_raises_fails_and_training_goes_on() -> None:
         raise ValueError("no such layer")
 
     controller.queue.register(
-        CommandSpec(name="broken", payload=NoPayload, run=broken, help="Breaks.")
+        CommandDefinition(name="broken", payload=NoPayload, help="Breaks."), broken
     )
     with running(controller) as loop:
         with pytest.raises(ControlError, match="ValueError: no such layer"):
@@ -276,7 +276,7 @@ def test_a_busy_run_refuses_resume_and_names_the_command_which_can_be_cancelled(
             yield 0.0
 
     controller.queue.register(
-        CommandSpec(name="endless", payload=NoPayload, run=endless, help="…", parked_only=True)
+        CommandDefinition(name="endless", help="…", needs_pause=True), endless
     )
     with pytest.raises(ControlError, match="pause it first"):
         controller.submit(Command(name="endless")).result(0)

@@ -6,8 +6,9 @@ import threading
 
 import pytest
 
-from midstep.control import Command, CommandSpec, DebugController
-from midstep.control.command_table import NoPayload, StepPayload
+from midstep.control import Command, CommandDefinition, DebugController
+from midstep.core.commands.catalog import StepPayload
+from midstep.core.commands.definition import NoPayload
 from midstep.core.errors import ControlError
 from tests.control.loop import PATIENCE_S, Loop, running, until
 
@@ -19,7 +20,10 @@ def offer_back(controller: DebugController, loop: Loop) -> None:
         return {"step": loop.made}
 
     controller.queue.register(
-        CommandSpec(name="back", payload=StepPayload, run=go, help="", parked_only=True, moves=True)
+        CommandDefinition(
+            name="back", payload=StepPayload, help="", needs_pause=True, moves_training=True
+        ),
+        go,
     )
 
 
@@ -107,7 +111,7 @@ def test_another_command_that_runs_is_named_and_the_state_says_rewinding():
     controller.pause()
     with running(controller) as loop:
         offer_back(controller, loop)
-        controller.queue.register(CommandSpec(name="scan", payload=NoPayload, run=wait, help=""))
+        controller.queue.register(CommandDefinition(name="scan", payload=NoPayload, help=""), wait)
         scan = ask(controller, "scan")
         until(lambda: controller.get_state()["state"] == "busy", controller)
         with pytest.raises(ControlError, match="busy with scan"):

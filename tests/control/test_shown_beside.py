@@ -2,18 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import torch
 
-from midstep.control import Command, CommandSpec, DebugController
+from midstep.control import Command, CommandDefinition, DebugController
 from midstep.control.panels import Panel
 from tests.control.loop import PATIENCE_S, running
-
-
-@dataclass(frozen=True, kw_only=True)
-class Nothing:
-    """No settings."""
 
 
 def ask(controller: DebugController, name: str) -> None:
@@ -27,7 +20,7 @@ def test_it_is_shown_with_its_panel_and_gone_in_the_next_step() -> None:
     def look(_payload: object) -> None:
         controller.captures.add_step_data("found", live, panel=panel)
 
-    controller.queue.register(CommandSpec(name="look", payload=Nothing, run=look, help="Look."))
+    controller.queue.register(CommandDefinition(name="look", help="Look."), look)
     controller.pause()
     with running(controller, lambda step: controller.capture_step_data("own", step)):
         ask(controller, "step")
@@ -51,7 +44,7 @@ def test_a_step_without_data_of_its_own_shows_it_too() -> None:
     def look(_payload: object) -> None:
         controller.captures.add_step_data("found", 3)
 
-    controller.queue.register(CommandSpec(name="look", payload=Nothing, run=look, help="Look."))
+    controller.queue.register(CommandDefinition(name="look", help="Look."), look)
     controller.pause()
     with running(controller):
         ask(controller, "step")
@@ -65,7 +58,7 @@ def test_the_state_tells_that_an_entry_was_shown_anew() -> None:
     def look(_payload: object) -> None:
         controller.captures.add_step_data("found", next(found))
 
-    controller.queue.register(CommandSpec(name="look", payload=Nothing, run=look, help="Look."))
+    controller.queue.register(CommandDefinition(name="look", help="Look."), look)
     controller.pause()
     with running(controller, lambda step: controller.capture_step_data("own", step)):
         seen = []

@@ -12,8 +12,8 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from midstep.control import Command, CommandSpec, DebugController
-from midstep.control.command_table import StepPayload
+from midstep.control import Command, CommandDefinition, DebugController
+from midstep.core.commands.catalog import StepPayload
 from midstep.core.errors import ControlError
 from tests.control.loop import PATIENCE_S, Loop, until
 
@@ -32,14 +32,14 @@ class ControllerMachine(RuleBasedStateMachine):
         self.breakpoints: dict[int, Predict] = {}
         self.hits: dict[int, list[int]] = {}
         self.controller.queue.register(
-            CommandSpec(
+            CommandDefinition(
                 name="back",
                 payload=StepPayload,
-                run=self.go_back,
                 help="",
-                parked_only=True,
-                moves=True,
-            )
+                needs_pause=True,
+                moves_training=True,
+            ),
+            self.go_back,
         )
 
     def go_back(self, payload: StepPayload) -> None:

@@ -6,8 +6,8 @@ import threading
 
 import pytest
 
-from midstep.control import Command, CommandSpec, DebugController
-from midstep.control.command_table import NoPayload
+from midstep.control import Command, CommandDefinition, DebugController
+from midstep.core.commands.definition import NoPayload
 from tests.control.loop import PATIENCE_S, running, until
 
 
@@ -32,7 +32,7 @@ STATES = {
 @pytest.mark.parametrize("bring", STATES.values(), ids=STATES.keys())
 def test_stop_ends_the_loop(bring):
     controller = DebugController()
-    controller.queue.register(CommandSpec(name="scan", payload=NoPayload, run=in_slices, help=""))
+    controller.queue.register(CommandDefinition(name="scan", payload=NoPayload, help=""), in_slices)
     with running(controller) as loop:
         until(lambda: loop.made > 0, controller)
         bring(controller)

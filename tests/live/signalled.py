@@ -12,8 +12,8 @@ import torch
 from torch.utils.data import DataLoader
 
 import midstep
-from midstep.control import Command, CommandSpec
-from midstep.control.command_table import NoPayload
+from midstep.control import Command, CommandDefinition
+from midstep.core.commands.definition import NoPayload
 from midstep.live import attach, serve
 
 WAY, STATE, SAVE_DIR = sys.argv[1:]
@@ -41,7 +41,7 @@ def long_step(_payload: object) -> None:
 
 def prepare(control: midstep.DebugController) -> None:
     for name, work in (("scan", scan), ("long", long_step)):
-        control.queue.register(CommandSpec(name=name, payload=NoPayload, run=work, help=""))
+        control.queue.register(CommandDefinition(name=name, payload=NoPayload, help=""), work)
     if STATE == "paused":
         control.sinks.subscribe(lambda: ready() if control.is_parked else None)
         control.pause()

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from midstep.control import Command, CommandRecord
-from midstep.control.command_table import RUNNING
+from midstep.control.command_queue import RUNNING
 from midstep.facts import FactsReader
 from midstep.server.debug import command_routes
 from midstep.session import Run

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from midstep.control import Command, CommandSpec
+from midstep.control import Command, CommandDefinition
 from midstep.server.stream import run_stream
 from tests.served import PATIENCE_S, Served
 from tests.server.test_stream import viewing
@@ -124,9 +124,7 @@ def test_a_command_that_runs_is_shown_as_busy_and_then_as_paused(served):
         assert go_on.wait(PATIENCE_S)
         return "done"
 
-    served.controller.queue.register(
-        CommandSpec(name="long", payload=_Nothing, run=work, help="Wait.")
-    )
+    served.controller.queue.register(CommandDefinition(name="long", help="Wait."), work)
     with viewing(served) as events:
         watcher = Watcher(served, events)
         future = served.controller.submit(Command(name="long", id="long-1"))
@@ -137,10 +135,6 @@ def test_a_command_that_runs_is_shown_as_busy_and_then_as_paused(served):
         future.result(PATIENCE_S)
         watcher.assert_shows_what_is()
         assert (watcher.state["state"], watcher.commands["long-1"]) == ("paused", "done")
-
-
-class _Nothing:
-    """A payload without fields."""
 
 
 @pytest.mark.parametrize("viewers", [8])

@@ -4,15 +4,11 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from midstep.control import CommandSpec
+from midstep.control import CommandDefinition
 from midstep.server.debug import command_routes
 from midstep.server.debug.command_schemas import CommandOut, StateOut
 from midstep.server.schema_base import Problem
 from tests.served import serving
-
-
-class Nothing:
-    """A payload without fields."""
 
 
 def test_verbs_answer_with_the_state_after_their_effect(served):
@@ -90,7 +86,7 @@ def test_who_asked_stands_in_the_log(served):
 
 def test_registered_commands_run_and_tell_their_result(served):
     served.controller.queue.register(
-        CommandSpec(name="count", payload=Nothing, run=lambda _: {"seen": 7}, help="Count.")
+        CommandDefinition(name="count", help="Count."), lambda _: {"seen": 7}
     )
     address = f"/api/v1/runs/{served.run.run_id}/commands"
     answer = served.ask("POST", address, {"command": "count", "id": "c1"})
@@ -103,9 +99,7 @@ def test_a_command_that_fails_is_told_as_failed(served):
     def broken(_):
         raise ValueError("no luck")
 
-    served.controller.queue.register(
-        CommandSpec(name="bad", payload=Nothing, run=broken, help="Fail.")
-    )
+    served.controller.queue.register(CommandDefinition(name="bad", help="Fail."), broken)
     address = f"/api/v1/runs/{served.run.run_id}/commands"
     answer = served.ask("POST", address, {"command": "bad"})
     assert (answer.status, answer.json()["status"]) == (200, "failed")

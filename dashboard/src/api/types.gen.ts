@@ -448,7 +448,7 @@ export interface paths {
         put?: never;
         /**
          * Back
-         * @description Return to the state before the last n steps, or to a step; the run must be parked.
+         * @description Go back N steps (1), or to a step. The run must be paused.
          */
         post: operations["back"];
         delete?: never;
@@ -581,7 +581,7 @@ export interface paths {
         put?: never;
         /**
          * Pause
-         * @description Park at the next boundary.
+         * @description Pause the run at its next step boundary.
          */
         post: operations["pause"];
         delete?: never;
@@ -601,7 +601,7 @@ export interface paths {
         put?: never;
         /**
          * Resume
-         * @description Go on.
+         * @description Continue the run.
          */
         post: operations["resume"];
         delete?: never;
@@ -661,7 +661,7 @@ export interface paths {
         put?: never;
         /**
          * Run Until
-         * @description Go on, and park when that many steps are finished.
+         * @description Continue the run, and pause when STEP steps are finished.
          */
         post: operations["run_until"];
         delete?: never;
@@ -701,7 +701,7 @@ export interface paths {
         put?: never;
         /**
          * Step
-         * @description Let n steps pass, then park again.
+         * @description Run N steps (1), then pause again. The run must be paused.
          */
         post: operations["step"];
         delete?: never;
@@ -781,7 +781,7 @@ export interface paths {
         put?: never;
         /**
          * Stop
-         * @description End the run at the next boundary. It beats everything that waits.
+         * @description End the training at its next step boundary.
          */
         post: operations["stop"];
         delete?: never;
@@ -1033,7 +1033,7 @@ export interface paths {
         put?: never;
         /**
          * Back
-         * @description Return to the state before the last n steps, or to a step; the run must be parked.
+         * @description Go back N steps (1), or to a step. The run must be paused.
          */
         post: operations["short_back"];
         delete?: never;
@@ -1166,7 +1166,7 @@ export interface paths {
         put?: never;
         /**
          * Pause
-         * @description Park at the next boundary.
+         * @description Pause the run at its next step boundary.
          */
         post: operations["short_pause"];
         delete?: never;
@@ -1186,7 +1186,7 @@ export interface paths {
         put?: never;
         /**
          * Resume
-         * @description Go on.
+         * @description Continue the run.
          */
         post: operations["short_resume"];
         delete?: never;
@@ -1246,7 +1246,7 @@ export interface paths {
         put?: never;
         /**
          * Run Until
-         * @description Go on, and park when that many steps are finished.
+         * @description Continue the run, and pause when STEP steps are finished.
          */
         post: operations["short_run_until"];
         delete?: never;
@@ -1286,7 +1286,7 @@ export interface paths {
         put?: never;
         /**
          * Step
-         * @description Let n steps pass, then park again.
+         * @description Run N steps (1), then pause again. The run must be paused.
          */
         post: operations["short_step"];
         delete?: never;
@@ -1366,7 +1366,7 @@ export interface paths {
         put?: never;
         /**
          * Stop
-         * @description End the run at the next boundary. It beats everything that waits.
+         * @description End the training at its next step boundary.
          */
         post: operations["short_stop"];
         delete?: never;
@@ -1470,6 +1470,20 @@ export type webhooks = Record<string, never>;
 export interface components {
     schemas: {
         /**
+         * AnyCommandIn
+         * @description Any command by its name, also one that a plug-in registered.
+         */
+        AnyCommandIn: {
+            /** Command */
+            command: string;
+            /** Id */
+            id?: string | null;
+            /** Payload */
+            payload?: {
+                [key: string]: unknown;
+            };
+        };
+        /**
          * AuditExample
          * @description Two rows of two splits that are the same, or nearly.
          */
@@ -1514,16 +1528,54 @@ export interface components {
             };
         };
         /**
-         * BackVerb
-         * @description How far to go back: n steps, or to a step; one step when nothing is said.
+         * BackCommandIn
+         * @description Go back N steps (1), or to a step. The run must be paused.
          */
-        BackVerb: {
+        BackCommandIn: {
+            /**
+             * Command
+             * @constant
+             */
+            command: "back";
+            /**
+             * Id
+             * @default null
+             */
+            id: string | null;
+            payload?: components["schemas"]["BackPayload"];
+        };
+        /**
+         * BackIn
+         * @description Go back N steps (1), or to a step. The run must be paused.
+         */
+        BackIn: {
             /** Id */
             id?: string | null;
-            /** N */
+            /**
+             * N
+             * @description Number of steps to take back.
+             */
             n?: number | null;
-            /** Step */
+            /**
+             * Step
+             * @description Go back to this step.
+             */
             step?: number | null;
+        };
+        /** BackPayload */
+        BackPayload: {
+            /**
+             * N
+             * @description Number of steps to take back.
+             * @default null
+             */
+            n: number | null;
+            /**
+             * Step
+             * @description Go back to this step.
+             * @default null
+             */
+            step: number | null;
         };
         /**
          * BatchOut
@@ -1650,20 +1702,8 @@ export interface components {
                 [key: string]: number;
             };
         };
-        /**
-         * CommandIn
-         * @description Any command of the registry.
-         */
-        CommandIn: {
-            /** Command */
-            command: string;
-            /** Id */
-            id?: string | null;
-            /** Payload */
-            payload?: {
-                [key: string]: unknown;
-            };
-        };
+        /** CommandIn */
+        CommandIn: components["schemas"]["PauseCommandIn"] | components["schemas"]["StepCommandIn"] | components["schemas"]["BackCommandIn"] | components["schemas"]["ResumeCommandIn"] | components["schemas"]["RunUntilCommandIn"] | components["schemas"]["StopCommandIn"] | components["schemas"]["SetHparamsCommandIn"] | components["schemas"]["SaveCheckpointCommandIn"] | components["schemas"]["LoadCheckpointCommandIn"] | components["schemas"]["ResetSessionCommandIn"] | components["schemas"]["DeterminismHealthCommandIn"] | components["schemas"]["TestNowCommandIn"] | components["schemas"]["InfluenceCommandIn"] | components["schemas"]["AnyCommandIn"];
         /**
          * CommandMessage
          * @description A command changed its status. Volatile; its end is also an `event`.
@@ -1958,6 +1998,32 @@ export interface components {
             removed_bytes: number;
             /** Removed Files */
             removed_files: number;
+        };
+        /**
+         * DeterminismHealthCommandIn
+         * @description Run STEPS steps twice and compare every bit. The run must be paused, and stays there.
+         */
+        DeterminismHealthCommandIn: {
+            /**
+             * Command
+             * @enum {string}
+             */
+            command: "determinism_health" | "reportDeterminism";
+            /**
+             * Id
+             * @default null
+             */
+            id: string | null;
+            payload?: components["schemas"]["DeterminismHealthPayload"];
+        };
+        /** DeterminismHealthPayload */
+        DeterminismHealthPayload: {
+            /**
+             * Steps
+             * @description Number of steps to run twice.
+             * @default 2
+             */
+            steps: number;
         };
         /**
          * EndIn
@@ -2303,6 +2369,23 @@ export interface components {
             relative_error: number | ("NaN" | "Infinity" | "-Infinity");
         };
         /**
+         * InfluenceCommandIn
+         * @description Show which samples of the last batch changed which sample's loss.
+         */
+        InfluenceCommandIn: {
+            /**
+             * Command
+             * @constant
+             */
+            command: "influence";
+            /**
+             * Id
+             * @default null
+             */
+            id: string | null;
+            payload?: components["schemas"]["InfluencePayload"];
+        };
+        /**
          * InfluenceContributor
          * @description A sequence of the update that moved an evaluated one.
          */
@@ -2410,6 +2493,15 @@ export interface components {
             /** Update */
             update: components["schemas"]["InfluenceUpdateSequence"][];
             validation: components["schemas"]["InfluenceValidation"] | null;
+        };
+        /** InfluencePayload */
+        InfluencePayload: {
+            /**
+             * Samples
+             * @description Compare this many samples, the first of the batch.
+             * @default 64
+             */
+            samples: number;
         };
         /**
          * InfluenceRate
@@ -2628,6 +2720,38 @@ export interface components {
             timelines: components["schemas"]["TimelineOut"][];
         };
         /**
+         * LoadCheckpointCommandIn
+         * @description Load a checkpoint of this run.
+         */
+        LoadCheckpointCommandIn: {
+            /**
+             * Command
+             * @enum {string}
+             */
+            command: "load_checkpoint" | "loadCheckpoint";
+            /**
+             * Id
+             * @default null
+             */
+            id: string | null;
+            payload?: components["schemas"]["LoadCheckpointPayload"];
+        };
+        /** LoadCheckpointPayload */
+        LoadCheckpointPayload: {
+            /**
+             * Step
+             * @description Step of the checkpoint; the newest if left out.
+             * @default null
+             */
+            step: number | null;
+            /**
+             * Timeline
+             * @description Timeline, if several have this step; the newest if left out.
+             * @default null
+             */
+            timeline: number | null;
+        };
+        /**
          * LossZCondition
          * @description Park when the loss lies this many standard deviations above its recent mean.
          */
@@ -2824,6 +2948,25 @@ export interface components {
             y: string | null;
         };
         /**
+         * PauseCommandIn
+         * @description Pause the run at its next step boundary.
+         */
+        PauseCommandIn: {
+            /**
+             * Command
+             * @constant
+             */
+            command: "pause";
+            /**
+             * Id
+             * @default null
+             */
+            id: string | null;
+            payload?: components["schemas"]["PausePayload"];
+        };
+        /** PausePayload */
+        PausePayload: Record<string, never>;
+        /**
          * PingMessage
          * @description Sent when nothing else was for a second, so that silence means trouble.
          */
@@ -2878,6 +3021,44 @@ export interface components {
             /** Title */
             title: string;
         };
+        /**
+         * ResetSessionCommandIn
+         * @description Return to the state before step 0.
+         */
+        ResetSessionCommandIn: {
+            /**
+             * Command
+             * @enum {string}
+             */
+            command: "reset_session" | "resetSession";
+            /**
+             * Id
+             * @default null
+             */
+            id: string | null;
+            payload?: components["schemas"]["ResetSessionPayload"];
+        };
+        /** ResetSessionPayload */
+        ResetSessionPayload: Record<string, never>;
+        /**
+         * ResumeCommandIn
+         * @description Continue the run.
+         */
+        ResumeCommandIn: {
+            /**
+             * Command
+             * @constant
+             */
+            command: "resume";
+            /**
+             * Id
+             * @default null
+             */
+            id: string | null;
+            payload?: components["schemas"]["ResumePayload"];
+        };
+        /** ResumePayload */
+        ResumePayload: Record<string, never>;
         /**
          * RewindOut
          * @description How far back one can go, and what that takes.
@@ -3143,13 +3324,41 @@ export interface components {
             why: string | null;
         };
         /**
-         * RunUntilVerb
-         * @description The step to park at.
+         * RunUntilCommandIn
+         * @description Continue the run, and pause when STEP steps are finished.
          */
-        RunUntilVerb: {
+        RunUntilCommandIn: {
+            /**
+             * Command
+             * @constant
+             */
+            command: "run_until";
+            /**
+             * Id
+             * @default null
+             */
+            id: string | null;
+            payload: components["schemas"]["RunUntilPayload"];
+        };
+        /**
+         * RunUntilIn
+         * @description Continue the run, and pause when STEP steps are finished.
+         */
+        RunUntilIn: {
             /** Id */
             id?: string | null;
-            /** Step */
+            /**
+             * Step
+             * @description Number of finished steps to pause at.
+             */
+            step: number;
+        };
+        /** RunUntilPayload */
+        RunUntilPayload: {
+            /**
+             * Step
+             * @description Number of finished steps to pause at.
+             */
             step: number;
         };
         /**
@@ -3186,6 +3395,25 @@ export interface components {
              */
             kind: "sample";
         };
+        /**
+         * SaveCheckpointCommandIn
+         * @description Write a checkpoint at the next step boundary.
+         */
+        SaveCheckpointCommandIn: {
+            /**
+             * Command
+             * @enum {string}
+             */
+            command: "save_checkpoint" | "saveCheckpoint";
+            /**
+             * Id
+             * @default null
+             */
+            id: string | null;
+            payload?: components["schemas"]["SaveCheckpointPayload"];
+        };
+        /** SaveCheckpointPayload */
+        SaveCheckpointPayload: Record<string, never>;
         /**
          * ScalarsMessage
          * @description Scalars since the last frame, by column. Durable.
@@ -3258,6 +3486,71 @@ export interface components {
             low: (number | ("NaN" | "Infinity" | "-Infinity"))[];
             /** Step */
             step: number[];
+        };
+        /**
+         * SetHparamsCommandIn
+         * @description Change hyperparameters from the next step on, and show the old values.
+         */
+        SetHparamsCommandIn: {
+            /**
+             * Command
+             * @enum {string}
+             */
+            command: "set_hparams" | "setHparams";
+            /**
+             * Id
+             * @default null
+             */
+            id: string | null;
+            payload?: components["schemas"]["SetHparamsPayload"];
+        };
+        /** SetHparamsPayload */
+        SetHparamsPayload: {
+            /**
+             * Betas
+             * @description The two decay rates of Adam and similar optimizers.
+             * @default null
+             */
+            betas: [
+                number,
+                number
+            ] | null;
+            /**
+             * Eps
+             * @description Term added to the denominator.
+             * @default null
+             */
+            eps: (number) | null;
+            /**
+             * Lr
+             * @description Learning rate; a scheduler continues in proportion.
+             * @default null
+             */
+            lr: (number) | null;
+            /**
+             * Lr Mul
+             * @description Factor for each group's learning rate.
+             * @default null
+             */
+            lr_mul: (number) | null;
+            /**
+             * Momentum
+             * @description Momentum of SGD and RMSprop.
+             * @default null
+             */
+            momentum: (number) | null;
+            /**
+             * Wd Mul
+             * @description Factor for each group's weight decay.
+             * @default null
+             */
+            wd_mul: (number) | null;
+            /**
+             * Weight Decay
+             * @description Weight decay.
+             * @default null
+             */
+            weight_decay: (number) | null;
         };
         /**
          * SettingOut
@@ -3478,6 +3771,23 @@ export interface components {
             variant: string;
         };
         /**
+         * StepCommandIn
+         * @description Run N steps (1), then pause again. The run must be paused.
+         */
+        StepCommandIn: {
+            /**
+             * Command
+             * @constant
+             */
+            command: "step";
+            /**
+             * Id
+             * @default null
+             */
+            id: string | null;
+            payload?: components["schemas"]["StepPayload"];
+        };
+        /**
          * StepCondition
          * @description Park when this many steps are finished.
          */
@@ -3524,18 +3834,47 @@ export interface components {
             summarised: boolean;
         };
         /**
-         * StepVerb
-         * @description How many steps to let pass.
+         * StepIn
+         * @description Run N steps (1), then pause again. The run must be paused.
          */
-        StepVerb: {
+        StepIn: {
             /** Id */
             id?: string | null;
             /**
              * N
+             * @description Number of steps.
              * @default 1
              */
             n: number;
         };
+        /** StepPayload */
+        StepPayload: {
+            /**
+             * N
+             * @description Number of steps.
+             * @default 1
+             */
+            n: number;
+        };
+        /**
+         * StopCommandIn
+         * @description End the training at its next step boundary.
+         */
+        StopCommandIn: {
+            /**
+             * Command
+             * @constant
+             */
+            command: "stop";
+            /**
+             * Id
+             * @default null
+             */
+            id: string | null;
+            payload?: components["schemas"]["StopPayload"];
+        };
+        /** StopPayload */
+        StopPayload: Record<string, never>;
         /**
          * StreamMessage
          * @description Any message of the stream; `StreamMessage` in the OpenAPI document.
@@ -3569,6 +3908,25 @@ export interface components {
              */
             summary: true;
         };
+        /**
+         * TestNowCommandIn
+         * @description Evaluate the test loader at the next step boundary.
+         */
+        TestNowCommandIn: {
+            /**
+             * Command
+             * @enum {string}
+             */
+            command: "test_now" | "testRun";
+            /**
+             * Id
+             * @default null
+             */
+            id: string | null;
+            payload?: components["schemas"]["TestNowPayload"];
+        };
+        /** TestNowPayload */
+        TestNowPayload: Record<string, never>;
         /**
          * TimelineOut
          * @description A part of a run's history: the beginning, or one that began with a rewind.
@@ -3613,7 +3971,7 @@ export interface components {
         };
         /**
          * Verb
-         * @description A verb with nothing to say; the id makes a retry safe.
+         * @description The body of a verb without settings; the id makes a retry safe.
          */
         Verb: {
             /** Id */
@@ -4560,7 +4918,7 @@ export interface operations {
         };
         requestBody?: {
             content: {
-                "application/json": components["schemas"]["BackVerb"] | null;
+                "application/json": components["schemas"]["BackIn"] | null;
             };
         };
         responses: {
@@ -4573,7 +4931,7 @@ export interface operations {
                     "application/json": components["schemas"]["StateOut"];
                 };
             };
-            /** @description Accepted; steps are still being repeated. */
+            /** @description Accepted; its effect takes longer than 2 s. */
             202: {
                 headers: {
                     [name: string]: unknown;
@@ -5018,7 +5376,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["RunUntilVerb"];
+                "application/json": components["schemas"]["RunUntilIn"];
             };
         };
         responses: {
@@ -5098,7 +5456,7 @@ export interface operations {
         };
         requestBody?: {
             content: {
-                "application/json": components["schemas"]["StepVerb"] | null;
+                "application/json": components["schemas"]["StepIn"] | null;
             };
         };
         responses: {
@@ -5724,7 +6082,7 @@ export interface operations {
         };
         requestBody?: {
             content: {
-                "application/json": components["schemas"]["BackVerb"] | null;
+                "application/json": components["schemas"]["BackIn"] | null;
             };
         };
         responses: {
@@ -5737,7 +6095,7 @@ export interface operations {
                     "application/json": components["schemas"]["StateOut"];
                 };
             };
-            /** @description Accepted; steps are still being repeated. */
+            /** @description Accepted; its effect takes longer than 2 s. */
             202: {
                 headers: {
                     [name: string]: unknown;
@@ -6148,7 +6506,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["RunUntilVerb"];
+                "application/json": components["schemas"]["RunUntilIn"];
             };
         };
         responses: {
@@ -6222,7 +6580,7 @@ export interface operations {
         };
         requestBody?: {
             content: {
-                "application/json": components["schemas"]["StepVerb"] | null;
+                "application/json": components["schemas"]["StepIn"] | null;
             };
         };
         responses: {

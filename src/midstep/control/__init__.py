@@ -2,17 +2,18 @@
 
 from midstep.control.breakpoints.breakpoint import Breakpoint
 from midstep.control.capture.capture_store import CapturedBatch, StepData
-from midstep.control.command_record import Command, CommandRecord, CommandSpec
+from midstep.control.command_record import Command, CommandRecord
 from midstep.control.control_state import Viewer
 from midstep.control.controller import DebugController
 from midstep.control.panels import Field, Level, Panel, Sort, Status
+from midstep.core.commands.definition import CommandDefinition
 
 __all__ = [
     "Breakpoint",
     "CapturedBatch",
     "Command",
+    "CommandDefinition",
     "CommandRecord",
-    "CommandSpec",
     "DebugController",
     "Field",
     "Level",

@@ -16,26 +16,12 @@ from midstep.control.breakpoints.breakpoint import Breakpoint, BreakpointHits, m
 from midstep.control.breakpoints.conditions import Hit, StepView
 from midstep.control.capture.capture_store import as_float, as_ids, is_on_device
 from midstep.control.capture.weight_changes import WeightChanges
-from midstep.control.command_queue import CommandQueue
-from midstep.control.command_record import (
-    Command,
-    CommandRecord,
-    CommandSpec,
-    Status,
-    StepsToPass,
-)
-from midstep.control.command_table import (
-    FAILED,
-    RUNNING,
-    STEPPING,
-    VERBS,
-    RunUntilPayload,
-    StepPayload,
-    make_payload,
-)
+from midstep.control.command_queue import FAILED, RUNNING, STEPPING, VERBS, CommandQueue
+from midstep.control.command_record import Command, CommandRecord, Status, StepsToPass
 from midstep.control.control_state import ControlState, End
 from midstep.control.run_status import is_moving
 from midstep.control.watches.row_tracker import Watches
+from midstep.core.commands.catalog import RunUntilPayload, StepPayload
 from midstep.core.errors import ControlError
 
 log = logging.getLogger("midstep.control")
@@ -401,27 +387,28 @@ class StepBoundary:
 
     def _run_command(self, record: CommandRecord) -> None:
         record.status, record.step = "running", self._state.finished_steps
-        spec = self._state.command_table.registry[record.command.name]
-        payload = make_payload(spec, record.command.payload)
-        refusal = self._refusal_now(spec)
+        refusal = self._refusal_now(record)
         if refusal is not None:
             self._state.finish_command(record, "refused", reason=refusal)
         elif record.command.name in VERBS:
             with self._state.lock:
-                self._run_verb(record, payload)
+                self._run_verb(record)
         else:
-            self._run_handler(spec, payload, record)
+            self._run_handler(record)
 
-    def _refusal_now(self, spec: CommandSpec) -> str | None:
+    def _refusal_now(self, record: CommandRecord) -> str | None:
         """Why a command that was admitted cannot be carried out now; None when it can."""
-        gate, idle = self._state.gate, self._state.command_table.loop_is_idle
-        if gate.mode == "run" and (spec.name == "step" or (spec.moves and not idle)):
-            return RUNNING  # the pause it was admitted behind has been cancelled
-        return STEPPING if spec.moves and gate.grants else None
+        gate, table = self._state.gate, self._state.command_table
+        name = record.command.name
+        moves = table.registry[name].moves_training
+        if gate.mode == "run" and (name == "step" or (moves and not table.loop_is_idle)):
+            return RUNNING  # the pause it was admitted after has been cancelled
+        return STEPPING if moves and gate.grants else None
 
-    def _run_verb(self, record: CommandRecord, payload: object) -> None:
+    def _run_verb(self, record: CommandRecord) -> None:
         """Under the lock: carry out a verb. It is answered once its effect is there."""
         gate, complete = self._state.gate, self._state.completed_commands
+        payload = record.payload
         if isinstance(payload, StepPayload):
             gate.grant(record, payload.n)
         elif isinstance(payload, RunUntilPayload):
@@ -430,16 +417,17 @@ class StepBoundary:
             turn = gate.pause if record.command.name == "pause" else gate.resume
             complete += [*turn(), record]
 
-    def _run_handler(self, spec: CommandSpec, payload: object, record: CommandRecord) -> None:
+    def _run_handler(self, record: CommandRecord) -> None:
         state = self._state
         with state.lock:
             state.command_table.running_record = record
+            handler = state.command_table.handlers[record.command.name]
         state.notify()
         status: Status = "done"
         result: Any = None
         reason: str | None = None
         try:
-            result = self._run_slices(spec.run(payload), record)
+            result = self._run_slices(handler(record.payload), record)
         except Exception as error:
             # Whatever a command raises is its result; the training goes on.
             log.info("command %s failed", record.command.name, exc_info=True)

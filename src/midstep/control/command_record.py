@@ -1,8 +1,8 @@
-"""Commands: what outsiders may ask of the training thread, and the record of each."""
+"""`Command`, a request to the training thread, and `CommandRecord`, what became of it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -16,61 +16,45 @@ Who = Literal["page", "cli", "terminal", "python", "breakpoint", "system"]
 
 @dataclass(frozen=True, kw_only=True)
 class Command:
-    """A wish, to be submitted.
+    """A request to the training thread, submitted to the command queue.
 
     >>> Command(name="step", payload={"n": 3}).name
     'step'
     """
 
     name: str
-    """Name in the registry, for example `pause`."""
+    """Name of a registered command, for example `pause`."""
     payload: Mapping[str, Any] = field(default_factory=dict)
-    """Fields of the command's payload dataclass."""
+    """Fields of the command's payload, as the caller gave them."""
     who: Who = "python"
-    """Who asks; it stands in the command log and in the facts."""
+    """Who requests it; recorded in the command log and in the facts."""
     id: str = field(default_factory=new_command_id)
-    """Repeat it on a retry: a repeated id is answered, not repeated."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class CommandSpec:
-    """An entry of the registry."""
-
-    name: str
-    """What callers type."""
-    payload: type
-    """Frozen dataclass of the payload; it checks itself in `__post_init__`."""
-    run: Callable[..., Any]
-    """Called on the training thread with the payload. A generator yields its progress (0 to 1)."""
-    help: str
-    """One line for `--help` and the palette."""
-    parked_only: bool = False
-    """Whether it needs a parked run."""
-    moves: bool = False
-    """Whether it moves the training itself, as steps do: not while others run or steps are left."""
+    """A retry repeats it: a command with a known id is answered, but not run again."""
 
 
 @dataclass(frozen=True)
 class StepsToPass:
-    """What a command gives that is only done once the parked loop has gone on for some steps."""
+    """Returned by a handler whose command ends only after the paused loop has run some steps."""
 
     n: int
-    """Steps that pass before the loop stands again, and the command is answered."""
+    """Steps to run before the loop pauses again and the command is answered."""
 
 
 @dataclass(kw_only=True)
 class CommandRecord:
-    """What became of a command. Written by the training thread, read by anybody."""
+    """What became of a command. Written by the training thread, read by any thread."""
 
     command: Command
     seq: int
-    """Place in the one total order of verbs and commands."""
+    """Position in the order of all commands of the run."""
     submitted_at: float
     """Wall time, seconds since 1970."""
     submitted_mono: float
     """Monotonic time; durations come from it."""
     asked_step: int
-    """Finished steps when it was asked."""
+    """Finished steps when it was submitted."""
+    payload: Any = None
+    """The parsed payload; None for a refused command or one of an earlier process."""
     future: Future[Any] = field(default_factory=Future)
     status: Status = "pending"
     reason: str | None = None
@@ -83,11 +67,11 @@ class CommandRecord:
 
     @classmethod
     def from_fact(cls, fact: Mapping[str, Any], *, now: float) -> CommandRecord:
-        """The record of a command that ended in an earlier process, from what `describe` gave."""
+        """Return the record of a command that ended in an earlier process, from its fact."""
         command = Command(
             name=fact["command"], payload=fact["payload"], who=fact["who"], id=fact["id"]
         )
-        made = cls(
+        record = cls(
             command=command,
             seq=fact["command_seq"],
             submitted_at=fact["wall"] - (fact["duration_s"] or 0.0),
@@ -98,11 +82,11 @@ class CommandRecord:
             step=fact["step"],
             duration_s=fact["duration_s"],
         )
-        if made.status == "done":
-            made.future.set_result(None)
+        if record.status == "done":
+            record.future.set_result(None)
         else:
-            made.future.set_exception(ControlError(made.reason or made.status))
-        return made
+            record.future.set_exception(ControlError(record.reason or record.status))
+        return record
 
     @property
     def has_ended(self) -> bool:
@@ -110,7 +94,7 @@ class CommandRecord:
         return self.status in ("done", "failed", "refused")
 
     def describe(self) -> dict[str, Any]:
-        """As it stands in the facts."""
+        """Return the fields that are written to the facts."""
         return {
             "id": self.command.id,
             "command": self.command.name,

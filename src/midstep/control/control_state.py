@@ -17,8 +17,8 @@ from midstep.control.breakpoints.breakpoint import BreakpointList
 from midstep.control.breakpoints.layer_report import LayerReport
 from midstep.control.capture.capture_store import CaptureStore
 from midstep.control.capture.loss_readout import LossReadout
+from midstep.control.command_queue import CommandTable
 from midstep.control.command_record import CommandRecord, Status
-from midstep.control.command_table import CommandTable
 from midstep.control.gate import Gate
 from midstep.control.watches.watch_list import WatchList
 from midstep.core.errors import ControlError

@@ -8,9 +8,14 @@ from typing import Any
 
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
+from pydantic.json_schema import models_json_schema
 
+from midstep.core.commands.catalog import COMMANDS
+from midstep.server.debug.command_schemas import command_model
 from midstep.server.schema_base import Out
 from midstep.server.step_views.step_schemas import TensorSummary
+
+REFERENCE = "#/components/schemas/{model}"
 
 
 def install(app: FastAPI) -> None:
@@ -23,6 +28,7 @@ def document(app: FastAPI) -> dict[str, Any]:
     if app.openapi_schema is None:
         made = get_openapi(title=app.title, version=app.version, routes=app.routes)
         _name_stream_message(made)
+        _name_commands(made)
         _require_all_that_leaves(made)
         _declare_token(made)
         app.openapi_schema = made
@@ -38,6 +44,22 @@ def _name_stream_message(made: dict[str, Any]) -> None:
     answer = made["paths"]["/api/v1/stream"]["get"]["responses"]["200"]
     answer["content"] = {
         "text/event-stream": {"schema": {"$ref": "#/components/schemas/StreamMessage"}}
+    }
+
+
+def _name_commands(document: dict[str, Any]) -> None:
+    """Let `CommandIn` be a union: every known command with its payload, or any other command."""
+    schemas = document["components"]["schemas"]
+    models = [command_model(each) for each in COMMANDS.values()]
+    _, definitions = models_json_schema(
+        [(model, "validation") for model in models], ref_template=REFERENCE
+    )
+    schemas.update(definitions["$defs"])
+    schemas["AnyCommandIn"] = schemas["CommandIn"] | {"title": "AnyCommandIn"}
+    names = [*(model.__name__ for model in models), "AnyCommandIn"]
+    schemas["CommandIn"] = {
+        "title": "CommandIn",
+        "anyOf": [{"$ref": REFERENCE.format(model=name)} for name in names],
     }
 
 

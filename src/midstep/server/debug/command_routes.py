@@ -8,27 +8,26 @@ from concurrent.futures import Future
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Query
+from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
 from midstep.control import Command, CommandRecord
 from midstep.control.command_record import Who
-from midstep.control.command_table import make_payload
+from midstep.core.commands.catalog import BACK, COMMANDS
+from midstep.core.commands.definition import CommandDefinition
 from midstep.core.errors import ConfigError
 from midstep.core.ids import new_command_id
 from midstep.server.debug.command_schemas import (
-    BackVerb,
     CommandIn,
     CommandOut,
     RewindOut,
-    RunUntilVerb,
     StateOut,
-    StepVerb,
     Verb,
     command_json,
+    verb_model,
 )
 from midstep.server.dependencies import (
     CallerDependency,
-    ControlDependency,
     RunDependency,
     declare_run_id,
 )
@@ -45,7 +44,6 @@ def _accepted(description: str) -> dict[int | str, dict[str, Any]]:
 
 
 _VERB_ACCEPTED = _accepted("Accepted; its effect takes longer than 2 s.")
-_BACK_ACCEPTED = _accepted("Accepted; steps are still being repeated.")
 _COMMAND_ACCEPTED = _accepted("Accepted; it has not ended yet.")
 
 # Three routers, because `create_app` adds them at different places: routes are tried in order.
@@ -67,57 +65,51 @@ def state(run: RunDependency) -> Response:
     return StrictJsonResponse(run.state())
 
 
-@router.post("/pause", response_model=StateOut, responses=_VERB_ACCEPTED)
-async def pause(run: RunDependency, who: CallerDependency, verb: Verb | None = None) -> Response:
-    """Park at the next boundary."""
-    return await _run_verb(run, "pause", {}, who, verb.id if verb else None)
-
-
-@router.post("/resume", response_model=StateOut, responses=_VERB_ACCEPTED)
-async def resume(run: RunDependency, who: CallerDependency, verb: Verb | None = None) -> Response:
-    """Go on."""
-    return await _run_verb(run, "resume", {}, who, verb.id if verb else None)
-
-
-@router.post("/step", response_model=StateOut, responses=_VERB_ACCEPTED)
-async def step(run: RunDependency, who: CallerDependency, verb: StepVerb | None = None) -> Response:
-    """Let n steps pass, then park again."""
-    request = verb or StepVerb()
-    return await _run_verb(run, "step", {"n": request.n}, who, request.id)
-
-
-@router.post("/run_until", response_model=StateOut, responses=_VERB_ACCEPTED)
-async def run_until(run: RunDependency, who: CallerDependency, verb: RunUntilVerb) -> Response:
-    """Go on, and park when that many steps are finished."""
-    return await _run_verb(run, "run_until", {"step": verb.step}, who, verb.id)
-
-
-@router.post("/stop", response_model=StateOut, responses=_VERB_ACCEPTED)
-async def stop(run: RunDependency, who: CallerDependency, verb: Verb | None = None) -> Response:
-    """End the run at the next boundary. It beats everything that waits."""
-    return await _run_verb(run, "stop", {}, who, verb.id if verb else None)
-
-
 @rewind_router.get("/rewind", response_model=RewindOut)
 def rewind(run: RunDependency) -> Response:
     """How far back one can go, and what that takes."""
     return StrictJsonResponse(run.rewind())
 
 
-@rewind_router.post("/back", response_model=StateOut, responses=_BACK_ACCEPTED)
-async def back(
-    run: RunDependency,
-    control: ControlDependency,
-    who: CallerDependency,
-    verb: BackVerb | None = None,
-) -> Response:
-    """Return to the state before the last n steps, or to a step; the run must be parked."""
-    request = verb or BackVerb()
-    if "back" not in control.registry:
+def _add_verb(definition: CommandDefinition[Any]) -> None:
+    """Add the route of a verb; its body is the payload of the command and an id."""
+    model = verb_model(definition)
+    needs_body = any(field.is_required for field in definition.fields.values())
+
+    async def run_verb(run: RunDependency, who: CallerDependency, verb: Any = None) -> Response:
+        body = verb or model()
+        if definition is BACK:
+            await _check_rewind(run)
+        payload = body.model_dump(exclude={"id"}, exclude_none=True)
+        return await _run_verb(run, definition.name, payload, who, body.id)
+
+    # FastAPI reads name, docstring and signature: they become the operation of this verb.
+    run_verb.__name__, run_verb.__doc__ = definition.name, definition.help
+    run_verb.__annotations__["verb"] = model if needs_body else model | None
+    if needs_body:
+        run_verb.__defaults__ = None
+    target = rewind_router if definition is BACK else router
+    target.add_api_route(
+        f"/{definition.name}",
+        run_verb,
+        methods=["POST"],
+        response_model=StateOut,
+        responses=_VERB_ACCEPTED,
+    )
+
+
+async def _check_rewind(run: RunView) -> None:
+    """Refuse to go back where the run offers no way back, with the reason of the run."""
+    # In a thread: whether a stored run can be reached is read from disk.
+    control = await run_in_threadpool(run.control)
+    if BACK.name not in control.registry:
         reason = run.rewind()["reason"]
         raise Refusal(409, "no_rewind", reason or "This run cannot be taken back.")
-    payload = request.model_dump(include={"n", "step"}, exclude_none=True)
-    return await _run_verb(run, "back", payload, who, request.id)
+
+
+for each in COMMANDS.values():
+    if each.verb:
+        _add_verb(each)
 
 
 # -- the command log ------------------------------------------------------------------------------
@@ -187,9 +179,7 @@ async def _submit(
     chosen = command_id or new_command_id()
     record = run.command(chosen)
     if record is None:
-        control = run.control()
-        _check_payload(control, name, payload)
-        control.submit(Command(name=name, payload=dict(payload), who=who, id=chosen))
+        _submit_valid(run.control(), Command(name=name, payload=dict(payload), who=who, id=chosen))
         record = run.command(chosen)
         assert record is not None  # noqa: S101 - it was submitted just now
     # Else a repeated id: it is answered whatever became of the run since.
@@ -197,18 +187,14 @@ async def _submit(
     return record
 
 
-def _check_payload(control: RunControl, name: str, payload: Mapping[str, Any]) -> None:
-    """A wrong name or payload is the caller's mistake (422), not a matter of state (409)."""
-    registry = control.registry
-    spec = registry.get(name)
-    if spec is None:
-        known = ", ".join(sorted(registry))
-        message = f"There is no command {name!r}; there are {known}."
-        raise Refusal(422, "unknown_command", message, field="command")
+def _submit_valid(control: RunControl, command: Command) -> None:
+    """Submit; a wrong name or payload is a mistake of the caller (422), not of the state (409)."""
     try:
-        make_payload(spec, payload)
+        control.submit(command)
     except ConfigError as error:
-        raise Refusal(422, "invalid", str(error), field="payload") from None
+        if command.name in control.registry:
+            raise Refusal(422, "invalid", str(error), field="payload") from None
+        raise Refusal(422, "unknown_command", str(error), field="command") from None
 
 
 async def _wait_for(future: Future[Any], timeout_s: float) -> None:

@@ -1,57 +1,101 @@
-"""Requests and responses of verbs and commands; the state of a run; how far back it can go."""
+"""Requests and responses of verbs and commands; the state of a run; how far back it can go.
+
+Request models are built from the definitions in `core.commands`.
+"""
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from collections.abc import Iterable
+from typing import Annotated, Any, Literal, get_args, get_origin
 
-from pydantic import Field, StrictInt, StrictStr, model_validator
+from pydantic import Field, StrictBool, StrictFloat, StrictInt, StrictStr, create_model
 
 from midstep.control import CommandRecord
 from midstep.control.command_record import Status, Who
 from midstep.control.panels import PanelKind
+from midstep.core.commands.definition import (
+    Below,
+    CommandDefinition,
+    Least,
+    Most,
+    PayloadField,
+    split_annotated,
+)
 from midstep.server.debug.breakpoint_schemas import Evidence
 from midstep.server.schema_base import In, Number, Out, RunState
 
+_BOUNDS = {Least: "ge", Most: "le", Below: "lt"}
+_STRICT = {int: StrictInt, float: StrictInt | StrictFloat, bool: StrictBool, str: StrictStr}
 CommandId = Annotated[StrictStr, Field(pattern=r"^[A-Za-z0-9_-]{1,64}$")]
 
 
 class Verb(In):
-    """A verb with nothing to say; the id makes a retry safe."""
+    """The body of a verb without settings; the id makes a retry safe."""
 
     id: CommandId | None = None
-
-
-class StepVerb(Verb):
-    """How many steps to let pass."""
-
-    n: Annotated[StrictInt, Field(ge=1, le=1_000_000_000)] = 1
-
-
-class RunUntilVerb(Verb):
-    """The step to park at."""
-
-    step: Annotated[StrictInt, Field(ge=0, le=10**15)]
-
-
-class BackVerb(Verb):
-    """How far to go back: n steps, or to a step; one step when nothing is said."""
-
-    n: Annotated[StrictInt, Field(ge=1, le=1_000_000_000)] | None = None
-    step: Annotated[StrictInt, Field(ge=0, le=10**15)] | None = None
-
-    @model_validator(mode="after")
-    def _one_of_them(self) -> BackVerb:
-        if self.n is not None and self.step is not None:
-            raise ValueError("give n or step, not both")
-        return self
 
 
 class CommandIn(In):
-    """Any command of the registry."""
+    """Any command by its name, also one that a plug-in registered."""
 
+    # A free-form payload: the command queue checks it, and it alone knows the plug-ins. The OpenAPI
+    # document adds the payloads of known commands (`command_model`).
     command: Annotated[StrictStr, Field(pattern=r"^[A-Za-z_]{1,64}$")]
     payload: dict[str, Any] = Field(default_factory=dict)
     id: CommandId | None = None
+
+
+def verb_model(definition: CommandDefinition[Any]) -> type[Verb]:
+    """Return the body of a verb's route: the fields of its payload, and an id."""
+    if not definition.fields:
+        return Verb
+    return create_model(
+        f"{_class_name(definition)}In",
+        __base__=Verb,
+        __doc__=definition.help,
+        **_model_fields(definition),
+    )
+
+
+def command_model(definition: CommandDefinition[Any]) -> type[In]:
+    """Return the body of `POST commands` for one known command, for the OpenAPI document."""
+    name = _class_name(definition)
+    payload = create_model(f"{name}Payload", __base__=In, **_model_fields(definition))
+    required = any(field.is_required for field in definition.fields.values())
+    return create_model(
+        f"{name}CommandIn",
+        __base__=In,
+        __doc__=definition.help,
+        command=(Literal[definition.names], ...),  # type: ignore[arg-type]
+        payload=(payload, ...) if required else (payload, Field(default_factory=payload)),
+        id=(CommandId | None, None),
+    )
+
+
+def _class_name(definition: CommandDefinition[Any]) -> str:
+    return "".join(word.capitalize() for word in definition.name.split("_"))
+
+
+def _model_fields(definition: CommandDefinition[Any]) -> dict[str, Any]:
+    """Return what `create_model` takes: type and default of each field."""
+    return {name: _model_field(field) for name, field in definition.fields.items()}
+
+
+def _model_field(field: PayloadField) -> tuple[Any, Any]:
+    type_ = _strict_type(field.type, field.limits)
+    if field.is_optional:
+        type_ = type_ | None
+    default = ... if field.is_required else field.default
+    return type_, Field(default, description=field.help or None)
+
+
+def _strict_type(type_: Any, limits: Iterable[Any]) -> Any:
+    """Return the type with its limits as pydantic checks them, without conversions."""
+    if get_origin(type_) is tuple:
+        items = [_strict_type(*split_annotated(item)) for item in get_args(type_)]
+        return tuple[tuple(items)]  # type: ignore[misc]
+    bounds = {_BOUNDS[type(limit)]: limit.value for limit in limits if type(limit) in _BOUNDS}
+    return Annotated[_STRICT.get(type_, type_), Field(**bounds)]
 
 
 class CommandOut(Out):

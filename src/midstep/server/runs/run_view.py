@@ -20,13 +20,13 @@ from midstep.control import (
     CapturedBatch,
     Command,
     CommandRecord,
-    CommandSpec,
     DebugController,
     StepData,
 )
 from midstep.control.breakpoints.breakpoint import Action
 from midstep.control.capture.weight_changes import WeightChange
 from midstep.control.watches.watch_list import TrackedRows
+from midstep.core.commands.definition import CommandDefinition
 
 if TYPE_CHECKING:
     from midstep.facts import FactsReader, SeriesStore
@@ -57,12 +57,16 @@ class RunControl(Protocol):
     """What changes a run. Every method may be called from any thread."""
 
     @property
-    def registry(self) -> Mapping[str, CommandSpec]:
+    def registry(self) -> Mapping[str, CommandDefinition[Any]]:
         """The commands that the run takes, by name."""
         ...
 
     def submit(self, command: Command) -> Future[Any]:
-        """Queue a command. The future ends as the command ends; a repeated id is not repeated."""
+        """Queue a command. The future ends as the command ends; a repeated id is not repeated.
+
+        Raises:
+            ConfigError: there is no such command, or its payload is not valid.
+        """
         ...
 
     def cancel(self, command_id: str) -> bool:
@@ -460,13 +464,13 @@ class LiveRunControl:
         self._controller = controller
 
     @property
-    def registry(self) -> Mapping[str, CommandSpec]:
+    def registry(self) -> Mapping[str, CommandDefinition[Any]]:
         """The commands that the run takes, by name."""
         return self._controller.queue.registry
 
     def submit(self, command: Command) -> Future[Any]:
         """Queue a command. The future ends as the command ends; a repeated id is not repeated."""
-        return self._controller.submit(command)
+        return self._controller.queue.submit(command, raise_invalid=True)
 
     def cancel(self, command_id: str) -> bool:
         """Withdraw a waiting command, or ask a running one to end. False if it has ended."""

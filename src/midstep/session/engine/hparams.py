@@ -2,67 +2,12 @@
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 
+from midstep.core.commands.catalog import HPARAM_FACTORS, HparamsPayload
 from midstep.core.errors import ConfigError
-
-__all__ = ["HparamsPayload", "set_hparams"]
-
-_FACTORS = {"lr_mul": "lr", "wd_mul": "weight_decay"}
-
-
-@dataclass(frozen=True, kw_only=True)
-class HparamsPayload:
-    """What to set in every group of the optimizer; what is left out stays.
-
-    >>> HparamsPayload(lr_mul=0.1).lr_mul
-    0.1
-    """
-
-    lr: float | None = None
-    """The learning rate; a scheduler goes on from it in proportion."""
-    weight_decay: float | None = None
-    lr_mul: float | None = None
-    """Multiplies the learning rate of each group."""
-    wd_mul: float | None = None
-    """Multiplies the weight decay of each group."""
-    momentum: float | None = None
-    betas: tuple[float, float] | None = None
-    """Of Adam and its kin."""
-    eps: float | None = None
-
-    def __post_init__(self) -> None:
-        given = {name: value for name, value in vars(self).items() if value is not None}
-        if not given:
-            raise ConfigError(f"set_hparams needs one of {', '.join(vars(self))}")
-        for name, value in given.items():
-            if name != "betas":
-                _check(name, value)
-        for name, target in _FACTORS.items():
-            if name in given and target in given:
-                raise ConfigError(f"give {target} or {name}, not both")
-        if self.betas is not None:
-            self._check_betas()
-
-    def _check_betas(self) -> None:
-        betas: Any = self.betas
-        if not isinstance(betas, list | tuple) or len(betas) != 2:
-            raise ConfigError(f"betas must be two numbers, got {betas!r}")
-        for value in betas:
-            _check("betas", value)
-            if value >= 1:
-                raise ConfigError(f"betas must be below 1, got {betas!r}")
-        object.__setattr__(self, "betas", tuple(betas))
-
-
-def _check(name: str, value: Any) -> None:
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not is_number or not math.isfinite(value) or value < 0:
-        raise ConfigError(f"{name} must be a finite number of at least 0, got {value!r}")
 
 
 def set_hparams(
@@ -91,12 +36,12 @@ def _by_group(optimizer: torch.optim.Optimizer, payload: HparamsPayload) -> dict
     for name, value in vars(payload).items():
         if value is None:
             continue
-        target = _FACTORS.get(name, name)
+        target = HPARAM_FACTORS.get(name, name)
         missing = [group for group in optimizer.param_groups if target not in group]
         if missing:
             kind = type(optimizer).__name__
             raise ConfigError(f"{kind} has no {target}; it has {', '.join(optimizer.defaults)}")
-        factor = name in _FACTORS
+        factor = name in HPARAM_FACTORS
         wanted[target] = [
             _plain(group[target]) * value if factor else value for group in optimizer.param_groups
         ]
