@@ -5,7 +5,7 @@
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-python test-page lint types format bench study soak dev docs wheel clean check-python check-node programs
+.PHONY: help demo test test-python test-page coverage lint types format bench study soak dev docs wheel clean check-python check-node programs
 
 PYTHON ?= python3
 VENV := .venv
@@ -34,11 +34,15 @@ test-page: $(STAMPS)/npm
 test-python: $(STAMPS)/dev $(PAGE) programs
 	@$(BIN)/pytest -q -n $(WORKERS) --dist loadgroup -m "not soak" $(ARGS)
 
+coverage: $(STAMPS)/dev $(PAGE) programs  ## Run the Python tests and count lines and branches that none of them reaches
+	@$(BIN)/pytest -q -n $(WORKERS) --dist loadgroup -m "not soak" --cov --cov-report=term $(ARGS)
+
 lint: $(STAMPS)/dev $(STAMPS)/typegen  ## Check style, types, the layers of rooms, and drift of generated types
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check --quiet .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports --no-logo
+	@$(BIN)/pylint src
 	@cd dashboard && npm run --silent lint
 	@cd dashboard && npm run --silent typecheck
 	@$(BIN)/python -m midstep.server.openapi | cmp -s - dashboard/src/api/openapi.json || { \
@@ -75,7 +79,7 @@ wheel: $(STAMPS)/dev $(PAGE)  ## Build sdist and wheel into dist/, the page insi
 
 clean:  ## Remove everything that was built or installed here; runs in outputs/ stay
 	rm -rf $(VENV) $(STAMPS) .bench-env dashboard/node_modules dashboard/typegen/node_modules src/midstep/server/static \
-		build dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+		build dist site .coverage .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 
 # -- the chain ------------------------------------------------------------------------------------
 

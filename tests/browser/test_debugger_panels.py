@@ -45,7 +45,7 @@ COLUMNS = {
 class Training(BclTraining):
     """The recipe, with panels of a user's own beside it."""
 
-    def show(self, control: DebugController, images: torch.Tensor) -> None:
+    def capture_features(self, control: DebugController, images: torch.Tensor) -> None:
         super().capture_features(control, images)
         norms = self.model.decoder.weight.detach().norm(dim=0)
         mine = Panel(kind="table", title="My norms", fields={"norm": Field(label="Norm")})

@@ -21,12 +21,12 @@ import errno, json, os, sys
 from pathlib import Path
 import torch
 from midstep.core.errors import StorageError
-from midstep.session.checkpoint.checkpoint_store import Checkpoints
+from midstep.session.checkpoint.checkpoint_store import CheckpointStore
 from midstep.session.state.snapshot import Snapshot
 
 disk = Path(sys.argv[1])
 model = torch.nn.Linear(200, 500)  # 400 kB
-kept = Checkpoints(disk)
+kept = CheckpointStore(disk)
 kept.save(Snapshot.take({"model": model}, step=1), best=True)
 ballast = disk / "ballast"
 ballast.write_bytes(bytes(1300 * 1024))

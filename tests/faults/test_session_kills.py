@@ -99,14 +99,14 @@ def tell_when_paused(session: Any, acknowledge: Callable[[Any], None]) -> None:
 
 
 def tell_in_a_checkpoint(session: Any, acknowledge: Callable[[Any], None]) -> None:
-    keeper = session.keeper
-    save = keeper.checkpoints.save
+    store = session.checkpoint_writer.checkpoints
+    save = store.save
 
     def slow(snapshot: Any, **options: Any) -> Path:
         acknowledge("writing")
         return save(snapshot, **options)
 
-    keeper.checkpoints.save = slow
+    store.save = slow
 
 
 class Endless:
@@ -223,7 +223,7 @@ def test_a_second_sigterm_exits_at_once_and_the_checkpoint_before_loads(tmp_path
         @session.on_step
         def note(record: Any) -> None:
             if record.step == 5:
-                session.keeper.wait()
+                session.checkpoint_writer.wait()
                 acknowledge("hanging")
                 # By looking, not by pause(): a signal that comes right before that wakes nobody.
                 while not session.controller.boundary.is_stopping:

@@ -68,7 +68,7 @@ from pathlib import Path
 import torch
 from midstep.facts import FactsReader
 from midstep.session import Session, SessionConfig
-from midstep.session.checkpoint.checkpoint_store import Checkpoints
+from midstep.session.checkpoint.checkpoint_store import CheckpointStore
 
 disk = Path(sys.argv[1])
 ballast = disk / "ballast"
@@ -83,7 +83,7 @@ changed, seen = threading.Event(), {}
 @session.on_step
 def fill(record):
     if record.step == 3:
-        session.keeper.wait()
+        session.checkpoint_writer.wait()
         ballast.write_bytes(bytes(1300 * 1024))
 
 def drive():
@@ -94,7 +94,7 @@ def drive():
         if state["parked"] or state["state"] == "finished":
             break
     seen["reason"], seen["step"] = state["reason"], state["step"]
-    seen["old"] = Checkpoints(session.dir).load().step
+    seen["old"] = CheckpointStore(session.dir).load().step
     ballast.unlink()
 
 session.controller.sinks.subscribe(changed.set)
@@ -104,7 +104,7 @@ with session:
     session.fit(steps=6)
 driver.join()
 seen["left"] = [path.name for path in (disk / "run").rglob("*.midstep-tmp")]
-found = Checkpoints(disk / "run").newest_valid()
+found = CheckpointStore(disk / "run").newest_valid()
 losses = FactsReader(disk / "run").series(["loss"])["loss"].step.tolist()
 print(json.dumps({**seen, "new": found.snapshot.step, "problems": found.problems, "steps": losses}))
 """

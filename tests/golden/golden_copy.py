@@ -31,6 +31,9 @@ IDS = {
 """Golden runs and their ids."""
 LEASE_BYTES = 1024
 """Changed leases are filled up with spaces, since answers tell the size of a run's files."""
+LINKS = ("last", "best_val", "model")
+"""Links of a run directory. Git may hold them as files of their targets: not every checkout can
+make links, and not every copy of the repository keeps them."""
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
@@ -40,10 +43,19 @@ def copy_runs(folder: Path, *, without: tuple[str, ...] = ()) -> Path:
     shutil.copytree(
         RUNS, copied, symlinks=True, ignore=lambda at, _: without if at == str(RUNS) else ()
     )
+    _restore_links(copied)
     beat(copied / "elsewhere")
     boot_id = BOOT_ID.read_text().strip() if BOOT_ID.exists() else ""
     _change_lease(copied / "killed", host=platform.node(), boot_id=boot_id)
     return copied
+
+
+def _restore_links(runs: Path) -> None:
+    for path in (run / name for run in runs.iterdir() for name in LINKS):
+        if path.is_file() and not path.is_symlink():
+            target = path.read_text()
+            path.unlink()
+            path.symlink_to(target)
 
 
 def beat(run_dir: Path) -> None:

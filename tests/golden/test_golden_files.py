@@ -215,9 +215,9 @@ def test_golden_files_name_no_machine_and_no_path():
     assert found == []
 
 
-def test_links_of_golden_runs_stay_inside_their_run():
-    links = [path for path in GOLDEN.rglob("*") if path.is_symlink()]
-    assert links
+def test_links_of_golden_runs_stay_inside_their_run(runs):
+    links = [path for path in runs.rglob("*") if path.is_symlink()]
+    assert len(links) == 5
     assert all(not path.readlink().is_absolute() and path.exists() for path in links)
 
 

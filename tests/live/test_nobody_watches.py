@@ -28,7 +28,7 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
 
         monkeypatch.setattr(owner, attribute, counting)
 
-    count("cloned", capture_store, "clone_or_note")
+    count("cloned", capture_store, "clone_or_reason")
     count("encoded", responses, "json_bytes")
     count("sent", stream_frames, "_event")
     return counts

@@ -28,8 +28,8 @@ class StepRate:
 
     >>> now = iter([0.0, 1.0])
     >>> pace = StepRate(lambda: next(now))
-    >>> _ = pace.look(0, moving=True)
-    >>> pace.look(50, moving=True).steps_per_s
+    >>> _ = pace.observe(0, moving=True)
+    >>> pace.observe(50, moving=True).steps_per_s
     50.0
     """
 

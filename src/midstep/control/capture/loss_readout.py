@@ -25,7 +25,7 @@ class LossReadout:
 
     >>> reading = LossReadout(lambda: 0.0)
     >>> reading.note(0.5)
-    >>> reading.of(0.5)
+    >>> reading.read(0.5)
     0.5
     """
 

@@ -51,7 +51,7 @@ class RankInfo:
     def rank_slice(self, count: int) -> slice:
         """This rank's part of a global batch: the ranks' parts in a row are the batch.
 
-        >>> [RankInfo(rank=rank, world=3).slice_of(8) for rank in range(3)]
+        >>> [RankInfo(rank=rank, world=3).rank_slice(8) for rank in range(3)]
         [slice(0, 2, None), slice(2, 5, None), slice(5, 8, None)]
         """
         return slice(count * self.rank // self.world, count * (self.rank + 1) // self.world)
