@@ -496,11 +496,11 @@ def test_an_error_parks_by_default_while_somebody_watches(tmp_path):
 def test_a_broken_report_is_said_once_and_training_goes_on(tmp_path, monkeypatch, caplog):
     plain = Plain()
     with attach(*plain.parts, save_dir=tmp_path) as run:
-        monkeypatch.setattr(run.controller, "capture_batch", None)
+        monkeypatch.setattr(run.controller.captures, "capture", None)
         plain.train(run)
     assert run.controller.get_state()["step"] == 12
     assert [r.message for r in caplog.records] == [
-        "reporting the step failed and is off; training goes on"
+        "reporting the step failed and is off; training continues"
     ]
 
 
@@ -644,7 +644,9 @@ def test_mode_record_writes_facts_and_serves_nothing(tmp_path, monkeypatch):
 def test_a_run_that_was_not_entered_says_so(tmp_path, monkeypatch):
     run = attach(*Plain().parts, save_dir=tmp_path)
     for use in (lambda: run.epochs(2), lambda: run.log(loss=1.0)):
-        with pytest.raises(ConfigError, match=r"enter it first: with midstep\.attach\(…\) as run:"):
+        with pytest.raises(
+            ConfigError, match=r"has not begun: use `with midstep\.attach\(…\) as run:`"
+        ):
             use()
     monkeypatch.setenv("MIDSTEP_MODE", "off")
     off = attach(*Plain().parts)
@@ -667,7 +669,7 @@ def test_start_and_close_do_without_a_block(tmp_path, capsys):
     ]
     with pytest.raises(ConfigError, match="begun before"):
         run.start()
-    with pytest.raises(ConfigError, match="this run is over"):
+    with pytest.raises(ConfigError, match="this run has ended"):
         run.log(loss=1.0)
 
 

@@ -198,7 +198,7 @@ def test_another_model_or_batch_size_is_refused_with_the_field(tmp_path):
     other = Resumable(tmp_path)
     other.loader = DataLoader(other.loader.dataset, batch_size=5, shuffle=True)
     with (
-        pytest.raises(ConfigError, match=r"batch_size was 4, is 5\. Change that back"),
+        pytest.raises(ConfigError, match=r"batch_size was 4, is 5\. Undo that"),
         other.attach(),
     ):
         pass

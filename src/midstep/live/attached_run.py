@@ -262,6 +262,7 @@ class AttachedRun:
         stopped = StopTraining("stopped by a signal")
         with self._undo:
             self._loop.end(stopped if error is not None and self._is_signalled(error) else error)
+        self._parts.release()
         del self._parts
         steps = self.step
         _print(f"{self.status} after {steps:,} step{'' if steps == 1 else 's'}")

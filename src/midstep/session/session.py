@@ -288,11 +288,8 @@ class Session:
     def close(self) -> None:
         """Write what waits, give loader and run directory back; closing twice is fine."""
         self._undo.close()
-        # Workers of a loader end when the last reference to it goes, and a session is in cycles.
-        parts = self.trainer.parts
-        parts.train_loader = parts.val_loader = parts.test_loader = None
-        parts.training_step = parts.validation_step = self.embedding = None
-        parts.after_step.clear()
+        self.trainer.parts.release()
+        self.embedding = None
         self._on_step.clear()
         self.on_boundary.clear()
 

@@ -115,6 +115,16 @@ class TrainingParts:
         """The optimizer whose steps are counted."""
         return self.optimizers[0]
 
+    def release(self) -> None:
+        """Drop the loaders and the user's functions once the training is over.
+
+        Workers of a loader end when the last reference to it goes, and a training is part of
+        reference cycles, which only the garbage collector would break.
+        """
+        self.train_loader = self.val_loader = self.test_loader = None
+        self.training_step = self.validation_step = None
+        self.after_step.clear()
+
     def describe(self) -> dict[str, Any]:
         """Classes and sizes, for the header record of the run."""
         declared = {"scheduler": self.scheduler, "scaler": self.scaler, "loss_fn": self.loss_fn}
