@@ -384,7 +384,7 @@ class Ledger:
         self.rows: list[tuple[int, dict[str, object]]] = []
         self.events: list[dict[str, object]] = []
 
-    def log(self, step: int, values: dict[str, object]) -> None:
+    def log_values(self, step: int, values: dict[str, object]) -> None:
         self.rows.append((step, dict(values)))
 
     def event(self, moment: str, **fields: object) -> None:
@@ -416,7 +416,7 @@ def test_a_sink_that_raises_is_switched_off_and_training_goes_on(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     class Broken(Ledger):
-        def log(self, step: int, values: dict[str, object]) -> None:
+        def log_values(self, step: int, values: dict[str, object]) -> None:
             raise RuntimeError("sink is broken")
 
     controller = DebugController()

@@ -27,7 +27,7 @@ class DeviceLoss:
 
 
 class Sink:
-    def log(self, step, values) -> None:
+    def log_values(self, step, values) -> None:
         pass
 
     def event(self, moment, **fields) -> None:
@@ -134,7 +134,7 @@ def test_a_sink_that_asks_to_stand_is_obeyed_at_the_same_boundary():
     controller, gone = DebugController(), []
 
     class Refusing(Sink):
-        def log(self, step, values) -> None:
+        def log_values(self, step, values) -> None:
             if step == 2:
                 controller.boundary.hold(
                     "disk full", lambda: bool(gone.append(step) or len(gone) > 1)

@@ -251,7 +251,7 @@ class Ledger:
     def __init__(self) -> None:
         self.events: list[dict[str, object]] = []
 
-    def log(self, step: int, values: object) -> None:
+    def log_values(self, step: int, values: object) -> None:
         """Not looked at."""
 
     def event(self, moment: object, **fields: object) -> None:

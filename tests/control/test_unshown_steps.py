@@ -63,7 +63,7 @@ def test_a_wish_that_comes_while_the_scalars_are_written_is_heard_at_this_bounda
     asked: list[int] = []
 
     class Disk:
-        def log(self, step: int, _scalars: object) -> None:
+        def log_values(self, step: int, _scalars: object) -> None:
             if step == 50:
                 asked.append(step)
                 controller.pause()

@@ -19,9 +19,9 @@ import pytest
 from midstep.core.errors import ConfigError, RunHeldError, StorageError
 from midstep.core.files import storage
 from midstep.core.moments import LIFECYCLE, Moment
+from midstep.core.protocols import Sink
 from midstep.facts import FactsReader, FactsWriter, open_writer
-from midstep.facts.write import flush_thread as tender_module
-from midstep.facts.write import record_files as ledger_module
+from midstep.facts.write import flush_thread, record_files
 from tests.checkers.kill import assert_facts_survive, records_on_disk, run_forked
 
 
@@ -43,6 +43,15 @@ def test_rows_and_events_share_one_contiguous_sequence(tmp_path: Path) -> None:
         assert (facts.seq, facts.written) == (4, 4)
     assert assert_facts_survive(tmp_path) == 4
     assert rows_of(tmp_path) == [{"step": 1, "loss": 0.5}, {"step": 2, "loss": 0.25}]
+
+
+def test_writer_is_a_sink_of_the_controller(tmp_path: Path) -> None:
+    with FactsWriter(tmp_path) as facts:
+        sink: Sink = facts  # checked by mypy too
+        sink.log_values(1, {"loss": 0.5})
+        sink.event(Moment.INTERVENTION, kind="pause")
+    assert rows_of(tmp_path) == [{"step": 1, "loss": 0.5}]
+    assert len(notes_of(tmp_path, "pause")) == 1
 
 
 def test_an_event_line_is_the_documented_bytes(tmp_path: Path) -> None:
@@ -249,7 +258,7 @@ def test_no_scalars_make_no_record(tmp_path: Path) -> None:
 def test_many_layouts_stay_bounded_in_memory_and_all_come_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ledger_module, "MAXIMUM_LAYOUTS", 16)
+    monkeypatch.setattr(record_files, "MAXIMUM_LAYOUTS", 16)
     with FactsWriter(tmp_path) as facts:
         for step in range(100):
             facts.log_values(step, {f"metric{step % 40}": float(step)})
@@ -442,7 +451,7 @@ def drained(names: Queue[str]) -> list[str]:
 def test_lifecycle_events_are_on_the_disk_when_event_returns_and_rows_before_them(
     tmp_path: Path, synced: Queue[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tender_module, "SYNC_EVERY_S", 1e9)
+    monkeypatch.setattr(flush_thread, "SYNC_EVERY_S", 1e9)
     with FactsWriter(tmp_path) as facts:
         for moment in LIFECYCLE:
             facts.log(1, loss=1.0)
@@ -458,7 +467,7 @@ def test_lifecycle_events_are_on_the_disk_when_event_returns_and_rows_before_the
 def test_rows_and_other_events_are_synced_by_the_thread(
     tmp_path: Path, synced: Queue[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tender_module, "SYNC_EVERY_S", 0.01)
+    monkeypatch.setattr(flush_thread, "SYNC_EVERY_S", 0.01)
     with FactsWriter(tmp_path) as facts:
         facts.event(Moment.STEP)
         facts.log(1, loss=1.0)

@@ -26,7 +26,7 @@ class Witness:
     def __init__(self, facts: FactsWriter, acknowledge: Acknowledge) -> None:
         self._facts, self._acknowledge = facts, acknowledge
 
-    def log(self, step: int, values: dict[str, Any]) -> None:
+    def log_values(self, step: int, values: dict[str, Any]) -> None:
         if self._facts.written == self._facts.seq:
             self._acknowledge({"seq": self._facts.seq, "step": step})
 

@@ -37,7 +37,7 @@ class Marks:
 
     found: list[dict[str, Any]]
 
-    def log(self, step: int, values: Any) -> None:
+    def log_values(self, step: int, values: Any) -> None:
         """Scalars are not looked at."""
 
     def event(self, moment: Any, **fields: Any) -> None:

@@ -172,7 +172,7 @@ class ControlState:
         """This step's scalars to every sink."""
         for sink in self.sinks:
             try:
-                sink.log(self.finished_steps, scalars)
+                sink.log_values(self.finished_steps, scalars)
             except Exception:  # noqa: BLE001 - said there
                 self._remove_failed_sink(sink)
 

@@ -9,14 +9,17 @@ from midstep.core.moments import Moment
 
 
 class Sink(Protocol):
-    """Receives scalars and events from the controller. Both calls return quickly."""
+    """Receives scalars and events from the controller; a `FactsWriter` is one.
 
-    def log(self, step: int, values: Mapping[str, Any]) -> None:
+    The training thread makes both calls between two steps, so they must return quickly.
+    """
+
+    def log_values(self, step: int, values: Mapping[str, Any]) -> None:
         """Record scalars of one step. A value is a number or a zero-dimensional tensor."""
         ...
 
-    def event(self, moment: Moment, **fields: Any) -> None:
-        """Record an event; it is written when this returns."""
+    def event(self, moment: Moment, **fields: Any) -> object:
+        """Record an event; it is written when this returns. The result is not used."""
         ...
 
 

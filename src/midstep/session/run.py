@@ -214,7 +214,7 @@ class Run:
     def log_finished(self, **scalars: Any) -> None:
         """Scalars of what is already finished, such as a validation between two epochs."""
         values = as_scalars(scalars)
-        self._recorder.log(self.step, values)
+        self._recorder.log_values(self.step, values)
         self.controller.boundary.log_outside_step(values)
 
     # -- hooks ------------------------------------------------------------------------------------

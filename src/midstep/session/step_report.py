@@ -59,7 +59,7 @@ class Recorder:
     def __init__(self, facts: FactsWriter) -> None:
         self._facts = facts
 
-    def log(self, step: int, values: Mapping[str, Any]) -> None:
+    def log_values(self, step: int, values: Mapping[str, Any]) -> None:
         """Scalars of one step."""
         self._facts.log_values(step, values)
 
