@@ -192,10 +192,10 @@ class SeriesStore:
             self._files.rescan()
             for file in self._files.changed_steps():
                 for group in file.groups():
-                    self._take(group, file.unread_bytes)
+                    self._take(group)
             return self.seq != before
 
-    def _take(self, group: RowGroup, unread_bytes: int) -> None:
+    def _take(self, group: RowGroup) -> None:
         self.seq = max(self.seq, int(group.rows["seq"][-1]))
         self.timeline = max(self.timeline, int(group.rows["timeline"].max()))
         if self._only is not None and self._only not in group.names:
@@ -208,7 +208,7 @@ class SeriesStore:
                 self._by_name.setdefault(name, []).append(table)
         # A long run of rows probably continues to the end of the file, so there is room for it at
         # once; short runs grow step by step.
-        more = unread_bytes // group.rows.itemsize if len(group.rows) >= LONG_RUN else 0
+        more = group.bytes_after // group.rows.itemsize if len(group.rows) >= LONG_RUN else 0
         table.append(group.rows, more)
 
     def series(
