@@ -105,7 +105,7 @@ def _hold_lock(folder: Path) -> Iterator[None]:
     if state.state in LIVE_STATES:
         reason = "" if state.reason is None else f" ({state.reason})"
         raise RunHeldError(f"the run in {folder.name} is {state.state}{reason}; stop it first")
-    lock = RunLock.acquire_alone(folder)
+    lock = RunLock.acquire(folder, is_shared=False)
     try:
         yield
     finally:
