@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from midstep.core.errors import FormatError, RunHeldError, StorageError
-from midstep.core.files.storage import replace_json, storage_error, sync_folder
+from midstep.core.files.storage import replace_json, storage_errors, sync_folder
 from midstep.core.files.untrusted_files import open_folder, open_subfolder
 from midstep.facts.format.run_files import OWN_FOLDERS, RunFile, list_files
 from midstep.facts.index.run_row import LIVE_STATES
@@ -85,10 +85,8 @@ def delete_run(run_dir: str | Path) -> DeletionResult:
         if not (folder / "facts").is_symlink():
             mark = {"run_id": _known_id(folder), "at": time.time()}
             replace_json(folder / "facts" / DELETING, mark)
-        try:
+        with storage_errors(folder, "delete"):
             result = _remove_own(folder)
-        except OSError as error:
-            raise storage_error(folder, "delete", error) from error
     with suppress(OSError):  # it is not empty, so it stays
         folder.rmdir()
         sync_folder(folder.parent)

@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 
 from midstep.core import strict_json
 from midstep.core.errors import RunHeldError
-from midstep.core.files.storage import storage_error
+from midstep.core.files.storage import storage_error, storage_errors
 from midstep.facts.format.paths import ensure_facts_dir, facts_dir
 
 # `struct flock` of the C library, whose fields have another order on macOS:
@@ -104,10 +104,8 @@ class RunLock:
 
 
 def _open_locked(path: Path) -> int:
-    try:
+    with storage_errors(path, "open"):
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
-    except OSError as error:
-        raise storage_error(path, "open", error) from error
     try:
         fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         note = LockHolder(os.getpid(), platform.node(), boot_id(), time.time())._asdict()

@@ -13,7 +13,7 @@ from midstep.core.files.storage import (
     make_folder,
     remove_temporaries,
     replace_bytes,
-    storage_error,
+    storage_errors,
 )
 from midstep.facts.format.paths import events_path, facts_dir, list_steps_files, steps_path
 from midstep.facts.format.scanners import DamagedBytes, EventsScanner, Span, StepsScanner
@@ -129,12 +129,9 @@ def _quarantine(path: Path, damages: Iterable[DamagedBytes], state: RecoveredSta
 
 
 def _read_damage(path: Path, damage: DamagedBytes) -> bytes:
-    try:
-        with path.open("rb") as file:
-            file.seek(damage.start)
-            return file.read(min(damage.stop - damage.start, QUARANTINE_BYTES))
-    except OSError as error:
-        raise storage_error(path, "read", error) from error
+    with storage_errors(path, "read"), path.open("rb") as file:
+        file.seek(damage.start)
+        return file.read(min(damage.stop - damage.start, QUARANTINE_BYTES))
 
 
 def _cut_tail(path: Path, end: int, state: RecoveredState) -> None:
