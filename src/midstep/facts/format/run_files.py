@@ -1,7 +1,7 @@
 """Which files of a run directory midstep wrote, and of which kind they are.
 
-A file is recognised by its path alone. Every other file in a run directory was put there by
-somebody else: it is listed as foreign, and deleting the run leaves it.
+A file is recognised by its path alone. Every other file in a run directory is foreign: the user or
+another program wrote it. It is listed as such, and deleting the run does not touch it.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class RunFile:
 
     @property
     def id(self) -> str:
-        """Its name in a URL. A path is never made from it: the file with this id is looked up."""
+        """Its name in a URL. The server compares it with listed files and makes no path of it."""
         data = self.path.encode("utf-8", "surrogateescape")
         return hashlib.blake2b(data, digest_size=10).hexdigest()
 

@@ -41,7 +41,7 @@ class EpochHistory:
         if not isinstance(epoch, int):
             return
         known = self._rows.get(epoch)
-        if known is not None and known["timeline"] > timeline:
+        if known is not None and known["timeline"] > timeline:  # replaced by a rewind already
             return
         step = record.get("step")
         fixed = {
@@ -81,6 +81,7 @@ class EpochHistory:
         names = [*FIXED, *self.names]
         rows = [self._rows[epoch] for epoch in sorted(self._rows)]
         head = json.dumps({"names": names, "rows": len(rows)}).encode()
+        # A missing cell needs a flag of its own, since NaN is a value that a loss may have.
         cells = array("d", [row.get(name, 0.0) for row in rows for name in names])
         known = bytes(name in row for row in rows for name in names)
         return _LENGTH.pack(len(head)) + head + cells.tobytes() + known

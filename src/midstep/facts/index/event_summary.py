@@ -122,7 +122,8 @@ class EventSummary:
         moment = record["moment"]
         values = {**read_scalars(record), **read_metrics(record)}
         if moment == Moment.TEST_END:
-            values = {_test_name(name): value for name, value in values.items()}
+            # A test and a validation may both record an accuracy; the list shows them side by side.
+            values = {f"test_{name.removeprefix('test_')}": values[name] for name in values}
         if moment == Moment.START:
             self._start(record)
         elif moment in (Moment.TRAIN_END, Moment.EXCEPTION):
@@ -197,7 +198,9 @@ def _skim(data: bytes, best: float | None) -> _Skimmed | None:
     """
     lines = data.split(b"\n")[:-1]
     moments: list[bytes] = _HEADS.findall(data)
-    if not len(moments) == len(lines) == data.count(_PREFIX):  # damaged, or two in one line
+    # Each line must have one head of our own form. Two records in one line, or a damaged line, make
+    # these three numbers differ.
+    if not len(moments) == len(lines) == data.count(_PREFIX):
         return None
     epochs = [index for index, moment in enumerate(moments) if moment in _EPOCHS]
     newest = {moments[index]: index for index in epochs}
@@ -281,10 +284,6 @@ def _leaves(prefix: str, config: Mapping[str, Any]) -> Iterator[tuple[str, Setti
         else:
             text = value if isinstance(value, str) else strict_json.dumps(value)
             yield name, text[:SETTING_CHARACTERS]
-
-
-def _test_name(name: str) -> str:
-    return name if name.startswith("test_") else f"test_{name}"
 
 
 def _as_int(value: Any) -> int | None:

@@ -151,10 +151,10 @@ class Lease:
             return
         self._is_over.set()
         atexit.unregister(self.release)
-        self._thread.join()
+        self._thread.join()  # a heartbeat after the unlink would write the file again
         with suppress(OSError):  # already gone with the folder
             self._path.unlink()
-        self._lock.release()
+        self._lock.release()  # last: whoever gets the lock finds no lease of ours
 
     def _beat(self) -> None:
         while not self._is_over.wait(BEAT_EVERY_S):
