@@ -26,7 +26,7 @@ WAIT_S = 2.0
 """How long to wait for a file that another process has locked."""
 _SCHEMA = "CREATE TABLE run (directory TEXT PRIMARY KEY, digest BLOB, history BLOB, crc INTEGER)"
 _NETWORK_DISKS = re.compile(
-    "(nfs|nfs4|cifs|smb3|smbfs|lustre|gpfs|beegfs|ceph|afs|9p|(fuse.)?glusterfs|fuse.sshfs|pvfs2|panfs)"
+    r"nfs4?|cifs|smb3|smbfs|lustre|gpfs|beegfs|ceph|afs|9p|fuse\.sshfs|(fuse\.)?glusterfs|pvfs2|panfs"
 )
 """Types of file systems in `/proc/self/mounts`."""
 
