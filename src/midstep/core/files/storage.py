@@ -194,39 +194,35 @@ class AppendFile:
             self._descriptor = os.open(self.path, flags, 0o666)
             status = os.fstat(self._descriptor)
         self._identity = (status.st_dev, status.st_ino)
-        self._size = self._synced = status.st_size
+        self.size = self._synced = status.st_size
+        """Bytes in whole records."""
         if not existed:  # a new name survives a power cut only if its folder is synced
             sync_folder(self.path.parent)
 
     @property
-    def size(self) -> int:
-        """Bytes in whole records."""
-        return self._size
-
-    @property
     def unsynced(self) -> bool:
         """Whether something was appended since the last good `sync`."""
-        return self._synced != self._size
+        return self._synced != self.size
 
     def append(self, data: bytes) -> int:
         """Write one record in one call and return its offset. On an error nothing is written."""
         if self._has_partial_record:
-            self.truncate(self._size)
+            self.truncate(self.size)
         try:  # no `storage_errors` here: this is the hot path of `log`
             written = os.write(self._descriptor, data)
         except OSError as error:
             raise storage_error(self.path, "append to", error) from error
         if written != len(data):  # the kernel cuts a write short when the disk is full
-            self.take_back(self._size)
+            self.take_back(self.size)
             cause = OSError(errno.ENOSPC, f"only {written} of {len(data)} bytes could be written")
             raise storage_error(self.path, "append to", cause)
-        offset = self._size
-        self._size = offset + written
+        offset = self.size
+        self.size = offset + written
         return offset
 
     def take_back(self, size: int) -> None:
         """Undo an append that failed or was interrupted: the file ends at `size` again."""
-        self._size, self._has_partial_record = size, True
+        self.size, self._has_partial_record = size, True
         with suppress(StorageError):  # `append` tries again
             self.truncate(size)
 
@@ -235,12 +231,12 @@ class AppendFile:
         with storage_errors(self.path, "cut"):
             os.ftruncate(self._descriptor, size)
         self._has_partial_record = False
-        self._size = size
+        self.size = size
         self._synced = min(self._synced, size)
 
     def sync(self) -> None:
         """Sync everything that was appended so far to the disk."""
-        size = self._size
+        size = self.size
         try:
             os.fsync(self._descriptor)
         except OSError as error:
@@ -270,7 +266,7 @@ class AppendFile:
         if self._descriptor < 0:
             return
         if self._has_partial_record:
-            self.take_back(self._size)
+            self.take_back(self.size)
         descriptor, self._descriptor = self._descriptor, -1
         with storage_errors(self.path, "close"):
             os.close(descriptor)

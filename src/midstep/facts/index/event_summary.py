@@ -120,7 +120,7 @@ class EventSummary:
 
     def _add(self, record: dict[str, Any]) -> None:
         moment = record["moment"]
-        values = {**read_scalars(record), **read_metrics(record)}
+        values = _read_values(record)
         if moment == Moment.TEST_END:
             # A test and a validation may both record an accuracy; the list shows them side by side.
             values = {f"test_{name.removeprefix('test_')}": values[name] for name in values}
@@ -177,7 +177,7 @@ def read_history(path: Path, history: EpochHistory, offset: int) -> int:
     for line in scanner.read():
         if line.version == SCHEMA_VERSION and _moment(line.raw) in _EPOCHS:
             record = line.record()
-            history.add(record, {**read_scalars(record), **read_metrics(record)})
+            history.add(record, _read_values(record))
     return scanner.offset
 
 
@@ -240,24 +240,14 @@ def _lowest(*losses: float | None) -> float | None:
     return min((loss for loss in losses if loss is not None), default=None)
 
 
-def read_scalars(record: dict[str, Any]) -> dict[str, float]:
-    """Losses, times, throughput and memory of an epoch or end record."""
-    scalars = {}
-    for name, value in record.items():
-        if name in _FIGURES or name.endswith("_loss"):
-            number = as_number(value)
-            if number is not None:
-                scalars[name] = number
-    return scalars
-
-
-def read_metrics(record: dict[str, Any]) -> dict[str, float]:
-    """The metrics of a record that are numbers."""
-    given = record.get("metrics")
-    if not isinstance(given, dict):
-        return {}
-    metrics = {name: as_number(value) for name, value in given.items()}
-    return {name: value for name, value in metrics.items() if value is not None}
+def _read_values(record: dict[str, Any]) -> dict[str, float]:
+    """The numbers of an epoch or end record: losses, times, throughput, memory and metrics."""
+    metrics = record.get("metrics")
+    given = [
+        *(item for item in record.items() if item[0] in _FIGURES or item[0].endswith("_loss")),
+        *(metrics.items() if isinstance(metrics, dict) else ()),
+    ]
+    return {name: number for name, value in given if (number := as_number(value)) is not None}
 
 
 def flat_config(config: Any) -> dict[str, Setting]:

@@ -56,24 +56,20 @@ class FollowerQueue:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._records: list[WrittenRecord] = []
-        self._bytes = 0
-
-    @property
-    def waiting_bytes(self) -> int:
+        self.waiting_bytes = 0
         """Size of the queued records."""
-        return self._bytes
 
     def put(self, record: WrittenRecord) -> None:
         """Append a record, unless the queue is full."""
         with self._lock:
-            if self._bytes < MOST_BYTES:
+            if self.waiting_bytes < MOST_BYTES:
                 self._records.append(record)
-                self._bytes += len(record.data)
+                self.waiting_bytes += len(record.data)
 
     def take(self) -> list[WrittenRecord]:
         """Empty the queue and return its records."""
         with self._lock:
-            records, self._records, self._bytes = self._records, [], 0
+            records, self._records, self.waiting_bytes = self._records, [], 0
         return records
 
 
