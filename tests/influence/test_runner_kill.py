@@ -30,13 +30,13 @@ import os, signal, sys
 from midstep.core.files import atomic_folders
 from midstep.influence.study.plan import read_plan
 from midstep.influence.study.runner import FisherKernelRunner
-write, left = atomic_folders._write_durable, [int(sys.argv[2])]
+write, left = atomic_folders.write_new_file, [int(sys.argv[2])]
 def then_die(path, chunks):
     write(path, chunks)
     left[0] -= 1
     if not left[0]:
         os.kill(os.getpid(), signal.SIGKILL)
-atomic_folders._write_durable = then_die
+atomic_folders.write_new_file = then_die
 config, plan = read_plan(sys.argv[1])
 FisherKernelRunner(config).run(plan)
 """

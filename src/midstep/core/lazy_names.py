@@ -32,7 +32,7 @@ def lazy_names(
         if name not in homes:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         value = getattr(importlib.import_module(homes[name], package), name)
-        # Python asks `__getattr__` only for what it does not find in the module.
+        # Stored in the module, so that Python does not call `__getattr__` for it again.
         setattr(sys.modules[package], name, value)
         return value
 

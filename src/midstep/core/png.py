@@ -30,8 +30,8 @@ def encode_png(pixels: NDArray[np.uint8], *, level: int = 1, strategy: int = zli
     lines[:, 1:] = pixels.reshape(height, width * channels)
     colour = {1: 0, 3: 2}[channels]
     header = struct.pack(">IIBBBBB", width, height, 8, colour, 0, 0, 0)
-    # The default packs runs only: for digits it takes a third less time than the usual strategy
-    # at level 1, and gives a tenth fewer bytes.
+    # Z_RLE looks for runs of equal bytes only: for digits it takes a third less time than zlib's
+    # default strategy at level 1, and gives a tenth fewer bytes.
     packer = zlib.compressobj(level, strategy=strategy)
     body = packer.compress(lines.tobytes()) + packer.flush()
     chunks = ((b"IHDR", header), (b"IDAT", body), (b"IEND", b""))

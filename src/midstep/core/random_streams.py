@@ -28,6 +28,7 @@ def stream_key(seed: int, name: str, *parts: int) -> int:
     >>> stream_key(0, "order", 1) == stream_key(1, "order", 0)
     False
     """
+    # A separator that no name contains, so that ("a", 12) and ("a1", 2) differ.
     text = "\x1f".join(["midstep", str(int(seed)), name, *(str(int(part)) for part in parts)])
     return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little")
 
@@ -81,6 +82,7 @@ class RandomStream:
         """`uniform` for an array of positions, none of them negative."""
         import numpy as np
 
+        # 53 bits, as many as a double holds exactly: 1.0 cannot come out by rounding.
         return (self.bits_at(positions) >> np.uint64(11)).astype(np.float64) * 2.0**-53
 
     def uniform(self, at: int) -> float:
@@ -91,6 +93,7 @@ class RandomStream:
         """An integer in [0, bound) at position `at`; its bias is below bound / 2^64."""
         if bound < 1:
             raise ConfigError(f"bound must be at least 1, got {bound}")
+        # The high word of a 128-bit product (Lemire 2019): no division, no loop of rejections.
         return (self.bits(at) * bound) >> 64
 
     def child(self, name: str) -> RandomStream:

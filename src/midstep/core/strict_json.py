@@ -37,6 +37,7 @@ def _plain(value: Any, containers: tuple[int, ...]) -> Any:
         return float(value) if math.isfinite(value) else _NON_FINITE.get(value, "NaN")
     if id(value) in containers:
         return "<contains itself>"
+    # Before Python's recursion limit, which a deep value would otherwise hit inside `json`.
     if len(containers) >= MAX_DEPTH:
         return f"<deeper than {MAX_DEPTH} levels>"
     inside = (*containers, id(value))

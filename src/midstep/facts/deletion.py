@@ -1,8 +1,9 @@
 """Deletes the files that midstep wrote into a run directory, and nothing else.
 
-The lock of the run is held all the time, so that nobody can begin to write there. A mark is written
-first and removed last: an interrupted deletion leaves a run that is listed as such and can be
-deleted again. Names are removed relative to opened folders, so no link is ever followed.
+The lock of the run is held all the time, so that no process can begin to write there. A mark
+(`deleting.json`) is written first and removed last: an interrupted deletion leaves a run that is
+listed as damaged and can be deleted again. Names are removed relative to opened folders, so no link
+is ever followed.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from midstep.core.errors import FormatError, RunHeldError, StorageError
-from midstep.core.files.storage import replace_json, storage_error, sync_folder
+from midstep.core.files.storage import replace_json, storage_errors, sync_folder
 from midstep.core.files.untrusted_files import open_folder, open_subfolder
 from midstep.facts.format.run_files import OWN_FOLDERS, RunFile, list_files
 from midstep.facts.index.run_row import LIVE_STATES
@@ -85,10 +86,8 @@ def delete_run(run_dir: str | Path) -> DeletionResult:
         if not (folder / "facts").is_symlink():
             mark = {"run_id": _known_id(folder), "at": time.time()}
             replace_json(folder / "facts" / DELETING, mark)
-        try:
+        with storage_errors(folder, "delete"):
             result = _remove_own(folder)
-        except OSError as error:
-            raise storage_error(folder, "delete", error) from error
     with suppress(OSError):  # it is not empty, so it stays
         folder.rmdir()
         sync_folder(folder.parent)
@@ -99,13 +98,13 @@ def delete_run(run_dir: str | Path) -> DeletionResult:
 def _hold_lock(folder: Path) -> Iterator[None]:
     """Hold the lock of the run; refuse a run that is live here, or elsewhere by its heartbeat."""
     if (folder / "facts").is_symlink():
-        yield  # the lock would be taken, and left, in the folder of somebody else
+        yield  # the lock file would be created in a folder that is not part of the run
         return
     state = end_state(folder)
     if state.state in LIVE_STATES:
         reason = "" if state.reason is None else f" ({state.reason})"
         raise RunHeldError(f"the run in {folder.name} is {state.state}{reason}; stop it first")
-    lock = RunLock.acquire_alone(folder)
+    lock = RunLock.acquire(folder, is_shared=False)
     try:
         yield
     finally:
@@ -121,9 +120,9 @@ def _known_id(folder: Path) -> str | None:
 
 
 def _remove_own(folder: Path) -> DeletionResult:
-    own = sorted((file for file in list_files(folder) if file.is_ours), key=_order)
+    ours = sorted(plan_deletion(folder).own, key=_order)
     with open_folder(folder) as root:
-        removed = [file for file in own if _unlink(root, file.path)]
+        removed = [file for file in ours if _unlink(root, file.path)]
         _remove_folders(root, folder)
     return DeletionResult(
         removed_bytes=sum(file.bytes for file in removed),
@@ -133,7 +132,7 @@ def _remove_own(folder: Path) -> DeletionResult:
 
 
 def _empty_folders(folder: Path) -> list[str]:
-    """Empty folders that somebody else created."""
+    """Empty folders that midstep did not create."""
     return [
         f"{Path(at).relative_to(folder).as_posix()}/"
         for at, folders, files in os.walk(folder)
@@ -142,6 +141,7 @@ def _empty_folders(folder: Path) -> list[str]:
 
 
 def _order(file: RunFile) -> int:
+    """Sort key: files of `_LAST` after all others."""
     return _LAST.index(file.path) if file.path in _LAST else -1
 
 

@@ -12,7 +12,14 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from midstep.core.errors import StorageError
-from midstep.core.files.storage import TEMPORARY_SUFFIX, storage_error, sync_folder, temporary_path
+from midstep.core.files.storage import (
+    TEMPORARY_SUFFIX,
+    storage_errors,
+    sync_folder,
+    temporary_name,
+    temporary_path,
+    write_new_file,
+)
 
 Chunks = Iterable[bytes | bytearray | memoryview]
 """The content of a file in pieces, so that it is never in memory as a whole."""
@@ -26,7 +33,7 @@ def add_folder(path: str | os.PathLike[str], files: Mapping[str, Chunks]) -> Pat
     """
     with new_folder(path) as temporary:
         for name, chunks in files.items():
-            _write_durable(temporary / name, chunks)
+            write_new_file(temporary / name, chunks)
     return Path(path)
 
 
@@ -38,7 +45,7 @@ def new_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
     """
     target = Path(path)
     temporary = temporary_path(target)
-    try:
+    with storage_errors(target, "write"):
         try:
             temporary.mkdir()
             yield temporary
@@ -48,10 +55,6 @@ def new_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
         except BaseException:
             _empty(temporary)
             raise
-    except StorageError:
-        raise
-    except OSError as error:
-        raise storage_error(target, "write", error) from error
     sync_folder(target.parent)
 
 
@@ -63,32 +66,19 @@ def _check_free(target: Path) -> None:
         )
 
 
-def _write_durable(path: Path, chunks: Chunks) -> None:
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
-    try:
-        for chunk in chunks:
-            view = memoryview(chunk).cast("B")
-            while view:
-                view = view[os.write(descriptor, view) :]
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
 def remove_folder(path: str | os.PathLike[str], names: Iterable[str]) -> bool:
     """Remove the folder `path` if it holds exactly the files `names`; else change nothing.
 
     Returns whether it was removed.
     """
     folder = Path(path)
-    try:
+    with storage_errors(folder, "remove"):
         if {entry.name for entry in folder.iterdir()} != set(names):
             return False
+        # Renamed first: a kill in the middle leaves no folder with some of its files missing.
         aside = temporary_path(folder)
         folder.rename(aside)
         _empty(aside)
-    except OSError as error:
-        raise storage_error(folder, "remove", error) from error
     return True
 
 
@@ -124,15 +114,7 @@ def replace_link(path: str | os.PathLike[str], to: str) -> None:
         raise StorageError(
             f"cannot make the link {link}: something else has that name; move it away"
         )
-    temporary = temporary_path(link)
-    try:
-        try:
-            temporary.symlink_to(to)
-            temporary.replace(link)
-        except BaseException:
-            with suppress(OSError):  # it may not exist
-                temporary.unlink()
-            raise
-    except OSError as error:
-        raise storage_error(link, "make the link", error) from error
+    with storage_errors(link, "make the link"), temporary_name(link) as temporary:
+        temporary.symlink_to(to)
+        temporary.replace(link)
     sync_folder(link.parent)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import errno
 import os
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -27,7 +27,7 @@ _REMEDIES = {
     errno.EACCES: "choose a folder you may write, or change its permissions",
     errno.EPERM: "choose a folder you may write, or change its permissions",
     errno.ENOENT: "the folder is gone; put it back or choose another",
-    errno.ENOTDIR: "a file stands where a folder is needed; choose another name",
+    errno.ENOTDIR: "a file has the name of a needed folder; choose another name",
     errno.EMFILE: "raise the limit of open files (ulimit -n)",
     errno.ENFILE: "the machine is out of file descriptors; close some programs",
     errno.EIO: "the disk reports an error; check it before trusting it further",
@@ -48,13 +48,22 @@ def storage_error(path: str | os.PathLike[str], doing: str, cause: OSError) -> S
     return error
 
 
+@contextmanager
+def storage_errors(path: str | os.PathLike[str], doing: str) -> Iterator[None]:
+    """Raise an `OSError` of the block as a `storage_error`."""
+    try:
+        yield
+    except StorageError:  # it names its file already
+        raise
+    except OSError as error:
+        raise storage_error(path, doing, error) from error
+
+
 def make_folder(path: str | os.PathLike[str]) -> Path:
     """Create a folder with its parents; it may exist already."""
     folder = Path(path)
-    try:
+    with storage_errors(folder, "create the folder"):
         folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise storage_error(folder, "create the folder", error) from error
     return folder
 
 
@@ -84,27 +93,28 @@ def replace_bytes(
         mode: permissions of the new file, before the umask.
     """
     target = Path(path)
-    temporary = temporary_path(target)
-    try:
-        try:
-            _write_new(temporary, data, durable=durable, mode=mode)
-            temporary.replace(target)
-        except BaseException:
-            with suppress(OSError):  # it may not exist; the first error is the one to report
-                temporary.unlink()
-            raise
-    except OSError as error:
-        raise storage_error(target, "write", error) from error
+    with storage_errors(target, "write"), temporary_name(target) as temporary:
+        write_new_file(temporary, (data,), durable=durable, mode=mode)
+        temporary.replace(target)
     if durable:
         sync_folder(target.parent)
 
 
-def _write_new(path: Path, data: bytes, *, durable: bool, mode: int) -> None:
+def write_new_file(
+    path: Path,
+    chunks: Iterable[bytes | bytearray | memoryview],
+    *,
+    durable: bool = True,
+    mode: int = 0o666,
+) -> None:
+    """Write a file that must not exist yet; by default it is synced to the disk."""
+    # O_EXCL refuses a link too: nobody can redirect the write to another file.
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
     try:
-        view = memoryview(data)
-        while view:
-            view = view[os.write(descriptor, view) :]
+        for chunk in chunks:
+            view = memoryview(chunk).cast("B")
+            while view:  # one write takes at most 2 GiB, and less on a nearly full disk
+                view = view[os.write(descriptor, view) :]
         if durable:
             os.fsync(descriptor)
     finally:
@@ -123,27 +133,32 @@ def replacement(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     Links are followed. A device or a pipe is written directly.
     """
     target = Path(path).resolve()
-    is_plain = target.is_file() or not target.exists()
-    written = temporary_path(target) if is_plain else target
+    if target.exists() and not target.is_file():
+        with storage_errors(path, "write"), target.open("wb") as file:
+            yield file
+        return
+    with storage_errors(path, "write"), temporary_name(target) as temporary:
+        with temporary.open("xb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())  # before the rename: a name must not lead to an empty file
+        temporary.replace(target)
+        sync_folder(target.parent)
+
+
+@contextmanager
+def temporary_name(target: Path) -> Iterator[Path]:
+    """A name beside `target` for a file or link, which is removed if the block raises.
+
+    It is in the same folder, since a rename replaces a file at once only within one file system.
+    """
+    temporary = temporary_path(target)
     try:
-        try:
-            with written.open("xb" if is_plain else "wb") as file:
-                yield file
-                file.flush()
-                if is_plain:
-                    os.fsync(file.fileno())
-            if is_plain:
-                written.replace(target)
-                sync_folder(target.parent)
-        except BaseException:
-            if is_plain:
-                with suppress(OSError):  # it may not exist
-                    written.unlink()
-            raise
-    except StorageError:
+        yield temporary
+    except BaseException:  # also Ctrl+C: nothing may be left
+        with suppress(OSError):  # it may not exist; the first error is the one to report
+            temporary.unlink()
         raise
-    except OSError as error:
-        raise storage_error(path, "write", error) from error
 
 
 def temporary_path(target: Path) -> Path:
@@ -173,68 +188,60 @@ class AppendFile:
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
         self._has_partial_record = False
-        try:
+        with storage_errors(self.path, "open"):
             existed = self.path.exists()
             flags = os.O_RDWR | os.O_APPEND | os.O_CREAT
             self._descriptor = os.open(self.path, flags, 0o666)
             status = os.fstat(self._descriptor)
-        except OSError as error:
-            raise storage_error(self.path, "open", error) from error
         self._identity = (status.st_dev, status.st_ino)
-        self._size = self._synced = status.st_size
-        if not existed:
-            sync_folder(self.path.parent)
-
-    @property
-    def size(self) -> int:
+        self.size = self._synced = status.st_size
         """Bytes in whole records."""
-        return self._size
+        if not existed:  # a new name survives a power cut only if its folder is synced
+            sync_folder(self.path.parent)
 
     @property
     def unsynced(self) -> bool:
         """Whether something was appended since the last good `sync`."""
-        return self._synced != self._size
+        return self._synced != self.size
 
     def append(self, data: bytes) -> int:
         """Write one record in one call and return its offset. On an error nothing is written."""
         if self._has_partial_record:
-            self.truncate(self._size)
-        try:
+            self.truncate(self.size)
+        try:  # no `storage_errors` here: this is the hot path of `log`
             written = os.write(self._descriptor, data)
         except OSError as error:
             raise storage_error(self.path, "append to", error) from error
         if written != len(data):  # the kernel cuts a write short when the disk is full
-            self.take_back(self._size)
+            self.take_back(self.size)
             cause = OSError(errno.ENOSPC, f"only {written} of {len(data)} bytes could be written")
             raise storage_error(self.path, "append to", cause)
-        offset = self._size
-        self._size = offset + written
+        offset = self.size
+        self.size = offset + written
         return offset
 
     def take_back(self, size: int) -> None:
         """Undo an append that failed or was interrupted: the file ends at `size` again."""
-        self._size, self._has_partial_record = size, True
+        self.size, self._has_partial_record = size, True
         with suppress(StorageError):  # `append` tries again
             self.truncate(size)
 
     def truncate(self, size: int) -> None:
         """Cut the file to `size` bytes."""
-        try:
+        with storage_errors(self.path, "cut"):
             os.ftruncate(self._descriptor, size)
-        except OSError as error:
-            raise storage_error(self.path, "cut", error) from error
         self._has_partial_record = False
-        self._size = size
+        self.size = size
         self._synced = min(self._synced, size)
 
     def sync(self) -> None:
         """Sync everything that was appended so far to the disk."""
-        size = self._size
+        size = self.size
         try:
             os.fsync(self._descriptor)
         except OSError as error:
-            # Counted as synced, so that nobody tries again: the kernel may have dropped the pages,
-            # and a second fsync would report success.
+            # Counted as synced, so that no caller tries again: the kernel may have dropped the
+            # pages, and a second fsync would report success.
             self._synced = size
             raise storage_error(self.path, "sync", error) from error
         self._synced = size
@@ -259,9 +266,7 @@ class AppendFile:
         if self._descriptor < 0:
             return
         if self._has_partial_record:
-            self.take_back(self._size)
+            self.take_back(self.size)
         descriptor, self._descriptor = self._descriptor, -1
-        try:
+        with storage_errors(self.path, "close"):
             os.close(descriptor)
-        except OSError as error:
-            raise storage_error(self.path, "close", error) from error

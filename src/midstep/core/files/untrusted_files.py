@@ -1,4 +1,4 @@
-"""Opens files in a folder that somebody else may change: regular files only, no link followed.
+"""Opens files in a folder that other users may change: regular files only, no link followed.
 
 A link in the folder could lead to any file of this user, and opening a pipe would block.
 """
@@ -14,7 +14,7 @@ from typing import BinaryIO
 
 LARGEST_BYTES = 1 << 20
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-# Without O_NONBLOCK, opening a pipe waits until somebody writes to it.
+# Without O_NONBLOCK, opening a pipe waits until another process writes to it.
 _PLAIN = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
@@ -33,7 +33,7 @@ def open_subfolder(root: int, parts: Sequence[str]) -> Iterator[int]:
     """The descriptor of a folder below the opened folder `root`.
 
     Every part of the path is opened relative to the one before. A path as a whole could be
-    redirected by a link that somebody puts there between the check and the use.
+    redirected by a link that another process puts there between the check and the use.
 
     Raises:
         OSError: if one of them is missing, a link, or not a folder.

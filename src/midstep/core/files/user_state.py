@@ -1,4 +1,4 @@
-"""The user's own folders: state (tokens and ports, one file per outputs folder) and cache."""
+"""The user's folders for midstep: state (tokens and ports, a file per outputs folder) and cache."""
 
 from __future__ import annotations
 

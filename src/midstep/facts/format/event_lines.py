@@ -88,6 +88,7 @@ def encode_fields(fields: Mapping[str, Any]) -> str:
 
     A value that cannot be encoded, or is very large, is replaced by a note.
     """
+    # Renamed, not refused: an event must not be lost because of a name.
     renamed = {(f"{name}_" if name in FIXED_FIELDS else name): fields[name] for name in fields}
     try:
         text = strict_json.dumps(renamed)
@@ -100,6 +101,7 @@ def encode_fields(fields: Mapping[str, Any]) -> str:
 
 def encode_line(seq: int, head: EventHeader, fields_text: str) -> bytes:
     """One line with CRC and newline."""
+    # The caller's fields are encoded outside the lock; number and CRC are added here.
     fixed = strict_json.dumps({"schema_version": SCHEMA_VERSION, "seq": seq, **head._asdict()})
     body = (f"{fixed[:-1]},{fields_text}" if fields_text else fixed[:-1]).encode()
     return body + b',"crc":"%08x"}\n' % crc32(body)
@@ -115,6 +117,7 @@ def _bounded(value: Any) -> Any:
 
 def check_line(raw: bytes) -> EventLine | None:
     """The line if its CRC fits, else None."""
+    # The CRC is compared as bytes, in the only form the writer gives it: nothing is parsed.
     body = raw[:-_TAIL_BYTES]
     start = _START.match(raw)
     if start is None or raw[-_TAIL_BYTES:] != b',"crc":"%08x"}' % crc32(body):

@@ -38,12 +38,10 @@ def steps_path(run_dir: str | Path, rank: int, attempt: int) -> Path:
 
 def list_steps_files(run_dir: str | Path, rank: int) -> list[tuple[int, Path]]:
     """(attempt, path) of each steps file of a rank, oldest attempt first."""
-    files = []
-    for entry in _entries(run_dir):
-        match = _STEPS.fullmatch(entry.name)
-        if match and int(match[1]) == rank:
-            files.append((int(match[2]), entry))
-    return sorted(files)
+    matches = ((_STEPS.fullmatch(entry.name), entry) for entry in _entries(run_dir))
+    return sorted(
+        (int(match[2]), entry) for match, entry in matches if match and int(match[1]) == rank
+    )
 
 
 def list_events_files(run_dir: str | Path) -> list[tuple[int, int, Path]]:

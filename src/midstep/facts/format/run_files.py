@@ -1,7 +1,7 @@
 """Which files of a run directory midstep wrote, and of which kind they are.
 
-A file is recognised by its path alone. Every other file in a run directory was put there by
-somebody else: it is listed as foreign, and deleting the run leaves it.
+A file is recognised by its path alone. Every other file in a run directory is foreign: the user or
+another program wrote it. It is listed as such, and deleting the run does not touch it.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from midstep.core.files.storage import TEMPORARY_SUFFIX
 FileKind = Literal["facts", "checkpoint", "figure", "artifact", "console", "config", "other"]
 DEEPEST = 16
 """Levels of folders that are listed; ours have three."""
+# The patterns are exact, down to the digits: a file that only looks like ours is not deleted.
 _TEMPORARY = rf"\.[^/]+\.[0-9a-f]{{12}}{re.escape(TEMPORARY_SUFFIX)}"
 _CHECKPOINT = r"checkpoints/(?:0|[1-9]\d*)(?:\.t[1-9]\d*)?(?:\.[1-9]\d*)?"
 
@@ -68,7 +69,7 @@ class RunFile:
 
     @property
     def id(self) -> str:
-        """Its name in a URL. A path is never made from it: the file with this id is looked up."""
+        """Its name in a URL. The server compares it with listed files and makes no path of it."""
         data = self.path.encode("utf-8", "surrogateescape")
         return hashlib.blake2b(data, digest_size=10).hexdigest()
 
@@ -87,24 +88,7 @@ def classify(path: str) -> tuple[FileKind, bool]:
 
 def list_files(run_dir: str | Path) -> Iterator[RunFile]:
     """Every file and link in a run directory, in sorted order. No link is followed."""
-    yield from _walk(os.fspath(run_dir), "", 0)
-
-
-def _walk(folder: str, prefix: str, depth: int) -> Iterator[RunFile]:
-    try:
-        entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
-    except OSError:  # removed in the meantime, or not ours to read
-        return
-    for entry in entries:
-        path = prefix + entry.name
-        try:
-            status = entry.stat(follow_symlinks=False)
-        except OSError:
-            continue
-        if stat.S_ISDIR(status.st_mode):
-            if depth < DEEPEST:
-                yield from _walk(entry.path, f"{path}/", depth + 1)
-            continue
+    for path, status in _walk(os.fspath(run_dir), "", 0):
         kind, is_ours = classify(path)
         is_plain = stat.S_ISREG(status.st_mode)
         # A link in place of one of our folders is deleted with the run; its target is not.
@@ -116,16 +100,24 @@ def _walk(folder: str, prefix: str, depth: int) -> Iterator[RunFile]:
 
 
 def disk_bytes(run_dir: str) -> int:
-    """Bytes of all regular files in a run directory."""
-    total, folders = 0, [run_dir]
-    while folders:
+    """Bytes of all regular files in a run directory, without the work of naming their kinds."""
+    statuses = (status for _, status in _walk(run_dir, "", 0))
+    return sum(status.st_size for status in statuses if stat.S_ISREG(status.st_mode))
+
+
+def _walk(folder: str, prefix: str, depth: int) -> Iterator[tuple[str, os.stat_result]]:
+    """Path and status of everything below `folder` that is no folder."""
+    try:
+        entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
+    except OSError:  # removed in the meantime, or not ours to read
+        return
+    for entry in entries:
+        path = prefix + entry.name
         try:
-            with os.scandir(folders.pop()) as entries:
-                for entry in entries:
-                    if entry.is_dir(follow_symlinks=False):
-                        folders.append(entry.path)
-                    elif entry.is_file(follow_symlinks=False):
-                        total += entry.stat(follow_symlinks=False).st_size
-        except OSError:  # removed in the meantime, or not ours to read
+            status = entry.stat(follow_symlinks=False)
+        except OSError:  # removed since it was listed
             continue
-    return total
+        if not stat.S_ISDIR(status.st_mode):
+            yield path, status
+        elif depth < DEEPEST:
+            yield from _walk(entry.path, f"{path}/", depth + 1)

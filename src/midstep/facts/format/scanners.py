@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from io import FileIO
 from pathlib import Path
@@ -31,16 +31,14 @@ from midstep.facts.format.step_frames import (
 
 CHUNK_BYTES = 4 << 20
 MOST_AT_ONCE_BYTES = 64 << 20
+"""The most that `read_new_bytes` puts into memory; longer files are scanned in chunks."""
 MOST_FRAME_HEADS = 4096
-"""Heads remembered as plausible. A run has one per layout; damage could make up any number."""
+"""Heads remembered as plausible. A run has one per layout; damaged bytes can look like many."""
 SMALLEST_FRAME_BYTES = 24
 SEAL_BYTES = 32
 _CRC_HEAD = struct.Struct("<III")
 _CRC = struct.Struct("<I")
 _HEAD = struct.Struct("<4xII")
-
-CountRows = Callable[[bytes, int, int, int], int]
-"""(buffer, offset, size, what) → how many frames of that size and layout follow each other."""
 
 Span = tuple[int, int, int, int]
 """(offset in the buffer, size, what, frames): frames of one kind and size, without a gap."""
@@ -104,6 +102,7 @@ class GrowingFile:
                 while self.offset < self._size:
                     start = self.offset
                     data = os.pread(descriptor, min(chunk_bytes, self._size - start), start)
+                    # No data although the size promised some: the file was cut in the meantime.
                     is_end = not data or start + len(data) >= self._size
                     yield data, is_end
                     if self.offset > start:
@@ -112,7 +111,7 @@ class GrowingFile:
                         return
                     else:
                         chunk_bytes *= 2
-        except FileNotFoundError:
+        except FileNotFoundError:  # not written yet, or removed with its run
             return
         except OSError as error:
             raise storage_error(self.path, "read", error) from error
@@ -139,6 +138,7 @@ class EventsScanner(GrowingFile):
 
     def _lines(self, buffer: bytes) -> Iterator[EventLine]:
         for raw in buffer.split(b"\n")[:-1]:
+            # Moved before the line is given out: a reader that stops here continues after it.
             start = self.offset
             self.offset += len(raw) + 1
             line = check_line(raw)
@@ -163,26 +163,12 @@ class StepsScanner(GrowingFile):
     """Reads the frames of one steps file, each once, as they appear.
 
     A block of frames that ends in a seal is checked by one CRC. The open end, and a block whose
-    seal does not fit, is checked frame by frame.
-
-    Args:
-        path: the file.
-        offset: where to start; a frame must begin there.
-        held: keep the file open until `close`.
-        count_rows: counts frames of one kind; by default in plain Python.
+    seal does not fit, is checked frame by frame. At the start offset a frame must begin.
     """
 
-    def __init__(
-        self,
-        path: Path,
-        *,
-        offset: int = 0,
-        held: bool = False,
-        count_rows: CountRows | None = None,
-    ) -> None:
+    def __init__(self, path: Path, *, offset: int = 0, held: bool = False) -> None:
         super().__init__(path, offset=offset, held=held)
         self.header: FileHeader | None = None
-        self._count_rows = count_rows or _count_rows
         self._plausible: set[tuple[int, int]] = set()
 
     def read(self) -> Iterator[CheckedChunk]:
@@ -220,6 +206,8 @@ class StepsScanner(GrowingFile):
                 # chunk starts at the beginning of the block again.
                 return spans, start
             if size and what != SEAL and not is_cut:
+                # The next head is compared here first: a call for each frame would cost most of
+                # the time where layouts alternate.
                 frames = 1
                 if stop + _CRC_HEAD.size <= len(buffer) and _HEAD.unpack_from(buffer, stop) == head:
                     frames = self._count_rows(buffer, at, size, what)
@@ -230,6 +218,7 @@ class StepsScanner(GrowingFile):
                 spans += block
                 start = at = at + size
             else:
+                # No seal, or one that does not fit: up to here no CRC was computed yet.
                 resume = at if is_cut else at + size
                 checked, start, is_sound = self._check(buffer, start, resume, block)
                 spans += checked
@@ -237,6 +226,20 @@ class StepsScanner(GrowingFile):
                     return spans, start
                 at = start
             block = []
+
+    @staticmethod
+    def _count_rows(buffer: bytes, offset: int, size: int, what: int) -> int:
+        """How many frames of that size and layout follow each other, the one at `offset` included.
+
+        Counted one by one, since a writer needs no numpy; `StepsReader` has a faster way.
+        """
+        head = _HEAD.unpack_from
+        last = len(buffer) - size
+        at, count = offset + size, 1
+        while at <= last and head(buffer, at) == (size, what):
+            at += size
+            count += 1
+        return count
 
     def _head(self, buffer: bytes, at: int) -> tuple[int, int]:
         """`frame_head`, which remembers the heads that were plausible before."""
@@ -254,6 +257,8 @@ class StepsScanner(GrowingFile):
 
     def _seal_fits(self, buffer: bytes, start: int, at: int) -> bool:
         covered, covered_start = seal_fields(buffer, at)
+        # A seal names the file offset it covers from. After damage, or where a writer continued an
+        # old file, the block in hand may start elsewhere: then its frames are checked one by one.
         if covered_start != self.offset + start or not is_whole_frame(buffer, at, SEAL_BYTES):
             return False
         return crc32(memoryview(buffer)[start:at]) == covered
@@ -296,17 +301,6 @@ def read_new_bytes(path: Path, offset: int) -> bytes | None:
         raise storage_error(path, "read", error) from error
 
 
-def _count_rows(buffer: bytes, offset: int, size: int, what: int) -> int:
-    """Count equal heads one by one; readers that have numpy pass a faster function."""
-    head = _HEAD.unpack_from
-    last = len(buffer) - size
-    at, count = offset + size, 1
-    while at <= last and head(buffer, at) == (size, what):
-        at += size
-        count += 1
-    return count
-
-
 def frame_head(buffer: bytes, at: int) -> tuple[int, int]:
     """Size and kind of the frame at `at`; size 0 when no frame can start there."""
     if at + _CRC_HEAD.size > len(buffer):
@@ -316,6 +310,7 @@ def frame_head(buffer: bytes, at: int) -> tuple[int, int]:
         return 0, 0
     if what == SEAL:
         return (size, what) if size == SEAL_BYTES else (0, 0)
+    # A row has the id of its layout here, 1 to 2^31 - 1; the two marks are above that.
     is_row = 0 < what < LAYOUT - 1 and size >= ROW_HEAD_BYTES
     return (size, what) if is_row or what == LAYOUT else (0, 0)
 

@@ -76,6 +76,7 @@ class Layout:
 
     def __init__(self, identity: int, names: tuple[str, ...]) -> None:
         self.identity, self.names = identity, names
+        # size, what, timeline, seq, step, wall, mono, values; the CRC comes before them
         row = struct.Struct(f"<IIIQqdd{len(names)}d")
         self.row_bytes = row.size + 4
         self._pack = row.pack  # bound once: `row` below is the hot path of `log`
@@ -102,6 +103,7 @@ class Layout:
 def layout_frame(layout: Layout) -> bytes:
     """The frame that defines a layout: its id and the names as a JSON array, zero-padded."""
     names = json.dumps(layout.names, ensure_ascii=False, separators=(",", ":")).encode()
+    # Frames are multiples of eight bytes, so that rows can be read as arrays without a copy.
     padding = -(_LAYOUT_HEAD.size + 4 + len(names)) % 8
     size = _LAYOUT_HEAD.size + 4 + len(names) + padding
     head = _LAYOUT_HEAD.pack(size, LAYOUT, layout.identity, len(layout.names), len(names))

@@ -1,7 +1,7 @@
 """Curves of runs, drawn over each other: one series over steps, epochs or time.
 
-The points of recent curves are kept in memory, so that a second look at a live run reads only
-what is new.
+The points of recent curves are kept in memory, so that drawing a live run again reads only what is
+new.
 """
 
 from __future__ import annotations
@@ -51,6 +51,7 @@ class CurveCache:
             epochs: gives the epochs of the run; called only when they are needed.
         """
         with self._lock:
+            # One series for each store: a run may have hundreds, and a curve needs one of them.
             store = self._store(run_dir, name)
             store.refresh()
             logged = store.points(name)
@@ -62,6 +63,7 @@ class CurveCache:
         if len(value) == 0:
             return None
         axis = _axis(step, wall, x, began_at, epochs)
+        # Before the first end of an epoch a point has no place on the epoch axis.
         is_known = ~np.isnan(axis)
         return downsample(axis[is_known], value[is_known], points)
 
@@ -109,7 +111,7 @@ def epoch_axis(step: Floats, history: EpochHistory) -> Floats:
     >>> epoch_axis(np.array([5.0, 10.0, 20.0]), history).tolist()
     [0.5, 1.0, 2.0]
     """
-    ends = {0.0: 0.0}
+    ends = {0.0: 0.0}  # step 0 is the beginning of epoch 0
     for epoch, last in history.ends():
         ends[last] = epoch + 1.0
     if len(ends) < 2:

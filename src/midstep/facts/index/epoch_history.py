@@ -41,7 +41,7 @@ class EpochHistory:
         if not isinstance(epoch, int):
             return
         known = self._rows.get(epoch)
-        if known is not None and known["timeline"] > timeline:
+        if known is not None and known["timeline"] > timeline:  # replaced by a rewind already
             return
         step = record.get("step")
         fixed = {
@@ -65,11 +65,8 @@ class EpochHistory:
     def points(self, name: str) -> tuple[list[float], list[float], list[float]]:
         """Steps, wall times and values of a name, in the order of epochs."""
         rows = [self._rows[epoch] for epoch in sorted(self._rows) if name in self._rows[epoch]]
-        return (
-            [row["step"] for row in rows],
-            [row["wall"] for row in rows],
-            [row[name] for row in rows],
-        )
+        steps, walls, values = ([row[key] for row in rows] for key in ("step", "wall", name))
+        return steps, walls, values
 
     def ends(self) -> list[tuple[int, float]]:
         """(epoch, finished steps at its end) of each epoch whose steps are known."""
@@ -81,6 +78,7 @@ class EpochHistory:
         names = [*FIXED, *self.names]
         rows = [self._rows[epoch] for epoch in sorted(self._rows)]
         head = json.dumps({"names": names, "rows": len(rows)}).encode()
+        # A missing cell needs a flag of its own, since NaN is a value that a loss may have.
         cells = array("d", [row.get(name, 0.0) for row in rows for name in names])
         known = bytes(name in row for row in rows for name in names)
         return _LENGTH.pack(len(head)) + head + cells.tobytes() + known
@@ -88,28 +86,16 @@ class EpochHistory:
     @classmethod
     def unpack(cls, data: bytes) -> EpochHistory:
         """A history from the result of `pack`."""
+        (length,) = _LENGTH.unpack_from(data)
+        head = json.loads(data[4 : 4 + length])
+        names = head["names"]
+        start, end = 4 + length, 4 + length + 8 * head["rows"] * len(names)
+        cells, known = array("d", data[start:end]), data[end:]
         history = cls()
-        names, rows, cells, known = _unpack_parts(data)
-        width = len(names)
-        for start in range(0, rows * width, width):
-            row = {
-                name: cells[start + column]
-                for column, name in enumerate(names)
-                if known[start + column]
-            }
+        for at in range(0, len(cells), len(names)):
+            row = {name: cells[at + i] for i, name in enumerate(names) if known[at + i]}
             history._rows[int(row["epoch"])] = row
         return history
-
-
-def _unpack_parts(data: bytes) -> tuple[list[str], int, array[float], bytes]:
-    """Names, number of rows, cells, and which cells have a value."""
-    (length,) = _LENGTH.unpack_from(data)
-    head = json.loads(data[4 : 4 + length])
-    names, rows = list(head["names"]), int(head["rows"])
-    cells = array("d")
-    end = 4 + length + 8 * rows * len(names)
-    cells.frombytes(data[4 + length : end])
-    return names, rows, cells, data[end:]
 
 
 def as_number(value: Any) -> float | None:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, fields
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -24,6 +24,8 @@ MOST_SETTINGS = 200
 SETTING_CHARACTERS = 500
 REASON_CHARACTERS = 1_000
 
+# Moments and losses are found by bytes and patterns: parsing all lines of a thousand runs as JSON
+# would take most of the time of a list.
 _MOMENT = b',"moment":"'
 _EPOCHS = frozenset({Moment.EPOCH_END.encode(), Moment.VALIDATION_END.encode()})
 _SKIPPED = frozenset({Moment.STEP.encode(), Moment.INTERVENTION.encode()})
@@ -98,9 +100,11 @@ class EventSummary:
             moment = _moment(line.raw)
             if moment in _EPOCHS:
                 newest[moment] = line.raw
-                self.best_val_loss = _lower_val_loss(line.raw, self.best_val_loss)
+                self.best_val_loss = _lowest(self.best_val_loss, _val_loss(line.raw))
             elif moment not in _SKIPPED or _REWIND in line.raw:
                 self._add(line.record())
+        # Of the epochs only the last counts, so that the result does not depend on how often the
+        # file was read.
         for raw in newest.values():
             self._add(json.loads(raw))
         if last is not None:
@@ -116,9 +120,10 @@ class EventSummary:
 
     def _add(self, record: dict[str, Any]) -> None:
         moment = record["moment"]
-        values = {**read_scalars(record), **read_metrics(record)}
+        values = _read_values(record)
         if moment == Moment.TEST_END:
-            values = {_test_name(name): value for name, value in values.items()}
+            # A test and a validation may both record an accuracy; the list shows them side by side.
+            values = {f"test_{name.removeprefix('test_')}": values[name] for name in values}
         if moment == Moment.START:
             self._start(record)
         elif moment in (Moment.TRAIN_END, Moment.EXCEPTION):
@@ -165,10 +170,6 @@ class EventSummary:
         ]
         return max(numbers, default=None)
 
-    def as_json(self) -> dict[str, Any]:
-        """All fields."""
-        return {each.name: getattr(self, each.name) for each in fields(self)}
-
 
 def read_history(path: Path, history: EpochHistory, offset: int) -> int:
     """Add the epoch records after `offset` to `history`; returns the offset after the last line."""
@@ -176,7 +177,7 @@ def read_history(path: Path, history: EpochHistory, offset: int) -> int:
     for line in scanner.read():
         if line.version == SCHEMA_VERSION and _moment(line.raw) in _EPOCHS:
             record = line.record()
-            history.add(record, {**read_scalars(record), **read_metrics(record)})
+            history.add(record, _read_values(record))
     return scanner.offset
 
 
@@ -197,45 +198,32 @@ def _skim(data: bytes, best: float | None) -> _Skimmed | None:
     """
     lines = data.split(b"\n")[:-1]
     moments: list[bytes] = _HEADS.findall(data)
-    if not len(moments) == len(lines) == data.count(_PREFIX):  # damaged, or two in one line
+    # Each line must have one head of our own form. Two records in one line, or a damaged line, make
+    # these three numbers differ.
+    if not len(moments) == len(lines) == data.count(_PREFIX):
         return None
-    newest = {moment: index for index, moment in enumerate(moments) if moment in _EPOCHS}
+    epochs = [index for index, moment in enumerate(moments) if moment in _EPOCHS]
+    newest = {moments[index]: index for index in epochs}
     chosen = [index for index, moment in enumerate(moments) if moment not in (_EPOCHS | _SKIPPED)]
-    if _REWIND in data:
-        chosen += [index for index, raw in enumerate(lines) if _is_rewind(raw, moments[index])]
+    if _REWIND in data:  # searched once in all bytes: most runs have none
+        chosen += [
+            index
+            for index, moment in enumerate(moments)
+            if moment in _SKIPPED and _REWIND in lines[index]
+        ]
     shown = [lines[index] for index in [*sorted(chosen), *newest.values()]]
     if any(check_line(raw) is None for raw in [*shown, *lines[-1:]]):
         return None
     last = json.loads(lines[-1]) if lines else None
-    best = _best_val_loss(data, best)
+    best = _lowest(best, _best_val_loss(lines[index] for index in epochs))
     return _Skimmed([json.loads(raw) for raw in shown], last, best, len(lines))
 
 
-def _is_rewind(raw: bytes, moment: bytes) -> bool:
-    return moment in _SKIPPED and _REWIND in raw
-
-
-def _best_val_loss(data: bytes, best: float | None) -> float | None:
-    """The lowest validation loss in the epoch lines of `data`, or `best` if that is lower."""
-    numbers: list[bytes] = _VAL_LOSS.findall(data)
-    for number in sorted(set(numbers), key=float):
-        loss = float(number)
-        if best is not None and loss >= best:
-            break
-        if any(_lower_val_loss(raw, best) == loss for raw in _lines_with(data, number)):
-            return loss
-    return best
-
-
-def _lines_with(data: bytes, number: bytes) -> Iterator[bytes]:
-    """The epoch lines that have this validation loss."""
-    at = data.find(b',"val_loss":' + number)
-    while at >= 0:
-        end = data.find(b"\n", at)
-        raw = data[data.rfind(b"\n", 0, at) + 1 : end]
-        if _moment(raw) in _EPOCHS:
-            yield raw
-        at = data.find(b',"val_loss":' + number, end)
+def _best_val_loss(epoch_lines: Iterable[bytes]) -> float | None:
+    """The lowest validation loss in lines whose CRC fits."""
+    losses = [(loss, raw) for raw in epoch_lines if (loss := _val_loss(raw)) is not None]
+    # From the lowest up, so that a CRC is computed for one line, not for all of them.
+    return next((loss for loss, raw in sorted(losses) if check_line(raw) is not None), None)
 
 
 def _moment(raw: bytes) -> bytes:
@@ -243,33 +231,23 @@ def _moment(raw: bytes) -> bytes:
     return raw[at : raw.find(b'"', at)]
 
 
-def _lower_val_loss(raw: bytes, best: float | None) -> float | None:
-    """The lower of `best` and the validation loss of a line whose CRC fits."""
+def _val_loss(raw: bytes) -> float | None:
     match = _VAL_LOSS.search(raw)
-    if match is None:
-        return best
-    loss = float(match[1])
-    return loss if (best is None or loss < best) and check_line(raw) is not None else best
+    return None if match is None else float(match[1])
 
 
-def read_scalars(record: dict[str, Any]) -> dict[str, float]:
-    """Losses, times, throughput and memory of an epoch or end record."""
-    scalars = {}
-    for name, value in record.items():
-        if name in _FIGURES or name.endswith("_loss"):
-            number = as_number(value)
-            if number is not None:
-                scalars[name] = number
-    return scalars
+def _lowest(*losses: float | None) -> float | None:
+    return min((loss for loss in losses if loss is not None), default=None)
 
 
-def read_metrics(record: dict[str, Any]) -> dict[str, float]:
-    """The metrics of a record that are numbers."""
-    given = record.get("metrics")
-    if not isinstance(given, dict):
-        return {}
-    metrics = {name: as_number(value) for name, value in given.items()}
-    return {name: value for name, value in metrics.items() if value is not None}
+def _read_values(record: dict[str, Any]) -> dict[str, float]:
+    """The numbers of an epoch or end record: losses, times, throughput, memory and metrics."""
+    metrics = record.get("metrics")
+    given = [
+        *(item for item in record.items() if item[0] in _FIGURES or item[0].endswith("_loss")),
+        *(metrics.items() if isinstance(metrics, dict) else ()),
+    ]
+    return {name: number for name, value in given if (number := as_number(value)) is not None}
 
 
 def flat_config(config: Any) -> dict[str, Setting]:
@@ -296,10 +274,6 @@ def _leaves(prefix: str, config: Mapping[str, Any]) -> Iterator[tuple[str, Setti
         else:
             text = value if isinstance(value, str) else strict_json.dumps(value)
             yield name, text[:SETTING_CHARACTERS]
-
-
-def _test_name(name: str) -> str:
-    return name if name.startswith("test_") else f"test_{name}"
 
 
 def _as_int(value: Any) -> int | None:

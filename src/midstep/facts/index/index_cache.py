@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import re
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
@@ -24,9 +25,10 @@ VERSION = 1
 WAIT_S = 2.0
 """How long to wait for a file that another process has locked."""
 _SCHEMA = "CREATE TABLE run (directory TEXT PRIMARY KEY, digest BLOB, history BLOB, crc INTEGER)"
-_NETWORK_DISKS = frozenset(
-    {"nfs", "nfs4", "cifs", "smb3", "smbfs", "lustre", "gpfs", "beegfs", "ceph", "afs", "9p"}
-) | {"fuse.sshfs", "fuse.glusterfs", "glusterfs", "pvfs2", "panfs"}
+_NETWORK_DISKS = re.compile(
+    r"nfs4?|cifs|smb3|smbfs|lustre|gpfs|beegfs|ceph|afs|9p|fuse\.sshfs|(fuse\.)?glusterfs|pvfs2|panfs"
+)
+"""Types of file systems in `/proc/self/mounts`."""
 
 _log = logging.getLogger("midstep.facts")
 
@@ -61,6 +63,7 @@ def _is_network_disk(folder: Path) -> bool:
         mounts = Path("/proc/self/mounts").read_text(encoding="utf-8", errors="replace")
     except OSError:
         return False
+    # The longest mount point above the folder is the one it is on.
     real, best, kind = os.path.realpath(folder), "", ""
     for line in mounts.splitlines():
         parts = line.split(" ")
@@ -68,7 +71,7 @@ def _is_network_disk(folder: Path) -> bool:
             mount = parts[1].rstrip("/")
             if real == mount or real.startswith(f"{mount}/"):
                 best, kind = parts[1], parts[2]
-    return kind in _NETWORK_DISKS
+    return _NETWORK_DISKS.fullmatch(kind) is not None
 
 
 class IndexCache:
@@ -129,6 +132,7 @@ class IndexCache:
         assert self.path is not None  # noqa: S101 - both callers checked
         self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         with closing(sqlite3.connect(self.path, timeout=WAIT_S)) as connection:
+            # Another user may have put the file there: its schema must not call functions.
             connection.execute("PRAGMA trusted_schema = OFF")
             connection.execute("PRAGMA synchronous = OFF")  # what a power cut takes is rebuilt
             self._check(connection)
@@ -140,7 +144,7 @@ class IndexCache:
         tables = [sql for (sql,) in schema if sql is not None]
         (version,) = connection.execute("PRAGMA user_version").fetchone()
         if not schema and version == 0:
-            with connection:
+            with connection:  # two processes may find the same empty file
                 connection.execute("BEGIN IMMEDIATE")
                 if not connection.execute("SELECT 1 FROM sqlite_schema").fetchone():
                     connection.execute(_SCHEMA)
@@ -152,9 +156,8 @@ class IndexCache:
     def _remove(self) -> None:
         if self.path is not None:
             for suffix in ("", "-journal", "-wal", "-shm"):
-                with suppress(
-                    OSError
-                ):  # a file that cannot be removed is found damaged again next time
+                # If one cannot be removed, the next start finds it damaged again.
+                with suppress(OSError):
                     os.unlink(f"{self.path}{suffix}")  # noqa: PTH108 - a name, not a path
 
 

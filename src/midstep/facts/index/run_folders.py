@@ -17,7 +17,7 @@ SWEEP_DEPTH = 2
 _MARKS = ("facts", ".hydra")
 """A folder that has one of these is a run."""
 _STUDY = ("plan.json", "requests")
-"""A folder that has both is a study of influence. It keeps facts too, and has its own page."""
+"""A folder that has both is a study of influence. It has facts too, but is no run."""
 
 
 def list_run_folders(root: str | os.PathLike[str]) -> list[str]:
@@ -78,7 +78,7 @@ def _runs_below(
         if entry.name.startswith(".") or not entry.is_dir(follow_symlinks=follow_links):
             continue
         path = prefix + entry.name
-        if _is_run(entry.path):
+        if _is_run(entry.path):  # folders inside a run are not searched
             if not _is_study(entry.path):
                 yield path
         elif depth > 1:

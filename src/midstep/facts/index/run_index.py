@@ -92,7 +92,7 @@ class RunIndex:
         self._curves = CurveCache()
         self._summaries: dict[str, RunSummary] = {}
         self._facts_rows: dict[str, tuple[RunRow, bool]] = {}
-        """The row of each directory, and whether it is final: then its state is not asked again."""
+        """The row of each directory, and whether it is final: then its state is not read again."""
         self._rows: dict[str, RunRow] = {}
         self._directories: dict[str, str] = {}
         """By id, the path relative to the root, as the file system spells it."""
@@ -110,7 +110,8 @@ class RunIndex:
             self._update_summaries()
             self._count_bytes()
             changes = self._list_rows()
-            if self._saved_at == math.inf:  # somebody waits for the first one: the next one saves
+            # A page waits for the first refresh, so the second one saves.
+            if self._saved_at == math.inf:
                 self._saved_at = -math.inf
             elif time.monotonic() - self._saved_at >= SAVE_EVERY_S:
                 self.save_cache()
@@ -132,7 +133,7 @@ class RunIndex:
         directories = list_run_folders(self.root)
         for directory in self._summaries.keys() - set(directories):
             self._forget(directory)
-        base = os.fspath(self.root)
+        base = os.fspath(self.root)  # joined as text below: `Path` costs more for a thousand runs
         for directory in directories:
             summary = self._summaries.get(directory)
             if summary is None:
@@ -162,7 +163,10 @@ class RunIndex:
         """Derive the rows and ids of all runs."""
         rows: dict[str, RunRow] = {}
         directories: dict[str, str] = {}
-        for directory in sorted(self._summaries, key=self._id_precedence):
+        # Of two directories with the same id the live one keeps it, else the first by name.
+        for directory in sorted(
+            self._summaries, key=lambda each: (not self._summaries[each].has_lease, each)
+        ):
             if self._has_no_id_yet(directory):
                 continue
             try:
@@ -189,10 +193,6 @@ class RunIndex:
         ):
             return False
         return lock_holder(self.root / directory) is not None
-
-    def _id_precedence(self, directory: str) -> tuple[bool, str]:
-        """Sort key: of two directories with the same id, the live one keeps it, else the first."""
-        return not self._summaries[directory].has_lease, directory
 
     def _row(self, directory: str) -> RunRow:
         summary = self._summaries[directory]
@@ -232,6 +232,7 @@ class RunIndex:
             directory = self._directories.get(run_id)
         if directory is None:
             return None
+        # Checked at every call: the folder may have been replaced by a link since it was listed.
         real = os.path.realpath(self.root)
         path = f"{real}/{directory}"
         return self.root / directory if os.path.realpath(path) == path else None
@@ -295,7 +296,7 @@ class RunIndex:
                 )
                 for directory in self._unsaved
             }
-            if self._cache.store(rows, self._removed):
+            if self._cache.store(rows, self._removed):  # else they are saved at the next refresh
                 self._unsaved, self._removed = set(), set()
             self._saved_at = time.monotonic()
 

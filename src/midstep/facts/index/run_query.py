@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 import re
 import statistics
 from collections import Counter
@@ -157,10 +158,10 @@ def _holds(row: RunRow, condition: str) -> bool:
 
 
 _ORDERS: dict[str, Callable[[float, float], bool]] = {
-    "<": lambda a, b: a < b,
-    "<=": lambda a, b: a <= b,
-    ">": lambda a, b: a > b,
-    ">=": lambda a, b: a >= b,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
 }
 
 
@@ -196,8 +197,9 @@ def _sorted(rows: list[RunRow], sort: str) -> list[RunRow]:
     unknown: list[RunRow] = []
     for row in rows:
         value = value_of(row, key)
-        missing = value is None or (isinstance(value, float) and math.isnan(value))
-        (unknown if missing else known).append(row)
+        is_missing = value is None or (isinstance(value, float) and math.isnan(value))
+        (unknown if is_missing else known).append(row)
+    # Two stable sorts: equal values keep the order of ids, in both directions.
     known.sort(key=lambda row: row.id)
     known.sort(key=lambda row: _rank(value_of(row, key)), reverse=descending)
     return known + sorted(unknown, key=lambda row: row.id)
@@ -221,19 +223,16 @@ def _with_columns(row: RunRow, columns: Iterable[str]) -> RunRow:
 
 def _config_columns(rows: Sequence[RunRow]) -> list[str]:
     """All settings; those in which the runs differ come first."""
-    seen: dict[str, tuple[Any, bool]] = {}
+    first: dict[str, Any] = {}
     counts: Counter[str] = Counter()
+    varying: set[str] = set()
     for row in rows:
         counts.update(row.config.keys())
-        for key, value in row.config.items():
-            first = seen.get(key)
-            if first is None:
-                seen[key] = (value, False)
-            elif not first[1] and first[0] != value:
-                seen[key] = (first[0], True)
-    varying = [key for key, (_, varies) in seen.items() if varies or counts[key] < len(rows)]
-    same = [key for key in seen if key not in set(varying)]
-    return (varying + same)[:MOST_COLUMNS]
+        varying.update(
+            key for key, value in row.config.items() if first.setdefault(key, value) != value
+        )
+    varying.update(key for key in first if counts[key] < len(rows))  # some runs do not have it
+    return sorted(first, key=lambda key: key not in varying)[:MOST_COLUMNS]
 
 
 def _groups(rows: Sequence[RunRow], key: str) -> list[Group]:
@@ -255,9 +254,11 @@ def _spreads(rows: Sequence[RunRow]) -> dict[str, Spread]:
         for name, value in row.summary.items():
             if math.isfinite(value):
                 columns.setdefault(name, []).append(value)
-    return {name: _spread(values) for name, values in columns.items()}
-
-
-def _spread(values: Sequence[float]) -> Spread:
-    std = statistics.stdev(values) if len(values) > 1 else None
-    return Spread(mean=statistics.fmean(values), std=std, count=len(values))
+    return {
+        name: Spread(
+            mean=statistics.fmean(values),
+            std=statistics.stdev(values) if len(values) > 1 else None,
+            count=len(values),
+        )
+        for name, values in columns.items()
+    }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import platform
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -74,14 +74,9 @@ class RunRow:
 
     def as_wire(self) -> dict[str, Any]:
         """The fields as plain values."""
-        return {name: _plain(getattr(self, name)) for name in _NAMES}
-
-
-_NAMES = tuple(each.name for each in fields(RunRow))
-
-
-def _plain(value: Any) -> Any:
-    return list(value) if isinstance(value, tuple) else value
+        # Not `asdict`: it copies every setting and value of every run of a list.
+        values = {name: getattr(self, name) for name in RunRow.__slots__}
+        return values | {"tags": list(self.tags), "scalars": list(self.scalars)}
 
 
 def derived_id(directory: str) -> str:
@@ -123,6 +118,7 @@ def has_new_events(folder: Path, summary: RunSummary) -> bool:
 def row_from_summary(directory: str, summary: RunSummary) -> RunRow:
     """The row from the facts alone; `row_with_state` adds the state."""
     events, steps = summary.events, summary.ordered_steps()
+    # Tuples that begin with the number of their record: the largest is the newest.
     header, last = events.header, max((each.last for each in steps if each.last), default=None)
     named = [events.newest("step"), None if last is None else (last[0], last[1])]
     epoch = events.newest("epoch")
@@ -226,12 +222,15 @@ def _with_lease(row: RunRow, folder: Path, summary: RunSummary, end: EndState) -
     """The row of a run that has a lease: it is live, was killed, or ended and is still open."""
     lease = read_lease(folder) or {}
     if summary.events.run_id is None and is_run_id(str(lease.get("run_id"))):
-        row = replace(row, id=str(lease["run_id"]))  # its first record is still on the way
+        # The lease exists before the first record. Without this, a new run was listed first under
+        # an id made from its path, and a second later under its real one.
+        row = replace(row, id=str(lease["run_id"]))
     is_live = end.state in LIVE_STATES
     state: str = end.state
     if end.state == "running" and lease.get("state") in ACTIVE_STATES:
         state = str(lease["state"])
     why_not = _why_unreachable(folder, lease)
+    # A live run that logs nothing still has heartbeats.
     beat = lease.get("heartbeat_wall")
     times = [each for each in (row.updated_at, beat) if isinstance(each, int | float)]
     counters = (

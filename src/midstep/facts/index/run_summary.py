@@ -36,8 +36,14 @@ _FOLDERS = (".", "checkpoints", "figures", "artifacts")
 """Folders whose content counts for the size of the run."""
 _STEPS = re.compile(r"steps\.0\.(\d+)\.bin")
 FILE_ERRORS = (
-    *(MidstepError, OSError, ValueError, KeyError, TypeError, AttributeError),
-    *(OverflowError, RecursionError),
+    MidstepError,
+    OSError,
+    ValueError,
+    KeyError,
+    TypeError,
+    AttributeError,
+    OverflowError,
+    RecursionError,
 )
 """Everything that reading a damaged or foreign file may raise."""
 
@@ -74,12 +80,14 @@ class RunSummary:
         beside = {name: _stamp(f"{folder}/{name}") for name in (LABELS, LINEAGE, *_FOLDERS)}
         self.has_lease = os.path.lexists(f"{folder}/lease.json")
         now = {**facts, **{name: stamp for name, stamp in beside.items() if stamp}}
+        # A file with an error is read again each time: a repair may change neither its size nor its
+        # time, as when only its permissions were wrong.
         if now == self.stamps and not self.errors:
             return False
         errors = dict(self.errors)
         for name in sorted(now.keys() | self.stamps.keys()):
             is_same = now.get(name) == self.stamps.get(name)
-            if name not in _FOLDERS and (not is_same or name in errors):  # it may be repaired
+            if name not in _FOLDERS and (not is_same or name in errors):
                 self._reread(folder, name, now.get(name))
         if now == self.stamps and errors == self.errors:
             return False
@@ -111,7 +119,7 @@ class RunSummary:
     def _read_events(self, folder: Path, stamp: Stamp | None) -> None:
         path = folder / "facts" / EVENTS
         events = self.events
-        self.events = EventSummary()  # stays if the file cannot be read
+        self.events = EventSummary()  # this empty one stays if the file cannot be read
         if stamp is not None and self._only_grew(path, events.offset, stamp):
             self.events = events
         else:
@@ -134,6 +142,8 @@ class RunSummary:
 
     def _only_grew(self, path: Path, offset: int, stamp: Stamp) -> bool:
         """Whether the file still begins with the bytes that were read from it."""
+        # The last 64 bytes stand for all before them: to compare more would cost what the summary
+        # saves.
         known = self.stamps.get(path.name)
         return (
             known is not None
@@ -157,14 +167,14 @@ class RunSummary:
         return history
 
     def as_json(self) -> dict[str, Any]:
-        """Everything except the history, which is stored as bytes."""
-        plain = ("stamps", "tails", "errors", "tags", "note", "parent", "deleting", "disk_bytes")
-        return {
-            **{name: getattr(self, name) for name in plain},
-            "events": self.events.as_json(),
-            "steps": {name: each.as_json() for name, each in self.steps.items()},
-            "history_offset": self.history_offset,
+        """Everything except the history, which is stored as bytes, and the lease."""
+        values = {
+            **vars(self),
+            "events": vars(self.events),
+            "steps": {name: vars(each) for name, each in self.steps.items()},
         }
+        del values["history"], values["has_lease"]  # a lease is read from the disk each time
+        return values
 
     @classmethod
     def of_json(cls, values: dict[str, Any], history: bytes) -> RunSummary:

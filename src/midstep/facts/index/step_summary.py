@@ -7,7 +7,7 @@ skipped from head to head.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -85,15 +85,11 @@ class StepSummary:
 
     @classmethod
     def of_json(cls, values: dict[str, Any]) -> StepSummary:
-        """A summary from the result of `as_json`."""
+        """A summary from its fields as JSON, which has lists in place of tuples."""
         summary = cls(**values)
         summary.first = None if summary.first is None else (summary.first[0], summary.first[1])
         summary.last = None if summary.last is None else (*summary.last[:3], summary.last[3])
         return summary
-
-    def as_json(self) -> dict[str, Any]:
-        """All fields."""
-        return {each.name: getattr(self, each.name) for each in fields(self)}
 
 
 class LayoutEnds(NamedTuple):
@@ -134,9 +130,8 @@ def _scan_heads(
     at = start
     while at < len(data):
         size, what = frame_head(data, at)
-        if size == 0 or at + size > len(
-            data
-        ):  # damaged, or the torn end: only a full check can tell
+        # Damaged, or the last frame is still being written: only a full check can tell which.
+        if size == 0 or at + size > len(data):
             return None
         if what == SEAL:
             at += size

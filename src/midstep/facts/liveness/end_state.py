@@ -29,8 +29,8 @@ STALE_AFTER_S = 10.0
 """Seconds without a heartbeat from another host, or without a step boundary of a moving loop."""
 HEARTBEAT_LATE_S = 8.0
 """Seconds without a heartbeat on this machine, where one comes every second."""
-STALE_AT_FIRST_LOOK_S = 60.0
-"""How far the wall clocks of two hosts may differ; they count at the first look only."""
+STALE_AT_FIRST_READ_S = 60.0
+"""How far the wall clocks of two hosts may differ. They count only when a lease is first read."""
 TAIL_BYTES = 64 << 10
 """The end of an events file, where the last start or end record usually is."""
 _START_OR_END = (Moment.START, Moment.TRAIN_END, Moment.EXCEPTION)
@@ -48,9 +48,9 @@ class EndState:
 class HeartbeatWatch:
     """How long a lease has not changed, by the monotonic clock of the reader.
 
-    On the machine that wrote the lease, reader and writer share this clock, so the first look gives
-    the age. Leases of other machines are remembered, and their age counts from the first look that
-    found them unchanged.
+    On the machine that wrote the lease, reader and writer share this clock, so the first call gives
+    the age. Leases of other machines are remembered: their age counts from the call that first saw
+    the content they still have.
     """
 
     def __init__(self, *, most: int = 10_000, clock: Callable[[], float] = time.monotonic) -> None:
@@ -108,8 +108,9 @@ def end_state(run_dir: str | Path, *, watch: HeartbeatWatch = _watch) -> EndStat
     while True:
         size = written_bytes(run_dir)
         state = end_state_from(run_dir, _last_start_or_end(run_dir), watch=watch)
-        # If the run ended between reading the record and asking for the lock, it wrote its end
-        # record first. The file has grown then, so look again.
+        # If the run ended between reading the record and checking the lock, it wrote its end
+        # record before it released the lock. The file has grown then, so read it again: without
+        # this, a run that ended well was reported as killed.
         if state.state in ("running", "not responding") or written_bytes(run_dir) == size:
             return state
 
@@ -182,8 +183,8 @@ def _on_other_host(
     age_s = watch.heartbeat_age_s(run_dir, lease)
     if age_s is not None:
         is_stale = age_s > STALE_AFTER_S
-    else:  # the clocks of two hosts may differ; from the second look on only our clock counts
-        is_stale = abs(time.time() - _number(lease.get("heartbeat_wall"))) > STALE_AT_FIRST_LOOK_S
+    else:  # the clocks of two hosts may differ; from the second call on only our clock counts
+        is_stale = abs(time.time() - _number(lease.get("heartbeat_wall"))) > STALE_AT_FIRST_READ_S
     if is_stale:
         return EndState("lost", f"no heartbeat from {owner.host}, where it ran")
     return _hung(run_dir, lease, watch) or EndState("running", f"on {owner.host}")
@@ -212,6 +213,7 @@ def _number(value: Any) -> float:
 
 def _last_start_or_end(run_dir: str | Path) -> dict[str, Any] | None:
     """The last start or end record. The end of the file is searched first, then all of it."""
+    # The events of a long run take megabytes, and a list calls this for every run.
     path = events_path(run_dir, 0, 0)
     try:
         with path.open("rb") as file:
@@ -228,6 +230,7 @@ def _last_start_or_end(run_dir: str | Path) -> dict[str, Any] | None:
 
 def _find_start_or_end(lines: Iterable[EventLine | None]) -> dict[str, Any] | None:
     for line in lines:
+        # A search in the bytes first: parsing every line would take most of the time.
         if line is not None and any(moment.encode() in line.raw for moment in _START_OR_END):
             record = line.record()
             if record["moment"] in _START_OR_END:

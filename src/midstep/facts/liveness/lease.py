@@ -16,7 +16,7 @@ import weakref
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from types import MappingProxyType, TracebackType
+from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 
 from midstep.core.errors import StorageError
@@ -151,10 +151,10 @@ class Lease:
             return
         self._is_over.set()
         atexit.unregister(self.release)
-        self._thread.join()
+        self._thread.join()  # a heartbeat after the unlink would write the file again
         with suppress(OSError):  # already gone with the folder
             self._path.unlink()
-        self._lock.release()
+        self._lock.release()  # last: whoever gets the lock finds no lease of ours
 
     def _beat(self) -> None:
         while not self._is_over.wait(BEAT_EVERY_S):
@@ -173,9 +173,10 @@ class Lease:
             self._is_failing = False
 
     def _write(self) -> None:
-        with self._writing:
+        with self._writing:  # the heartbeat and `reachable_at` run in different threads
             self._content |= {"heartbeat_wall": time.time(), "heartbeat_mono": self._clock()}
             self._note_progress()
+            # No fsync: after a power cut the boot id tells that the lease is void.
             replace_json(self._path, self._content, durable=False)
 
     def _note_progress(self) -> None:
@@ -183,6 +184,7 @@ class Lease:
         if self._read_progress is None:
             return
         progress, last_boundary = self._read_progress(), self._content["boundary_count"]
+        # The heartbeat reads how far the loop is, so the loop itself writes no times.
         if progress.boundaries != last_boundary:
             self._content["boundary_wall"] = time.time()
         if progress.boundaries != last_boundary or not progress.moving:
@@ -198,16 +200,13 @@ class Lease:
     def __enter__(self) -> Lease:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.release()
 
     def _abandon(self) -> None:
         """Release nothing in a forked child: the lease belongs to the parent."""
+        # New objects: a thread of the parent may have held the old ones at the moment of the fork,
+        # and no thread of the child would ever release them.
         self._is_over = threading.Event()
         self._is_over.set()
         self._writing = threading.Lock()

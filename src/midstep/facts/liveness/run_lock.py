@@ -1,8 +1,9 @@
 """The lock of a run directory: one process writes, and the kernel knows whether it lives.
 
-It is a POSIX record lock on `facts/.lock`. Forked loader workers do not inherit such a lock, and
-the kernel releases it when the process ends, however that happens. The kernel also releases it
-when the process closes *any* descriptor of the file, so only this module opens it, once a process.
+It is a POSIX record lock (`lockf`) on `facts/.lock`. Forked loader workers do not inherit such a
+lock, unlike one of `flock`, which looked alive after the training was killed. The kernel releases
+the lock when the process ends, however that happens. It also releases the lock when the process
+closes *any* descriptor of the file, so only this module opens it, once per process.
 """
 
 from __future__ import annotations
@@ -23,9 +24,11 @@ from typing import Any, NamedTuple
 
 from midstep.core import strict_json
 from midstep.core.errors import RunHeldError
-from midstep.core.files.storage import storage_error
+from midstep.core.files.storage import storage_error, storage_errors
 from midstep.facts.format.paths import ensure_facts_dir, facts_dir
 
+# `struct flock` of the C library, whose fields have another order on macOS:
+# start, length, pid, type, whence; on Linux type, whence, start, length, pid.
 _FLOCK = struct.Struct("qqihh" if sys.platform == "darwin" else "hhqqi4x")
 _held: dict[str, RunLock] = {}
 _guard = threading.Lock()
@@ -57,60 +60,59 @@ class RunLock:
     """A held lock. Acquired again in the same process, it is shared until the last release."""
 
     def __init__(self, key: str, descriptor: int) -> None:
+        # lease and facts writer of one run hold the same lock, so its uses are counted
         self._key, self._descriptor, self._uses = key, descriptor, 1
         self._pid = os.getpid()
 
     @classmethod
-    def acquire(cls, run_dir: str | Path) -> RunLock:
-        """Take the lock; `RunHeldError` names the process that has it."""
-        path = ensure_facts_dir(run_dir) / ".lock"
-        key = os.path.realpath(path)
-        with _guard:
-            if key in _held:
-                _held[key]._uses += 1
-                return _held[key]
-            _held[key] = cls(key, _open_locked(path))
-            return _held[key]
+    def acquire(cls, run_dir: str | Path, *, is_shared: bool = True) -> RunLock:
+        """Take the lock of a run directory.
 
-    @classmethod
-    def acquire_alone(cls, run_dir: str | Path) -> RunLock:
-        """Take the lock only if no writer has it, not even one of this process."""
+        Args:
+            run_dir: the run directory.
+            is_shared: share a lock that this process holds already; if False, that is an error.
+
+        Raises:
+            RunHeldError: if another process has it; the message names process, host and time.
+        """
         path = ensure_facts_dir(run_dir) / ".lock"
         key = os.path.realpath(path)
         with _guard:
-            if key in _held:
+            if key not in _held:
+                _held[key] = cls(key, _open_locked(path))
+            elif is_shared:
+                _held[key]._uses += 1
+            else:
                 raise RunHeldError(
                     f"run directory {run_dir} is being written by this process ({os.getpid()}); "
                     "end the run first"
                 )
-            _held[key] = cls(key, _open_locked(path))
             return _held[key]
 
     def release(self) -> None:
         """Give back one use; the last one frees the run directory."""
-        if self._pid != os.getpid():
+        if self._pid != os.getpid():  # a forked child: the lock is the parent's
             return
         with _guard:
             self._uses -= 1
             if self._uses == 0:
                 _held.pop(self._key, None)
+                # An empty note means a clean end: `last_holder` reports a killed process otherwise.
                 with suppress(OSError):  # also on a full or vanished disk the lock must be released
                     os.ftruncate(self._descriptor, 0)
                 os.close(self._descriptor)
 
 
 def _open_locked(path: Path) -> int:
-    try:
+    with storage_errors(path, "open"):
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
-    except OSError as error:
-        raise storage_error(path, "open", error) from error
     try:
         fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         note = LockHolder(os.getpid(), platform.node(), boot_id(), time.time())._asdict()
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, strict_json.dumps(note).encode(), 0)
     except OSError as error:
-        if error.errno in {errno.EAGAIN, errno.EACCES}:
+        if error.errno in {errno.EAGAIN, errno.EACCES}:  # POSIX allows either for a held lock
             refusal = _refusal(path, descriptor)
             os.close(descriptor)
             raise refusal from None
@@ -131,7 +133,7 @@ def _refusal(path: Path, descriptor: int) -> RunHeldError:
 
 
 def _lock_pid(descriptor: int) -> int | None:
-    """The process that holds the lock, asked without taking it; None if nobody does."""
+    """The process that holds the lock, read without taking it; None if no process does."""
     if sys.platform == "darwin":
         request = _FLOCK.pack(0, 0, 0, fcntl.F_WRLCK, os.SEEK_SET)
         _, _, pid, kind, _ = _FLOCK.unpack(fcntl.fcntl(descriptor, fcntl.F_GETLK, request))
@@ -142,12 +144,14 @@ def _lock_pid(descriptor: int) -> int | None:
 
 
 def lock_holder(run_dir: str | Path) -> int | None:
-    """The id of the process that writes the run directory now; None if nobody does.
+    """The id of the process that writes the run directory now; None if no process does.
 
     0 means a process that has no id here: it runs in another container or on another host.
     """
     path = facts_dir(run_dir) / ".lock"
     with _guard:
+        # F_GETLK does not report a lock of the process itself, and closing the descriptor opened
+        # below would release that lock.
         if os.path.realpath(path) in _held:
             return os.getpid()
         try:
@@ -156,7 +160,7 @@ def lock_holder(run_dir: str | Path) -> int | None:
             return None
         try:
             pid = _lock_pid(descriptor)
-        except OSError:  # a file system without locks, so nobody can hold one
+        except OSError:  # a file system without locks, so no process can hold one
             return None
         finally:
             os.close(descriptor)
@@ -186,7 +190,10 @@ def _parse(data: bytes) -> LockHolder | None:
 
 
 def _forget_in_child() -> None:
-    """In a forked child: forget the parent's locks and close the copies of their descriptors."""
+    """In a forked child: forget the parent's locks and close the copies of their descriptors.
+
+    The child never had the locks, so closing its copies releases nothing.
+    """
     global _guard  # noqa: PLW0603 - the lock may have been held by another thread of the parent
     _guard = threading.Lock()
     for lock in _held.values():

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from midstep.facts.format.event_lines import SCHEMA_VERSION, EventLine
 from midstep.facts.format.paths import events_path, facts_dir, list_events_files, list_steps_files
-from midstep.facts.format.scanners import EventsScanner
+from midstep.facts.format.scanners import EventsScanner, GrowingFile
 from midstep.facts.read.step_columns import StepsReader
 
 FOLDER_SETTLES_S = 2.0
@@ -33,13 +33,14 @@ class FactsFiles:
 
     def __init__(self, run_dir: str | Path, *, rank: int = 0, held: bool = False) -> None:
         self._run_dir, self._rank, self._held = Path(run_dir), rank, held
-        self._check_path_at: dict[Path, float] = {}
         self._folder = facts_dir(run_dir)
         self._events: dict[Path, EventsScanner] = {}
         self._steps: dict[Path, StepsReader] = {}
         self._stamps: dict[Path, Stamp | None] = {}
+        self._check_path_at: dict[Path, float] = {}
         self._listed: Stamp | None = None
-        self._list_again_at = self._look_again_at = 0.0
+        """The stamp of the folder when it was last listed."""
+        self._list_again_at = self._check_folder_at = 0.0
         self._problems: list[str] = []
         if rank == 0:
             path = events_path(run_dir, 0, 0)
@@ -47,17 +48,17 @@ class FactsFiles:
 
     def close(self) -> None:
         """Close the files if they are held open; the next read opens them again."""
-        for events in self._events.values():
-            events.close()
-        for steps in self._steps.values():
-            steps.close()
+        for file in self._all_files():
+            file.close()
+
+    def _all_files(self) -> list[GrowingFile]:
+        return [*self._events.values(), *self._steps.values()]
 
     @property
     def problems(self) -> list[str]:
         """Damage and unknown versions, one line each with the name of the file."""
         problems = list(self._problems)
-        files: list[EventsScanner | StepsReader] = [*self._events.values(), *self._steps.values()]
-        for file in files:
+        for file in self._all_files():
             problems += [
                 f"{file.path.name}: bytes {damage.start} to {damage.stop} are damaged "
                 "and were set aside; the other records are whole"
@@ -79,7 +80,10 @@ class FactsFiles:
                 if line.version == SCHEMA_VERSION:
                     yield line
                 else:
-                    self._note_unknown_version(line, path)
+                    self._problems.append(
+                        f"{path.name}: record {line.seq} has schema version {line.version}; this "
+                        f"midstep reads version {SCHEMA_VERSION}. Open it with a newer midstep"
+                    )
 
     def changed_steps(self) -> Iterator[StepsReader]:
         """Steps files that grew, or are new, since the last call."""
@@ -87,24 +91,18 @@ class FactsFiles:
             if self._changed(path, file.offset):
                 yield self._steps[path]
 
-    def _note_unknown_version(self, line: EventLine, path: Path) -> None:
-        self._problems.append(
-            f"{path.name}: record {line.seq} has schema version {line.version}; this midstep "
-            f"reads version {SCHEMA_VERSION}. Open it with a newer midstep"
-        )
-
     def rescan(self, *, force: bool = False) -> None:
         """Look for new files, if the time of the folder changed or is too young to be trusted.
 
         Args:
             force: list the folder in any case.
         """
-        if self._held and not force and time.monotonic() < self._look_again_at:
+        if self._held and not force and time.monotonic() < self._check_folder_at:
             return
         stamp = _file_stamp(self._folder, is_folder=True)
         is_known = stamp == self._listed and time.monotonic() < self._list_again_at
         if is_known:
-            self._look_again_at = time.monotonic() + CHECK_PATHS_S
+            self._check_folder_at = time.monotonic() + CHECK_PATHS_S
         if stamp is None or (is_known and not force):
             return
         for _, path in list_steps_files(self._run_dir, self._rank):
@@ -114,6 +112,8 @@ class FactsFiles:
             for rank, _, path in list_events_files(self._run_dir):
                 if rank == self._rank and path not in self._events:
                     self._events[path] = EventsScanner(path, held=self._held)
+        # A file created within one tick of the clock after this listing would not change the time
+        # of the folder. A young folder is therefore listed again, even if its time stays the same.
         age_s, self._listed = time.time() - stamp[2] / 1e9, stamp
         if age_s < TICK_S:
             self._list_again_at = 0.0
@@ -139,6 +139,7 @@ class FactsFiles:
         self._stamps[path] = stamp
         if stamp is None:
             return False
+        # Facts files only grow: one that is shorter, or has another inode, is not the file we read.
         if stamp[2] < offset or (last is not None and stamp[:2] != last[:2]):
             self._problems.append(f"{path.name} was replaced while it was read; read again")
             if path in self._steps:

@@ -44,10 +44,10 @@ class LiveRows:
 class LiveTail:
     """The records that a `FactsTail` gives from now on, taken from the queue of the writer.
 
-    A poll makes no system call. Each one releases the interpreter lock beside a busy training and
-    waits to get it back. If a record is missing in the queue (it was full, or a signal came
-    between), this and all further records are read from disk; so are the records after the writer
-    has closed.
+    A poll makes no system call: each call would release the interpreter lock beside a busy training
+    and wait to get it back. If a record is missing in the queue (it was full, or a signal
+    interrupted the writer), this and all further records are read from disk; so are the records
+    after the writer has closed.
 
     Args:
         writer: a writer of this process.
@@ -69,12 +69,13 @@ class LiveTail:
         """New records in the order of their numbers; cheap if there are none."""
         if self._disk is not None:
             return self._disk.poll()
-        is_over = self._writer.is_closed  # asked before the last records are taken
+        # Read before the queue: records written between the two lines are then taken below.
+        is_over = self._writer.is_closed
         new = [record for record in self._queue.take() if record.seq > self.last_seq]
         records: list[EventRecord | LiveRows] = []
         for group in _consecutive_groups(new):
             if group[0].seq != self.last_seq + 1:
-                is_over = True
+                is_over = True  # a record is missing: continue from the disk
                 break
             records += _decode(group)
             self.last_seq = group[-1].seq

@@ -18,6 +18,7 @@ from midstep.facts.read.tail import FactsTail
 from midstep.facts.read.timelines import Rewind, TimelinePath, find_rewinds, path_of
 
 MARK_EVERY_BYTES = 64 << 10
+"""How far apart remembered offsets are: a read starts at most this much before its number."""
 _START = f',"moment":"{Moment.START}","run_id":'.encode()
 
 
@@ -72,6 +73,7 @@ class EventOffsets:
         except FileNotFoundError:
             return
         identity = (status.st_dev, status.st_ino)
+        # Shorter than what was read: cut by a recovery, or another file under the same name.
         known = max(self._starts.offset, *self._mark_offsets[-1:], 0)
         if self._identity not in (None, identity) or status.st_size < known:
             self._reset()

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -20,7 +20,6 @@ Integers = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 ALL_POINTS = 2**62
 """As `points`: never downsample."""
-Number = TypeVar("Number", bound=np.generic)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +49,9 @@ def downsample(x: npt.NDArray[Any], value: Floats, points: int) -> Series:
     """
     count = len(x)
     if count <= points:
-        # A copy, so that a few points do not keep the arrays of a whole run in memory.
+        # Copies, so that a few points do not keep the arrays of a whole run in memory.
         return Series(x.copy(), (low := value.copy()), low, exact=True, count=count)
+    # Lowest and highest, not a mean: no spike is lost, however many points a bucket has.
     edges = np.linspace(0, count, points, endpoint=False).astype(np.int64)
     low, high = np.fmin.reduceat(value, edges), np.fmax.reduceat(value, edges)
     return Series(x[edges], low, high, exact=False, count=count)
@@ -73,14 +73,17 @@ class _Table:
         kept_names = names if only is None else (only,)
         self._position = {name: index for index, name in enumerate(kept_names)}
         self._source = slice(None) if only is None else [names.index(only)]
-        self._with_wall = with_wall
         self.size = self._room = 0
         self.is_rising = True
         """Whether each step is higher than the one before, so that no row replaces another."""
-        self._step = np.empty(0, np.int64)
-        self._timeline = np.empty(0, np.uint32)
-        self._seq = np.empty(0, np.int64)
-        self._wall = np.empty(0, np.float64)
+        self._columns: dict[str, npt.NDArray[Any]] = {
+            "step": np.empty(0, np.int64),
+            "timeline": np.empty(0, np.uint32),
+            "seq": np.empty(0, np.int64),
+        }
+        if with_wall:
+            self._columns["wall"] = np.empty(0, np.float64)
+        # One row of memory for each name, so that a series is one contiguous array.
         self._values = np.empty((len(kept_names), 0), np.float64)
 
     def append(self, rows: Rows, more_to_come: int) -> None:
@@ -88,43 +91,40 @@ class _Table:
         start, stop = self.size, self.size + len(rows)
         if stop > self._room:
             self._make_room(stop + more_to_come)
-        self._step[start:stop] = rows["step"]
-        self._timeline[start:stop] = rows["timeline"]
-        self._seq[start:stop] = rows["seq"]
-        if self._with_wall:
-            self._wall[start:stop] = rows["wall"]
+        for field, column in self._columns.items():
+            column[start:stop] = rows[field]
         self._values[:, start:stop] = rows["values"][:, self._source].T
         self.size = stop
-        steps = self._step[max(0, start - 1) : stop]
+        steps = self._columns["step"][max(0, start - 1) : stop]
         self.is_rising = self.is_rising and bool((steps[1:] > steps[:-1]).all())
 
     def _make_room(self, wanted: int) -> None:
         # New arrays, never a resize: readers may still hold views of the old ones.
         self._room = max(wanted, 2 * self._room, 8)
-        self._step = _grown(self._step, self._room, self.size)
-        self._timeline = _grown(self._timeline, self._room, self.size)
-        self._seq = _grown(self._seq, self._room, self.size)
-        if self._with_wall:
-            self._wall = _grown(self._wall, self._room, self.size)
+        for field, column in self._columns.items():
+            self._columns[field] = _grown(column, self._room, self.size)
         self._values = _grown(self._values, self._room, self.size)
 
     def points(self, name: str) -> Points:
         """The rows as they were appended, with one column of values."""
         values = self._values[self._position[name], : self.size]
-        return Points(self._step[: self.size], values, self._wall[: self.size])
+        return Points(self._rows("step"), values, self._rows("wall"))
 
     def precedence(self) -> tuple[npt.NDArray[np.uint32], Integers]:
         """Timeline and number of each row: of two rows for one step, the higher one counts."""
-        return self._timeline[: self.size], self._seq[: self.size]
+        return self._rows("timeline"), self._rows("seq")
+
+    def _rows(self, field: str) -> npt.NDArray[Any]:
+        column = self._columns.get(field, np.empty(0))  # wall times are kept for curves only
+        return column[: self.size]
 
     @property
     def bytes(self) -> int:
         """Size of the arrays."""
-        arrays = (self._step, self._timeline, self._seq, self._wall, self._values)
-        return sum(array.nbytes for array in arrays)
+        return sum(array.nbytes for array in (self._values, *self._columns.values()))
 
 
-def _grown(array: npt.NDArray[Number], room: int, size: int) -> npt.NDArray[Number]:
+def _grown(array: npt.NDArray[Any], room: int, size: int) -> npt.NDArray[Any]:
     larger = np.empty((*array.shape[:-1], room), array.dtype)
     larger[..., :size] = array[..., :size]
     return larger
@@ -192,10 +192,10 @@ class SeriesStore:
             self._files.rescan()
             for file in self._files.changed_steps():
                 for group in file.groups():
-                    self._take(group, file.unread_bytes)
+                    self._take(group)
             return self.seq != before
 
-    def _take(self, group: RowGroup, unread_bytes: int) -> None:
+    def _take(self, group: RowGroup) -> None:
         self.seq = max(self.seq, int(group.rows["seq"][-1]))
         self.timeline = max(self.timeline, int(group.rows["timeline"].max()))
         if self._only is not None and self._only not in group.names:
@@ -208,7 +208,7 @@ class SeriesStore:
                 self._by_name.setdefault(name, []).append(table)
         # A long run of rows probably continues to the end of the file, so there is room for it at
         # once; short runs grow step by step.
-        more = unread_bytes // group.rows.itemsize if len(group.rows) >= LONG_RUN else 0
+        more = group.bytes_after // group.rows.itemsize if len(group.rows) >= LONG_RUN else 0
         table.append(group.rows, more)
 
     def series(
@@ -242,9 +242,9 @@ class SeriesStore:
 
     def _points(self, name: str, path: TimelinePath | None = None) -> Points:
         tables = self._by_name[name]
-        if path is not None:  # asked for seldom, so it is not cached
+        if path is not None:  # requested seldom, so it is not cached
             return _merge(name, tables, path)
-        if len(tables) == 1 and tables[0].is_rising:
+        if len(tables) == 1 and tables[0].is_rising:  # nearly always: nothing to sort or copy
             return tables[0].points(name)
         size = sum(table.size for table in tables)
         cached = self._merged.get(name)
@@ -259,10 +259,11 @@ def _merge(name: str, tables: list[_Table], path: TimelinePath | None = None) ->
     points = Points(*map(np.concatenate, parts))
     ranks = zip(*(table.precedence() for table in tables), strict=True)
     timeline, seq = map(np.concatenate, ranks)
-    order = np.lexsort((seq, timeline, points.step))
+    order = np.lexsort((seq, timeline, points.step))  # by step, then timeline, then number
     if path is not None:
         order = order[_is_on_path(points.step, timeline, path)[order]]
     step = points.step[order]
+    # Of the rows of one step the last one counts.
     rows = order[np.append(step[1:] != step[:-1], True)] if len(order) else order
     return Points(
         points.step[rows],

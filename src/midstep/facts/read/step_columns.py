@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from midstep.facts.format.scanners import CheckedChunk, DamagedBytes, Span, StepsScanner
+from midstep.facts.format.scanners import CheckedChunk, Span, StepsScanner
 from midstep.facts.format.step_frames import LAYOUT, ROW_HEAD_BYTES, layout_names
 
 Rows = npt.NDArray[np.void]
@@ -41,10 +41,37 @@ class RowGroup:
 
     names: tuple[str, ...]
     rows: Rows
+    bytes_after: int = 0
+    """About how many bytes follow in the file, to make room for them at once; 0 if not known."""
 
 
-class StepsReader:
-    """Reads one steps file as it grows.
+def count_rows(buffer: bytes, offset: int, size: int, what: int) -> int:
+    """How many frames of that size and layout follow each other; compared in growing windows."""
+    expected = size | (what << 32)  # both fields of a head as one little-endian number
+    limit = (len(buffer) - offset) // size
+    counted, window = 1, 16
+    following = offset + size + 4
+    if limit > 1 and int.from_bytes(buffer[following : following + 8], "little") != expected:
+        return 1  # layouts that alternate are common, and need no numpy
+    while counted < limit:
+        heads: npt.NDArray[Any] = np.ndarray(
+            (min(window, limit - counted),),
+            "<u8",
+            buffer,
+            offset + counted * size + 4,
+            (size,),
+        )
+        # A view of the heads alone, with the size of a row as its stride: nothing is copied.
+        same = heads == expected
+        if not same.all():
+            return counted + int(same.argmin())
+        counted += len(heads)
+        window *= 8
+    return counted
+
+
+class StepsReader(StepsScanner):
+    """Reads the rows of one steps file as it grows.
 
     Args:
         path: the file.
@@ -52,6 +79,8 @@ class StepsReader:
         layouts: names by layout id, of the layouts defined before `offset`.
         held: keep the file open until `close`.
     """
+
+    _count_rows = staticmethod(count_rows)
 
     def __init__(
         self,
@@ -61,39 +90,22 @@ class StepsReader:
         layouts: Mapping[int, Sequence[str]] | None = None,
         held: bool = False,
     ) -> None:
-        self.path = path
-        self._scanner = StepsScanner(path, offset=offset, held=held, count_rows=count_rows)
+        super().__init__(path, offset=offset, held=held)
         self._layouts = {
             identity: (tuple(names), row_dtype(len(names)))
             for identity, names in (layouts or {}).items()
         }
         self.rows_without_layout = 0
         """Rows that cannot be read, because the frame of their layout is damaged."""
-        self.unread_bytes = 0
-        """About how many bytes a `groups` in progress has not read yet."""
-
-    @property
-    def offset(self) -> int:
-        """File offset after the last row that was read."""
-        return self._scanner.offset
 
     @property
     def layouts(self) -> dict[int, tuple[str, ...]]:
         """Names by layout id, of the layouts so far."""
         return {identity: names for identity, (names, _) in self._layouts.items()}
 
-    @property
-    def damages(self) -> list[DamagedBytes]:
-        """Bytes that are no whole record."""
-        return self._scanner.damages
-
-    def close(self) -> None:
-        """Close the file if it is held open."""
-        self._scanner.close()
-
     def groups(self) -> Iterator[RowGroup]:
         """New rows in any order: many short spans of one layout in a chunk become one group."""
-        for chunk in self._scanner.read():
+        for chunk in self.read():
             by_layout: dict[int, list[Span]] = {}
             for span in self._row_spans(chunk):
                 by_layout.setdefault(span[2], []).append(span)
@@ -103,14 +115,14 @@ class StepsReader:
                     for span in spans:
                         offset, size, _, frames = span
                         in_chunk = len(chunk.buffer) - offset - size * frames
-                        self.unread_bytes = self._scanner.unread_bytes + in_chunk
-                        yield RowGroup(names, _view(chunk.buffer, span, dtype))
+                        bytes_after = self.unread_bytes + in_chunk
+                        yield RowGroup(names, _view(chunk.buffer, span, dtype), bytes_after)
                 else:
                     yield RowGroup(names, _gather(chunk.buffer, spans, dtype))
 
     def runs(self) -> Iterator[RowGroup]:
         """New rows in file order: a group ends where the layout changes."""
-        for chunk in self._scanner.read():
+        for chunk in self.read():
             for span in self._row_spans(chunk):
                 names, dtype = self._layouts[span[2]]
                 yield RowGroup(names, _view(chunk.buffer, span, dtype))
@@ -137,6 +149,7 @@ def _view(buffer: bytes, span: Span, dtype: np.dtype[np.void]) -> Rows:
 
 def _gather(buffer: bytes, spans: list[Span], dtype: np.dtype[np.void]) -> Rows:
     """The rows of many short spans as one array."""
+    # Frames are multiples of eight bytes, so rows are gathered as 64-bit words.
     words = np.frombuffer(buffer, "<u8", count=len(buffer) // 8)
     offset, size, _, frames = np.array(spans, dtype=np.int64).T
     starts = np.repeat(offset, frames)
@@ -145,30 +158,6 @@ def _gather(buffer: bytes, spans: list[Span], dtype: np.dtype[np.void]) -> Rows:
         starts += (np.arange(len(starts)) - first) * size[0]
     rows = words[(starts // 8)[:, None] + np.arange(dtype.itemsize // 8)]
     return rows.view(dtype)[:, 0]
-
-
-def count_rows(buffer: bytes, offset: int, size: int, what: int) -> int:
-    """How many frames of that size and layout follow each other; compared in growing windows."""
-    expected = size | (what << 32)
-    limit = (len(buffer) - offset) // size
-    counted, window = 1, 16
-    following = offset + size + 4
-    if limit > 1 and int.from_bytes(buffer[following : following + 8], "little") != expected:
-        return 1  # layouts that alternate are common, and need no numpy
-    while counted < limit:
-        heads: npt.NDArray[Any] = np.ndarray(
-            (min(window, limit - counted),),
-            "<u8",
-            buffer,
-            offset + counted * size + 4,
-            (size,),
-        )
-        same = heads == expected
-        if not same.all():
-            return counted + int(same.argmin())
-        counted += len(heads)
-        window *= 8
-    return counted
 
 
 assert row_dtype(0).itemsize == ROW_HEAD_BYTES  # noqa: S101 - two descriptions of the same bytes

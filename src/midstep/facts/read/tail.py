@@ -19,22 +19,14 @@ from midstep.facts.read.step_columns import RowGroup, Rows
 class EventRecord:
     """One event; its JSON is parsed when `record` is first used."""
 
-    __slots__ = ("_line", "_record", "moment", "timeline")
+    __slots__ = ("_line", "_record", "last_seq", "moment", "seq", "timeline")
 
     def __init__(self, line: EventLine) -> None:
         self._line = line
         self._record: dict[str, Any] | None = None
+        self.seq = self.last_seq = line.seq
+        """Its number, under both names: `StepRows` has a range of numbers."""
         self.moment, self.timeline = line.moment_and_timeline()
-
-    @property
-    def seq(self) -> int:
-        """Its number."""
-        return self._line.seq
-
-    @property
-    def last_seq(self) -> int:
-        """The same as `seq`; rows have a range."""
-        return self._line.seq
 
     @property
     def record(self) -> dict[str, Any]:
@@ -67,7 +59,7 @@ class StepRows:
     def part(self, start: int, stop: int) -> StepRows:
         """The rows from `start` up to `stop`."""
         return StepRows(
-            first_seq=self.first_seq + start,
+            first_seq=self.first_seq + start,  # numbers in it have no gap
             last_seq=self.first_seq + stop - 1,
             timeline=self.timeline,
             step=self.step[start:stop],
@@ -112,8 +104,8 @@ class FactsTail:
             return []
         newest = max(item.last_seq for item in self._pending)
         if self._has_gap():
-            # The missing record is in the file that was read first, and was written after that.
-            # It is there by now, since numbers are written in order, so read both files again.
+            # The missing record was written to the first file after that file was read. It is
+            # there by now, since numbers are written in order, so both files are read again.
             self._read_new(force=True)
         pending = sorted(self._pending, key=lambda item: item.seq)
         # Records newer than the first read may have gaps of their own, so they wait.
@@ -122,7 +114,7 @@ class FactsTail:
 
     def _in_order(self, items: list[EventRecord | StepRows]) -> Iterator[EventRecord | StepRows]:
         for record in items:
-            if record.last_seq <= self.last_seq:
+            if record.last_seq <= self.last_seq:  # read again after a file was replaced
                 continue
             item = record
             if item.seq <= self.last_seq and isinstance(item, StepRows):

@@ -34,18 +34,6 @@ class TimelinePath:
     limits: Mapping[int, int | None]
     """For each timeline on the path the last step that counts; None for all steps."""
 
-    @property
-    def timeline(self) -> int:
-        """The timeline it leads to."""
-        return max(self.limits)
-
-    def has(self, timeline: int, step: int) -> bool:
-        """Whether a row belongs to it."""
-        if timeline not in self.limits:
-            return False
-        limit = self.limits[timeline]
-        return limit is None or step <= limit
-
 
 def find_rewinds(events: Iterable[Mapping[str, Any]]) -> list[Rewind]:
     """The rewinds among the events of a run, oldest first."""
@@ -72,7 +60,9 @@ def path_of(timeline: int, rewinds: Iterable[Rewind]) -> TimelinePath:
     by_timeline = {rewind.timeline: rewind for rewind in rewinds}
     limits: dict[int, int | None] = {timeline: None}
     at, last = timeline, None
+    # A parent is always older. The comparison ends the loop also for a damaged record.
     while (rewind := by_timeline.get(at)) is not None and rewind.parent < at:
+        # A later rewind may go back further than this one: then fewer steps of the parent count.
         last = rewind.step if last is None else min(last, rewind.step)
         at = rewind.parent
         limits[at] = last

@@ -22,6 +22,7 @@ from midstep.facts.read.series import ALL_POINTS, Series, SeriesStore
 from midstep.facts.write.scalars_csv import csv_cell
 
 CELLS_AT_ONCE = 1_000_000
+"""Cells of one chunk, about 8 MB of float64."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +87,9 @@ class WideTable:
             chunk = TableChunk(step, [], [])
             for each in series:
                 value, known = np.zeros(len(step)), np.zeros(len(step), np.bool_)
-                at = np.searchsorted(step, each.step)
+                at = np.searchsorted(
+                    step, each.step
+                )  # exact: `step` holds all steps of each series
                 value[at], known[at] = each.low, True
                 chunk.values.append(value)
                 chunk.known.append(known)

@@ -1,4 +1,4 @@
-"""Functions that record one event at a time, without a `FactsWriter` of the caller's own."""
+"""Functions that record one event at a time, for callers that have no `FactsWriter`."""
 
 from __future__ import annotations
 
@@ -82,6 +82,7 @@ def append_scalars_csv(
     """Update `scalars.csv`. Values that no event has yet are written as an event first."""
     given = {"epoch": epoch, "split": split, "metrics": dict(metrics or {}), **scalars}
     given = {name: value for name, value in given.items() if value not in (None, {})}
+    # Compared in the form that records have on disk, where NaN is a string.
     wanted = strict_json.plain(given)
     if not any(_contains(record, wanted) for record in epoch_records(run_dir)):
         with _writer(run_dir) as writer:

@@ -1,7 +1,7 @@
 """The thread of a facts writer: once a second it syncs, checks the files and derives the CSV.
 
-It also writes queued records, in short turns with a rest after each. Callers that log without a
-pause hold the interpreter, and as long as they can write the queue they are faster at it.
+It also writes queued records, in short turns with a pause after each. The pause leaves the
+interpreter lock to callers: while they can write the queue themselves, they are faster at it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from midstep.facts.write.scalars_csv import write_scalars_csv
 from midstep.facts.write.write_queue import WriteQueue
 
 SYNC_EVERY_S = 1.0
-REST_S = 0.001
+"""How old an unsynced row can be: as much as a power cut may take."""
+TURN_PAUSE_S = 0.001
 CSV_SHARE = 0.01
 """The share of time that deriving `scalars.csv` may take, since it reads all epochs each time."""
 
@@ -51,9 +52,8 @@ class FlushThread:
         """
         self._is_over = True
         self._wake.set()
-        if (
-            self._thread is not threading.current_thread()
-        ):  # `on_fault`, called in it, may close the writer
+        # `on_fault` is called in this thread and may close the writer; a thread cannot join itself.
+        if self._thread is not threading.current_thread():
             self._thread.join()
         if self.retry() and self._queue.drain():
             self._queue.sync()
@@ -66,6 +66,7 @@ class FlushThread:
         """Try to write again after a fault; True if the queue is empty now."""
         if self._queue.fault is None:
             return True
+        # Moved files would take the records where no reader looks for them.
         return self._files.files_unchanged() and self._queue.retry()
 
     def _run(self) -> None:
@@ -82,8 +83,8 @@ class FlushThread:
         if not self._queue.is_queueing or self._queue.fault is not None:
             return
         if not self._queue.drain_some():
-            self._wake.set()
-            time.sleep(REST_S)
+            self._wake.set()  # continue at once in the next round
+            time.sleep(TURN_PAUSE_S)
 
     def _check_files(self) -> None:
         if not self._files.files_unchanged():

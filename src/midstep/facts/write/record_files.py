@@ -56,24 +56,20 @@ class FollowerQueue:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._records: list[WrittenRecord] = []
-        self._bytes = 0
-
-    @property
-    def waiting_bytes(self) -> int:
+        self.waiting_bytes = 0
         """Size of the queued records."""
-        return self._bytes
 
     def put(self, record: WrittenRecord) -> None:
         """Append a record, unless the queue is full."""
         with self._lock:
-            if self._bytes < MOST_BYTES:
+            if self.waiting_bytes < MOST_BYTES:
                 self._records.append(record)
-                self._bytes += len(record.data)
+                self.waiting_bytes += len(record.data)
 
     def take(self) -> list[WrittenRecord]:
         """Empty the queue and return its records."""
         with self._lock:
-            records, self._records, self._bytes = self._records, [], 0
+            records, self._records, self.waiting_bytes = self._records, [], 0
         return records
 
 
@@ -91,6 +87,7 @@ class RecordFiles:
         self._followers_lock = threading.Lock()
         self.events = AppendFile(events_path(run_dir, header.rank, header.attempt))
         try:
+            # Each attempt has its own steps file, so the header names run, attempt and rank once.
             self.steps = AppendFile(steps_path(run_dir, header.rank, header.attempt))
             if self.steps.size == 0:
                 self.steps.append(file_header(header))
@@ -114,6 +111,7 @@ class RecordFiles:
         Raises `TypeError`, `OverflowError` or `struct.error` if a name or a value is odd.
         """
         steps = self.steps
+        # Everything that the `except` below restores is read before the first change.
         before, block_start, block_crc = steps.size, self._block_start, self._block_crc
         seq = self.seq + 1
         try:
@@ -124,7 +122,7 @@ class RecordFiles:
                 data = layout_frame(layout) + row
             else:
                 row = data = layout.row(timeline, seq, step, wall, mono, values)
-            crc = crc32(data, block_crc)
+            crc = crc32(data, block_crc)  # of the whole block since the last seal, continued
             if before + len(data) - block_start < SEAL_EVERY_BYTES:
                 steps.append(data)
                 self._block_crc = crc
@@ -133,18 +131,22 @@ class RecordFiles:
                 self._block_start, self._block_crc = steps.size, 0
             if layout.identity == self._next_layout:
                 self._remember(layout)
-            self.seq = seq
+            self.seq = seq  # last: from here on the row counts as written
         except BaseException:
-            # The layout goes too: its definition may have been in the part that is taken back.
+            # The layout is dropped too: its definition may be in the part that is taken back.
             self._layouts.pop(names, None)
             steps.take_back(before)
             self._block_start, self._block_crc = block_start, block_crc
             raise
+        # A Ctrl+C in here leaves a gap in a queue; its reader then continues from the disk.
         for follower in self._followers:
             follower.put(WrittenRecord(seq, layout, row))
 
     def _remember(self, layout: Layout) -> None:
-        """Keep a layout, once its definition is in the file."""
+        """Keep a layout, once its definition is in the file.
+
+        Forgotten names get a new id: within a file the format allows one meaning for each id.
+        """
         if len(self._layouts) >= MAXIMUM_LAYOUTS:
             self._layouts.clear()
         self._next_layout += 1

@@ -13,14 +13,15 @@ from midstep.core.files.storage import (
     make_folder,
     remove_temporaries,
     replace_bytes,
-    storage_error,
+    storage_errors,
 )
 from midstep.facts.format.paths import events_path, facts_dir, list_steps_files, steps_path
 from midstep.facts.format.scanners import DamagedBytes, EventsScanner, Span, StepsScanner
 from midstep.facts.format.step_frames import LAYOUT
 
 QUARANTINE_BYTES = 1 << 20
-_ROW = Struct("<12xIQ")
+"""The most that is copied of one damaged part; the rest is still in the file."""
+_ROW = Struct("<12xIQ")  # timeline and seq of a row frame
 
 
 @dataclass
@@ -45,7 +46,9 @@ def recover(run_dir: Path, *, rank: int, attempt: int) -> RecoveredState:
     events = events_path(run_dir, rank, attempt)
     _recover_events(events, state)
     steps = list_steps_files(run_dir, rank)
-    if rank != 0:  # every other rank counts in its own file only
+    # Rank 0 counts on over all attempts, since they share one events file. Every other rank has
+    # new files in each attempt and starts at 1 again.
+    if rank != 0:
         steps = [(number, path) for number, path in steps if number == attempt]
     current = steps_path(run_dir, rank, attempt)
     for _, path in steps:
@@ -85,7 +88,7 @@ def _recover_steps(path: Path, state: RecoveredState, *, is_current: bool) -> No
         for span in chunk.spans:
             offset, size, what, frames = span
             if what < LAYOUT:
-                last_row = offset + size * (frames - 1)
+                last_row = offset + size * (frames - 1)  # numbers rise within a file
                 timeline, seq = _ROW.unpack_from(chunk.buffer, last_row)
                 state.last_seq = max(state.last_seq, seq)
                 state.timeline = max(state.timeline, timeline)
@@ -107,14 +110,13 @@ def _highest_layout(buffer: bytes, span: Span) -> int:
 
 def _quarantine(path: Path, damages: Iterable[DamagedBytes], state: RecoveredState) -> None:
     """Copy damaged bytes to `facts/quarantine`, once; they also stay in the file."""
-    # Cut out of the file, every later frame would move, and seals name their file offset.
+    # Removed from the file, they would move every later frame, and seals name their file offset.
     for damage in damages:
-        copy = _quarantine_path(path, damage)
-        if copy.exists():
+        copy = path.parent / "quarantine" / f"{path.name}.{damage.start}-{damage.stop}"
+        if copy.exists():  # an earlier attempt copied it, and recorded it
             continue
-        data = _bytes_at(path, damage)
         make_folder(copy.parent)
-        replace_bytes(copy, data)
+        replace_bytes(copy, _read_damage(path, damage))
         state.notes.append(
             {
                 "kind": "damaged_record",
@@ -126,17 +128,10 @@ def _quarantine(path: Path, damages: Iterable[DamagedBytes], state: RecoveredSta
         )
 
 
-def _quarantine_path(path: Path, damage: DamagedBytes) -> Path:
-    return path.parent / "quarantine" / f"{path.name}.{damage.start}-{damage.stop}"
-
-
-def _bytes_at(path: Path, damage: DamagedBytes) -> bytes:
-    try:
-        with path.open("rb") as file:
-            file.seek(damage.start)
-            return file.read(min(damage.stop - damage.start, QUARANTINE_BYTES))
-    except OSError as error:
-        raise storage_error(path, "read", error) from error
+def _read_damage(path: Path, damage: DamagedBytes) -> bytes:
+    with storage_errors(path, "read"), path.open("rb") as file:
+        file.seek(damage.start)
+        return file.read(min(damage.stop - damage.start, QUARANTINE_BYTES))
 
 
 def _cut_tail(path: Path, end: int, state: RecoveredState) -> None:

@@ -61,6 +61,7 @@ def write_scalars_csv(run_dir: str | Path) -> Path:
         cells = [record.get(column) for column in COLUMNS]
         table.writerow([csv_cell(value) for value in [*cells, *map(metrics.get, names)]])
     path = facts_dir(run_dir) / "scalars.csv"
+    # No fsync: it is derived, and can be derived again after a power cut.
     replace_bytes(path, text.getvalue().encode(), durable=False)
     return path
 

@@ -16,7 +16,7 @@ from midstep.facts.write.record_files import LONGEST_NAME
 PLAIN_TYPES = frozenset({float, int, bool})
 """Types that `struct` packs without conversion."""
 MOST_NOTES = 256
-"""Names whose refusal is noted: a user may log a new odd name at every step."""
+"""Names whose refusal is recorded. A loop may log a new odd name at every step."""
 
 
 class NotANumberError(TypeError):
@@ -35,6 +35,7 @@ class DeviceScalar:
     def __init__(self, value: Any) -> None:
         self._value = value.detach().clone()
         self._ready: Any = None
+        # From `sys.modules`: facts must not import torch, and a tensor cannot exist without it.
         torch = sys.modules.get("torch")
         if torch is not None and value.is_cuda:
             self._ready = torch.cuda.Event()
@@ -59,6 +60,7 @@ def as_scalar(value: Any) -> float | DeviceScalar:
     kind = type(value)
     if kind in PLAIN_TYPES:
         return _to_float(value)
+    # Tensors are recognised by what they have, so that torch need not be imported.
     device = getattr(value, "device", None)
     if device is not None and hasattr(value, "detach"):
         return _tensor_scalar(value, str(getattr(device, "type", device)))
@@ -99,7 +101,7 @@ class ValueChecks:
         try:
             number = operator.index(step) if hasattr(step, "__index__") else int(step)
         except (TypeError, ValueError, OverflowError, RuntimeError):
-            number = 2**63
+            number = 2**63  # out of range, so it is refused below
         if -(2**63) <= number < 2**63:
             return number
         self._note("step", f"{str(step)[:64]} is not a step number")
@@ -112,6 +114,7 @@ class ValueChecks:
             if len(scalars) == MAXIMUM_NAMES:
                 self._note("names", f"more than {MAXIMUM_NAMES} names in one row")
                 break
+            # A lone surrogate cannot be written as UTF-8; its escape can.
             text = str(name).encode("utf-8", "backslashreplace").decode()
             if len(text) > LONGEST_NAME:
                 self._note(text[:64], f"a name of {len(text)} characters is too long")

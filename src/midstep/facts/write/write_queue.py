@@ -3,9 +3,9 @@
 As long as the queue is empty, the caller writes its record itself. A value that is still on a
 device, a write over 20 ms or an error of the disk makes records wait in a bounded queue. They are
 written in order and in short turns, by one thread at a time: the flush thread and, once the disk
-is fast again, callers too. A thread beside a busy one gets the interpreter only for a row now and
-then, so the flush thread alone would not catch up. When the queue is empty, callers write their
-own records again.
+is fast again, callers too. Beside a caller that logs without a pause, the flush thread gets the
+interpreter lock only for a row now and then, so it would not catch up alone. When the queue is
+empty, callers write their records themselves again.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from midstep.facts.write.record_files import RecordFiles
 from midstep.facts.write.value_checks import DeviceScalar
 
 SLOW_WRITE_S = 0.020
+"""A write that takes longer makes the records after it wait, so that the training does not."""
 MOST_WAITING = 65_536
 """Rows that may wait. Further rows are dropped and counted; twice as many events may wait."""
 MOST_VALUES_WAITING = 4_000_000
@@ -121,7 +122,7 @@ class WriteQueue:
         Raises `TypeError`, `OverflowError` or `struct.error` if a name or a value is odd.
         """
         with self._order:
-            if self.is_queueing:
+            if self.is_queueing:  # queued records come first, in order
                 return False
             mono = monotonic()
             try:
@@ -149,18 +150,20 @@ class WriteQueue:
                 self._values_waiting += len(names)
             else:
                 self.dropped += 1
-            may_help = self._would_not_block()
-        if may_help:
-            self._help()
+            can_drain = self._would_not_block()
+        if can_drain:
+            self._help_drain()
         self._report_fault()
 
     def put_event(self, moment: Moment, fields_text: str, *, is_durable: bool) -> int:
-        """Write an event behind all that waits, and return its number.
+        """Write an event after all queued records, and return its number.
 
-        When the disk refuses, it waits under that number and `fault` is set.
+        If the disk refuses, the event is queued under that number and `fault` is set.
         """
         with self._order:
             head = self._files.head(moment, self.timeline)
+            # The rows are synced before the event is written: after a power cut, no event may
+            # exist without the rows before it.
             if is_durable and not self.is_queueing:
                 self._note_failure(_sync_failure(self._files.sync_steps))
             if not self.is_queueing:
@@ -180,7 +183,7 @@ class WriteQueue:
     def drain(self) -> bool:
         """Write the whole queue in order; False if the disk refuses."""
         while self.fault is None:
-            with self._drainer:
+            with self._drainer:  # released after each turn, so that another thread may drain
                 if self._write_some():
                     return True
         self._report_fault()
@@ -191,6 +194,8 @@ class WriteQueue:
 
         With `is_helping`, stop before a write that would wait for a slow disk or a device.
         """
+        # Another thread may take the lock between these two lines: then this one waits for a turn
+        # of 2 ms, which is rare and harmless.
         if self._drainer.locked():
             return False
         with self._drainer:
@@ -198,12 +203,13 @@ class WriteQueue:
         self._report_fault()
         return is_empty
 
-    def _help(self) -> None:
-        """Write one turn of the queue for a caller, or give way to the thread that does."""
+    def _help_drain(self) -> None:
+        """Write one turn of the queue in a caller's thread, or give way to the draining thread."""
         if not self._drainer.locked():
             self.drain_some(is_helping=True)
         elif len(self._waiting) > MOST_WAITING // 2:
-            # A caller that logs without a pause keeps the interpreter, and the queue would fill up.
+            # A caller that logs without a pause keeps the interpreter lock: the draining thread
+            # would hardly run, and the queue would fill up.
             sleep(TURN_S)
 
     def _write_some(self, *, is_helping: bool = False) -> bool:
@@ -227,6 +233,7 @@ class WriteQueue:
         """
         seq = self._files.seq
         try:
+            # Stored back, so that a retry does not read the device again.
             item = self._waiting[0] = self._waiting[0].resolved()
             started = monotonic()
             item.write(self._files)
@@ -249,6 +256,7 @@ class WriteQueue:
 
     def sync(self) -> None:
         """Sync the files to the disk. A failure is recorded in a fact once, and not retried."""
+        # Not under a lock: fsync may take seconds, and callers must be able to write meanwhile.
         failure = _sync_failure(self._files.sync)
         if failure is not None:
             with self._order:
@@ -267,7 +275,7 @@ class WriteQueue:
         with self._order:
             if self.fault is None:
                 return True
-            self._last_fault, self.fault = self.fault, None
+            self._last_fault, self.fault = self.fault, None  # remembered for `writing_resumed`
         return self.drain()
 
     # -- called with `_order` held --------------------------------------------------------------
@@ -287,6 +295,7 @@ class WriteQueue:
             self.is_queueing, self._accepted_seq = True, self._files.seq
 
     def _end_queueing(self) -> None:
+        # While writes are slow the queue stays in use, even if it is empty at the moment.
         self.is_queueing = bool(self._slow_reason)
         self._accepted_seq = self._files.seq
         self._is_fault_reported = False
@@ -305,7 +314,8 @@ class WriteQueue:
     def _begin_slow(self, write_s: float) -> None:
         """Queue records until a write is fast again.
 
-        The fact about it is written only if a record really waited: one slow write is common.
+        The fact about it is written only if a record then waited over 20 ms. One fact for each slow
+        write would record the scheduler of a busy machine.
         """
         self._begin_queueing()
         self._last_write_s = write_s
@@ -340,7 +350,7 @@ class WriteQueue:
     # -- called without a lock ------------------------------------------------------------------
 
     def _report_fault(self) -> None:
-        """Call `on_fault`, once for each fault. Without a lock: it may log, or close the writer."""
+        """Call `on_fault`, once for each fault. No lock is held: it may log or close the writer."""
         fault = self.fault
         if fault is None or self._is_fault_reported:
             return

@@ -14,7 +14,7 @@ from midstep.core.moments import Moment
 from midstep.facts import FactsWriter
 from midstep.facts.write import record_files as ledger_module
 
-PAGE = Path(__file__).parents[2] / "docs/facts-format.md"
+PAGE = Path(__file__).parents[3] / "docs/facts-format.md"
 
 
 def read_by_the_page(run_dir: Path) -> list[dict]:

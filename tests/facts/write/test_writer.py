@@ -47,7 +47,7 @@ def test_rows_and_events_share_one_contiguous_sequence(tmp_path: Path) -> None:
 
 def test_writer_is_a_sink_of_the_controller(tmp_path: Path) -> None:
     with FactsWriter(tmp_path) as facts:
-        sink: Sink = facts  # checked by mypy too
+        sink: Sink = facts
         sink.log_values(1, {"loss": 0.5})
         sink.event(Moment.INTERVENTION, kind="pause")
     assert rows_of(tmp_path) == [{"step": 1, "loss": 0.5}]

@@ -1,18 +1,14 @@
-"""One writer a run directory, and the true end of each run."""
+"""The state of a run, from its records, its lock and its lease."""
 
 from __future__ import annotations
 
-import json
 import os
-import platform
 import signal
-import threading
 import time
 from pathlib import Path
 
 import pytest
 
-from midstep.core.errors import RunHeldError
 from midstep.core.files.storage import replace_json
 from midstep.core.moments import Moment
 from midstep.facts import (
@@ -24,138 +20,8 @@ from midstep.facts import (
     read_lease,
 )
 from midstep.facts.liveness import end_state as end_state_module
-from midstep.facts.liveness import lease as lease_module
-from midstep.facts.liveness.run_lock import RunLock, lock_holder
-from tests.checkers.kill import Acknowledge, ForkedChild, fork, run_forked
-
-RUN_ID = "0123456789ab"
-
-
-def hold(run_dir: Path, *, end: str | None = None, lease: bool = True):
-    """A run that begins, says so, ends as asked, or waits to be killed."""
-
-    def work(acknowledge: Acknowledge) -> None:
-        held = Lease.acquire(run_dir, RUN_ID) if lease else None
-        facts = FactsWriter(run_dir, run_id=RUN_ID)
-        facts.event(Moment.START)
-        facts.log(1, loss=0.5)
-        acknowledge("began")
-        if end is None:
-            signal.pause()
-        elif end == "failed":
-            facts.event(Moment.EXCEPTION, error="ValueError: boom")
-        elif end != "closed":
-            facts.event(Moment.TRAIN_END, status=end)
-        facts.close()
-        if held is not None:
-            held.release()
-
-    return work
-
-
-def test_a_second_process_is_refused_and_told_who_holds_the_run(tmp_path: Path) -> None:
-    child = ForkedChild(hold(tmp_path))
-    child.read_until(1)
-    for attempt in (lambda: Lease.acquire(tmp_path, RUN_ID), lambda: FactsWriter(tmp_path)):
-        with pytest.raises(RunHeldError, match=rf"process {child.pid} on .* since .* UTC"):
-            attempt()
-    assert lock_holder(tmp_path) == child.pid
-    child.kill()
-    assert lock_holder(tmp_path) is None
-    Lease.acquire(tmp_path, RUN_ID).release()
-
-
-def test_looking_at_the_lock_does_not_lose_it(tmp_path: Path) -> None:
-    """A POSIX lock goes when its process closes any descriptor of the file."""
-    with Lease.acquire(tmp_path, RUN_ID), FactsWriter(tmp_path):
-        assert lock_holder(tmp_path) == os.getpid()
-        assert end_state(tmp_path).state == "running"
-        with pytest.raises(AssertionError, match="RunHeldError"):
-            run_forked(lambda _: RunLock.acquire(tmp_path).release())
-    run_forked(lambda _: RunLock.acquire(tmp_path).release())
-
-
-def test_the_lock_stays_until_its_last_user_in_the_process_lets_go(tmp_path: Path) -> None:
-    def take(_: Acknowledge) -> None:
-        RunLock.acquire(tmp_path).release()
-
-    with Lease.acquire(tmp_path, RUN_ID):
-        FactsWriter(tmp_path).close()
-        with pytest.raises(AssertionError, match="RunHeldError"):
-            run_forked(take)
-    run_forked(take)
-
-
-def test_a_forked_worker_does_not_keep_the_lock_of_a_killed_parent(tmp_path: Path) -> None:
-    def work(acknowledge: Acknowledge) -> None:
-        with Lease.acquire(tmp_path, RUN_ID), FactsWriter(tmp_path) as facts:
-            facts.event(Moment.START)
-            worker = fork()
-            if worker == 0:
-                signal.alarm(20)  # it must not outlive the test, whatever happens
-                signal.pause()
-            acknowledge(worker)
-            signal.pause()
-
-    child = ForkedChild(work)
-    child.read_until(1)
-    worker = json.loads(child._text)
-    try:
-        os.kill(child.pid, signal.SIGKILL)
-        os.waitpid(child.pid, 0)
-        assert end_state(tmp_path).state == "killed"
-    finally:
-        os.kill(worker, signal.SIGKILL)
-        os.close(child._reader)
-
-
-def test_a_lease_shows_who_where_and_how_far(tmp_path: Path) -> None:
-    with Lease.acquire(tmp_path, RUN_ID, 3, socket="/run/x.sock") as lease:
-        lease.report_progress(lambda: LoopProgress(step=7, boundaries=9, moving=True))
-        lease.reachable_at(server_url="http://127.0.0.1:8765", socket="/run/x.sock")
-        found = read_lease(tmp_path)
-    assert found is not None
-    assert set(found) >= {"run_id", "attempt", "pid", "host", "boot_id", "started", "heartbeat"}
-    assert (found["attempt"], found["pid"], found["host"]) == (3, os.getpid(), platform.node())
-    assert (found["step"], found["boundary_count"], found["moving"]) == (7, 9, True)
-    assert found["boundary_wall"] >= found["started"]
-    assert (found["url"], found["socket"]) == ("http://127.0.0.1:8765", "/run/x.sock")
-    assert read_lease(tmp_path) is None
-    lease.release()
-    assert "midstep-lease" not in {thread.name for thread in threading.enumerate()}
-
-
-def test_the_heartbeat_counts_up_and_survives_a_disk_that_refuses(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    written = threading.Semaphore(0)
-    refusals = [True, True, False]
-    replace = lease_module.replace_json
-
-    def flaky(*args, **kwargs):
-        written.release()
-        if refusals and refusals.pop(0):
-            raise lease_module.StorageError("cannot write lease.json: no space")
-        replace(*args, **kwargs)
-
-    monkeypatch.setattr(lease_module, "BEAT_EVERY_S", 0.01)
-    with Lease.acquire(tmp_path, RUN_ID):
-        monkeypatch.setattr(lease_module, "replace_json", flaky)
-        for _ in range(4):
-            assert written.acquire(timeout=20)
-        found = read_lease(tmp_path)
-    assert found is not None
-    assert found["heartbeat"] >= 3
-    assert len([r for r in caplog.records if "no space" in r.message]) == 1
-
-
-def test_leftovers_of_a_killed_process_go_at_the_next_start(tmp_path: Path) -> None:
-    (tmp_path / "facts").mkdir()
-    for left in (tmp_path / ".lease.json.1.midstep-tmp", tmp_path / "facts/.a.2.midstep-tmp"):
-        left.write_text("half")
-    with Lease.acquire(tmp_path, RUN_ID), FactsWriter(tmp_path):
-        assert not list(tmp_path.rglob("*.midstep-tmp*"))
-
+from tests.checkers.kill import ForkedChild, run_forked
+from tests.facts.liveness.held_runs import RUN_ID, hold
 
 # -- end states ------------------------------------------------------------------------------------
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tests.facts.stored_runs import write_run
 
-DOCUMENT = Path(__file__).parents[2] / "docs" / "runs.md"
+DOCUMENT = Path(__file__).parents[3] / "docs" / "runs.md"
 
 
 def test_the_index_in_the_document_lists_the_best_runs_first(tmp_path, monkeypatch, capsys):
