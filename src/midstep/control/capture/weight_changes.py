@@ -86,18 +86,20 @@ class WeightChanges:
 
     # -- the training thread's side ---------------------------------------------------------------
 
-    def begin(self, *, by_hand: bool) -> None:
+    def begin(self, *, is_requested: bool) -> None:
         """A step begins: clone what its end will be compared with, if it is to be shown."""
         state = self._state
         spare, self._before = self._before, {}  # of a step that was not shown: nobody else has it
         shown = state.capture_store.clones_step
-        if not (by_hand or shown or state.breakpoint_list.may_stop(state.step_index + 1)):
+        if not (is_requested or shown or state.breakpoint_list.may_stop(state.step_index + 1)):
             if not state.viewer_count:
                 self._drop()
             return
         running = SHOWN_BYTES if shown else RUNNING_BYTES
-        budget = PARKED_BYTES if by_hand else running
-        self._before = self._clone_sources(self._names_to_clone(everything=by_hand), budget, spare)
+        budget = PARKED_BYTES if is_requested else running
+        self._before = self._clone_sources(
+            self._names_to_clone(everything=is_requested), budget, spare
+        )
         self._before_step, state.holds_weights = state.finished_steps, True
 
     def _drop(self) -> None:

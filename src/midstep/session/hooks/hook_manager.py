@@ -89,7 +89,7 @@ class HookManager:
         self._budget = HookBudget()
         self._add_probe()
         with ExitStack() as undo:
-            undo.callback(controller.boundary.on_step_begin(self._begin))
+            undo.callback(controller.sinks.on_step_begin(self._begin))
             undo.callback(optimizer.register_step_pre_hook(self._before).remove)
             undo.callback(optimizer.register_step_post_hook(self._after).remove)
             self._undo = undo.pop_all()
