@@ -218,7 +218,7 @@ def test_large_tensor_is_not_cloned_at_full_speed_but_when_stepped(
     monkeypatch.setattr(module, "SHOWN_BYTES", 10)
     with Loop(weight=plain()) as loop:
         loop.ask("resume")
-        with pytest.raises(ControlError, match="a step made by hand may copy more"):
+        with pytest.raises(ControlError, match="a single step may clone more"):
             loop.controller.weight_changes.get(patience_s=0.5)
         loop.ask("pause")
         loop.ask("step")

@@ -1,8 +1,8 @@
 """The state that the training thread shares with all other threads: one lock, flags, and the parts.
 
 Other threads change it under the lock and then recompute the flags. The training thread reads the
-flags without the lock, so a step that is not observed costs two attribute tests. A flag that is read
-a moment too early is no error: the request is then seen at the next boundary.
+flags without the lock, so a step that is not observed costs two attribute tests. A flag that is
+read a moment too early is no error: the request is then seen at the next boundary.
 """
 
 from __future__ import annotations

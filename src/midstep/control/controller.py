@@ -90,7 +90,7 @@ class DebugController:
         losses: Any = None,
         kept: bool = False,
     ) -> None:
-        """Give the batch and the loss of this step; the batch is cloned only for steps that are shown.
+        """Give the batch and the loss of this step; the batch is cloned only if the step is shown.
 
         Args:
             batch: a tensor, or a mapping or sequence of tensors. Readers get a clone, which is

@@ -72,8 +72,8 @@ class Gate:
         return ended + self._pause_at_target(step)
 
     def _pause_at_target(self, step: int) -> list[CommandRecord]:
-        # `<`, not `!=`: after `move_to`, or in a loop that numbers its own steps, the count can jump
-        # over the target.
+        # `<`, not `!=`: after `move_to`, or in a loop that numbers steps itself, the count can
+        # jump over the target.
         if self.target is None or step < self.target:
             return []
         return self.pause()

@@ -10,6 +10,7 @@ from midstep.control.control_state import ControlState
 
 RATE_WINDOW_S = 5.0
 MIN_INTERVAL_S = 0.2
+NO_SNAPSHOTS = "This loop keeps no snapshots; train with a Session, or attach with a loader."
 
 
 class StepRate:
@@ -168,7 +169,7 @@ class RunStatus:
         return {name: described.get(name) for name in ("epoch", "total_epochs", "total_steps")}
 
     def offer_rewind(self, describe: Callable[[], dict[str, Any]] | None) -> None:
-        """Set the function that returns how far back the training can go; called from any thread."""
+        """Set the function that returns how far back the run can go; any thread calls it."""
         self._state.read_rewind = describe
 
     def get_rewind(self) -> dict[str, Any]:
@@ -181,7 +182,7 @@ class RunStatus:
         state = self._state
         rewind: dict[str, Any] = {
             "available": False,
-            "reason": "This loop keeps no snapshots; train with a Session, or attach with a loader.",
+            "reason": NO_SNAPSHOTS,
             "first_step": None,
             "step": state.finished_steps,
             "snapshot_steps": [],

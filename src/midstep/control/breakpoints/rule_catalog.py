@@ -1,12 +1,12 @@
-"""The book of rules: ready-made breakpoints for the usual ways in which a training goes wrong."""
+"""The catalog of rules: ready-made breakpoints for common failures of a training."""
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from midstep.control.breakpoints.layer_report import Measure
+from midstep.control.setting_checks import check_integer, check_number, check_text
 from midstep.core.errors import ConfigError
 
 MAX_WINDOW = 1_000_000
@@ -14,39 +14,35 @@ MAX_WINDOW = 1_000_000
 
 @dataclass(frozen=True, kw_only=True)
 class Explanation:
-    """What a finding means to somebody who has never seen one."""
+    """A finding explained to a reader who sees it for the first time."""
 
     means: str
-    """What it means, in a sentence or two."""
+    """What it means, in one or two sentences."""
     causes: tuple[str, ...]
     """What usually causes it, most frequent first."""
     advice: tuple[str, ...]
     """What to try."""
 
-    def describe(self) -> dict[str, Any]:
-        """As it travels."""
-        return {"means": self.means, "causes": list(self.causes), "advice": list(self.advice)}
-
 
 @dataclass(frozen=True, kw_only=True)
 class RuleSettings:
-    """The limits of a rule. None in a default: the rule does not take it."""
+    """The settings of a rule. None as a default means that the rule does not take it."""
 
     limit: float | None = None
     """The main limit; see the rule for its meaning."""
     low: float | None = None
-    """A lower limit beside it, where there are two."""
+    """The lower limit of a rule with two limits."""
     window: int | None = None
-    """How many measurements in a row it must hold, or how many steps are compared."""
+    """Measurements in a row for which it must hold, or steps that are compared."""
     every: int | None = None
-    """Measured every so many steps."""
+    """Steps between two measurements."""
     layers: str | None = None
     """Only layers whose name contains this."""
     metric: str | None = None
-    """Name of the logged scalar that is looked at."""
+    """Name of the logged scalar that is checked."""
 
     def with_overrides(self, overrides: RuleSettings, rule: str) -> RuleSettings:
-        """These defaults with what was given in their place, checked."""
+        """These defaults, replaced by what is set in `overrides`, and checked."""
         merged: dict[str, Any] = {}
         for each in fields(self):
             default, value = getattr(self, each.name), getattr(overrides, each.name)
@@ -59,35 +55,35 @@ class RuleSettings:
         return settings
 
     def _check(self) -> None:
-        for name in ("limit", "low"):
-            value = getattr(self, name)
-            is_number = isinstance(value, int | float) and not isinstance(value, bool)
-            if value is not None and not (is_number and math.isfinite(value) and value >= 0):
-                raise ConfigError(f"{name} of a rule must be a number of 0 or more, got {value!r}")
-        for name in ("window", "every"):
-            value = getattr(self, name)
-            is_whole = isinstance(value, int) and not isinstance(value, bool)
-            if value is not None and not (is_whole and 1 <= value <= MAX_WINDOW):
-                raise ConfigError(f"{name} of a rule must be a whole number from 1, got {value!r}")
-        for name in ("layers", "metric"):
-            value = getattr(self, name)
-            if value is not None and (not isinstance(value, str) or not value):
-                raise ConfigError(f"{name} of a rule must be text, got {value!r}")
+        """Check every setting that is not None."""
+        for name, value in asdict(self).items():
+            if value is None:
+                continue
+            if name in ("limit", "low"):
+                check_number(f"{name} of a rule", value)
+                if value < 0:
+                    raise ConfigError(f"{name} of a rule must be at least 0, got {value!r}")
+            elif name in ("window", "every"):
+                check_integer(f"{name} of a rule", value, least=1, most=MAX_WINDOW)
+            else:
+                check_text(f"{name} of a rule", value)
+                if not value:
+                    raise ConfigError(f"{name} of a rule must not be empty")
 
 
 @dataclass(frozen=True, kw_only=True)
 class RuleSpec:
-    """One entry of the book of rules."""
+    """One rule: condition, default settings, explanation."""
 
     name: str
     title: str
-    """As a heading: `Vanishing gradients`."""
+    """A heading, such as `Vanishing gradients`."""
     condition: str
-    """In words, with `{limit}`, `{low}`, `{window}` and `{metric}` in place of numbers."""
+    """The condition in words, with `{limit}`, `{low}`, `{window}` and `{metric}` to fill in."""
     defaults: RuleSettings
     explanation: Explanation
     measures: frozenset[Measure] = frozenset()
-    """What it needs of the model."""
+    """What it needs measured inside the model."""
     reads_loss: bool = False
     """Whether it needs the loss of each step."""
 
@@ -97,8 +93,8 @@ class RuleSpec:
         return named | {"loss"} if self.reads_loss else named
 
     def words(self, settings: RuleSettings) -> str:
-        """The condition with its limits in it."""
-        values = {f.name: getattr(settings, f.name) for f in fields(settings)}
+        """The condition in words with these settings filled in."""
+        values = asdict(settings)
         text = self.condition.format(
             **{
                 k: f"{v:,}" if isinstance(v, int) else f"{v:g}" if isinstance(v, float) else v
@@ -108,16 +104,19 @@ class RuleSpec:
         return text if settings.layers is None else f"{text}, in {settings.layers}"
 
     def describe(self) -> dict[str, Any]:
-        """As it travels: name, words, defaults, explanation."""
-        defaults = {f.name: getattr(self.defaults, f.name) for f in fields(self.defaults)}
+        """The rule as JSON: name, words, defaults, explanation."""
         return {
             "rule": self.name,
             "title": self.title,
             "words": self.words(self.defaults),
-            "defaults": defaults,
+            "defaults": asdict(self.defaults),
             "needs_model": bool(self.measures),
-            "explanation": {"title": self.title, **self.explanation.describe()},
+            "explanation": self.explain(),
         }
+
+    def explain(self) -> dict[str, Any]:
+        """Title and explanation as JSON."""
+        return {"title": self.title, **asdict(self.explanation)}
 
 
 _SPECS: tuple[RuleSpec, ...] = (

@@ -215,7 +215,7 @@ class CaptureStore:
         return None
 
     def forget_after(self, step: int) -> None:
-        """Drop what was captured after `step`: the loop went back, and it is of another timeline."""
+        """Drop what was captured after `step`: the loop went back to another timeline."""
         self.held_batch = None
         if self.batch is not None and self.batch.step >= step:
             self.batch = None

@@ -1,8 +1,9 @@
 """The change of weights by one step: clones from before and after, while a viewer is connected.
 
-The boundary takes the clones, so every loop has them without code of its own: `before` is the tensor
-as the loop left one boundary, `after` as it reached the next. If something else than the optimizer
-moves a tensor, the loop pushes that part as step data and names it in `declare_extra_update`.
+The boundary takes the clones, so every loop has them without code of its own: `before` is the
+tensor as the loop left one boundary, `after` as it reached the next. If something else than the
+optimizer moves a tensor, the loop pushes that part as step data and names its keys in
+`declare_extra_update`.
 """
 
 from __future__ import annotations
