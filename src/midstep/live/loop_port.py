@@ -71,7 +71,7 @@ class LoopPort:
     def __init__(self, run: Run, clock: Optimizer, loader: Any, model: nn.Module) -> None:
         import torch
 
-        from midstep.session.metrics.runtime_metrics import StepWatch
+        from midstep.session.metrics.runtime_metrics import RuntimeMetrics
 
         self._grad_enabled = torch.is_grad_enabled
         self._run, self._controller, self._clock = run, run.controller, clock
@@ -87,7 +87,7 @@ class LoopPort:
         self._logged: set[str] = set()  # names that the user logs: theirs go before ours
         self._report = disable_on_error(self._report_window, "reporting the step")
         self._keep_batch = disable_on_error(self._keep_batch_of_window, "keeping the batch")
-        self._watch = StepWatch(model, clock, self._controller)
+        self._watch = RuntimeMetrics(model, clock, self._controller)
 
     def detach(self) -> None:
         """Listen no more; an iterator that outlives the block goes on without us."""
@@ -273,8 +273,8 @@ class LoopPort:
     def _measured(self, samples: int) -> dict[str, Any]:
         """Runtime metrics of this step; what arrives late goes to the facts under its own."""
         watch, step = self._watch, self._controller.boundary.finished_steps + 1
-        found = {} if watch.rests else watch.step_ended(step=step, samples=samples)
-        for at, scalars in watch.arrived() if watch.on_way else ():
+        found = {} if watch.is_untimed else watch.step_ended(step=step, samples=samples)
+        for at, scalars in watch.arrived() if watch.in_transfer else ():
             ours = {name: value for name, value in scalars.items() if name not in self._logged}
             if at == step:
                 found.update(ours)

@@ -12,7 +12,7 @@ from midstep.core.errors import StopTraining, StorageError
 from midstep.core.moments import Moment
 from midstep.data.batch_structure import join, labels_of
 from midstep.session.fit.evaluation import EvaluationStopped
-from midstep.session.metrics.runtime_metrics import StepWatch
+from midstep.session.metrics.runtime_metrics import RuntimeMetrics
 from midstep.session.sigchld_guard import sigchld_ignored
 from midstep.session.signals import stop_at_signals
 from midstep.session.state.epoch_progress import EpochMeter
@@ -79,7 +79,9 @@ class FitLoop:
         self._controller, self._config = run.controller, training.config
         self._on_step, self._on_boundary = on_step, on_boundary
         self._meter = EpochMeter()
-        self._watch = StepWatch(training.parts.model, training.parts.optimizer, self._controller)
+        self._watch = RuntimeMetrics(
+            training.parts.model, training.parts.optimizer, self._controller
+        )
         self._thread = threading.get_ident()
         self._kept: tuple[int, ...] | None = None
         self._told: tuple[float | None, int] | None = None
@@ -179,9 +181,9 @@ class FitLoop:
         """Scalars, batch and record of a step."""
         metrics: dict[str, Any] = dict(outcome.metrics)
         samples = len(outcome.sample_ids)
-        if not self._watch.rests:
+        if not self._watch.is_untimed:
             metrics.update(self._watch.step_ended(step=outcome.step, samples=samples))
-        for step, scalars in self._watch.arrived() if self._watch.on_way else ():
+        for step, scalars in self._watch.arrived() if self._watch.in_transfer else ():
             if step == outcome.step:
                 metrics.update({**scalars, **metrics})
             else:
