@@ -128,7 +128,7 @@ _SPECS: tuple[RuleSpec, ...] = (
         measures=frozenset({"gradients"}),
         explanation=Explanation(
             means=(
-                "This layer gets almost none of the gradient that others get, so it hardly "
+                "This layer gets almost no gradient compared with the others, so it hardly "
                 "learns. Gradients are compared by their root mean square."
             ),
             causes=(
@@ -150,12 +150,15 @@ _SPECS: tuple[RuleSpec, ...] = (
         defaults=RuleSettings(limit=1000.0, window=20, every=1),
         measures=frozenset({"gradients"}),
         explanation=Explanation(
-            means="The gradient of this layer is so large that a step may undo what was learned.",
+            means=(
+                "The gradient of this layer is so large that one step may undo what the model has "
+                "learned."
+            ),
             causes=(
                 "a learning rate that is too high",
                 "no gradient clipping in a recurrent or very deep model",
                 "a broken sample: an outlier, a wrong scale, a wrong label",
-                "a loss that is summed where a mean was meant",
+                "a loss that is summed instead of averaged",
             ),
             advice=(
                 "look at the samples of this step",
@@ -172,11 +175,11 @@ _SPECS: tuple[RuleSpec, ...] = (
         measures=frozenset({"activations"}),
         explanation=Explanation(
             means=(
-                "Units of this layer gave zero for every sample of late. They get no gradient and "
-                "stay as they are."
+                "Units of this layer were zero for every sample of the last measurements. They "
+                "get no gradient and do not change any more."
             ),
             causes=(
-                "a learning rate so high that biases were driven far below zero",
+                "a learning rate so high that biases became very negative",
                 "inputs that are not centred",
                 "an initial bias that is strongly negative",
             ),
@@ -195,13 +198,13 @@ _SPECS: tuple[RuleSpec, ...] = (
         measures=frozenset({"activations"}),
         explanation=Explanation(
             means=(
-                "Most outputs of this sigmoid or tanh lie on its flat ends, where the gradient is "
-                "close to zero: what lies below it learns slowly or not at all. The last "
-                "activation of a model is left out; it is meant to saturate."
+                "Most outputs of this sigmoid or tanh are close to its limits, where the gradient "
+                "is almost zero: the layers before it learn slowly or not at all. The last "
+                "activation of a model is not checked, because it is meant to saturate."
             ),
             causes=(
-                "weights that have grown too large or started so",
-                "inputs of a large scale",
+                "weights that are or have become too large",
+                "inputs with a large scale",
             ),
             advice=(
                 "scale the inputs to unit variance",
@@ -218,19 +221,19 @@ _SPECS: tuple[RuleSpec, ...] = (
         reads_loss=True,
         explanation=Explanation(
             means=(
-                "The second half of the window has no lower mean loss than the first: the "
-                "training stands still, goes up, or is done."
+                "The mean loss of the second half of the window is not lower than that of the "
+                "first: the loss is flat, it rises, or the training has converged."
             ),
             causes=(
                 "a learning rate that is far too low or too high",
-                "labels that have nothing to do with the inputs, for example shuffled",
-                "an optimizer that was given other parameters than the model's",
+                "labels that do not belong to the inputs, for example shuffled ones",
+                "an optimizer with parameters of another model",
                 "a training that has converged",
             ),
             advice=(
-                "try to overfit a single batch: if that fails, the fault is in the code",
+                "try to overfit a single batch: if that fails, the code has a bug",
                 "change the learning rate by a factor of ten, up and down",
-                "look at the batch: do inputs and labels belong together",
+                "look at the batch: do inputs and labels match",
             ),
         ),
     ),
@@ -241,11 +244,11 @@ _SPECS: tuple[RuleSpec, ...] = (
         defaults=RuleSettings(window=3, every=10),
         measures=frozenset({"gradients", "updates"}),
         explanation=Explanation(
-            means="This parameter asks for training, but steps of the optimizer leave it as it is.",
+            means="This parameter requires gradients, but the optimizer does not change it.",
             causes=(
                 "the optimizer was made before the layer, or from other parameters",
-                "the layer is not part of what the loss depends on",
-                "updates that are smaller than half precision can hold",
+                "the loss does not depend on the layer",
+                "updates that are too small for half precision",
             ),
             advice=(
                 "compare the optimizer's parameters with model.parameters()",
@@ -261,16 +264,16 @@ _SPECS: tuple[RuleSpec, ...] = (
         defaults=RuleSettings(window=3, every=10),
         measures=frozenset({"gradients", "activations"}),
         explanation=Explanation(
-            means="Every element of this tensor is exactly zero, so nothing passes through it.",
+            means="Every element of this tensor is exactly zero, so no signal passes through it.",
             causes=(
                 "a mask, a gate or a loss weight that is zero everywhere",
                 "a layer whose units are all dead",
                 "weights that start at zero",
             ),
             advice=(
-                "look at what is multiplied with it",
-                "look at the layer before it: the fault often lies there",
-                "initialise at random unless zero is meant, as in a residual branch",
+                "check what it is multiplied with",
+                "check the layer before it, which is often the cause",
+                "initialise at random, unless zero is intended, as in a residual branch",
             ),
         ),
     ),
@@ -282,19 +285,19 @@ _SPECS: tuple[RuleSpec, ...] = (
         measures=frozenset({"gradients", "activations"}),
         explanation=Explanation(
             means=(
-                "NaN or infinity appeared in this layer first. From here it spreads to all "
-                "weights within a step or two."
+                "NaN or infinity appeared in this layer first. It spreads to all weights within "
+                "one or two steps."
             ),
             causes=(
                 "a logarithm, a division or a root of zero",
-                "numbers beyond half precision",
-                "a sample that holds NaN itself",
+                "numbers too large for half precision",
+                "a sample that contains NaN",
                 "a learning rate that is too high",
             ),
             advice=(
                 "look at the samples of this step",
                 "add a small number inside the logarithm or the root",
-                "go back some steps and step up to it",
+                "go back some steps and single-step to it",
             ),
         ),
     ),
@@ -306,17 +309,17 @@ _SPECS: tuple[RuleSpec, ...] = (
         measures=frozenset({"gradients", "updates"}),
         explanation=Explanation(
             means=(
-                "A step changes this layer by much more, or much less, than the thousandth of "
-                "its size that is usual."
+                "A step changes this layer by much more or much less than usual; about a "
+                "thousandth of its norm is common."
             ),
             causes=(
                 "a learning rate that does not suit this layer",
-                "weights that start far too small or too large",
-                "a schedule that has reached its end",
+                "initial weights that are far too small or too large",
+                "a learning rate schedule that has ended",
             ),
             advice=(
                 "change the learning rate, or give this layer a group of its own",
-                "look at the norms of all layers side by side",
+                "compare the norms of all layers",
             ),
         ),
     ),
@@ -328,11 +331,11 @@ _SPECS: tuple[RuleSpec, ...] = (
         reads_loss=True,
         explanation=Explanation(
             means=(
-                "The loss on held-out data rises while that of the training data goes on "
-                "falling: the model learns the training samples by heart."
+                "The validation loss rises while the training loss still falls: the model "
+                "memorises the training samples."
             ),
             causes=(
-                "more parameters than the data can pin down",
+                "more parameters than the data can determine",
                 "too many epochs",
                 "no augmentation, dropout or weight decay",
             ),
