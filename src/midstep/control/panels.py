@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, get_args
 
-from midstep.control.setting_checks import check_integer, check_number, check_text
+from midstep.control.setting_checks import check_integer, check_number
 from midstep.core.errors import ConfigError
 
 PanelKind = Literal["table", "scatter", "matrix", "images", "series", "text"]
@@ -15,9 +15,11 @@ Tone = Literal["bad", "warn", "good", "neutral"]
 
 
 def _check_texts(owner: Any, *names: str) -> None:
+    # Empty text is allowed: a level without a word shows nothing.
     for name in names:
-        if getattr(owner, name) is not None:
-            check_text(f"{name} of a panel", getattr(owner, name))
+        value = getattr(owner, name)
+        if value is not None and not isinstance(value, str):
+            raise ConfigError(f"{name} of a panel must be text, got {value!r}")
 
 
 def _check_choice(name: str, value: Any, choices: tuple[str, ...]) -> None:

@@ -8,13 +8,17 @@ from typing import Any
 from midstep.core.errors import ConfigError
 
 
-def check_number(name: str, value: Any, *, above: float = -math.inf) -> None:
-    """Raise ConfigError unless `value` is a finite number larger than `above`."""
+def check_number(
+    name: str, value: Any, *, above: float = -math.inf, least: float = -math.inf
+) -> None:
+    """Raise ConfigError unless `value` is a finite number above `above` and at least `least`."""
     # A bool is an int in Python, but as a setting it is a mistake.
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
         raise ConfigError(f"{name} must be a finite number, got {value!r}")
     if not value > above:
         raise ConfigError(f"{name} must be above {above:g}, got {value!r}")
+    if value < least:
+        raise ConfigError(f"{name} must be at least {least:g}, got {value!r}")
 
 
 def check_integer(name: str, value: Any, *, least: int, most: int | None = None) -> None:
@@ -26,6 +30,6 @@ def check_integer(name: str, value: Any, *, least: int, most: int | None = None)
 
 
 def check_text(name: str, value: Any) -> None:
-    """Raise ConfigError unless `value` is text."""
-    if not isinstance(value, str):
-        raise ConfigError(f"{name} must be text, got {value!r}")
+    """Raise ConfigError unless `value` is text that is not empty."""
+    if not isinstance(value, str) or not value:
+        raise ConfigError(f"{name} must be text that is not empty, got {value!r}")

@@ -226,8 +226,7 @@ class Metric(Condition):
     """The value to compare with."""
 
     def __post_init__(self) -> None:
-        if not isinstance(self.name, str) or not self.name:
-            raise ConfigError(f"name must be the name of a logged scalar, got {self.name!r}")
+        check_text("name of a logged scalar", self.name)
         if self.op not in get_args(Operator):
             raise ConfigError(f"op must be one of {' '.join(_OPERATORS)}, got {self.op!r}")
         check_number("value", self.value)

@@ -47,8 +47,8 @@ class Rule(Condition):
             raise ConfigError(f"no rule {self.rule!r}; there are {', '.join(RULES)}")
         spec = RULES[self.rule]
         names = [each.name for each in fields(RuleSettings)]
-        given = RuleSettings(**{name: getattr(self, name) for name in names})
-        if given.layers is not None and not spec.measures:
+        given = {name: getattr(self, name) for name in names if getattr(self, name) is not None}
+        if "layers" in given and not spec.measures:
             raise ConfigError(
                 f"rule {self.rule!r} checks logged scalars, not layers; leave `layers` out"
             )
