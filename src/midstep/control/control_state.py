@@ -215,6 +215,7 @@ class ControlState:
         """Record the end of a command, then answer its future."""
         record.status, record.reason, record.result = status, reason, result
         record.step = self.finished_steps if record.step is None else record.step
+        # Monotonic: the wall clock may be set while a command runs.
         record.duration_s = self.clock() - record.submitted_mono
         # The fact comes first: an answer that a client has seen is never missing on disk.
         self.send_intervention(kind="command", **record.describe())
@@ -231,6 +232,7 @@ class ControlState:
             waiting = [*self.command_table.close(end), *self.gate.pause(), *self.completed_commands]
             stops, self.stop_commands, self.completed_commands = self.stop_commands, [], []
             self.refresh_flags()
+        # Without the lock: callbacks of a future run in this thread, and may submit commands.
         for record in waiting:
             self.finish_command(record, "refused", reason=f"The run is {end}.")
         for record in stops:

@@ -240,6 +240,7 @@ class DebugController:
         self.watches.clear()
 
 
+# Weak, so that a controller is freed with its run.
 _ALIVE: weakref.WeakSet[DebugController] = weakref.WeakSet()
 
 

@@ -41,6 +41,7 @@ class Field:
     def __post_init__(self) -> None:
         _check_texts(self, "label", "unit")
         if self.precision is not None:
+            # 17 digits identify every float64.
             check_integer("precision of a panel", self.precision, least=0, most=17)
 
 
@@ -78,7 +79,7 @@ class Status:
 
     def __post_init__(self) -> None:
         _check_texts(self, "field")
-        object.__setattr__(self, "levels", tuple(self.levels))
+        object.__setattr__(self, "levels", tuple(self.levels))  # a list is accepted too
 
     def describe(self) -> dict[str, Any]:
         """The status as JSON."""
@@ -181,6 +182,8 @@ def panel_problem(panel: Panel, data: Any) -> str | None:
     >>> panel_problem(Panel(kind="table", x="rate"), {"name": ["a"]})
     'the table needs a column rate; the data has name'
     """
+    # Checked in the reader's thread and returned as a note, never raised: a wrong panel must not
+    # switch off the hook that pushed the data.
     if panel.kind == "text":
         return None if isinstance(data, str) else _expected("text", data)
     if panel.kind == "matrix":
@@ -198,6 +201,7 @@ def _columns_problem(panel: Panel, data: Any) -> str | None:
     if missing:
         there = ", ".join(list(lengths)[:16])
         return f"the {panel.kind} needs a column {missing[0]}; the data has {there}"
+    # Numbers are one point per step, vectors a whole series.
     if panel.kind == "series" and all(length is None for length in lengths.values()):
         return _numbers_problem(data)
     if None in lengths.values() or len(set(lengths.values())) > 1:

@@ -71,6 +71,7 @@ _MOVING = frozenset({"running", "stepping", "pausing"})
 
 def name_state(state: ControlState) -> str:
     """One word for the state. Takes no lock, so that a heartbeat can read it at any time."""
+    # In this order: a failed run is parked too, and commands run while the run is parked.
     running = state.command_table.running_record
     if state.end is not None:
         return state.end

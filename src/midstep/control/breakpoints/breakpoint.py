@@ -14,6 +14,7 @@ from midstep.core.errors import ConfigError
 
 MAX_HIT_STEPS = 100
 MAX_SAMPLES = 128
+"""Limit of sample ids in the evidence, which goes to the facts and to every viewer."""
 OUTLIER_Z = 3.0
 """Losses so many standard deviations above the mean carry a hit."""
 Action = Literal["pause", "mark"]
@@ -114,6 +115,7 @@ class BreakpointList:
             action=_check_action(action),
             unseen_scalars=condition.scalar_names,
         )
+        # Ids are never used twice: a late `remove` of a client must not hit another breakpoint.
         self._next_id += 1
         self._by_id[added.id] = added
         self._rearm()
@@ -181,6 +183,7 @@ class BreakpointList:
             raise ConfigError(f"no breakpoint {breakpoint_id}; there are {known}") from None
 
     def _rearm(self) -> None:
+        # After every change, so that a step tests three attributes and no breakpoint.
         self.armed = tuple(each for each in self._by_id.values() if each.enabled)
         self.scalar_names = frozenset().union(*(each.condition.scalar_names for each in self.armed))
         self.needs_sample_ids = any(each.kind == "sample" for each in self.armed)
@@ -222,6 +225,7 @@ def _responsible_samples(hit: Hit, batch: CapturedBatch | None) -> tuple[Sequenc
     # Without ids, or with ids that do not match the losses, samples are named by position.
     known = as_ids(batch.sample_ids)
     ids = known if known is not None and len(known) == len(losses) else range(len(losses))
+    # First: one NaN makes mean and standard deviation of all losses NaN.
     broken = [i for i, value in enumerate(losses) if not math.isfinite(value)]
     if broken:
         return [ids[i] for i in broken], f"{len(broken)} of {len(losses)} losses are not finite"

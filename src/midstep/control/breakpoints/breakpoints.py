@@ -30,7 +30,7 @@ class Breakpoints:
         self, kind: str, *, enabled: bool = True, action: Action = "pause", **settings: Any
     ) -> Breakpoint:
         """Add a breakpoint; see `DebugController.add_breakpoint`."""
-        condition = make_condition(kind, settings)
+        condition = make_condition(kind, settings)  # checked before the lock is taken
         with self._state.changing():
             return self._state.breakpoint_list.add(condition, enabled=enabled, action=action)
 
@@ -99,7 +99,7 @@ class Breakpoints:
             **state.step_scalars,
             "step": state.finished_steps,
         }
-        state.scalars_outside_step = {}
+        state.scalars_outside_step = {}  # conditions see a validation once, not until the next one
         read = {name: known[name] for name in state.breakpoint_list.scalar_names & known.keys()}
         floats = {name: as_float(value) for name, value in read.items()}
         batch = state.capture_store.batch_of(state.finished_steps - 1)
@@ -135,6 +135,7 @@ class Breakpoints:
             state.completed_commands += state.gate.pause()
             state.command_table.gate_closed()
             state.breakpoint_evidence = evidence
+            # A record like that of any other pause, so that the command log explains the stop.
             record = state.command_table.open_record(pause, state.finished_steps)
         state.send_intervention(kind="breakpoint", who="breakpoint", **evidence)
         state.finish_command(record, "done", result={"breakpoint": stopper.id})

@@ -104,6 +104,7 @@ class Condition(ABC):
 
     def parameters(self) -> dict[str, Any]:
         """Kind and settings as JSON."""
+        # Only fields that a caller sets; the others hold the state of the condition.
         settings = {f.name: getattr(self, f.name) for f in fields(self) if f.init}
         return {"kind": self.kind} | {
             k: list(v) if isinstance(v, tuple) else v for k, v in settings.items()
@@ -124,6 +125,7 @@ class StepReached(Condition):
 
     def check(self, view: StepView) -> Hit | None:
         """The hit, or None."""
+        # `==`, not `>=`: it stops once, and once more if the run goes back and comes again.
         return Hit(value=view.step, limit=self.step) if view.step == self.step else None
 
 
@@ -175,11 +177,13 @@ class LossZ(Condition):
     def __post_init__(self) -> None:
         check_number("limit", self.limit, above=0)
         check_integer("window", self.window, least=MIN_LOSSES_FOR_Z)
+        # The dataclass is frozen, so that settings cannot change under the training thread.
         object.__setattr__(self, "spread", RollingSpread(self.window))
 
     def check(self, view: StepView) -> Hit | None:
         """The hit, or None."""
         loss = view.scalars.get("loss")
+        # NaN would make the mean NaN for a whole window; `LossNonFinite` finds it.
         if loss is None or not math.isfinite(loss):
             return None
         # Read before the push: an outlier must not raise the mean that it is compared with.
@@ -296,6 +300,7 @@ class Expression(Condition):
         """The hit, or None."""
         if not self._compiled.holds(view.scalars):
             return None
+        # Of a single comparison the evidence shows both sides.
         left, right = self._compiled.left, self._compiled.right
         return Hit(
             value=None if left is None else float(left(view.scalars)),
@@ -336,5 +341,5 @@ def make_condition(kind: str, settings: Mapping[str, Any]) -> Condition:
         )
     try:
         return condition(**settings)
-    except TypeError as error:
+    except TypeError as error:  # a setting without a default is missing
         raise ConfigError(f"condition {kind!r}: {error}") from None

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 Measure = Literal["gradients", "updates", "activations"]
-"""Kinds of measurements: norms of gradients, clones of the weights, hooks on modules."""
+"""Kinds of measurements, by what they cost: norms, clones of the weights, hooks on modules."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,6 +11,7 @@ from midstep.control.setting_checks import check_integer, check_number, check_te
 from midstep.core.errors import ConfigError
 
 MAX_WINDOW = 1_000_000
+"""Rules keep a window in memory, so it is bounded."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -129,6 +130,7 @@ _SPECS: tuple[RuleSpec, ...] = (
         name="exploding_gradients",
         title="Exploding gradients",
         condition="gradient norm of a layer > {limit} × its weights, or a hundred times its median",
+        # Every step: a spike lasts for one step only.
         defaults=RuleSettings(limit=1000.0, window=20, every=1),
         measures=frozenset({"gradients"}),
         means=(
@@ -151,6 +153,7 @@ _SPECS: tuple[RuleSpec, ...] = (
         name="dead_relus",
         title="Dead ReLUs",
         condition="share of dead units in a ReLU layer > {limit}, {window} times in a row",
+        # A unit is dead if it was zero in the last eight measurements, so `window` is short.
         defaults=RuleSettings(limit=0.5, window=2, every=10),
         measures=frozenset({"activations"}),
         means=(
@@ -193,6 +196,8 @@ _SPECS: tuple[RuleSpec, ...] = (
         name="loss_not_falling",
         title="Loss is not falling",
         condition="mean loss of the last {window} steps fell by less than {limit} of its height",
+        # No `every`: the loss of each step is logged anyway, and the noise of single batches
+        # averages out over 250 steps.
         defaults=RuleSettings(limit=1e-3, window=500),
         reads_loss=True,
         means=(
@@ -251,6 +256,7 @@ _SPECS: tuple[RuleSpec, ...] = (
         name="nonfinite_layer",
         title="Not finite",
         condition="an output, a gradient or a weight is NaN or infinite",
+        # Every step: one step later NaN is in all layers, and its origin is lost.
         defaults=RuleSettings(every=1),
         measures=frozenset({"gradients", "activations"}),
         means=(
@@ -273,6 +279,7 @@ _SPECS: tuple[RuleSpec, ...] = (
         name="update_ratio",
         title="Update ratio out of range",
         condition="update ÷ weight of a layer outside {low} to {limit}, {window} times in a row",
+        # Updates need a clone of the weights, so they are not measured in every step.
         defaults=RuleSettings(limit=0.3, low=1e-7, window=3, every=10),
         measures=frozenset({"gradients", "updates"}),
         means=(

@@ -81,6 +81,7 @@ class OverfittingCheck:
 
     def check(self, view: StepView) -> list[Finding]:
         """One finding when `window` validations in a row were worse."""
+        # The training loss of a validation is the mean of all losses since the validation before.
         loss = view.scalars.get("loss")
         validation = view.scalars.get(self._settings.metric or "")
         findings = []
@@ -100,7 +101,7 @@ class OverfittingCheck:
         worse = rise > limit and train < self._train_at_best
         self._strikes = self._strikes + 1 if worse else 0
         what = f"best {self._best:.4g}, now {validation:.4g}; training loss {train:.4g}"
-        hit = self._strikes == (self._settings.window or 1)
+        hit = self._strikes == (self._settings.window or 1)  # `==`: reported once
         return [Finding(value=rise, limit=limit, what=what)] if hit else []
 
 
@@ -109,6 +110,7 @@ SPIKE_FACTOR = 100.0
 MIN_SPIKE_SHARE = 0.1
 """Gradients below this share of the weight norm are never a spike."""
 MIN_HISTORY = 5
+"""Earlier gradients that a median needs."""
 MIN_WEIGHT_RMS = 1e-3
 """Lower bound of a weight's RMS, so that weights that start at zero give no false alarm."""
 
@@ -184,6 +186,7 @@ def _above_limit(
 def unchanged_weights(report: LayerReport, _settings: RuleSettings) -> Iterator[Finding]:
     """Parameters that a step did not change, although their gradient is not zero."""
     for each in report.parameters:
+        # A zero gradient explains it. No gradient (None) is a finding: the loss does not reach it.
         if each.update_norm == 0.0 and each.grad_norm != 0.0:
             why = "it has no gradient" if each.grad_norm is None else "it has a gradient"
             yield Finding(layer=each.name, value=0.0, what=f"parameter; {why}")
@@ -195,6 +198,7 @@ def all_zero_tensors(report: LayerReport, _settings: RuleSettings) -> Iterator[F
         if module.low == module.high == 0.0:
             yield Finding(layer=module.name, value=0.0, what="output")
     for each in report.parameters:
+        # Biases and scales often start at zero, so only matrices are checked.
         if each.is_matrix and each.weight_norm == 0.0:
             yield Finding(layer=each.name, value=0.0, what="weight")
         if each.is_matrix and each.grad_norm == 0.0:
@@ -226,6 +230,7 @@ def update_ratio_out_of_range(report: LayerReport, settings: RuleSettings) -> It
     """Updates too large or too small for their weights; `unchanged_weights` finds no update."""
     high, low = settings.limit or 0.0, settings.low or 0.0
     for each in report.parameters:
+        # A bias that starts at zero would give any ratio.
         if not each.is_matrix or not each.update_norm or not each.weight_norm:
             continue
         ratio = each.update_norm / each.weight_norm

@@ -252,6 +252,7 @@ class CaptureStore:
     def add_to_shown(self, key: str, data: Any, panel: Panel | None, step: int) -> None:
         """Add `data` to the published data of the step at which the loop is parked."""
         # New dicts, because readers hold the published ones.
+        # The count tells viewers of a paused run that a key has new data.
         before = self.shown.additions if self.shown.step == step else 0
         self.step_data, self.panels = dict(self.step_data), dict(self.panels)
         self.push(key, data, panel)
@@ -270,5 +271,6 @@ class CaptureStore:
         self.clones_step = every_step
         if viewers and not every_step:
             now = self._clock()
+            # Clones take time of the training, and the page draws five times a second.
             if now - self._cloned_at >= RUNNING_INTERVAL_S:
                 self.clones_step, self._cloned_at = True, now

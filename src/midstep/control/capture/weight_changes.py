@@ -138,6 +138,7 @@ class WeightChanges:
         if self._before_step != state.finished_steps - 1:
             before = {}
         self._before_step = -1
+        # The same names as before: for another tensor there is no change to show.
         after = self._clone_sources(before, PARKED_BYTES)
         record = _StepRecord(
             step=state.finished_steps, before=before, after=after, values=self._shown_values()
@@ -167,7 +168,7 @@ class WeightChanges:
     def _publish(self, record: _StepRecord) -> None:
         with self._state.lock:
             self._record, self._state.holds_weights = record, True
-            self._state.changed.notify_all()
+            self._state.changed.notify_all()  # readers wait for it in `_wait_for_record`
 
     def _shown_values(self) -> Mapping[str, Any]:
         """This step's data, if it was cloned."""
@@ -257,6 +258,7 @@ class WeightChanges:
         """
         name, state = self._resolve_source(source), self._state
         with state.lock:
+            # From now on running steps clone this tensor first, as long as it is requested.
             self._requested_at[name] = state.clock()
             record = self._record
             earlier = self._earlier_record(name) if whole else None

@@ -52,6 +52,7 @@ class Watches:
 
     def _watched_sources(self) -> list[TrackedRows]:
         with self._state.lock:
+            # Reset before the rows are read: rows that are added meanwhile set it again.
             self._list.has_new_rows = False
             return [each for each in self._list.tracked.values() if each.watched]
 
@@ -217,6 +218,7 @@ class Watches:
             current = self._list.tracked_rows()
             tracked = [current, *(f for f in self._list.tracked.values() if f is not current)]
             series = sum(len(each.rows) + len(each.pairs) for each in tracked)
+        # At least 2, so that each series keeps its first and last point.
         most = max(2, min(points, in_all // max(series, 1)))
         return [self._copy(each, most) for each in tracked]
 

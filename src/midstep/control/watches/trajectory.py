@@ -110,7 +110,7 @@ class Trajectory:
         >>> path.points()
         [{'step': 1, 'cos': 0.5}]
         """
-        kept = bisect_right(self.steps, step)
+        kept = bisect_right(self.steps, step)  # steps ascend: points after a rewind are cut first
         self.steps, self.values = self.steps[:kept], self.values[:kept]
         self.metrics = {name: column[:kept] for name, column in self.metrics.items()}
 
@@ -121,6 +121,7 @@ class Trajectory:
         if len(self) <= points:
             return False
         last = len(self) - 1
+        # These come first if `points` does not reach for all.
         first_choice = list(dict.fromkeys([0, last, *self._extremes()]))[:points]
         kept = np.zeros(len(self), dtype=np.bool_)
         kept[np.linspace(0, last, points - len(first_choice)).astype(np.int64)] = True

@@ -12,7 +12,7 @@ from midstep.control.watches.trajectory import Trajectory
 from midstep.core.errors import ConfigError
 
 MAX_WATCHED = 64
-"""Limit of rows that are watched at the same time, over all sources."""
+"""Limit of rows that are watched at the same time; 64 rows have 2,016 pairs."""
 MAX_KEPT_ROWS = 256
 MAX_KEPT_PAIRS = 4096
 """Limits of series, including those of removed watches: below 1 GB with nine metrics a row."""
@@ -89,6 +89,7 @@ class WatchList:
         for key in [key for key in step_data if key not in self._searched_keys][:MAX_SEEN]:
             if len(self._searched_keys) < MAX_SEEN and len(self.step_data_matrices) < MAX_SEEN:
                 self._searched_keys.add(key)
+                # A new dict, because other threads read it without the lock.
                 self.step_data_matrices = {
                     **self.step_data_matrices,
                     **dict.fromkeys(tensor_names(key, step_data[key])),
@@ -107,6 +108,7 @@ class WatchList:
     def replace(self, source: str, features: Iterable[int]) -> None:
         """Watch these rows of one source. Points of rows that are no longer watched stay."""
         chosen = list(dict.fromkeys(features))
+        # Checked here and not while training: a step must never fail because of a watch.
         self._check_limits(source, chosen)
         if chosen:
             self.tracked.setdefault(source, TrackedRows(source=source))
