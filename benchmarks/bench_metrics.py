@@ -11,7 +11,7 @@ from torch import nn
 from benchmarks.figures import Figure, spread_of
 from benchmarks.step_cost import step_costs
 from midstep.control import DebugController
-from midstep.session.metrics.runtime_metrics import StepWatch
+from midstep.session.metrics.runtime_metrics import RuntimeMetrics
 
 __all__ = ["figures"]
 
@@ -34,7 +34,7 @@ class Training:
         self.labels = torch.randint(10, (batch,), device=self.device)
         self.steps = 0
 
-    def step(self, watch: StepWatch | None) -> None:
+    def step(self, watch: RuntimeMetrics | None) -> None:
         """One step, watched as `attach` does it, or not."""
         if watch is not None:
             watch.step_begins()
@@ -51,12 +51,12 @@ class Training:
         self.optimizer.zero_grad()
         self.steps += 1
         if watch is not None:
-            if not watch.rests:
+            if not watch.is_untimed:
                 watch.step_ended(step=self.steps, samples=len(self.labels))
-            if watch.on_way:
+            if watch.in_transfer:
                 watch.arrived()
 
-    def block(self, steps: int, watch: StepWatch | None) -> float:
+    def block(self, steps: int, watch: RuntimeMetrics | None) -> float:
         """Seconds that so many steps take; on the CPU those of this thread alone.
 
         What else runs on the machine would count otherwise, and is more than what is measured.
@@ -77,7 +77,7 @@ def overhead(width: int, batch: int, device: str = "cpu") -> Figure:
     by more than that step adds. Three kinds of blocks take turns, and each turn gives one figure.
     """
     training = Training(width, batch, device)
-    watch = StepWatch(training.model, training.optimizer, DebugController())
+    watch = RuntimeMetrics(training.model, training.optimizer, DebugController())
     training.block(WARM_UP_STEPS, watch)
     step_s = training.block(20, None) / 20
     turns = [_turn(training, watch, max(5, int(BLOCK_S / step_s))) for _ in range(TURNS)]
@@ -103,13 +103,13 @@ def overhead(width: int, batch: int, device: str = "cpu") -> Figure:
     )
 
 
-def _turn(training: Training, watch: StepWatch, steps: int) -> tuple[float, float, float]:
+def _turn(training: Training, watch: RuntimeMetrics, steps: int) -> tuple[float, float, float]:
     """Seconds of a plain step, of one that is not measured, and of a measured one with the next."""
     plain_s = training.block(steps, None) / steps
-    watch._left = max(watch._left, steps + 1)  # none of these is to be measured
+    watch._steps_left = max(watch._steps_left, steps + 1)  # none of these is to be measured
     asked_s = training.block(steps, watch) / steps
     plain_s = (plain_s + training.block(steps, None) / steps) / 2
-    watch._left = 1
+    watch._steps_left = 1
     return plain_s, asked_s, training.block(2, watch)
 
 

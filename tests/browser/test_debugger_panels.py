@@ -332,7 +332,7 @@ def test_a_panel_of_ones_own_shows_with_no_code_of_the_page(bcl: Served, page: P
     expect(mine).to_contain_text("64 rows")
     wrong = page.get_by_role("region", name="wrong")
     wrong.scroll_into_view_if_needed()
-    expect(wrong).to_contain_text("a scatter with a column nowhere was announced")
+    expect(wrong).to_contain_text("the scatter needs a column nowhere")
     expect(wrong.get_by_role("columnheader", name="norm")).to_be_visible()
 
 

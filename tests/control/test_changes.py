@@ -49,7 +49,7 @@ class Loop:
         while going:
             for weight in self.weights.values():
                 weight.data += 1
-            self.controller.capture_step_data("told", {"som_delta": torch.ones(2, 3) / 4})
+            self.controller.capture_step_data("told", {"delta": torch.ones(2, 3) / 4})
             going = self.controller.wait_if_paused()
 
     def ask(self, name: str, **payload: int) -> None:
@@ -72,14 +72,14 @@ def plain() -> Tensor:
 
 def test_stepped_loop_has_the_weights_before_and_after() -> None:
     with Loop(weight=plain()) as loop:
-        loop.controller.weight_changes.declare_extra_update("weight", tensors="told")
+        loop.controller.weight_changes.declare_extra_update("weight", delta_key="told.delta")
         for step in (1, 2, 3):
             loop.ask("step")
             change = loop.controller.weight_changes.get()
             assert change.step == step
             assert torch.equal(change.before, torch.full((2, 3), step - 1.0))
             assert torch.equal(change.after, torch.full((2, 3), float(step)))
-            assert torch.equal(change.tensors["som_delta"], torch.ones(2, 3) / 4)
+            assert torch.equal(change.extra_delta, torch.ones(2, 3) / 4)
 
 
 def test_what_was_handed_out_does_not_move_with_the_training() -> None:
@@ -143,7 +143,7 @@ def test_function_that_raises_is_told_in_its_place() -> None:
 def test_weights_of_a_standing_loop_are_there_before_any_step() -> None:
     with Loop(weight=plain()) as loop:
         assert torch.equal(loop.controller.weight_changes.get(whole=False).after, plain())
-        with pytest.raises(ControlError, match="No step was made yet"):
+        with pytest.raises(ControlError, match="No step has run yet"):
             loop.controller.weight_changes.get()
 
 
@@ -218,7 +218,7 @@ def test_large_tensor_is_not_cloned_at_full_speed_but_when_stepped(
     monkeypatch.setattr(module, "SHOWN_BYTES", 10)
     with Loop(weight=plain()) as loop:
         loop.ask("resume")
-        with pytest.raises(ControlError, match="a step made by hand may copy more"):
+        with pytest.raises(ControlError, match="a single step may clone more"):
             loop.controller.weight_changes.get(patience_s=0.5)
         loop.ask("pause")
         loop.ask("step")

@@ -115,7 +115,7 @@ def test_after_going_back_no_old_loss_is_shown():
 def test_step_listeners_are_called_while_somebody_looks_and_once_more_after():
     controller, called = DebugController(), []
     controller.sinks.add(Sink())
-    controller.boundary.on_step_begin(lambda: called.append(controller.boundary.finished_steps))
+    controller.sinks.on_step_begin(lambda: called.append(controller.boundary.finished_steps))
     controller.boundary.enter()
     for _ in range(3):
         controller.wait_if_paused()

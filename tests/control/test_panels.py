@@ -84,7 +84,7 @@ def test_data_of_the_announced_kind_fits(panel, data):
     ("panel", "data", "why"),
     [
         (TABLE, {"rate": torch.ones(2)}, "column name"),
-        (TABLE, {"name": ["a", "b"], "rate": torch.ones(3)}, "one length"),
+        (TABLE, {"name": ["a", "b"], "rate": torch.ones(3)}, "same length"),
         (TABLE, torch.ones(3), "shape"),
         (TABLE, {}, "columns"),
         (Panel(kind="scatter"), {"a": [1, 2]}, "x and y"),

@@ -10,7 +10,8 @@ from midstep.control.capture.tensor_clones import clone_within_budget
 
 
 def cloned(tensor: Tensor, spare: Tensor) -> Tensor:
-    return clone_within_budget({"w": lambda: tensor}, ["w"], 1 << 20, {"w": spare}).clones["w"]
+    clones, _ = clone_within_budget({"w": lambda: tensor}, ["w"], 1 << 20, {"w": spare})
+    return clones["w"]
 
 
 def test_clones_take_the_new_values_in_their_own_memory() -> None:

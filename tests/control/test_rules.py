@@ -73,7 +73,7 @@ def test_the_wire_knows_every_rule() -> None:
         ({"rule": "no_such"}, "no rule 'no_such'"),
         ({"rule": "dead_relus", "low": 0.1}, "takes no low"),
         ({"rule": "loss_not_falling", "every": 3}, "takes no every"),
-        ({"rule": "loss_not_falling", "layers": "encoder"}, "no layers"),
+        ({"rule": "loss_not_falling", "layers": "encoder"}, "leave `layers` out"),
         ({"rule": "dead_relus", "limit": -1.0}, "limit"),
         ({"rule": "dead_relus", "limit": math.nan}, "limit"),
         ({"rule": "dead_relus", "limit": True}, "limit"),

@@ -21,7 +21,7 @@ def test_pausing_in_an_unshown_step_shows_its_data_and_the_change_of_the_last_on
     weight = torch.zeros(2, 3)
     controller = DebugController(clock=lambda: 1.0)  # the first step is shown, and then no other
     controller.watches.add_source("weight", lambda: weight)
-    controller.weight_changes.declare_extra_update("weight", tensors="told")
+    controller.weight_changes.declare_extra_update("weight", metrics_key="told")
 
     def body(step: int) -> None:
         weight.add_(1)
@@ -38,9 +38,9 @@ def test_pausing_in_an_unshown_step_shows_its_data_and_the_change_of_the_last_on
         assert change.step < 100
         assert torch.equal(change.before, torch.full((2, 3), change.step - 1.0))
         assert torch.equal(change.after, torch.full((2, 3), float(change.step)))
-        assert change.tensors == {"step": change.step - 1}
+        assert change.metrics == {"step": change.step - 1}
         assert f"step {change.step}," in str(change.note)
-        assert f"behind step {stands_at:,}." in str(change.note)
+        assert f"after step {stands_at:,}." in str(change.note)
         controller.submit(Command(name="step")).result(PATIENCE_S)
         stepped = controller.weight_changes.get()
         assert (stepped.step, stepped.note) == (stands_at + 1, None)

@@ -97,7 +97,7 @@ def test_what_cannot_be_watched_is_refused() -> None:
     with pytest.raises(ConfigError, match="no source"):
         controller.add_watch(0)
     controller.watches.add_source("weight", lambda: torch.zeros(3, 2))
-    for feature, says in ((3, "has 3 rows"), (-1, "0 or more"), (True, "0 or more")):
+    for feature, says in ((3, "has 3 rows"), (-1, "at least 0"), (True, "at least 0")):
         with pytest.raises(ConfigError, match=says):
             controller.add_watch(feature)
     with pytest.raises(ConfigError, match="no source 'bias'; there are weight"):
@@ -221,7 +221,7 @@ def test_more_than_sixty_four_rows_in_all_are_refused() -> None:
         controller.watches.add_source(name, lambda: torch.zeros(100, 2))
     controller.watches.replace(range(60), "a")
     controller.watches.replace(range(4), "b")
-    with pytest.raises(ConfigError, match="65 watched rows are too many: at most 64"):
+    with pytest.raises(ConfigError, match="65 watched rows are too many: the limit is 64"):
         controller.add_watch(4, source="b")
     assert controller.get_watched("b") == [0, 1, 2, 3]
     controller.watches.replace([], "a")

@@ -146,7 +146,7 @@ def test_parked_step_shows_metrics_tensors_and_what_moved_the_weights(run: Run) 
     assert change.step == 1
     assert torch.equal(change.before, BclTraining(short()).model.encoder.weight)
     assert torch.equal(change.after, training.model.encoder.weight)
-    assert torch.equal(change.tensors["som_delta"], tensors["som_delta"])
+    assert torch.equal(change.extra_delta, tensors["som_delta"])
     assert torch.equal(change.metrics["win_rate"], metrics["win_rate"])
     by_optimizer = change.after - change.before - tensors["som_delta"]
     assert by_optimizer.abs().max() <= 1.01e-3  # the first step of Adam is lr at most
@@ -158,7 +158,7 @@ def test_control_shows_the_model_without_a_competition(run: Run) -> None:
     data = after_one_step(run, training)
     change = data.pop("change")
     assert list(data) == ["features"]
-    assert change.tensors == {}
+    assert change.extra_delta is None
     assert {"win_rate", "mean_activation"} <= set(change.metrics)
     captured = run.controller.get_batch()
     assert captured is not None

@@ -227,7 +227,7 @@ def test_rows_of_a_kernel_are_flattened(tmp_path: Path) -> None:
     ("tensor", "words"),
     [
         (torch.ones(4), "1-dimensional"),
-        (torch.ones(4, 4, dtype=torch.int64), "no real numbers"),
+        (torch.ones(4, 4, dtype=torch.int64), "no floating-point numbers"),
     ],
 )
 def test_tensors_without_rows_are_refused(tmp_path: Path, tensor: Tensor, words: str) -> None:

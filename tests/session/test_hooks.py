@@ -274,6 +274,30 @@ def test_hooks_change_neither_weights_nor_generators(make, inputs) -> None:
     assert torch.equal(bare_state, state)
 
 
+def test_the_optimizer_has_hooks_only_while_steps_are_shown() -> None:
+    model = mlp()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+
+    def on_optimizer() -> int:
+        return len(optimizer._optimizer_step_pre_hooks) + len(optimizer._optimizer_step_post_hooks)
+
+    with hooked(model, optimizer, ready_made.LayerNorms()) as (control, manager, _failures):
+        control._state.capture_store._clock = iter(range(100)).__next__  # every step is shown
+        train(control, model, optimizer, 2, loss_of=squared, inputs=vectors)
+        assert on_optimizer() == 0
+        with control.captures.viewer():
+            train(control, model, optimizer, 2, loss_of=squared, inputs=vectors)
+            assert on_optimizer() == 2
+            manager.remove("layers")
+            train(control, model, optimizer, 2, loss_of=squared, inputs=vectors)
+            assert on_optimizer() == 0
+            manager.add(ready_made.LayerNorms())
+            train(control, model, optimizer, 2, loss_of=squared, inputs=vectors)
+            assert on_optimizer() == 2
+        train(control, model, optimizer, 4, loss_of=squared, inputs=vectors)
+        assert on_optimizer() == 0
+
+
 def test_dear_hooks_run_only_in_the_steps_that_are_shown(monkeypatch) -> None:
     clock = iter(range(10_000))  # every look at the clock takes a second
     monkeypatch.setattr("midstep.session.hooks.installed_hook.time.perf_counter", clock.__next__)
@@ -420,7 +444,7 @@ def test_what_is_no_hook_or_has_no_name_is_refused() -> None:
     with hooked(model, torch.optim.SGD(model.parameters(), lr=0.1)) as (_control, board, _told):
         with pytest.raises(ConfigError, match=r"midstep\.Hook"):
             board.add("layers")  # type: ignore[arg-type]
-        with pytest.raises(ConfigError, match="needs a key"):
+        with pytest.raises(ConfigError, match="has no key"):
             board.add(Hook())
         with pytest.raises(ConfigError, match="no module 'encoder'"):
             board.add(ready_made.Units("encoder"))

@@ -1,7 +1,8 @@
-"""What the training thread and everybody else share: one lock, three flags, and the parts.
+"""The state that the training thread shares with all other threads: one lock, flags, and the parts.
 
-The flags are written under the lock and read without it, so that an unwatched loop pays
-for two attribute tests a step.
+Other threads change it under the lock and then recompute the flags. The training thread reads the
+flags without the lock, so a step that is not observed costs two attribute tests. A flag that is
+read a moment too early is no error: the request is then seen at the next boundary.
 """
 
 from __future__ import annotations
@@ -10,8 +11,7 @@ import logging
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from types import TracebackType
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from midstep.control.breakpoints.breakpoint import BreakpointList
 from midstep.control.breakpoints.layer_report import LayerReport
@@ -27,6 +27,12 @@ from midstep.core.protocols import Sink
 
 log = logging.getLogger("midstep.control")
 End = Literal["stopped", "finished", "failed", "killed", "lost", "out of reach"]
+Item = TypeVar("Item")
+
+
+def without(items: tuple[Item, ...], removed: Item) -> tuple[Item, ...]:
+    """The items except `removed`, compared by identity: sinks may define their own equality."""
+    return tuple(item for item in items if item is not removed)
 
 
 class ControlState:
@@ -41,62 +47,67 @@ class ControlState:
         self.capture_store = CaptureStore(clock)
         self.watch_list = WatchList()
         self.breakpoint_list = BreakpointList()
+        # The four flags, set by `refresh_flags`.
         self.step_is_recorded = False
-        """Does anybody want to know what this step was trained on."""
+        """Whether scalars and batch of this step are wanted by a sink, a viewer or a breakpoint."""
         self.boundary_has_work = False
-        """Is there anything to do at the boundary."""
+        """Whether there is anything to do at the boundary."""
         self.is_observed = False
-        """Is there more to do there than to tell the sinks: does anybody look, ask or wait."""
+        """Whether there is more to do there than to send scalars to the sinks."""
         self.has_requests = False
-        """Is there more to do there than to let somebody look."""
+        """Whether there is more to do there than to show steps to viewers."""
+        # Written by the training thread alone, without the lock.
         self.step_index = 0
-        """Index of the step in progress; written by the training thread alone."""
+        """Index of the step in progress, counted from 0."""
         self.finished_steps = 0
-        """Finished steps; written by the training thread alone."""
         self.boundaries = 0
-        """Boundaries with anything to do so far; written by the training thread alone."""
+        """Boundaries with anything to do so far."""
+        self.step_scalars: dict[str, Any] = {}
+        """Scalars of the step in progress."""
+        self.scalars_outside_step: dict[str, Any] = {}
+        """Scalars logged since the last boundary outside a step, such as those of a validation."""
+        self.layer_report: LayerReport | None = None
+        """What was measured inside the model in this step."""
+        self.loss: Any = None
+        """As the loop gave it, perhaps on a device; other threads read `loss_readout`."""
+        self.loss_readout = LossReadout(clock)
+        # Written under the lock.
         self.has_started = self.is_parked = False
         self.stop_commands: list[CommandRecord] = []
         self.end: End | None = None
         self.reason: str | None = None
         self.active_hold: tuple[str, Callable[[], bool]] | None = None
+        """Why the run is held, and the function that says when the hold ends."""
         self.completed_commands: list[CommandRecord] = []
-        """Commands to be answered once their effect is there."""
+        """Commands that are answered once their effect is visible."""
         self.breakpoint_evidence: dict[str, Any] | None = None
-        self.step_scalars: dict[str, Any] = {}
-        """This step's; touched by the training thread alone."""
-        self.scalars_outside_step: dict[str, Any] = {}
-        """What was measured since the last boundary outside a step; the training thread's alone."""
         self.holds_weights = False
-        """Whether clones of weights are held, to be dropped once nobody watches any more."""
-        self.loss: Any = None
-        """As the loop gave it; the training thread's, others ask `reading`."""
-        self.loss_readout = LossReadout(clock)
+        """Whether clones of weights are held; they are dropped when the last viewer has gone."""
         self.described_fields: dict[str, Any] = {}
         self.read_gradient_norm: Callable[[], Any] | None = None
-        self.sinks: tuple[Sink, ...] = ()
         self.read_rewind: Callable[[], dict[str, Any]] | None = None
-        """Tells how far back the training can be taken; any thread asks."""
+        """Returns how far back the training can go; called from any thread."""
+        self.viewer_count = 0
+        # Tuples that are replaced as a whole, so that they are read without the lock.
+        self.sinks: tuple[Sink, ...] = ()
+        self.subscribers: tuple[Callable[[], None], ...] = ()
         self.step_listeners: tuple[Callable[[], None], ...] = ()
         """Called by the training thread when a step begins."""
-        self.layer_report: LayerReport | None = None
-        """What was measured inside the model in this step; the training thread's alone."""
-        self.viewer_count = 0
-        self.subscribers: tuple[Callable[[], None], ...] = ()
 
     def renew_locks(self) -> None:
-        """In a forked child: a lock may be held by a thread that is not there any more."""
+        """Make new locks in a forked child, where the thread that holds a lock does not exist."""
         self.lock = threading.Lock()
         self.changed = threading.Condition(self.lock)
 
     @property
     def pause_requested(self) -> bool:
-        """Whether a pause is asked for, by anybody or by a fault."""
+        """Whether a pause is requested, or the run is held because of a fault."""
+        # The intended mode, not the gate's: a queued pause counts from the moment of its submit.
         return self.command_table.intended_mode == "pause" or self.active_hold is not None
 
     @property
     def wants_data(self) -> bool:
-        """Whether this step could be the one that the loop parks at with somebody there."""
+        """Whether the loop could park after this step with a viewer connected."""
         return bool(
             self.capture_store.clones_step
             or self.viewer_count
@@ -105,90 +116,92 @@ class ControlState:
         )
 
     def refresh_flags(self) -> None:
-        """Under the lock, after each change: is there anything to capture, anything to do."""
-        followed = bool(
+        """Recompute the flags. Called under the lock after each change."""
+        is_followed = bool(
             self.breakpoint_list.armed
             or self.watch_list.active
             or self.pause_requested
             or self.stop_commands
         )
-        pressing = bool(
-            followed
+        has_requests = bool(
+            is_followed
             or self.command_table.queue
             or self.gate.mode == "pause"
             or self.gate.target is not None
         )
-        asked = bool(
-            pressing
+        # The last three are left over from an observed step: one more full boundary clears them.
+        is_observed = bool(
+            has_requests
             or self.viewer_count
             or self.capture_store.step_data
             or self.capture_store.clones_step
             or self.holds_weights
         )
-        elsewhere = self.watch_list.has_new_rows or self.end is not None
-        self.step_is_recorded = followed or bool(self.viewer_count or self.sinks)
-        self.boundary_has_work = asked or self.step_is_recorded or self.end == "stopped"
-        self.has_requests, self.is_observed = pressing or elsewhere, asked or elsewhere
+        # These need the full boundary, but do not make a boundary necessary by themselves: new
+        # rows come with an active watch, and after the end no step follows.
+        needs_full_boundary = self.watch_list.has_new_rows or self.end is not None
+        self.step_is_recorded = is_followed or bool(self.viewer_count or self.sinks)
+        self.boundary_has_work = is_observed or self.step_is_recorded or self.end == "stopped"
+        self.has_requests = has_requests or needs_full_boundary
+        self.is_observed = is_observed or needs_full_boundary
 
     def wake(self) -> None:
-        """Under the lock: something changed that the training thread should see."""
+        """Recompute the flags and wake a parked training thread. Called under the lock."""
         self.refresh_flags()
         self.changed.notify_all()
 
     @contextmanager
     def changing(self) -> Iterator[None]:
-        """A change from any thread: under the lock, seen by the training thread, told to all."""
+        """Make a change from any thread: under the lock, then wake the loop and the subscribers."""
         with self.lock:
             yield
             self.wake()
         self.notify()
 
     def notify(self) -> None:
-        """Tell the listeners that something changed. Without the lock, from any thread."""
-        for listener in self.subscribers:
+        """Call the subscribers after a change. From any thread, without the lock."""
+        for subscriber in self.subscribers:
             try:
-                listener()
+                subscriber()
             except Exception:
-                # A listener that breaks (a server going down) must not end the training.
-                log.exception("a listener raised and is off; training goes on")
+                # A subscriber that fails (a server that shuts down) must not end the training.
+                log.exception("a subscriber raised and is off; training continues")
                 with self.lock:
-                    self.subscribers = tuple(
-                        held for held in self.subscribers if held is not listener
-                    )
+                    self.subscribers = without(self.subscribers, subscriber)
 
     def call_step_listeners(self) -> None:
-        """Tell who installs something for a step that one begins. The training thread's."""
+        """Call who installs something for the step that begins. On the training thread."""
         for listener in self.step_listeners:
             try:
                 listener()
             except Exception:
-                # Whoever measures must not end the training: it is asked no more.
-                log.exception("a step listener raised and is off; training goes on")
-                self.step_listeners = tuple(h for h in self.step_listeners if h is not listener)
+                # An error of ours while measuring must not end the training.
+                log.exception("a step listener raised and is off; training continues")
+                self.step_listeners = without(self.step_listeners, listener)
 
     # -- sinks: called without the lock -----------------------------------------------------------
 
     def send_scalars(self, scalars: Mapping[str, Any]) -> None:
-        """This step's scalars to every sink."""
+        """Send this step's scalars to every sink."""
         for sink in self.sinks:
             try:
                 sink.log_values(self.finished_steps, scalars)
-            except Exception:  # noqa: BLE001 - said there
+            except Exception:  # noqa: BLE001 - logged in _remove_failed_sink
                 self._remove_failed_sink(sink)
 
     def send_intervention(self, **fields: Any) -> None:
-        """Something that was done to the run, to every sink."""
+        """Send a record of a command, a breakpoint or a mark to every sink."""
         for sink in self.sinks:
             try:
                 sink.event(Moment.INTERVENTION, **fields)
-            except Exception:  # noqa: BLE001 - said there
+            except Exception:  # noqa: BLE001 - logged in _remove_failed_sink
                 self._remove_failed_sink(sink)
 
     def _remove_failed_sink(self, sink: Sink) -> None:
-        """A sink of ours that breaks must not end somebody's training."""
-        log.exception("a sink raised and is off; training goes on")
+        # A sink that fails must not end the training of the user.
+        log.exception("a sink raised and is off; training continues")
         with self.lock:
-            self.sinks = tuple(held for held in self.sinks if held is not sink)
+            self.sinks = without(self.sinks, sink)
             self.refresh_flags()
 
     def finish_command(
@@ -199,10 +212,12 @@ class ControlState:
         reason: str | None = None,
         result: Any = None,
     ) -> None:
-        """Write the end of a command down, then answer who asked."""
+        """Record the end of a command, then answer its future."""
         record.status, record.reason, record.result = status, reason, result
         record.step = self.finished_steps if record.step is None else record.step
+        # Monotonic: the wall clock may be set while a command runs.
         record.duration_s = self.clock() - record.submitted_mono
+        # The fact comes first: an answer that a client has seen is never missing on disk.
         self.send_intervention(kind="command", **record.describe())
         if status == "done":
             record.future.set_result(result)
@@ -211,12 +226,13 @@ class ControlState:
         self.notify()
 
     def close(self, end: End) -> None:
-        """The training is over: what waits is refused, and so is what comes."""
+        """End the run: refuse the commands that wait, and all later ones."""
         with self.lock:
             self.end, self.is_parked = end, False
             waiting = [*self.command_table.close(end), *self.gate.pause(), *self.completed_commands]
             stops, self.stop_commands, self.completed_commands = self.stop_commands, [], []
             self.refresh_flags()
+        # Without the lock: callbacks of a future run in this thread, and may submit commands.
         for record in waiting:
             self.finish_command(record, "refused", reason=f"The run is {end}.")
         for record in stops:
@@ -225,9 +241,9 @@ class ControlState:
 
 
 class Viewer:
-    """Somebody looks: captures are made while at least one viewer is open.
+    """A connected viewer of one run (a browser tab or a client); a context manager.
 
-    Made by `DebugController.viewer`; a context manager.
+    Steps are captured while at least one viewer is open. `Captures.viewer` makes one.
     """
 
     def __init__(self, state: ControlState) -> None:
@@ -241,7 +257,7 @@ class Viewer:
             state.refresh_flags()
 
     def close(self) -> None:
-        """Look away; closing twice is fine."""
+        """Disconnect; a second call changes nothing."""
         state, self._state = self._state, None
         if state is not None:
             self._count(state, -1)
@@ -249,10 +265,5 @@ class Viewer:
     def __enter__(self) -> Viewer:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()

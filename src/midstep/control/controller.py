@@ -64,9 +64,11 @@ class DebugController:
         self.queue = CommandQueue(state)
         self.watches = Watches(state)
         self.weight_changes = WeightChanges(state)
-        self.boundary = StepBoundary(state, self.queue, self.watches, self.weight_changes)
-        self.captures = Captures(state, self.watches)
         self.breakpoints = Breakpoints(state)
+        self.boundary = StepBoundary(
+            state, self.queue, self.watches, self.weight_changes, self.breakpoints
+        )
+        self.captures = Captures(state, self.watches)
         self.status = RunStatus(state)
         self.sinks = Sinks(state)
         _ALIVE.add(self)
@@ -88,34 +90,34 @@ class DebugController:
         losses: Any = None,
         kept: bool = False,
     ) -> None:
-        """Note what this step was trained on; it is captured while somebody wants to see it.
+        """Give the batch and the loss of this step; the batch is cloned only if the step is shown.
 
         Args:
-            batch: a tensor, or a mapping or sequence of tensors. A clone is kept while somebody
-                watches or a pause is requested, never a live reference.
+            batch: a tensor, or a mapping or sequence of tensors. Readers get a clone, which is
+                made while a viewer is connected or a pause is requested.
             loss: the loss as a number or a tensor of one element.
             step: index of this batch, counted from 0; the running count when left out.
             labels: one per sample, for the page.
             sample_ids: ids of the samples in batch order.
             losses: per-sample losses, where the loop knows them.
-            kept: whether the loop does not change the batch before the boundary. Then it is cloned
-                there, and not at all if somebody else captures this step's batch first.
+            kept: whether the loop leaves the batch unchanged until the boundary. Then it is cloned
+                there instead of here, and only if no other call captures this step's batch.
         """
         self.captures.capture(
             batch, loss, step, labels=labels, sample_ids=sample_ids, losses=losses, kept=kept
         )
 
     def capture_step_data(self, key: str, data: Any, *, panel: Panel | None = None) -> None:
-        """Store anything for this step under `key`; it is cleared when the next one begins.
+        """Store data of this step under `key`; it is cleared when the next step begins.
 
-        It is cloned in the steps that are shown: ten a second while running, every one while
-        stepping, and the one the loop parks at. Push tensors that you do not change afterwards.
+        It is cloned in the steps that are shown: ten a second while running, every step while
+        stepping, and the step at which the loop parks. Do not change a tensor after pushing it.
 
         Args:
             key: its name on the page; `keys` and `force_detail` are reserved.
             data: numbers, text, tensors, or mappings and sequences of them. Or a function that
-                returns them: it is called at the boundary, in steps that are shown or watched.
-            panel: how to show it; without one the page chooses by what it holds.
+                returns them: it is called only in steps that are shown or watched.
+            panel: how the page shows it; without a panel the page chooses by the type of the data.
         """
         self.captures.push(key, data, panel=panel)
 
@@ -227,9 +229,9 @@ class DebugController:
         return self.watches.watched(source)
 
     def get_trajectories(self, source: str | None = None) -> dict[int, list[dict[str, float]]]:
-        """Points of every row that is or was watched: step, weight_cos_to_init, metrics.
+        """Points of every row of one source that is or was watched.
 
-        They are those of one source; of the one chosen last when left out.
+        A point holds step, weight_cos_to_init and metrics. Without `source`: the one chosen last.
         """
         return self.watches.trajectories(source)
 
@@ -238,6 +240,7 @@ class DebugController:
         self.watches.clear()
 
 
+# Weak, so that a controller is freed with its run.
 _ALIVE: weakref.WeakSet[DebugController] = weakref.WeakSet()
 
 
@@ -246,5 +249,6 @@ def _renew_locks() -> None:
         controller._state.renew_locks()
 
 
-# A fork copies a lock in whatever state another thread left it, so a child makes new ones.
+# A fork copies a lock in the state in which another thread left it, perhaps locked for ever: the
+# workers of a DataLoader would hang on it. So a child process gets new locks.
 os.register_at_fork(after_in_child=_renew_locks)

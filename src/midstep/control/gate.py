@@ -1,7 +1,8 @@
-"""The gate at the boundary: may the training thread go on, and for how long.
+"""The gate at the boundary: may the training thread continue, and for how many steps.
 
-A pure state machine: no threads, no clock. The training thread alone changes it, under the
-controller's lock.
+A pure state machine without threads and clock. Only the training thread changes it, under the
+controller's lock. Most methods return the commands that end with the change; the boundary answers
+these once the effect is visible.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ Mode = Literal["run", "pause"]
 
 @dataclass(kw_only=True)
 class Grant:
-    """Steps that a `step` command lets pass."""
+    """The steps that one `step` command lets pass."""
 
     record: CommandRecord
     steps_left: int
@@ -31,35 +32,37 @@ class Gate:
         self.grants: deque[Grant] = deque()
         self.target: int | None = None
         self._target_record: CommandRecord | None = None
+        # A step in progress is counted against the first grant only if it began under that grant.
+        # A `step` command that arrives while another step still runs must not lose one to it.
         self._granted_step_runs = False
 
     @property
     def steps_left(self) -> int:
-        """Steps granted and not yet passed."""
+        """Steps granted and not yet finished."""
         return sum(grant.steps_left for grant in self.grants)
 
     def pause(self) -> list[CommandRecord]:
-        """Close the gate; gives back the commands that this cuts short."""
+        """Close the gate; returns the commands that this ends early."""
         self.mode = "pause"
         return self._end_grants()
 
     def resume(self) -> list[CommandRecord]:
-        """Open the gate; gives back the commands that this cuts short."""
+        """Open the gate; returns the commands that this ends early."""
         self.mode = "run"
         return self._end_grants()
 
     def grant(self, record: CommandRecord, steps: int) -> None:
-        """Let `steps` steps pass, behind those granted before."""
+        """Let `steps` steps pass, after those granted before."""
         self.grants.append(Grant(record=record, steps_left=steps))
 
     def run_until(self, record: CommandRecord, step: int) -> list[CommandRecord]:
         """Open the gate until `step` steps are finished."""
-        ended = self.resume()
+        ended = self.resume()  # also ends an earlier target, so this comes first
         self.target, self._target_record = step, record
         return ended
 
     def step_ended(self, step: int) -> list[CommandRecord]:
-        """Count the step that just passed; gives back the commands that are now complete."""
+        """Count the step that has just finished; returns the commands that are complete now."""
         ended: list[CommandRecord] = []
         if self._granted_step_runs:
             self._granted_step_runs = False
@@ -69,12 +72,15 @@ class Gate:
         return ended + self._pause_at_target(step)
 
     def _pause_at_target(self, step: int) -> list[CommandRecord]:
+        # `<`, not `!=`: after `move_to`, or in a loop that numbers steps itself, the count can
+        # jump over the target.
         if self.target is None or step < self.target:
             return []
         return self.pause()
 
     def check_open(self, step: int) -> tuple[bool, list[CommandRecord]]:
-        """Whether the next step may begin, and the commands that are complete because not."""
+        """Whether the next step may begin, and the commands that are complete if it may not."""
+        # Checked here too: a target that is already reached parks the run before another step.
         ended = self._pause_at_target(step)
         if self.mode == "run":
             return True, ended

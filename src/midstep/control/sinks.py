@@ -1,15 +1,18 @@
-"""Who hears of a run: sinks get every step, subscribers get a call when something changed."""
+"""Receivers of a run: sinks get every step, subscribers get a call when something changed."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from midstep.control.control_state import ControlState
+from midstep.control.control_state import ControlState, without
 from midstep.core.protocols import Sink
 
 
 class Sinks:
-    """The receivers of a run's scalars and interventions, and the callbacks on a change."""
+    """The sinks of a run, and the callbacks on a change and on the begin of a step.
+
+    Each list is a tuple that is replaced as a whole, so that it is read without the lock.
+    """
 
     def __init__(self, state: ControlState) -> None:
         self._state = state
@@ -23,7 +26,7 @@ class Sinks:
     def remove(self, sink: Sink) -> None:
         """Send nothing more to `sink`."""
         with self._state.lock:
-            self._state.sinks = tuple(held for held in self._state.sinks if held is not sink)
+            self._state.sinks = without(self._state.sinks, sink)
             self._state.refresh_flags()
 
     def subscribe(self, callback: Callable[[], None]) -> Callable[[], None]:
@@ -38,8 +41,23 @@ class Sinks:
 
         def unsubscribe() -> None:
             with state.lock:
-                state.subscribers = tuple(
-                    held for held in state.subscribers if held is not callback
-                )
+                state.subscribers = without(state.subscribers, callback)
 
         return unsubscribe
+
+    def on_step_begin(self, listener: Callable[[], None]) -> Callable[[], None]:
+        """Call `listener` on the training thread when a step begins.
+
+        It is called while the run is observed, and once more when the last viewer or request has
+        gone, so that the listener can remove what it installed. After that it is not called and
+        costs nothing. Returns a function that ends the subscription.
+        """
+        state = self._state
+        with state.lock:
+            state.step_listeners = (*state.step_listeners, listener)
+
+        def remove() -> None:
+            with state.lock:
+                state.step_listeners = without(state.step_listeners, listener)
+
+        return remove

@@ -47,14 +47,14 @@ class LoopPort:
     def __init__(self, run: Run, parts: TrainingParts, order: OrderedLoader | None) -> None:
         import torch
 
-        from midstep.session.metrics.runtime_metrics import StepWatch
+        from midstep.session.metrics.runtime_metrics import RuntimeMetrics
 
         self._grad_enabled = torch.is_grad_enabled
         self._run, self._controller, self._order = run, run.controller, order
         self._engine: TrainingEngine | None = None
         self._replay: LoopReplay | None = None
         self._progress = EpochProgress()
-        self._metrics = StepWatch(parts.model, parts.optimizer, self._controller)
+        self._metrics = RuntimeMetrics(parts.model, parts.optimizer, self._controller)
         self._reporter = StepReporter(run, self._metrics)
         self._window = Window()
         self._has_entered = self._has_stepped = self._has_stopped = self._is_detached = False

@@ -110,10 +110,13 @@ class BclTraining(AutoencoderTraining):
         """Tell the run which tensor is looked at by default, and what moves it."""
         run.controller.watches.add_source(SOURCE, lambda: self.model.encoder.weight, default=True)
         if self.bcl is None:
-            run.controller.weight_changes.declare_extra_update(SOURCE, metrics="features")
+            run.controller.weight_changes.declare_extra_update(SOURCE, metrics_key="features")
         else:
             run.controller.weight_changes.declare_extra_update(
-                SOURCE, tensors="bcl_tensors", metrics="bcl_metrics"
+                SOURCE,
+                delta_key="bcl_tensors.som_delta",
+                target_key="bcl_tensors.som_targets",
+                metrics_key="bcl_metrics",
             )
 
     def extra_state(self) -> dict[str, Any]:

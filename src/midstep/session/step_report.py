@@ -14,7 +14,7 @@ from midstep.session.state.epoch_progress import EpochMeter
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from midstep.session.metrics.runtime_metrics import StepWatch
+    from midstep.session.metrics.runtime_metrics import RuntimeMetrics
     from midstep.session.run import Run
 
 
@@ -94,7 +94,7 @@ class StepReporter:
         metrics: measures the steps.
     """
 
-    def __init__(self, run: Run, metrics: StepWatch) -> None:
+    def __init__(self, run: Run, metrics: RuntimeMetrics) -> None:
         self._run, self._metrics = run, metrics
         self._boundary, self._captures = run.controller.boundary, run.controller.captures
         self._meter = EpochMeter()
@@ -138,8 +138,8 @@ class StepReporter:
     def _measured(self, step: int, samples: int) -> dict[str, Any]:
         """Runtime metrics of this step. Values that arrive late are logged under their own step."""
         metrics = self._metrics
-        values = {} if metrics.rests else metrics.step_ended(step=step, samples=samples)
-        for at, arrived in metrics.arrived() if metrics.on_way else ():
+        values = {} if metrics.is_untimed else metrics.step_ended(step=step, samples=samples)
+        for at, arrived in metrics.arrived() if metrics.in_transfer else ():
             measured = {k: value for k, value in arrived.items() if k not in self._user_names}
             if at == step:
                 values.update(measured)

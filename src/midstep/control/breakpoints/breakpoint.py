@@ -1,4 +1,4 @@
-"""Breakpoints: conditions with a switch, a count of hits, and the evidence of the last one."""
+"""Breakpoints: a condition with a switch and a count of hits, and the evidence of a hit."""
 
 from __future__ import annotations
 
@@ -14,14 +14,16 @@ from midstep.core.errors import ConfigError
 
 MAX_HIT_STEPS = 100
 MAX_SAMPLES = 128
+"""Limit of sample ids in the evidence, which goes to the facts and to every viewer."""
 OUTLIER_Z = 3.0
+"""Losses so many standard deviations above the mean carry a hit."""
 Action = Literal["pause", "mark"]
-"""Stop the run, or only leave a mark in its facts and on its charts."""
+"""Pause the run, or only record a mark in its facts and on its charts."""
 
 
 @dataclass(kw_only=True)
 class Breakpoint:
-    """A condition that stops the run, or marks it. Changed only under the controller's lock."""
+    """A condition that pauses the run or marks it."""
 
     id: int
     condition: Condition
@@ -29,24 +31,24 @@ class Breakpoint:
     action: Action = "pause"
     hits: int = 0
     hit_steps: list[int] = field(default_factory=list)
-    """Steps of the last hundred hits."""
+    """Steps of the last 100 hits."""
     on_device: bool = False
-    """Whether a scalar that it reads has been seen to live on a GPU."""
+    """Whether it reads a scalar that was on a GPU: then every step waits for the device once."""
     unseen_scalars: frozenset[str] = frozenset()
-    """Scalars that it reads and no step has had so far."""
+    """Scalars that it reads and that no step has logged so far."""
     was_checked: bool = False
-    """Whether a step has been asked yet."""
+    """Whether it was checked at least once."""
     condition_holds: bool = False
-    """Whether its condition held after the last step: what goes on is marked once."""
+    """Whether its condition held after the last step; a mark is recorded when it begins to hold."""
 
     @property
     def kind(self) -> str:
-        """Kind of its condition."""
+        """Kind of the condition."""
         return self.condition.kind
 
     @property
     def words(self) -> str:
-        """Its condition in words."""
+        """The condition in words."""
         return self.condition.words
 
     def count_hit(self, step: int) -> None:
@@ -55,7 +57,7 @@ class Breakpoint:
         self.hit_steps = [*self.hit_steps[-(MAX_HIT_STEPS - 1) :], step]
 
     def describe(self) -> dict[str, Any]:
-        """As it travels: condition, words, counts, and its window where it has one."""
+        """The breakpoint as JSON: condition, words, counts, and the window of `loss_z`."""
         window = self.condition.spread if isinstance(self.condition, LossZ) else None
         filled = window is not None and len(window) > 0
         return {
@@ -81,19 +83,19 @@ class Breakpoint:
 
 @dataclass(frozen=True, kw_only=True)
 class BreakpointHits:
-    """What the breakpoints say of one step."""
+    """The breakpoints whose conditions hold after one step."""
 
     stop: tuple[Breakpoint, Hit] | None = None
-    """The first that stops the run."""
+    """The first one that pauses the run."""
     marks: tuple[tuple[Breakpoint, Hit], ...] = ()
-    """Those that only mark it, when they begin to hold."""
+    """Those that only mark it and begin to hold at this step."""
 
 
 class BreakpointList:
     """All breakpoints of a run. Not thread-safe: its owner locks, except for `check`.
 
-    `armed`, `names` and `wants_ids` are replaced as a whole, so that the training thread
-    reads them without a lock.
+    `armed`, `scalar_names` and `needs_sample_ids` are replaced as a whole, so that the training
+    thread reads them without the lock.
     """
 
     def __init__(self) -> None:
@@ -101,11 +103,11 @@ class BreakpointList:
         self._next_id = 1
         self.armed: tuple[Breakpoint, ...] = ()
         self.scalar_names: frozenset[str] = frozenset()
-        """Scalars that the armed ones read."""
+        """Scalars that the armed breakpoints read."""
         self.needs_sample_ids = False
 
     def add(self, condition: Condition, *, enabled: bool, action: Action = "pause") -> Breakpoint:
-        """A new breakpoint with an id that was never used before."""
+        """Add a breakpoint; its id was never used before in this run."""
         added = Breakpoint(
             id=self._next_id,
             condition=condition,
@@ -113,39 +115,40 @@ class BreakpointList:
             action=_check_action(action),
             unseen_scalars=condition.scalar_names,
         )
+        # Ids are never used twice: a late `remove` of a client must not hit another breakpoint.
         self._next_id += 1
         self._by_id[added.id] = added
         self._rearm()
         return added
 
     def remove(self, breakpoint_id: int) -> Breakpoint:
-        """Take one away."""
+        """Remove a breakpoint."""
         removed = self._find(breakpoint_id)
         del self._by_id[breakpoint_id]
         self._rearm()
         return removed
 
     def enable(self, breakpoint_id: int, *, enabled: bool) -> Breakpoint:
-        """Switch one on or off."""
+        """Switch a breakpoint on or off."""
         changed = self._find(breakpoint_id)
         changed.enabled = enabled
         self._rearm()
         return changed
 
     def set_action(self, breakpoint_id: int, action: Action) -> Breakpoint:
-        """Choose what one does when it is hit."""
+        """Set what a breakpoint does when it is hit."""
         changed = self._find(breakpoint_id)
         changed.action = _check_action(action)
         return changed
 
     def measures_at(self, step: int) -> frozenset[Measure]:
-        """What the armed ones want to be measured inside the model in that step."""
-        if not self.armed:  # nearly always, and asked several times a step
+        """What the armed breakpoints need measured inside the model in that step."""
+        if not self.armed:  # nearly always, and called several times a step
             return frozenset()
         return frozenset().union(*(each.condition.measures_at(step) for each in self.armed))
 
     def may_stop(self, step: int) -> bool:
-        """Whether one of them may stop the run after that step."""
+        """Whether a breakpoint may pause the run after that step."""
         return any(each.action == "pause" and each.condition.is_due(step) for each in self.armed)
 
     def list_all(self) -> list[Breakpoint]:
@@ -153,7 +156,8 @@ class BreakpointList:
         return list(self._by_id.values())
 
     def check(self, view: StepView) -> BreakpointHits:
-        """Ask every armed condition; the first that holds and stops is the one to stop at."""
+        """Check every armed condition; the first one that holds and pauses stops the run."""
+        # Every condition is checked in every step, also after a hit: windows need all losses.
         hits = [(each, hit) for each in self.armed if (hit := each.condition.check(view))]
         marks = tuple(
             pair for pair in hits if pair[0].action == "mark" and not pair[0].condition_holds
@@ -179,6 +183,7 @@ class BreakpointList:
             raise ConfigError(f"no breakpoint {breakpoint_id}; there are {known}") from None
 
     def _rearm(self) -> None:
+        # After every change, so that a step tests three attributes and no breakpoint.
         self.armed = tuple(each for each in self._by_id.values() if each.enabled)
         self.scalar_names = frozenset().union(*(each.condition.scalar_names for each in self.armed))
         self.needs_sample_ids = any(each.kind == "sample" for each in self.armed)
@@ -193,9 +198,9 @@ def _check_action(action: Any) -> Action:
 def make_evidence(
     breakpoint_: Breakpoint, hit: Hit, *, step: int, batch: CapturedBatch | None
 ) -> dict[str, Any]:
-    """What the page shows of a hit: the measured value beside its limit, and the samples."""
-    samples, about_samples = _responsible_samples(hit, batch)
-    notes = [note for note in (hit.note, about_samples) if note is not None]
+    """The evidence of a hit, as the page shows it: value, limit, samples, explanation."""
+    samples, sample_note = _responsible_samples(hit, batch)
+    notes = [note for note in (hit.note, sample_note) if note is not None]
     return {
         "breakpoint": breakpoint_.id,
         "condition": breakpoint_.words,
@@ -211,14 +216,16 @@ def make_evidence(
 
 
 def _responsible_samples(hit: Hit, batch: CapturedBatch | None) -> tuple[Sequence[int], str | None]:
-    """Ids of the samples that carry the hit, and how much of the loss they carry."""
+    """Ids of the samples that cause the hit, and a note about their share of the loss."""
     if hit.samples:
         return hit.samples, None
     losses = [] if batch is None else _floats(batch.losses)
     if batch is None or not losses:
         return (), None
+    # Without ids, or with ids that do not match the losses, samples are named by position.
     known = as_ids(batch.sample_ids)
     ids = known if known is not None and len(known) == len(losses) else range(len(losses))
+    # First: one NaN makes mean and standard deviation of all losses NaN.
     broken = [i for i, value in enumerate(losses) if not math.isfinite(value)]
     if broken:
         return [ids[i] for i in broken], f"{len(broken)} of {len(losses)} losses are not finite"
@@ -232,7 +239,7 @@ def _responsible_samples(hit: Hit, batch: CapturedBatch | None) -> tuple[Sequenc
 
 
 def _floats(values: Any) -> list[float]:
-    """Per-sample losses as numbers; none at all when one of them is no number."""
+    """Per-sample losses as floats; an empty list if one of them is not a number."""
     flat = values.reshape(-1).tolist() if hasattr(values, "reshape") else values
     numbers = [as_float(value) for value in flat] if isinstance(flat, list | tuple) else []
     floats = [value for value in numbers if value is not None]
@@ -242,7 +249,8 @@ def _floats(values: Any) -> list[float]:
 def _outliers(losses: Sequence[float]) -> list[int]:
     """Positions of the losses more than three standard deviations above the mean, largest first."""
     count = len(losses)
-    mean = sum(losses) / count  # plain sums: beyond the largest float they are infinite, not errors
+    # `sum`, not `math.fsum`, which raises OverflowError where the sum is infinite.
+    mean = sum(losses) / count
     std = math.sqrt(sum((value - mean) * (value - mean) for value in losses) / count)
     far = [i for i, value in enumerate(losses) if value > mean + OUTLIER_Z * std]
     return sorted(far, key=lambda i: -losses[i])

@@ -1,4 +1,4 @@
-"""Conditions of breakpoints: what is measured each step, and when it counts as a hit."""
+"""The conditions of breakpoints; each is checked once a step."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Literal, get_args
 from midstep.control.breakpoints.expression_grammar import CompiledExpression, compile_expression
 from midstep.control.breakpoints.layer_report import LayerReport, Measure
 from midstep.control.breakpoints.rolling_statistics import RollingSpread
+from midstep.control.setting_checks import check_integer, check_number, check_text
 from midstep.core.errors import ConfigError
 
 Operator = Literal["<", "<=", ">", ">=", "==", "!="]
@@ -24,44 +25,46 @@ _OPERATORS: dict[str, Callable[[float, float], bool]] = {
     "!=": operator.ne,
 }
 MIN_LOSSES_FOR_Z = 8
-"""A spread over fewer losses than this says nothing."""
+"""A standard deviation of fewer losses is too uncertain to stop a run."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class StepView:
-    """What conditions may look at: the step that has just ended."""
+    """What conditions read: the step that has just finished."""
 
     step: int
     """Finished steps."""
     scalars: Mapping[str, float]
-    """What was logged in it, the loss included, and `step`, `epoch`, `lr` where known."""
+    """The logged scalars with the loss, and `step`, `epoch`, `lr` where known."""
     sample_ids: Sequence[int] | None = None
-    """Ids of its samples, where known."""
+    """Ids of the samples in the batch, where known."""
     on_device: frozenset[str] = frozenset()
-    """Scalars that had to be fetched from a device."""
+    """Scalars that were copied from a GPU."""
     layers: LayerReport | None = None
-    """What was measured inside the model in it, where a condition asked for that."""
+    """What was measured inside the model, if a condition needs it in this step."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Hit:
-    """A condition that holds, with the measured value beside its limit."""
+    """A condition that holds: the measured value and its limit."""
 
     value: float | None = None
     limit: float | None = None
     samples: tuple[int, ...] = ()
     layer: str | None = None
-    """Name of the parameter or module, where it is one of them."""
+    """Name of the parameter or module, for rules about layers."""
     note: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class Condition(ABC):
-    """Base of all conditions; `check` is asked once a step, on the training thread."""
+    """Base of all conditions; `check` is called once a step, on the training thread."""
 
     kind: ClassVar[str]
+    template: ClassVar[str] = ""
+    """The condition in words, with the names of its settings to fill in."""
     reads: ClassVar[frozenset[str]] = frozenset()
-    """Scalars it needs; on a GPU each costs a synchronisation."""
+    """Scalars it needs; on a GPU reading them waits for the device."""
 
     @property
     def scalar_names(self) -> frozenset[str]:
@@ -69,74 +72,60 @@ class Condition(ABC):
         return self.reads
 
     @property
-    @abstractmethod
     def words(self) -> str:
         """The condition in words."""
+        return self.template.format(**vars(self))
 
     @abstractmethod
     def check(self, view: StepView) -> Hit | None:
         """The hit, or None."""
 
-    def is_due(self, step: int) -> bool:  # noqa: ARG002 - for those that measure now and then
-        """Whether it may hold after the step that ends as number `step`."""
+    def is_due(self, step: int) -> bool:  # noqa: ARG002 - for subclasses that measure every n steps
+        """Whether it may hold when `step` steps are finished."""
         return True
 
-    def measures_at(self, step: int) -> frozenset[Measure]:  # noqa: ARG002 - as in `due`
-        """What has to be measured inside the model in that step."""
+    def measures_at(self, step: int) -> frozenset[Measure]:  # noqa: ARG002 - as in `is_due`
+        """What must be measured inside the model in that step."""
         return frozenset()
 
     @property
     def missing_input(self) -> str | None:
-        """What it needs besides scalars and has not had so far, in words."""
+        """What it needs besides scalars and has not got so far, in words."""
         return None
 
     @property
     def cost_s(self) -> float | None:
-        """Seconds that its measuring costs a step on average, where it measures anything."""
+        """Average seconds a step that its measurements cost; None if it measures nothing."""
         return None
 
     def explain(self) -> dict[str, Any]:
-        """`rule` and `explanation` of a hit."""
+        """The fields `rule` and `explanation` of a hit."""
         return {"rule": None, "explanation": None}
 
     def parameters(self) -> dict[str, Any]:
-        """Kind and settings, as they travel."""
+        """Kind and settings as JSON."""
+        # Only fields that a caller sets; the others hold the state of the condition.
         settings = {f.name: getattr(self, f.name) for f in fields(self) if f.init}
         return {"kind": self.kind} | {
             k: list(v) if isinstance(v, tuple) else v for k, v in settings.items()
         }
 
 
-def _check_number(name: str, value: Any, *, above: float | None = None) -> None:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise ConfigError(f"{name} must be a finite number, got {value!r}")
-    if above is not None and not value > above:
-        raise ConfigError(f"{name} must be above {above:g}, got {value!r}")
-
-
-def _check_integer(name: str, value: Any, *, least: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise ConfigError(f"{name} must be a whole number of at least {least}, got {value!r}")
-
-
 @dataclass(frozen=True, kw_only=True)
 class StepReached(Condition):
-    """Holds once, when this many steps are finished."""
+    """Holds once, when `step` steps are finished."""
 
     kind: ClassVar[str] = "step"
+    template: ClassVar[str] = "step = {step:,}"
     step: int
-    """Finished steps at which to park."""
+    """Finished steps at which to pause."""
 
     def __post_init__(self) -> None:
-        _check_integer("step", self.step, least=0)
-
-    @property
-    def words(self) -> str:
-        """The condition in words."""
-        return f"step = {self.step:,}"
+        check_integer("step", self.step, least=0)
 
     def check(self, view: StepView) -> Hit | None:
         """The hit, or None."""
+        # `==`, not `>=`: it stops once, and once more if the run goes back and comes again.
         return Hit(value=view.step, limit=self.step) if view.step == self.step else None
 
 
@@ -145,16 +134,12 @@ class Every(Condition):
     """Holds every n steps."""
 
     kind: ClassVar[str] = "every"
+    template: ClassVar[str] = "every {n:,} steps"
     n: int
-    """Distance between two hits, in steps."""
+    """Steps between two hits."""
 
     def __post_init__(self) -> None:
-        _check_integer("n", self.n, least=1)
-
-    @property
-    def words(self) -> str:
-        """The condition in words."""
-        return f"every {self.n:,} steps"
+        check_integer("n", self.n, least=1)
 
     def check(self, view: StepView) -> Hit | None:
         """The hit, or None."""
@@ -166,12 +151,8 @@ class LossNonFinite(Condition):
     """Holds when the loss is NaN or infinite."""
 
     kind: ClassVar[str] = "loss_nonfinite"
+    template: ClassVar[str] = "loss is not finite"
     reads: ClassVar[frozenset[str]] = frozenset({"loss"})
-
-    @property
-    def words(self) -> str:
-        """The condition in words."""
-        return "loss is not finite"
 
     def check(self, view: StepView) -> Hit | None:
         """The hit, or None."""
@@ -181,32 +162,31 @@ class LossNonFinite(Condition):
 
 @dataclass(frozen=True, kw_only=True)
 class LossZ(Condition):
-    """Holds when the loss lies far above the mean of the losses before it."""
+    """Holds when the loss is far above the mean of the losses before it."""
 
     kind: ClassVar[str] = "loss_z"
+    template: ClassVar[str] = "loss z-score > {limit:g}"
     reads: ClassVar[frozenset[str]] = frozenset({"loss"})
     limit: float = 4.0
     """Standard deviations above the mean."""
     window: int = 200
-    """How many losses before this one count."""
+    """How many losses before this one are used."""
     spread: RollingSpread = field(init=False, repr=False, compare=False)
-    """Mean and spread of the window now."""
+    """Current mean and standard deviation of the window."""
 
     def __post_init__(self) -> None:
-        _check_number("limit", self.limit, above=0)
-        _check_integer("window", self.window, least=MIN_LOSSES_FOR_Z)
+        check_number("limit", self.limit, above=0)
+        check_integer("window", self.window, least=MIN_LOSSES_FOR_Z)
+        # The dataclass is frozen, so that settings cannot change under the training thread.
         object.__setattr__(self, "spread", RollingSpread(self.window))
-
-    @property
-    def words(self) -> str:
-        """The condition in words."""
-        return f"loss z-score > {self.limit:g}"
 
     def check(self, view: StepView) -> Hit | None:
         """The hit, or None."""
         loss = view.scalars.get("loss")
+        # NaN would make the mean NaN for a whole window; `LossNonFinite` finds it.
         if loss is None or not math.isfinite(loss):
             return None
+        # Read before the push: an outlier must not raise the mean that it is compared with.
         mean, std, count = self.spread.mean, self.spread.std, len(self.spread)
         self.spread.push(loss)
         if count < MIN_LOSSES_FOR_Z or std == 0:
@@ -220,54 +200,45 @@ class GradNorm(Condition):
     """Holds when the gradient norm is above a limit, or not finite."""
 
     kind: ClassVar[str] = "grad_norm"
+    template: ClassVar[str] = "grad_norm > {limit:g}"
     reads: ClassVar[frozenset[str]] = frozenset({"grad_norm"})
     limit: float
-    """Largest norm that passes."""
+    """Largest norm that is allowed."""
 
     def __post_init__(self) -> None:
-        _check_number("limit", self.limit, above=0)
-
-    @property
-    def words(self) -> str:
-        """The condition in words."""
-        return f"grad_norm > {self.limit:g}"
+        check_number("limit", self.limit, above=0)
 
     def check(self, view: StepView) -> Hit | None:
         """The hit, or None."""
         norm = view.scalars.get("grad_norm")
-        if norm is None or norm <= self.limit:
+        if norm is None or norm <= self.limit:  # False for NaN, so that NaN is a hit
             return None
         return Hit(value=norm, limit=self.limit)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Metric(Condition):
-    """Holds when a logged scalar compares so with a value."""
+    """Holds when a logged scalar is below, above or equal to a value."""
 
     kind: ClassVar[str] = "metric"
+    template: ClassVar[str] = "{name} {op} {value:g}"
     name: str
-    """As it was logged."""
+    """Name of the logged scalar."""
     op: Operator
     """One of < <= > >= == !=."""
     value: float
-    """What it is compared with."""
+    """The value to compare with."""
 
     def __post_init__(self) -> None:
-        if not isinstance(self.name, str) or not self.name:
-            raise ConfigError(f"name must be the name of a logged scalar, got {self.name!r}")
+        check_text("name of a logged scalar", self.name)
         if self.op not in get_args(Operator):
             raise ConfigError(f"op must be one of {' '.join(_OPERATORS)}, got {self.op!r}")
-        _check_number("value", self.value)
+        check_number("value", self.value)
 
     @property
     def scalar_names(self) -> frozenset[str]:
         """Names of the scalars it needs."""
         return frozenset({self.name})
-
-    @property
-    def words(self) -> str:
-        """The condition in words."""
-        return f"{self.name} {self.op} {self.value:g}"
 
     def check(self, view: StepView) -> Hit | None:
         """The hit, or None."""
@@ -279,7 +250,7 @@ class Metric(Condition):
 
 @dataclass(frozen=True, kw_only=True)
 class Sample(Condition):
-    """Holds when one of these samples was in the batch."""
+    """Holds when one of these samples is in the batch."""
 
     kind: ClassVar[str] = "sample"
     ids: tuple[int, ...]
@@ -290,7 +261,7 @@ class Sample(Condition):
         if not ids:
             raise ConfigError("ids must name at least one sample")
         for sample in ids:
-            _check_integer("ids", sample, least=0)
+            check_integer("ids", sample, least=0)
         object.__setattr__(self, "ids", ids)
 
     @property
@@ -308,16 +279,16 @@ class Sample(Condition):
 
 @dataclass(frozen=True, kw_only=True)
 class Expression(Condition):
-    """Holds when an expression of the checked grammar is true."""
+    """Holds when an expression is true; see `expression_grammar`."""
 
     kind: ClassVar[str] = "expression"
+    template: ClassVar[str] = "{expression}"
     expression: str
     """For example `loss > 2 * loss_mean and step > 100`."""
     _compiled: CompiledExpression = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        if not isinstance(self.expression, str):
-            raise ConfigError(f"expression must be text, got {self.expression!r}")
+        check_text("expression", self.expression)
         object.__setattr__(self, "_compiled", compile_expression(self.expression))
 
     @property
@@ -325,15 +296,11 @@ class Expression(Condition):
         """Names of the scalars it needs."""
         return self._compiled.names
 
-    @property
-    def words(self) -> str:
-        """The condition in words."""
-        return self.expression
-
     def check(self, view: StepView) -> Hit | None:
         """The hit, or None."""
         if not self._compiled.holds(view.scalars):
             return None
+        # Of a single comparison the evidence shows both sides.
         left, right = self._compiled.left, self._compiled.right
         return Hit(
             value=None if left is None else float(left(view.scalars)),
@@ -341,7 +308,8 @@ class Expression(Condition):
         )
 
 
-CONDITIONS: dict[str, type[Condition]] = {  # `rules` adds its own
+# `rule` adds its own kind on import.
+CONDITIONS: dict[str, type[Condition]] = {
     condition.kind: condition
     for condition in (
         StepReached,
@@ -357,7 +325,7 @@ CONDITIONS: dict[str, type[Condition]] = {  # `rules` adds its own
 
 
 def make_condition(kind: str, settings: Mapping[str, Any]) -> Condition:
-    """The condition `kind` with its settings, checked.
+    """Make the condition `kind` and check its settings.
 
     >>> make_condition("loss_z", {"limit": 4.0}).words
     'loss z-score > 4'
@@ -373,5 +341,5 @@ def make_condition(kind: str, settings: Mapping[str, Any]) -> Condition:
         )
     try:
         return condition(**settings)
-    except TypeError as error:
+    except TypeError as error:  # a setting without a default is missing
         raise ConfigError(f"condition {kind!r}: {error}") from None

@@ -1,7 +1,7 @@
-"""The checked grammar of breakpoint expressions: text to closures over a step's scalars.
+"""The grammar of breakpoint expressions: text is compiled to closures over a step's scalars.
 
-The text is parsed to a syntax tree once, every node is checked against a short list, and
-the tree becomes nested closures. Nothing is ever handed to `eval`.
+Python's parser builds a syntax tree once. Every node is checked against a list of allowed nodes,
+and the tree becomes nested closures. `eval` is never used: expressions come over the network.
 
     comparison, and / or / not      loss > 2 * loss_mean and step > 100
     + - * / // % **, parentheses    numbers and the names of scalars
@@ -18,6 +18,7 @@ from dataclasses import dataclass
 
 from midstep.core.errors import ExpressionError
 
+# Limits against expressions that would take long in every step, or exhaust the stack.
 MAX_LENGTH = 500
 MAX_NODES = 200
 MAX_DEPTH = 32
@@ -32,7 +33,8 @@ _BINARY: dict[type[ast.operator], Callable[[float, float], float]] = {
     ast.Div: operator.truediv,
     ast.FloorDiv: operator.floordiv,
     ast.Mod: operator.mod,
-    ast.Pow: math.pow,  # undefined (an error, so no hit) where `**` would give a complex number
+    # `math.pow` raises where `**` would give a complex number, and it never makes huge integers.
+    ast.Pow: math.pow,
 }
 _COMPARE: dict[type[ast.cmpop], Callable[[float, float], bool]] = {
     ast.Lt: operator.lt,
@@ -44,8 +46,8 @@ _COMPARE: dict[type[ast.cmpop], Callable[[float, float], bool]] = {
 }
 _FUNCTIONS: dict[str, tuple[Callable[..., float], range]] = {
     "abs": (abs, range(1, 2)),
-    "min": (min, range(1, 9)),
-    "max": (max, range(1, 9)),
+    "min": (min, range(2, 9)),
+    "max": (max, range(2, 9)),
     "log": (math.log, range(1, 2)),
     "exp": (math.exp, range(1, 2)),
     "sqrt": (math.sqrt, range(1, 2)),
@@ -58,21 +60,21 @@ _TESTS = frozenset({"isnan", "isinf", "isfinite"})
 
 @dataclass(frozen=True, kw_only=True)
 class CompiledExpression:
-    """An expression ready to be asked once a step."""
+    """An expression that can be evaluated once a step."""
 
     text: str
-    """As it was typed."""
+    """As the user wrote it."""
     names: frozenset[str]
-    """Scalars it reads."""
+    """Scalars that it reads."""
     evaluate: Evaluate
-    """True when it holds. Raises KeyError for a scalar that is missing this step."""
+    """Returns whether it is true. Raises KeyError for a scalar that this step did not log."""
     left: Evaluate | None
-    """The measured side, when the whole is one comparison."""
+    """The left side, if the expression is a single comparison."""
     right: Evaluate | None
-    """The limit, when the whole is one comparison."""
+    """The right side, if the expression is a single comparison."""
 
     def holds(self, scalars: Scalars) -> bool:
-        """Whether it is true now; a missing scalar or an undefined value (log of -1) is not."""
+        """Whether it is true. False if a scalar is missing or a value is undefined (log of -1)."""
         try:
             return bool(self.evaluate(scalars))
         except (KeyError, ValueError, ArithmeticError, TypeError):
@@ -94,15 +96,19 @@ def compile_expression(text: str) -> CompiledExpression:
             f"{text!r} is a number, not a condition; compare it, for example: loss > 2"
         )
     left, right = _sides(tree)
+    # By identity: a scalar may have the name of a function, as in `max(max, 2) > 1`.
+    called = {id(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
     names = frozenset(
-        node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and not _called(node, tree)
+        node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and id(node) not in called
     )
     return CompiledExpression(text=text, names=names, evaluate=evaluate, left=left, right=right)
 
 
 def _parse(text: str) -> ast.expr:
     if len(text) > MAX_LENGTH:
-        raise ExpressionError(f"expression has {len(text)} characters; at most {MAX_LENGTH}")
+        raise ExpressionError(
+            f"the expression has {len(text)} characters; at most {MAX_LENGTH} are allowed"
+        )
     try:
         tree = ast.parse(text.strip(), mode="eval").body
     except (SyntaxError, ValueError, MemoryError, RecursionError) as error:
@@ -111,12 +117,12 @@ def _parse(text: str) -> ast.expr:
             f"{text!r} does not parse{position}; write for example: loss > 2 and step > 100"
         ) from None
     if sum(1 for _ in ast.walk(tree)) > MAX_NODES or _depth(tree) > MAX_DEPTH:
-        raise ExpressionError("expression is too large; split it into two breakpoints")
+        raise ExpressionError("the expression is too large; split it into two breakpoints")
     return tree
 
 
 def _error_position(offset: int | None, text: str) -> str:
-    """Where Python's parser gave up; it counts from 1 and says 0 where the text just ends."""
+    """Where Python's parser stopped; it counts from 1, and gives 0 at the end of the text."""
     before = len(text) - len(text.lstrip())
     return f" at character {before + offset}" if offset else " at its end"
 
@@ -125,12 +131,8 @@ def _depth(node: ast.AST) -> int:
     return 1 + max((_depth(child) for child in ast.iter_child_nodes(node)), default=0)
 
 
-def _called(name: ast.Name, tree: ast.expr) -> bool:
-    return any(isinstance(node, ast.Call) and node.func is name for node in ast.walk(tree))
-
-
 def _is_test(node: ast.expr) -> bool:
-    """Whether the value of `node` is true or false rather than a number."""
+    """Whether `node` gives true or false and not a number."""
     match node:
         case ast.Compare():
             return True
@@ -155,7 +157,8 @@ def _sides(tree: ast.expr) -> tuple[Evaluate | None, Evaluate | None]:
 def _compile(node: ast.expr) -> Evaluate:
     match node:
         case ast.Constant(value=int() | float() as value) if not isinstance(value, bool):
-            return _constant(float(value))
+            number = float(value)
+            return lambda _scalars: number
         case ast.Name(id=name):
             return lambda scalars: scalars[name]
         case ast.UnaryOp(op=ast.USub(), operand=operand):
@@ -167,9 +170,11 @@ def _compile(node: ast.expr) -> Evaluate:
             inner = _compile(operand)
             return lambda scalars: not inner(scalars)
         case ast.BinOp(left=left, op=op, right=right) if type(op) in _BINARY:
-            return _binary(_BINARY[type(op)], _compile(left), _compile(right))
+            apply, first, second = _BINARY[type(op)], _compile(left), _compile(right)
+            return lambda scalars: apply(first(scalars), second(scalars))
         case ast.BoolOp(op=op, values=values):
-            return _boolean(any if isinstance(op, ast.Or) else all, [_compile(v) for v in values])
+            combine, parts = any if isinstance(op, ast.Or) else all, [_compile(v) for v in values]
+            return lambda scalars: combine(part(scalars) for part in parts)
         case ast.Compare(left=left, ops=ops, comparators=rest) if all(
             type(op) in _COMPARE for op in ops
         ):
@@ -184,18 +189,7 @@ def _compile(node: ast.expr) -> Evaluate:
             )
 
 
-def _constant(value: float) -> Evaluate:
-    return lambda _scalars: value
-
-
-def _binary(apply: Callable[[float, float], float], left: Evaluate, right: Evaluate) -> Evaluate:
-    return lambda scalars: apply(left(scalars), right(scalars))
-
-
-def _boolean(combine: Callable[..., bool], parts: list[Evaluate]) -> Evaluate:
-    return lambda scalars: combine(part(scalars) for part in parts)
-
-
+# A function, not a lambda: a chain as in `0 < loss < 2` computes each term once.
 def _chain(tests: list[Callable[[float, float], bool]], terms: list[Evaluate]) -> Evaluate:
     def evaluate(scalars: Scalars) -> bool:
         values = [term(scalars) for term in terms]
@@ -207,7 +201,7 @@ def _chain(tests: list[Callable[[float, float], bool]], terms: list[Evaluate]) -
 def _call(name: str, arguments: list[Evaluate]) -> Evaluate:
     function, arity = _FUNCTIONS[name]
     if len(arguments) not in arity:
-        raise ExpressionError(f"{name} takes {arity.start} argument(s), got {len(arguments)}")
-    if len(arguments) == 1 and name in ("min", "max"):
-        raise ExpressionError(f"{name} takes two or more arguments, got 1")
+        least, most = arity.start, arity.stop - 1
+        count = f"{least} to {most} arguments" if most > least else "1 argument"
+        raise ExpressionError(f"{name} takes {count}, got {len(arguments)}")
     return lambda scalars: function(*(argument(scalars) for argument in arguments))

@@ -1,6 +1,7 @@
-"""What was measured inside a model in one step, as plain numbers: what rules look at.
+"""Numbers measured inside a model in one step, which the rules check.
 
-The controller knows no model; whoever does (an attached run, a session) measures when asked to.
+The controller knows no model. Who knows it (an attached run, a session) measures it in the steps in
+which a rule is due, and reports the numbers.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 Measure = Literal["gradients", "updates", "activations"]
-"""What costs time: norms, clones of the weights, hooks on the modules."""
+"""Kinds of measurements, by what they cost: norms, clones of the weights, hooks on modules."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -18,37 +19,38 @@ class ParameterReading:
 
     name: str
     elements: int
-    """How many numbers it holds."""
+    """Number of elements."""
     is_matrix: bool
-    """Whether it has two dimensions or more, unlike a bias or a scale."""
+    """Whether it has two or more dimensions, unlike a bias or a scale."""
     weight_norm: float
     grad_norm: float | None
-    """As the optimizer got it, after clipping; None when it had no gradient."""
+    """As the optimizer gets it, after clipping; None without a gradient."""
     update_norm: float | None = None
-    """Of the change that the step made; None when it was not measured."""
+    """Norm of the change by the step; None if it was not measured."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ActivationReading:
-    """What one module gave in the forward pass, in the order of the calls."""
+    """The output of one module in the forward pass."""
 
     name: str
     low: float
-    """Smallest element; NaN if any is."""
+    """Smallest element; NaN if any element is NaN."""
     high: float
     dead_fraction: float | None = None
-    """Of the units of a ReLU: those that were zero for all samples of late."""
+    """Share of the units of a ReLU that were zero for all samples of the last measurements."""
     saturated_fraction: float | None = None
-    """Of the elements of a sigmoid or a tanh: those on the flat ends."""
+    """Share of the elements of a sigmoid or tanh that are close to its limits."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class LayerReport:
-    """All readings of one step."""
+    """All measurements of one step."""
 
     measures: frozenset[Measure]
     """What was measured."""
     parameters: tuple[ParameterReading, ...] = ()
     activations: tuple[ActivationReading, ...] = ()
+    """In the order of the calls."""
     cost_s: float = 0.0
-    """Time that the measuring took in this step."""
+    """Seconds that the measurements took in this step."""

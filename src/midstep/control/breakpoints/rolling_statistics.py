@@ -1,4 +1,4 @@
-"""Mean and spread of the last n numbers, in constant time a step."""
+"""Mean and standard deviation of the last n numbers, in constant time a step."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ import math
 from collections import deque
 
 LARGEST = 1e150
-"""Values count as at most this: the squares of larger ones are beyond all floats."""
+"""Larger values are clipped to this, because their squares would overflow."""
 MAX_CANCELLATION = 1e6
-"""Sums are renewed once a difference of squares has lost this factor to rounding."""
+"""Sums are computed anew when cancellation has cost this factor of precision."""
 
 
 class RollingSpread:
-    """Sums over a sliding window, shifted by its first value and renewed now and then.
+    """Sums over a sliding window, shifted by one of its values.
 
-    The shift keeps the squares small. The renewal, once a window and whenever an outlier has left
-    it, keeps rounding from piling up.
+    The shift keeps the squares small. The sums are computed anew once per window, and when an
+    outlier has left it, so that rounding errors do not accumulate.
 
     >>> spread = RollingSpread(3)
     >>> for value in (1.0, 2.0, 3.0, 4.0):
@@ -34,7 +34,7 @@ class RollingSpread:
         return len(self._values)
 
     def push(self, value: float) -> None:
-        """Take in a finite number; the oldest leaves when the window is full."""
+        """Add a finite number; the oldest one leaves when the window is full."""
         value = min(max(value, -LARGEST), LARGEST)
         self._values.append(value)
         self._add(value, sign=1)
@@ -52,7 +52,8 @@ class RollingSpread:
         self._squares += sign * shifted * shifted
 
     def _has_lost_precision(self, left: float) -> bool:
-        """Whether what left, or a shift far from all that is there, has eaten the digits."""
+        """Whether a large value that left, or a shift far from the mean, has cost precision."""
+        # Var = E[x²] - E[x]² of shifted values loses the factor E[x²] / Var to cancellation.
         gone, count = left - self._shift, len(self._values)
         mean, square = self._sum / count, self._squares / count
         variance = max(0.0, square - mean * mean)

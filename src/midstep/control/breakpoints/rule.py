@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar
 
 from midstep.control.breakpoints.conditions import CONDITIONS, Condition, Hit, StepView
@@ -18,7 +18,7 @@ NO_MODEL = "the layers of a model (midstep.attach, or run.show(model=…, optimi
 
 @dataclass(frozen=True, kw_only=True)
 class Rule(Condition):
-    """Holds when a rule of the book finds something new; what goes on is not found again.
+    """Holds when a rule finds something new; a finding that persists is reported once.
 
     >>> Rule(rule="dead_relus", limit=0.9).words
     'share of dead units in a ReLU layer > 0.9, 2 times in a row'
@@ -26,9 +26,9 @@ class Rule(Condition):
 
     kind: ClassVar[str] = "rule"
     rule: str
-    """Name in the book; see `midstep.control.breakpoints.rule_catalog`."""
+    """A name in `midstep.control.breakpoints.rule_catalog.RULES`."""
     limit: float | None = None
-    """Here and below: the rule's own default when left out."""
+    """For this and the following fields None means the default of the rule."""
     low: float | None = None
     window: int | None = None
     every: int | None = None
@@ -37,30 +37,26 @@ class Rule(Condition):
     metric: str | None = None
     spec: RuleSpec = field(init=False, repr=False, compare=False)
     settings: RuleSettings = field(init=False, repr=False, compare=False)
-    """All limits, defaults filled in."""
+    """All limits, with defaults filled in."""
     rule_check: RuleCheck = field(init=False, repr=False, compare=False)
     cost: dict[str, float] = field(init=False, repr=False, compare=False, default_factory=dict)
-    """Seconds that its `last` measuring took; whether one was `missed` for want of a model."""
+    """`last`: seconds of the last measurement; `missed`: set if a due one was not reported."""
 
     def __post_init__(self) -> None:
         if self.rule not in RULES:
             raise ConfigError(f"no rule {self.rule!r}; there are {', '.join(RULES)}")
         spec = RULES[self.rule]
-        given = RuleSettings(
-            limit=self.limit,
-            low=self.low,
-            window=self.window,
-            every=self.every,
-            layers=self.layers,
-            metric=self.metric,
-        )
-        if given.layers is not None and not spec.measures:
-            raise ConfigError(f"rule {self.rule!r} looks at no layers, so it takes no layers")
+        names = [each.name for each in fields(RuleSettings)]
+        given = {name: getattr(self, name) for name in names if getattr(self, name) is not None}
+        if "layers" in given and not spec.measures:
+            raise ConfigError(
+                f"rule {self.rule!r} checks logged scalars, not layers; leave `layers` out"
+            )
         settings = spec.defaults.with_overrides(given, self.rule)
         object.__setattr__(self, "spec", spec)
         object.__setattr__(self, "settings", settings)
         object.__setattr__(self, "rule_check", make_rule_check(self.rule, settings))
-        for name in ("limit", "low", "window", "every", "metric"):
+        for name in names:
             object.__setattr__(self, name, getattr(settings, name))
 
     @property
@@ -75,17 +71,17 @@ class Rule(Condition):
 
     @property
     def missing_input(self) -> str | None:
-        """What it needs and has not had so far, in words."""
+        """What it needs and has not got so far, in words."""
         return NO_MODEL if "missed" in self.cost and "last" not in self.cost else None
 
     @property
     def cost_s(self) -> float | None:
-        """Seconds that it costs a step on average; None before it has measured."""
+        """Average seconds a step that it costs; None before the first measurement."""
         taken = self.cost.get("last")
         return None if taken is None else taken / (self.every or 1)
 
     def measures_at(self, step: int) -> frozenset[Measure]:
-        """What has to be measured in the step that ends as number `step`."""
+        """What must be measured in the step after which `step` steps are finished."""
         return self.spec.measures if self.is_due(step) else frozenset()
 
     def is_due(self, step: int) -> bool:
@@ -93,9 +89,8 @@ class Rule(Condition):
         return step % (self.every or 1) == 0
 
     def explain(self) -> dict[str, Any]:
-        """Name, title and explanation, for the evidence."""
-        explanation = self.spec.explanation.describe()
-        return {"rule": self.rule, "explanation": {"title": self.spec.title, **explanation}}
+        """Name and explanation of the rule, for the evidence."""
+        return {"rule": self.rule, "explanation": self.spec.explain()}
 
     def check(self, view: StepView) -> Hit | None:
         """The hit, or None."""
@@ -106,6 +101,7 @@ class Rule(Condition):
                 self.cost["missed"] = 1.0
                 return None
             self.cost["last"] = view.layers.cost_s
+        # Rules about logged scalars are checked in every step: they keep a window of all losses.
         findings = self.rule_check.check(view)
         return _hit(findings) if findings else None
 
@@ -124,4 +120,5 @@ def _number(value: float) -> str:
     return f"{value:.3g}" if math.isfinite(value) else str(value)
 
 
+# Here and not in `conditions`, which would have to import this module.
 CONDITIONS[Rule.kind] = Rule

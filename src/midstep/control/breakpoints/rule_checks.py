@@ -1,4 +1,4 @@
-"""How rules judge layers: readings of one step in, findings out. No torch, no threads, no clock."""
+"""How each rule is decided: pure functions and classes over the numbers of one step."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import statistics
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol
 
 from midstep.control.breakpoints.conditions import StepView
@@ -22,32 +23,33 @@ class Finding:
     limit: float | None = None
     layer: str | None = None
     what: str = ""
-    """Which tensor of the layer, in words."""
+    """Which tensor of the layer is meant, in words."""
     key: str | None = None
-    """Findings of one key are one finding that goes on; layer and tensor when left out."""
+    """Findings with the same key in two steps are one that persists; default: layer and tensor."""
 
 
 class RuleCheck(Protocol):
-    """Asked once a step; gives what is newly out of its limits."""
+    """Called once a step; returns what is newly outside its limits."""
 
     def check(self, view: StepView) -> list[Finding]:
-        """New findings; none while an old one goes on."""
+        """New findings; a finding that persists is not returned again."""
         ...
 
 
 class LossPlateauCheck:
-    """Compares the mean loss of the two halves of a window."""
+    """Compares the mean losses of the two halves of a window."""
 
     def __init__(self, settings: RuleSettings) -> None:
         window = settings.window or 2
         self._limit = settings.limit or 0.0
         self._losses: deque[float] = deque(maxlen=max(2, window))
+        # Two sums over the window cost 500 additions: ten checks per window are enough.
         self._check_every = max(1, window // 10)
         self._until_check = 0
         self._firing = False
 
     def check(self, view: StepView) -> list[Finding]:
-        """One finding when the loss stops falling; the next only after it has fallen again."""
+        """One finding when the loss stops falling; the next one only after it fell again."""
         loss = view.scalars.get("loss")
         if loss is None or not math.isfinite(loss):
             return []
@@ -62,7 +64,7 @@ class LossPlateauCheck:
         return [Finding(value=fell, limit=self._limit, what="loss")] if began else []
 
     def _relative_fall(self) -> float:
-        """By which share of its height the mean of the second half lies below the first's."""
+        """(first - second) / |first| of the mean losses of the two halves."""
         values = list(self._losses)
         half = len(values) // 2
         first, second = math.fsum(values[:half]) / half, math.fsum(values[-half:]) / half
@@ -70,7 +72,7 @@ class LossPlateauCheck:
 
 
 class OverfittingCheck:
-    """Compares each validation with the best one, and the training loss at both."""
+    """Compares each validation with the best one, and the training losses before both."""
 
     def __init__(self, settings: RuleSettings) -> None:
         self._settings = settings
@@ -78,7 +80,8 @@ class OverfittingCheck:
         self._best, self._train_at_best = math.inf, math.inf
 
     def check(self, view: StepView) -> list[Finding]:
-        """One finding when validations have been worse for long enough."""
+        """One finding when `window` validations in a row were worse."""
+        # The training loss of a validation is the mean of all losses since the validation before.
         loss = view.scalars.get("loss")
         validation = view.scalars.get(self._settings.metric or "")
         findings = []
@@ -98,28 +101,31 @@ class OverfittingCheck:
         worse = rise > limit and train < self._train_at_best
         self._strikes = self._strikes + 1 if worse else 0
         what = f"best {self._best:.4g}, now {validation:.4g}; training loss {train:.4g}"
-        hit = self._strikes == (self._settings.window or 1)
+        hit = self._strikes == (self._settings.window or 1)  # `==`: reported once
         return [Finding(value=rise, limit=limit, what=what)] if hit else []
 
 
 SPIKE_FACTOR = 100.0
-"""A gradient so many times its median is a spike."""
+"""A gradient that is larger than its median by this factor is a spike."""
 MIN_SPIKE_SHARE = 0.1
-"""Below this share of the weights no gradient is a spike, however quiet it was before."""
+"""Gradients below this share of the weight norm are never a spike."""
 MIN_HISTORY = 5
+"""Earlier gradients that a median needs."""
 MIN_WEIGHT_RMS = 1e-3
-"""Weights count as at least this large, so that those that start at zero explode nothing."""
+"""Lower bound of a weight's RMS, so that weights that start at zero give no false alarm."""
 
 
 Violations = Callable[[LayerReport, RuleSettings], Iterable[Finding]]
 
 
 class LayerCheck:
-    """Finds a layer when it was out of its limits in `window` measurements in a row."""
+    """Finds a layer that is outside its limits in `window` measurements in a row."""
 
     def __init__(self, violations: Violations, settings: RuleSettings) -> None:
         self._violations, self._settings = violations, settings
+        self._window = settings.window or 1
         self._runs: dict[str, int] = {}
+        """Measurements in a row in which a key was found."""
 
     def check(self, view: StepView) -> list[Finding]:
         """New findings; a layer is found again only after it has recovered."""
@@ -132,19 +138,16 @@ class LayerCheck:
             if wanted in (each.layer or "")
         }
         self._runs = {key: self._runs.get(key, 0) + 1 for key in findings}
-        return [findings[key] for key, run in self._runs.items() if run == self.window]
-
-    @property
-    def window(self) -> int:
-        """Measurements in a row."""
-        return self._settings.window or 1
+        # `==`: a run that continues beyond the window is the same finding.
+        return [findings[key] for key, run in self._runs.items() if run == self._window]
 
 
 # -- per layer ------------------------------------------------------------------------------------
 
 
 def vanishing_gradients(report: LayerReport, settings: RuleSettings) -> list[Finding]:
-    """Gradients far smaller than the largest one; a zero is another matter."""
+    """Gradients far smaller than the largest one; zeros are left to `all_zero_tensors`."""
+    # RMS, so that layers of different sizes can be compared.
     sizes = {
         each.name: each.grad_norm / math.sqrt(each.elements)
         for each in _with_gradient(report)
@@ -160,37 +163,42 @@ def vanishing_gradients(report: LayerReport, settings: RuleSettings) -> list[Fin
 
 
 def dead_relus(report: LayerReport, settings: RuleSettings) -> Iterator[Finding]:
-    """ReLU layers with many dead units."""
-    limit = settings.limit or 0.0
-    for each in report.activations:
-        if each.dead_fraction is not None and each.dead_fraction > limit:
-            yield Finding(layer=each.name, value=each.dead_fraction, limit=limit, what="units")
+    """ReLU layers with too many dead units."""
+    shares = ((each.name, each.dead_fraction) for each in report.activations)
+    return _above_limit(shares, settings, "units")
 
 
 def saturated_activations(report: LayerReport, settings: RuleSettings) -> Iterator[Finding]:
-    """Sigmoids and tanhs on their flat ends."""
+    """Sigmoid and tanh layers with too many outputs close to their limits."""
+    shares = ((each.name, each.saturated_fraction) for each in report.activations)
+    return _above_limit(shares, settings, "output")
+
+
+def _above_limit(
+    shares: Iterable[tuple[str, float | None]], settings: RuleSettings, what: str
+) -> Iterator[Finding]:
     limit = settings.limit or 0.0
-    for each in report.activations:
-        if each.saturated_fraction is not None and each.saturated_fraction > limit:
-            yield Finding(
-                layer=each.name, value=each.saturated_fraction, limit=limit, what="output"
-            )
+    for name, share in shares:
+        if share is not None and share > limit:
+            yield Finding(layer=name, value=share, limit=limit, what=what)
 
 
 def unchanged_weights(report: LayerReport, _settings: RuleSettings) -> Iterator[Finding]:
-    """Parameters that a step left alone, though their gradient is not zero."""
+    """Parameters that a step did not change, although their gradient is not zero."""
     for each in report.parameters:
+        # A zero gradient explains it. No gradient (None) is a finding: the loss does not reach it.
         if each.update_norm == 0.0 and each.grad_norm != 0.0:
             why = "it has no gradient" if each.grad_norm is None else "it has a gradient"
             yield Finding(layer=each.name, value=0.0, what=f"parameter; {why}")
 
 
 def all_zero_tensors(report: LayerReport, _settings: RuleSettings) -> Iterator[Finding]:
-    """Outputs, weights and gradients in which nothing differs from zero."""
+    """Outputs, weights and gradients in which every element is zero."""
     for module in report.activations:
         if module.low == module.high == 0.0:
             yield Finding(layer=module.name, value=0.0, what="output")
     for each in report.parameters:
+        # Biases and scales often start at zero, so only matrices are checked.
         if each.is_matrix and each.weight_norm == 0.0:
             yield Finding(layer=each.name, value=0.0, what="weight")
         if each.is_matrix and each.grad_norm == 0.0:
@@ -198,7 +206,9 @@ def all_zero_tensors(report: LayerReport, _settings: RuleSettings) -> Iterator[F
 
 
 def nonfinite_layers(report: LayerReport, _settings: RuleSettings) -> list[Finding]:
-    """The first output in the order of calls; else the gradient nearest the loss; else a weight."""
+    """The origin of NaN or infinity: one finding at most."""
+    # NaN spreads forward from the first bad output, then backward from the loss: so the first
+    # output in call order, else the gradient of the last layer, else a weight.
     readings = [
         (each.name, each.high if math.isfinite(each.low) else each.low, "output")
         for each in report.activations
@@ -217,9 +227,10 @@ def nonfinite_layers(report: LayerReport, _settings: RuleSettings) -> list[Findi
 
 
 def update_ratio_out_of_range(report: LayerReport, settings: RuleSettings) -> Iterator[Finding]:
-    """Updates too large or too small for their weights; no update at all is another matter."""
+    """Updates too large or too small for their weights; `unchanged_weights` finds no update."""
     high, low = settings.limit or 0.0, settings.low or 0.0
     for each in report.parameters:
+        # A bias that starts at zero would give any ratio.
         if not each.is_matrix or not each.update_norm or not each.weight_norm:
             continue
         ratio = each.update_norm / each.weight_norm
@@ -235,7 +246,7 @@ def _with_gradient(report: LayerReport) -> Iterator[ParameterReading]:
 
 
 class ExplodingGradientsCheck:
-    """Gradients far beyond the weights, or far beyond what they were."""
+    """Gradients far larger than the weights, or than the median of earlier gradients."""
 
     def __init__(self, settings: RuleSettings) -> None:
         self._settings = settings
@@ -268,28 +279,24 @@ class ExplodingGradientsCheck:
             return Finding(
                 layer=reading.name, value=times, limit=SPIKE_FACTOR, what="gradient ÷ median"
             )
-        past.append(norm)
+        past.append(norm)  # spikes are not added: they would raise the median
         return None
 
 
-_LAYER_CHECKS: dict[str, Violations] = {
-    "vanishing_gradients": vanishing_gradients,
-    "dead_relus": dead_relus,
-    "saturated_activations": saturated_activations,
-    "unchanged_weights": unchanged_weights,
-    "all_zero_tensors": all_zero_tensors,
-    "nonfinite_layer": nonfinite_layers,
-    "update_ratio": update_ratio_out_of_range,
-}
-_STATEFUL_CHECKS: dict[str, Callable[[RuleSettings], RuleCheck]] = {
+_CHECKS: dict[str, Callable[[RuleSettings], RuleCheck]] = {
+    "vanishing_gradients": partial(LayerCheck, vanishing_gradients),
     "exploding_gradients": ExplodingGradientsCheck,
+    "dead_relus": partial(LayerCheck, dead_relus),
+    "saturated_activations": partial(LayerCheck, saturated_activations),
     "loss_not_falling": LossPlateauCheck,
+    "unchanged_weights": partial(LayerCheck, unchanged_weights),
+    "all_zero_tensors": partial(LayerCheck, all_zero_tensors),
+    "nonfinite_layer": partial(LayerCheck, nonfinite_layers),
+    "update_ratio": partial(LayerCheck, update_ratio_out_of_range),
     "overfitting": OverfittingCheck,
 }
 
 
 def make_rule_check(rule: str, settings: RuleSettings) -> RuleCheck:
-    """A judge without a past."""
-    if rule in _STATEFUL_CHECKS:
-        return _STATEFUL_CHECKS[rule](settings)
-    return LayerCheck(_LAYER_CHECKS[rule], settings)
+    """A new check of a rule, without history."""
+    return _CHECKS[rule](settings)

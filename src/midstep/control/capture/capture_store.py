@@ -1,4 +1,4 @@
-"""Clones of batches and step data: what a reader may hold while training goes on."""
+"""Clones of batches and step data, which readers may hold while the training continues."""
 
 from __future__ import annotations
 
@@ -13,26 +13,27 @@ from midstep.control.panels import Panel
 from midstep.core.errors import ConfigError
 
 MAX_DEPTH = 16
+"""Containers nested deeper than this are not cloned, so that a clone always ends."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class CapturedBatch:
-    """A batch as it was when the gradient was taken."""
+    """The batch of one step, with its loss, labels and sample ids."""
 
     step: int
-    """Index of the batch: finished steps minus one."""
+    """Index of the step, counted from 0: finished steps minus one."""
     batch: Any
     """Tensor, mapping or sequence of tensors."""
     loss: Any
-    """A float once cloned; before that what the loop gave."""
+    """As the loop gave it; a float in a clone."""
     labels: Any = None
-    """Or a function that gives them, called once they are cloned."""
+    """One per sample, or a function that returns them; it is called when the batch is cloned."""
     losses: Any = None
-    """Per-sample losses, where the loop knows them."""
+    """Per-sample losses, if the loop has them."""
     sample_ids: Any = None
 
     def clone(self) -> CapturedBatch:
-        """The same with tensors of its own."""
+        """A copy that shares no memory with the loop."""
         return CapturedBatch(
             step=self.step,
             batch=clone_or_reason(self.batch),
@@ -45,29 +46,30 @@ class CapturedBatch:
 
 @dataclass(frozen=True, kw_only=True)
 class StepData:
-    """What hooks pushed during one step."""
+    """The data that hooks pushed during one step."""
 
     step: int
-    """Finished steps once that step had ended."""
+    """Finished steps after that step."""
     values: Mapping[str, Any]
     panels: Mapping[str, Panel] = field(default_factory=dict)
-    """How they want to be shown, by key, where a hook said so."""
+    """How to show them, by key, for those that have a panel."""
     additions: int = 0
-    """How many entries commands put beside it, also under a key that was there already."""
+    """How many times a command added or replaced an entry while the run was paused."""
 
 
 def clone(value: Any) -> Any:
     """`value` with every tensor in it detached and cloned, containers rebuilt.
 
-    A container that holds itself, or is held twice, is rebuilt once. Anything that is neither
-    tensor, array, mapping nor sequence is passed on as it stands, and so is what lies deeper
-    than 16 levels.
+    A container that contains itself, or occurs twice, is rebuilt once. Other objects, and what is
+    nested deeper than 16 levels, are returned as they are.
     """
     return _clone(value, {}, 0)
 
 
 def _clone(value: Any, copies: dict[int, tuple[Any, Any]], depth: int) -> Any:
-    """`made` holds, by identity, the containers rebuilt so far beside the originals."""
+    """Clone, with the containers rebuilt so far in `copies`: id -> (original, copy)."""
+    # The original is kept in the pair, so that its id is not given to another object meanwhile.
+    # By methods, not by type: `control` works without torch and numpy.
     if hasattr(value, "detach") and hasattr(value, "clone"):
         return value.detach().clone()
     if isinstance(value, DeferredColumns):
@@ -91,20 +93,21 @@ def _clone(value: Any, copies: dict[int, tuple[Any, Any]], depth: int) -> Any:
 
 
 def clone_or_reason(value: Any) -> Any:
-    """A clone, or in its place a line that says why there is none."""
+    """A clone; or a line of text that says why there is none."""
     try:
         return clone(value)
-    except Exception as error:  # noqa: BLE001 - no memory, or a type of the user's: training goes on
+    except Exception as error:  # noqa: BLE001 - out of memory, or a type of the user: training continues
         return f"<cannot be copied: {type(error).__name__}: {str(error)[:200]}>"
 
 
 def resolve(data: Any) -> Any:
-    """Step data itself; a function pushed in its place is called for it."""
+    """Step data itself, or the result of a function that was pushed instead of it."""
+    # Not `callable`: modules and other callable objects are data.
     if not isinstance(data, FunctionType | MethodType | partial):
         return data
     try:
         return data()
-    except Exception as error:  # noqa: BLE001 - a function of the user's: training goes on
+    except Exception as error:  # noqa: BLE001 - a function of the user: training continues
         return f"<cannot be computed: {type(error).__name__}: {str(error)[:200]}>"
 
 
@@ -116,15 +119,10 @@ def as_float(value: Any) -> float | None:
     try:
         if isinstance(value, int | float):
             return float(value)
-        if hasattr(value, "item") and _elements(value) == 1:
-            return float(value.item())
+        count = value.numel() if hasattr(value, "numel") else getattr(value, "size", 1)
+        return float(value.item()) if hasattr(value, "item") and count == 1 else None
     except (TypeError, ValueError, OverflowError, RuntimeError):
-        return None  # complex, text, an integer beyond all floats, a tensor without values
-    return None
-
-
-def _elements(value: Any) -> int:
-    return int(value.numel() if hasattr(value, "numel") else getattr(value, "size", 1))
+        return None  # complex, text, an integer larger than any float, a tensor on `meta`
 
 
 def is_on_device(value: Any) -> bool:
@@ -133,7 +131,7 @@ def is_on_device(value: Any) -> bool:
 
 
 def as_ids(value: Any) -> Sequence[int] | None:
-    """Sample ids as plain integers; None where they are none."""
+    """Sample ids as integers; None if they are not integers."""
     if value is None:
         return None
     flat = value.tolist() if hasattr(value, "tolist") else value
@@ -144,47 +142,54 @@ def as_ids(value: Any) -> Sequence[int] | None:
 
 
 RESERVED_KEYS = frozenset({"keys", "force_detail"})
+"""Keys that are routes of the server beside the step data."""
 RUNNING_INTERVAL_S = 0.1
+"""While running, a step is cloned at most ten times a second for the viewers."""
 
 
 class CaptureStore:
-    """The last batch and the step data. Filled by the training thread, read by anybody.
+    """The last batch and the step data. Written by the training thread, read by any thread.
 
-    Readers see whole objects only: each is built first and then put in place by one
-    assignment, so that no lock stands between the step and its readers.
+    Readers need no lock: each object is built completely and then published by one assignment.
+    What is published is never changed afterwards.
     """
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
         self._cloned_at = -1.0
         self.clones_step = False
-        """Whether this step is to be cloned."""
+        """Whether the step in progress is cloned as it is captured."""
         self.batch: CapturedBatch | None = None
         self.held_batch: CapturedBatch | None = None
-        """A reference to this step's batch, cloned only if the loop parks here."""
+        """A reference to this step's batch; it is cloned only if the loop parks after the step."""
         self.step_data: dict[str, Any] = {}
         self.panels: dict[str, Panel] = {}
-        """Hints that came with this step's data, by key."""
+        """Panels of this step's data, by key."""
         self._uncloned_keys: set[str] = set()
-        """Keys whose data is still the caller's own, pushed when nobody wanted a clone."""
+        """Keys whose data is still the object that the caller pushed, not a clone."""
         self.shown = StepData(step=0, values={})
-        """The last complete step data that was cloned for readers."""
+        """The last step data that was published for readers."""
 
     def take_batch(self, batch: CapturedBatch, *, clone_later: bool = False) -> None:
-        """Clone `batch` if this step is wanted, else hold a reference until the next begins.
+        """Clone `batch` if this step is shown; else hold a reference until the next step begins.
 
-        One that is kept as it is by others can be held up to the boundary in any case.
+        Args:
+            batch: as the loop gave it.
+            clone_later: whether the loop leaves it unchanged until the boundary, so that a
+                reference is enough until then.
         """
+        # Cloned here and not at the boundary: a loop may write into the batch before it gets there.
         if self.clones_step and not clone_later:
             self.batch, self.held_batch = batch.clone(), None
         else:
             self.held_batch = batch
 
     def push(self, key: str, data: Any, panel: Panel | None = None) -> None:
-        """Store `data` for this step, with how it wants to be shown."""
+        """Store `data` of this step, and the panel that shows it."""
         if not isinstance(key, str) or not key or key in RESERVED_KEYS:
             raise ConfigError(
-                f"step data needs a name other than {', '.join(sorted(RESERVED_KEYS))}; got {key!r}"
+                f"a key of step data is text and not {' or '.join(sorted(RESERVED_KEYS))}; "
+                f"got {key!r}. Choose another name."
             )
         self._set_panel(key, panel)
         if self.clones_step:
@@ -210,7 +215,7 @@ class CaptureStore:
         return None
 
     def forget_after(self, step: int) -> None:
-        """The loop stands at `step` again: what came behind it is of another timeline."""
+        """Drop what was captured after `step`: the loop went back to another timeline."""
         self.held_batch = None
         if self.batch is not None and self.batch.step >= step:
             self.batch = None
@@ -219,18 +224,19 @@ class CaptureStore:
         self.step_data, self.panels, self._uncloned_keys = {}, {}, set()
 
     def step_ended(self, step: int) -> None:
-        """Publish what this step pushed, when somebody wanted it."""
+        """Publish this step if it was cloned."""
         if self.clones_step:
             self.publish(step)
 
     def publish(self, step: int) -> None:
-        """The loop stands here: clone what was only held, so that it can be looked at."""
+        """Publish this step in any case; what was only held by reference is cloned now."""
         if self.held_batch is not None:
             self.batch, self.held_batch = self.held_batch.clone(), None
         self._publish_step_data(step)
 
     def _publish_step_data(self, step: int, *, additions: int = 0) -> None:
-        """Put this step's data before the readers; what was pushed unwanted is cloned now."""
+        """Publish this step's data; entries that are not clones yet are cloned now."""
+        # Without data of its own a step leaves the last published data in place.
         if not self.step_data or self.shown.values is self.step_data:
             return
         if self._uncloned_keys:
@@ -244,22 +250,27 @@ class CaptureStore:
         )
 
     def add_to_shown(self, key: str, data: Any, panel: Panel | None, step: int) -> None:
-        """Put `data` beside what is shown of the step that the loop stands at, at once.
-
-        The entries are made anew, since readers hold the ones before.
-        """
+        """Add `data` to the published data of the step at which the loop is parked."""
+        # New dicts, because readers hold the published ones.
+        # The count tells viewers of a paused run that a key has new data.
         before = self.shown.additions if self.shown.step == step else 0
         self.step_data, self.panels = dict(self.step_data), dict(self.panels)
         self.push(key, data, panel)
         self._publish_step_data(step, additions=before + 1)
 
     def step_begins(self, *, every_step: bool, viewers: bool) -> None:
-        """Clear the last step's data and decide whether the next one is cloned."""
+        """Clear the last step's data and decide whether the next step is cloned.
+
+        Args:
+            every_step: whether it is cloned in any case, as while stepping.
+            viewers: whether viewers are connected; then ten steps a second are cloned.
+        """
         self.held_batch = None
-        if self.step_data:
+        if self.step_data:  # replaced, not cleared: the old dicts may be published
             self.step_data, self.panels, self._uncloned_keys = {}, {}, set()
         self.clones_step = every_step
         if viewers and not every_step:
             now = self._clock()
+            # Clones take time of the training, and the page draws five times a second.
             if now - self._cloned_at >= RUNNING_INTERVAL_S:
                 self.clones_step, self._cloned_at = True, now

@@ -1,7 +1,7 @@
-"""Step data that is computed when somebody reads it, from clones, in the reader's thread.
+"""Step data that is computed when it is read, from clones, in the reader's thread.
 
-A run that goes on is captured ten times a second and read less often: what takes a while to compute
-is then computed for the steps that are read, and costs the training only the clones.
+A running training is captured ten times a second and read less often. Columns that are expensive to
+compute are then computed only for the steps that are read; the training pays for the clones alone.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from typing import Any
 
 
 class DeferredColumns(Mapping[str, Any]):
-    """Columns that a pure function gives, called once, by whoever reads the first of them.
+    """Columns computed by a pure function, which is called once, by the first reader.
 
     Args:
-        work: gets `inputs` by name and gives the columns; it may run in any thread, so it touches
-            nothing else, and changes nothing that it is given.
-        inputs: tensors, detached, and plain values; the tensors are cloned when the step is shown.
+        work: gets `inputs` by name and returns the columns. It runs in any thread, so it must not
+            use anything else, and must not change its inputs.
+        inputs: detached tensors and plain values; the tensors are cloned when the step is shown.
 
     >>> pushed = DeferredColumns(lambda weight: {"norm": abs(weight)}, weight=-2.0)
     >>> pushed["norm"]
@@ -30,7 +30,7 @@ class DeferredColumns(Mapping[str, Any]):
         self._result: Mapping[str, Any] | None = None
 
     def clone_inputs(self, clone: Callable[[Any], Any]) -> DeferredColumns:
-        """The same of inputs of its own, not computed yet."""
+        """A copy with cloned inputs, not computed yet."""
         return DeferredColumns(
             self._work, **{name: clone(held) for name, held in self._inputs.items()}
         )
@@ -39,13 +39,13 @@ class DeferredColumns(Mapping[str, Any]):
         with self._lock:
             if self._result is None:
                 self._result = self._compute()
-                self._inputs = {}  # they may be large, and nobody needs them any more
+                self._inputs = {}  # clones of tensors, perhaps large, and used once
             return self._result
 
     def _compute(self) -> Mapping[str, Any]:
         try:
             return self._work(**self._inputs)
-        except Exception as error:  # noqa: BLE001 - a function of the user's: who reads is told
+        except Exception as error:  # noqa: BLE001 - a function of the user: the reader sees why
             why = f"<cannot be computed: {type(error).__name__}: {str(error)[:200]}>"
             return {"problem": why}
 

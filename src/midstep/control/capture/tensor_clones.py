@@ -1,18 +1,9 @@
-"""Tensors whose rows a step can move: which they are, and clones of them within a budget."""
+"""Clones of tensors with rows within a budget of bytes."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
 from typing import Any
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class TensorClones:
-    """What was copied, and why the rest was not; both by name."""
-
-    clones: dict[str, Any] = field(default_factory=dict)
-    refusals: dict[str, str] = field(default_factory=dict)
 
 
 def clone_within_budget(
@@ -20,40 +11,43 @@ def clone_within_budget(
     names: Iterable[str],
     budget_bytes: int,
     reusable: Mapping[str, Any] | None = None,
-) -> TensorClones:
-    """Clone the tensors of these names, first come first served, as far as the budget goes.
+) -> tuple[dict[str, Any], dict[str, str]]:
+    """Clone the named tensors in this order, as long as the budget lasts.
 
     Args:
-        sources: how each is read.
-        names: which of them.
-        budget_bytes: how much to clone at most.
-        reusable: old clones by name, written over where they fit.
+        sources: functions that return the tensors, by name.
+        names: which tensors to clone.
+        budget_bytes: how many bytes to clone at most.
+        reusable: old clones by name, which are written over where they fit.
+
+    Returns:
+        The clones by name; and, for each other name, why it was not cloned.
     """
-    result = TensorClones()
+    clones: dict[str, Any] = {}
+    refusals: dict[str, str] = {}
     for name in names:
         try:
             tensor = sources[name]()
             refusal = why_no_rows(tensor) or _why_too_large(tensor, budget_bytes)
             if refusal is None:
-                result.clones[name] = _copy(tensor.detach(), (reusable or {}).get(name))
+                clones[name] = _copy(tensor.detach(), (reusable or {}).get(name))
                 budget_bytes -= int(tensor.nbytes)
-        except Exception as error:  # noqa: BLE001 - somebody's callable, or no memory: go on
+        except Exception as error:  # noqa: BLE001 - a function of the user, or out of memory
             refusal = f"cannot be copied: {type(error).__name__}: {str(error)[:200]}"
         if refusal is not None:
-            result.refusals[name] = f"{name} {refusal}"
-    return result
+            refusals[name] = f"{name} {refusal}"
+    return clones, refusals
 
 
 def _copy(tensor: Any, reusable: Any) -> Any:
-    return (
-        reusable.copy_(tensor)
-        if reusable is not None and _fits(reusable, tensor)
-        else tensor.clone()
-    )
+    if reusable is not None and _fits(reusable, tensor):
+        return reusable.copy_(tensor)
+    return tensor.clone()
 
 
 def _fits(reusable: Any, tensor: Any) -> bool:
-    """Whether the memory of a clone can take `tensor` as it lies."""
+    """Whether the memory of a clone can hold `tensor` in the same layout."""
+    # Strides too: a copy into another layout would be slower, and readers see the tensor's own.
     return bool(
         reusable.shape == tensor.shape
         and reusable.dtype == tensor.dtype
@@ -63,22 +57,22 @@ def _fits(reusable: Any, tensor: Any) -> bool:
 
 
 def has_rows(read: Callable[[], Any]) -> bool:
-    """Whether `read` gives a tensor with rows; what cannot be read has none."""
+    """Whether `read` returns a tensor with rows; False if it raises."""
     try:
         return why_no_rows(read()) is None
-    except Exception:  # noqa: BLE001 - somebody's callable: what cannot be read is not offered
+    except Exception:  # noqa: BLE001 - a function of the user: what cannot be read is not offered
         return False
 
 
 def why_no_rows(tensor: Any) -> str | None:
-    """Why a tensor has no rows that a step could move; None when it has.
+    """Why a tensor has no rows that a step could change; None if it has.
 
     >>> import torch
     >>> why_no_rows(torch.ones(3))
     'is 1-dimensional; rows with a direction need two dimensions or more'
     """
     if not hasattr(tensor, "detach") or not tensor.is_floating_point():
-        return "holds no real numbers that a step could change"
+        return "holds no floating-point numbers that a step could change"
     if tensor.dim() < 2:
         return f"is {tensor.dim()}-dimensional; rows with a direction need two dimensions or more"
     return None
@@ -89,7 +83,7 @@ def _why_too_large(tensor: Any, budget_bytes: int) -> str | None:
         return None
     limit = f"{budget_bytes / 2**20:.0f} MiB"
     return (
-        f"has {tensor.numel():,} elements ({tensor.nbytes / 2**20:.0f} MiB), too many to be copied "
-        f"beside the others in this step (limit {limit}). Choose a smaller one; a step made by "
-        "hand may copy more than one of a run that goes on."
+        f"has {tensor.numel():,} elements ({tensor.nbytes / 2**20:.0f} MiB), more than can be "
+        f"cloned in this step (limit {limit}). Choose a smaller tensor, or pause and make one "
+        "step: a single step may clone more than a running one."
     )

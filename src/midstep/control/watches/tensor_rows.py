@@ -1,8 +1,8 @@
-"""Rows of tensors: found in the step data, read as unit vectors, with the metrics beside them."""
+"""Find a tensor in the step data, and read its rows as unit vectors and their metrics."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -16,9 +16,10 @@ if TYPE_CHECKING:
     Floats = npt.NDArray[np.float64]
 
 MAX_NAMES = 1024
-"""A mapping pushed as step data is looked through for so many entries."""
+"""Entries of a mapping in the step data that are searched for matrices."""
 TINY = 1e-12
-OWN_NAMES = frozenset({"step", "weight_cos_to_init"})
+RESERVED_NAMES = frozenset({"step", "weight_cos_to_init"})
+"""Fields of a point, so a metric cannot have these names."""
 
 
 def tensor_names(key: str, value: Any) -> list[str]:
@@ -34,18 +35,29 @@ def tensor_names(key: str, value: Any) -> list[str]:
 
 def find_tensor(step_data: Mapping[str, Any], name: str) -> Any:
     """The matrix of that name in the step data, or None."""
-    if _is_matrix(found := step_data.get(name)):
-        return found
+    return find_entry(step_data, name, _is_matrix)
+
+
+def find_entry(step_data: Mapping[str, Any], name: str, accepts: Callable[[Any], bool]) -> Any:
+    """The entry `key`, or `key.name` inside a mapping, that `accepts` allows; None if none does."""
+    if accepts(entry := step_data.get(name)):
+        return entry
+    # Keys and names may hold dots themselves, as names of parameters do: every cut is tried.
     pieces = name.split(".")
     for cut in range(1, len(pieces)):
-        held = step_data.get(".".join(pieces[:cut]))
-        if isinstance(held, Mapping) and _is_matrix(found := held.get(".".join(pieces[cut:]))):
-            return found
+        value = step_data.get(".".join(pieces[:cut]))
+        if isinstance(value, Mapping) and accepts(entry := value.get(".".join(pieces[cut:]))):
+            return entry
     return None
 
 
+def is_tensor(value: Any) -> bool:
+    """Whether `value` is a tensor or an array."""
+    return hasattr(value, "shape")
+
+
 def _is_matrix(value: Any) -> bool:
-    return getattr(value, "ndim", None) == 2 and hasattr(value, "shape")
+    return getattr(value, "ndim", None) == 2 and is_tensor(value)
 
 
 def _entries(value: Any) -> Iterator[tuple[str, Any]]:
@@ -55,17 +67,18 @@ def _entries(value: Any) -> Iterator[tuple[str, Any]]:
 
 
 def unit_rows(tensor: Any, rows: Sequence[int]) -> Floats:
-    """Those rows flattened to length one: [rows, row length]."""
+    """These rows, each flattened and divided by its norm: [rows, row length], float64."""
     import numpy as np
 
     picked = _copy_rows(tensor, rows).reshape(len(rows), -1).astype(np.float64)
-    with np.errstate(all="ignore"):  # rows may hold NaN or the infinities, and so do cosines then
+    with np.errstate(all="ignore"):  # rows with NaN or infinities give NaN cosines
         lengths = np.sqrt(np.einsum("ij,ij->i", picked, picked))
         return np.asarray(picked / np.maximum(lengths, TINY)[:, None])
 
 
 def _copy_rows(tensor: Any, rows: Sequence[int]) -> npt.NDArray[Any]:
-    """A copy of those rows, in numpy: waking torch's threads each step would cost far more."""
+    """A copy of these rows in numpy."""
+    # In numpy: waking the threads of torch in each step would cost far more than the work itself.
     import numpy as np
     import torch
 
@@ -78,7 +91,7 @@ def _copy_rows(tensor: Any, rows: Sequence[int]) -> npt.NDArray[Any]:
 
 
 def row_cosines(unit: Floats, starts: Sequence[Floats]) -> tuple[list[float], list[list[float]]]:
-    """Of each row to its start, and of every pair of rows."""
+    """The cosine of each row to its start, and of every pair of rows."""
     import numpy as np
 
     with np.errstate(all="ignore"):
@@ -89,11 +102,11 @@ def row_cosines(unit: Floats, starts: Sequence[Floats]) -> tuple[list[float], li
 def row_metrics(
     step_data: Mapping[str, Any], rows: Sequence[int], count: int
 ) -> dict[str, list[float]]:
-    """What this step's data says of those rows: vectors with one value for each of `count` rows."""
+    """Values of these rows in every vector of the step data that has one value for each row."""
     metrics: dict[str, list[float]] = {}
     for value in step_data.values():
         for name, held in _entries(value):
-            if name in OWN_NAMES or getattr(held, "ndim", None) != 1 or len(held) != count:
+            if name in RESERVED_NAMES or getattr(held, "ndim", None) != 1 or len(held) != count:
                 continue
             if (values := _pick_floats(held, rows)) is not None and len(metrics) < MAX_METRICS:
                 metrics[name] = values
@@ -103,7 +116,7 @@ def row_metrics(
 def _pick_floats(vector: Any, rows: Sequence[int]) -> list[float] | None:
     try:
         picked = vector[rows].tolist()
-    except Exception:  # noqa: BLE001 - a tensor without values, or a type of the user's: no metric
+    except Exception:  # noqa: BLE001 - a tensor on `meta`, or a type of the user: no metric
         return None
     floats = (as_float(value) for value in picked)
     return [NAN if value is None else value for value in floats]

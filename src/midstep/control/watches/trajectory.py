@@ -1,4 +1,4 @@
-"""Points over steps in columns: what became of one watched row, or of one pair of them."""
+"""Points over steps, stored in columns: of one watched row, or of one pair of rows."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 EXACT_POINTS = 10_000
 MAX_METRICS = 32
-"""Further metrics of a row are not kept, so that its memory is bounded."""
+"""Limit of metrics per row, so that its memory is bounded."""
 Point = dict[str, float]
 Number = TypeVar("Number", int, float)
 NO_METRICS: Mapping[str, float] = MappingProxyType({})
@@ -24,8 +24,9 @@ NAN = float("nan")
 
 
 class Trajectory:
-    """One value a step, and metrics beside it: exact up to 10,000 points, thinned beyond.
+    """One value per step with metrics: exact up to 10,000 points, then thinned.
 
+    Columns are arrays of 8 bytes a number, because a dict per point would need far more memory.
     Not thread-safe: its owner locks.
 
     >>> path = Trajectory("cos")
@@ -42,14 +43,14 @@ class Trajectory:
         self.steps = array("q")
         self.values = array("d")
         self.metrics: dict[str, array[float]] = {}
-        """Columns that may have gaps; a gap is NaN."""
+        """Columns of metrics; NaN where a step has no value."""
 
     def __len__(self) -> int:
         """How many points are kept."""
         return len(self.steps)
 
     def append(self, step: int, value: float, metrics: Mapping[str, float] = NO_METRICS) -> None:
-        """Add a point; halve the older ones when there are too many."""
+        """Add a point; beyond 10,000 every second one is dropped."""
         self.steps.append(step)
         self.values.append(value)
         if metrics or self.metrics:
@@ -67,13 +68,15 @@ class Trajectory:
     def _halve(self) -> None:
         import numpy as np
 
+        # Halving doubles the room, so that its cost per point stays constant. Extremes are kept:
+        # a spike must not vanish from the chart.
         kept = np.zeros(len(self), dtype=np.bool_)
         kept[::2] = True
         kept[[-1, *self._extremes()]] = True
         self._keep(kept)
 
     def _extremes(self) -> Iterable[int]:
-        """Where each column is lowest and highest, the value's own first."""
+        """Positions of the minimum and maximum of each column, those of the values first."""
         import numpy as np
 
         for column in (self.values, *self.metrics.values()):
@@ -91,14 +94,14 @@ class Trajectory:
         self.metrics = {name: _masked_copy(column, kept) for name, column in self.metrics.items()}
 
     def copy(self) -> Trajectory:
-        """The same points in memory of their own."""
+        """A copy that shares no memory."""
         copied = Trajectory(self.name)
         copied.steps, copied.values = self.steps[:], self.values[:]
         copied.metrics = {name: column[:] for name, column in self.metrics.items()}
         return copied
 
     def cut_after(self, step: int) -> None:
-        """Forget the points behind `step`.
+        """Drop the points after `step`.
 
         >>> path = Trajectory("cos")
         >>> path.append(1, 0.5), path.append(2, 0.75)
@@ -107,17 +110,18 @@ class Trajectory:
         >>> path.points()
         [{'step': 1, 'cos': 0.5}]
         """
-        kept = bisect_right(self.steps, step)
+        kept = bisect_right(self.steps, step)  # steps ascend: points after a rewind are cut first
         self.steps, self.values = self.steps[:kept], self.values[:kept]
         self.metrics = {name: column[:kept] for name, column in self.metrics.items()}
 
     def thin(self, points: int) -> bool:
-        """Keep at most `points`: first, last, extremes, the rest evenly spaced. False if all."""
+        """Keep `points` points: first, last, extremes, others evenly. False if all are kept."""
         import numpy as np
 
         if len(self) <= points:
             return False
         last = len(self) - 1
+        # These come first if `points` does not reach for all.
         first_choice = list(dict.fromkeys([0, last, *self._extremes()]))[:points]
         kept = np.zeros(len(self), dtype=np.bool_)
         kept[np.linspace(0, last, points - len(first_choice)).astype(np.int64)] = True
@@ -130,7 +134,7 @@ class Trajectory:
         return {"step": self.steps, self.name: self.values, **self.metrics}
 
     def points(self) -> list[Point]:
-        """One dictionary a point; a metric that was not there is left out."""
+        """One dict per point; a metric without a value is left out."""
         points: list[Point] = [
             {"step": step, self.name: value}
             for step, value in zip(self.steps, self.values, strict=True)
@@ -143,8 +147,10 @@ class Trajectory:
 
 
 def _masked_copy(column: array[Number], kept: Mask) -> array[Number]:
-    """The elements that are kept; the array is read as numpy for the moment of the copy only."""
+    """The elements that are kept."""
     import numpy as np
+
+    # The view must be gone before the next append: an array with an exported buffer cannot grow.
 
     held = np.frombuffer(column, dtype=np.dtype(column.typecode))
     copy = column[:0]

@@ -193,7 +193,6 @@ class StoredRunView(RunViewBase):
             source=name,
             before=after if whole else None,
             after=after,
-            tensors={},
             metrics=dict(step.features) if step.feature_rows == len(after) else {},
             note=WEIGHTS_NOTE,
         )

@@ -264,7 +264,7 @@ def _chosen_rows(change: WeightChange, source: str) -> Any:
         return parts_of(change).grad_delta_DI
     if source == "weights":
         return rows_of(change.after)
-    targets = change.tensors.get("som_targets")
+    targets = change.extra_target
     if targets is None:
         raise ControlError(
             f"{change.source} has no SOM targets in step {change.step}: no competition pulls it. "

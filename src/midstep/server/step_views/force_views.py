@@ -229,7 +229,7 @@ def rows_of(tensor: Any) -> Any:
 
 def parts_of(change: WeightChange) -> TwoForces:
     """The change of every row in its two parts, all in float64."""
-    som_delta = change.tensors.get("som_delta")
+    som_delta = change.extra_delta
     fits = som_delta is not None and shape_of(som_delta) == shape_of(change.after)
     return split_change(
         rows_of(change.before), rows_of(change.after), rows_of(som_delta) if fits else None
@@ -260,11 +260,11 @@ def describe_detail(change: WeightChange, feature: int) -> tuple[dict[str, Any],
 
 def _only(change: WeightChange, row: slice) -> WeightChange:
     """The same change of some rows."""
-    som_delta = change.tensors.get("som_delta")
+    som_delta = change.extra_delta
     fits = som_delta is not None and shape_of(som_delta) == shape_of(change.after)
     return replace(
         change,
         before=change.before[row],
         after=change.after[row],
-        tensors={"som_delta": som_delta[row]} if som_delta is not None and fits else {},
+        extra_delta=som_delta[row] if som_delta is not None and fits else None,
     )

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from midstep.core.errors import StopTraining, StorageError
 from midstep.core.moments import Moment
 from midstep.session.fit.evaluation import EvaluationStopped
-from midstep.session.metrics.runtime_metrics import StepWatch
+from midstep.session.metrics.runtime_metrics import RuntimeMetrics
 from midstep.session.signals import stop_at_signals
 from midstep.session.step_report import StepReporter, as_scalars
 
@@ -55,7 +55,7 @@ class FitLoop:
         self._controller = engine.run.controller
         self._on_step, self._on_boundary = on_step, on_boundary
         parts = trainer.parts
-        self._metrics = StepWatch(parts.model, parts.optimizer, self._controller)
+        self._metrics = RuntimeMetrics(parts.model, parts.optimizer, self._controller)
         self._reporter = StepReporter(engine.run, self._metrics)
 
     def run(self) -> bool:

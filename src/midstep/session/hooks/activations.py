@@ -1,4 +1,4 @@
-"""What modules give in the forward pass: statistics of their outputs, and units that are dead."""
+"""Hooks on the outputs of modules: their statistics, and dead units."""
 
 from __future__ import annotations
 
@@ -23,14 +23,12 @@ if TYPE_CHECKING:
 
     from torch import nn
 
-__all__ = ["ActivationStatistics", "DeadUnits"]
-
 
 class ActivationStatistics(Hook):
-    """A table: per module the mean, spread and range of its output, and how much of it is zero.
+    """A table: per module the mean, standard deviation, range and share of zeros of its output.
 
-    Modules that have none inside are looked at. `saturated` is known for sigmoid, tanh and their
-    kin. Over several passes of a step (gradient accumulation) all count alike.
+    Modules without children are measured. `saturated` is known for sigmoid, tanh and similar
+    modules. With several passes in a step (gradient accumulation) all have the same weight.
 
     Args:
         layers: only modules whose name contains this.
@@ -63,16 +61,16 @@ class ActivationStatistics(Hook):
     )
 
     def __init__(self, layers: str = "") -> None:
-        self._only = layers
+        self._layers = layers
         self._kinds: dict[str, str] = {}
         self._seen: dict[str, list[torch.Tensor]] = {}
 
     def modules(self, model: nn.Module) -> Iterable[tuple[str, nn.Module]]:
-        """Every module that has none inside."""
-        return leaf_modules(model, self._only)
+        """Every module without children."""
+        return leaf_modules(model, self._layers)
 
     def begin_step(self, model: nn.Module) -> None:  # noqa: ARG002 - hook
-        """Forget the last step."""
+        """Drop the data of the last step."""
         self._seen = {}
 
     def forward(
@@ -83,7 +81,7 @@ class ActivationStatistics(Hook):
         kwargs: Mapping[str, Any],  # noqa: ARG002 - hook
         output: Any,
     ) -> None:
-        """Take the numbers of one output, without waiting for the device."""
+        """Measure one output. Does not wait for the device."""
         tensor = first_tensor(output)
         if tensor is None:
             return
@@ -94,7 +92,7 @@ class ActivationStatistics(Hook):
         self._seen.setdefault(name, []).append(numbers)
 
     def after_step(self, model: nn.Module) -> dict[str, Any] | None:  # noqa: ARG002 - hook
-        """The table, in one copy to the host."""
+        """The table, with one copy to the host."""
         seen, self._seen = self._seen, {}
         if not seen:
             return None
@@ -114,20 +112,21 @@ class ActivationStatistics(Hook):
 
 
 def _joined(calls: torch.Tensor) -> torch.Tensor:
-    """The numbers of several passes, [C, 6], as those of one."""
+    """The numbers of C passes, [C, 6], combined to those of one: [6]."""
     joined = calls.mean(dim=0)
     joined[3], joined[4] = calls[:, 3].min(), calls[:, 4].max()
     return joined
 
 
 class DeadUnits(Hook):
-    """A table: per activation function how many units were zero for every sample of late.
+    """A table: per activation function the number of dead units.
 
-    Units are channels of pictures [B, U, …], else the last dimension. What is called as a
-    function (`torch.relu`) cannot be seen.
+    A unit is dead if it was zero for every sample of the last measured steps. Units are the
+    channels of images [B, U, …], else the last dimension. Functions without a module
+    (`torch.relu`) are not seen.
 
     Args:
-        steps: looked-at steps in a row in which a unit was zero before it counts as dead.
+        steps: measured steps in a row in which a dead unit was zero.
 
     >>> DeadUnits(steps=4).key
     'dead units'
@@ -154,14 +153,14 @@ class DeadUnits(Hook):
         self._steps = steps
         self._now: dict[str, torch.Tensor] = {}
         self._quiet: dict[str, torch.Tensor] = {}
-        """Per unit: looked-at steps since it was last alive, [U]."""
+        """Per unit: measured steps since it was last not zero, [U]."""
 
     def modules(self, model: nn.Module) -> Iterable[tuple[str, nn.Module]]:
         """The activation functions."""
         return watched_modules(model).items() if can_be_hooked(model) else ()
 
     def begin_step(self, model: nn.Module) -> None:  # noqa: ARG002 - hook
-        """Forget the last step's masks; how long units were quiet is kept."""
+        """Drop the masks of the last step; the counts of quiet steps are kept."""
         self._now = {}
 
     def forward(
@@ -172,7 +171,7 @@ class DeadUnits(Hook):
         kwargs: Mapping[str, Any],  # noqa: ARG002 - hook
         output: Any,
     ) -> None:
-        """Which units were alive in this pass or an earlier one of the step."""
+        """Note which units were not zero in this pass or an earlier one of the step."""
         tensor = first_tensor(output)
         if tensor is None:
             return
@@ -195,5 +194,5 @@ class DeadUnits(Hook):
             "name": list(self._now),
             "units": units,
             "dead": dead,
-            "dead_fraction": [few / all_ for few, all_ in zip(dead, units, strict=True)],
+            "dead_fraction": [part / whole for part, whole in zip(dead, units, strict=True)],
         }

@@ -1,8 +1,8 @@
-"""How sharply attention looks: the entropy of its weights, head by head.
+"""The entropy of attention weights, head by head.
 
-Two functions compute attention in torch: `scaled_dot_product_attention`, which gives no weights
-away, and `multi_head_attention_forward`, behind `nn.MultiheadAttention`. Calls of both are seen
-while the model's own forward runs, and their weights computed a second time from their inputs.
+Two functions compute attention in torch: `scaled_dot_product_attention`, which does not return its
+weights, and `multi_head_attention_forward`, which `nn.MultiheadAttention` calls. Calls of both are
+intercepted during the model's forward pass, and the weights are computed again from their inputs.
 """
 # ruff: noqa: N803, N806 - names end in their shape
 
@@ -26,10 +26,8 @@ if TYPE_CHECKING:
 
     from torch.utils.hooks import RemovableHandle
 
-__all__ = ["AttentionEntropy", "attention_weights"]
-
 SAMPLES = 8
-"""Sequences of a batch whose weights are computed: they need queries times keys of memory."""
+"""Sequences of a batch whose weights are computed; each needs memory of queries times keys."""
 _FUSED = functional.scaled_dot_product_attention
 _MULTI_HEAD = functional.multi_head_attention_forward
 
@@ -37,10 +35,10 @@ _MULTI_HEAD = functional.multi_head_attention_forward
 class AttentionEntropy(Hook):
     """A table: per head the mean entropy of its attention weights, and the largest weight.
 
-    Seen are `nn.MultiheadAttention` (also inside `nn.TransformerEncoderLayer`) and every module
+    It covers `nn.MultiheadAttention` (also inside `nn.TransformerEncoderLayer`) and every module
     that calls `torch.nn.functional.scaled_dot_product_attention`, before dropout, for the first
-    eight sequences of a batch. Attention written out by hand (matmul, softmax), kernels of other
-    libraries and compiled models are not seen.
+    eight sequences of a batch. Attention written as matmul and softmax, kernels of other libraries
+    and compiled models are not seen.
 
     >>> AttentionEntropy().key
     'attention entropy'
@@ -67,17 +65,18 @@ class AttentionEntropy(Hook):
     )
 
     def __init__(self) -> None:
-        self._inside: list[str] = []
-        self._seen: dict[str, tuple[torch.Tensor, int]] = {}
-        self._mode: _Listening | None = None
+        self._module_names: list[str] = []
+        """Names of the modules whose forward is running, the innermost last."""
+        self._entropies: dict[str, tuple[torch.Tensor, int]] = {}
+        self._mode: _AttentionMode | None = None
         self._error: Exception | None = None
 
     def begin_step(self, model: nn.Module) -> None:  # noqa: ARG002 - hook
-        """Forget the last step."""
-        self._seen = {}
+        """Drop the data of the last step."""
+        self._entropies = {}
 
     def install(self, model: nn.Module, guard: Callable[..., None]) -> list[RemovableHandle]:
-        """Follow the forward pass of the whole model, and which module it is in."""
+        """Intercept attention during the model's forward pass, and track the running module."""
         if not can_be_hooked(model):
             return []
         handles = []
@@ -87,7 +86,7 @@ class AttentionEntropy(Hook):
                     module.register_forward_pre_hook(self._entering(name)),
                     module.register_forward_hook(self._leaving, always_call=True),
                 ]
-        # The model's own first and last: the pass begins before its parts and ends after them.
+        # `prepend`, and registered last: the model's own hooks enclose those of its modules.
         handles.append(
             model.register_forward_pre_hook(lambda *_: guard(self._begin_pass), prepend=True)
         )
@@ -95,16 +94,16 @@ class AttentionEntropy(Hook):
         return handles
 
     def _entering(self, name: str) -> Callable[..., None]:
-        return lambda *_: self._inside.append(name)
+        return lambda *_: self._module_names.append(name)
 
     def _leaving(self, *_: Any) -> None:
-        if self._inside:
-            self._inside.pop()
+        if self._module_names:
+            self._module_names.pop()
 
     def _begin_pass(self) -> None:
         if self._mode is None:
-            self._inside = []
-            self._mode = _Listening(self._note)
+            self._module_names = []
+            self._mode = _AttentionMode(self._note)
             self._mode.__enter__()  # type: ignore[no-untyped-call]
 
     def _end_pass(self) -> None:
@@ -114,34 +113,34 @@ class AttentionEntropy(Hook):
             self._error = self._error or mode.error
 
     def _note(self, weights_BHTS: torch.Tensor) -> None:
-        name = self._inside[-1] if self._inside else "model"
-        self._seen[name] = (attention_entropy(weights_BHTS), weights_BHTS.shape[-1])
+        name = self._module_names[-1] if self._module_names else "model"
+        self._entropies[name] = (attention_entropy(weights_BHTS), weights_BHTS.shape[-1])
 
     def after_step(self, model: nn.Module) -> dict[str, Any] | None:  # noqa: ARG002 - hook
         """The table: one row per head."""
-        if self._error is not None:  # not where it arose, inside somebody's forward pass
+        if self._error is not None:  # raised here and not in the forward pass of the user
             raise self._error
-        seen, self._seen = self._seen, {}
-        if not seen:
+        entropies, self._entropies = self._entropies, {}
+        if not entropies:
             return None
         names, shares, numbers = [], [], []
-        for name, (heads_H2, keys) in seen.items():
+        for name, (heads_H2, keys) in entropies.items():
             numbers.append(heads_H2.cpu())
             names += [f"{name} head {head}" for head in range(len(heads_H2))]
-            shares += [1 / math.log(max(keys, 2))] * len(heads_H2)
+            shares += [1 / math.log(max(keys, 2))] * len(heads_H2)  # entropy of uniform weights
         entropy, largest = torch.cat(numbers).unbind(dim=1)
         share = entropy * torch.tensor(shares)
         return {"name": names, "entropy": entropy, "share": share, "largest": largest}
 
 
 def _may_attend(module: nn.Module) -> bool:
-    """Torch's own layers do not, but for one."""
-    own = type(module).__module__.startswith("torch.nn.")
-    return not own or isinstance(module, nn.MultiheadAttention)
+    """Whether a module may compute attention; of torch's own modules only one does."""
+    is_torch = type(module).__module__.startswith("torch.nn.")
+    return not is_torch or isinstance(module, nn.MultiheadAttention)
 
 
-class _Listening(TorchFunctionMode):
-    """Hands the weights of each attention on; the call itself goes on as it was made."""
+class _AttentionMode(TorchFunctionMode):
+    """Passes the weights of each attention call to `note`; the call itself is unchanged."""
 
     def __init__(self, note: Callable[[torch.Tensor], None]) -> None:
         super().__init__()
@@ -154,7 +153,7 @@ class _Listening(TorchFunctionMode):
             try:
                 with torch.no_grad():
                     self._note(attention_weights(func, args, kwargs))
-            except Exception as error:  # noqa: BLE001 - told after the step; the pass goes on
+            except Exception as error:  # noqa: BLE001 - raised after the step; the pass continues
                 self.error = error
         return func(*args, **kwargs)
 
@@ -169,9 +168,9 @@ def attention_weights(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) 
 def _fused_weights(
     query: torch.Tensor,
     key: torch.Tensor,
-    value: torch.Tensor,  # noqa: ARG001 - as the function that is imitated
+    value: torch.Tensor,  # noqa: ARG001 - signature of torch
     attn_mask: torch.Tensor | None = None,
-    dropout_p: float = 0.0,  # noqa: ARG001 - as the function that is imitated
+    dropout_p: float = 0.0,  # noqa: ARG001 - signature of torch
     is_causal: bool = False,
     scale: float | None = None,
     enable_gqa: bool = False,
@@ -197,7 +196,7 @@ def _with_heads(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _multi_head_weights(**given: Any) -> torch.Tensor:
-    """The function's own weights, computed anew with no dropout, so that nothing is drawn."""
+    """The weights that the function returns, without dropout, so that no random number is drawn."""
     query, heads = given["query"], given["num_heads"]
     if query.dim() == 3:
         for name in ("query", "key", "value"):
@@ -207,8 +206,8 @@ def _multi_head_weights(**given: Any) -> torch.Tensor:
         mask = given.get("attn_mask")
         if mask is not None and mask.dim() == 3:
             given["attn_mask"] = mask[: SAMPLES * heads]
-    quiet = {"training": False, "dropout_p": 0.0, "need_weights": True}
-    weights = _MULTI_HEAD(**{**given, **quiet, "average_attn_weights": False})[1]
+    no_dropout = {"training": False, "dropout_p": 0.0, "need_weights": True}
+    weights = _MULTI_HEAD(**{**given, **no_dropout, "average_attn_weights": False})[1]
     if weights is None:
-        raise RuntimeError("multi_head_attention_forward gave no weights")
+        raise RuntimeError("multi_head_attention_forward returned no weights")
     return weights.unsqueeze(0) if weights.dim() == 3 else weights

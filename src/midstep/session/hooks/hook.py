@@ -1,4 +1,4 @@
-"""What a hook is: a name, a panel, and a few moments of a step at which it may look."""
+"""`Hook`, the base class: a key, a panel, and methods that are called during a step."""
 
 from __future__ import annotations
 
@@ -12,14 +12,12 @@ if TYPE_CHECKING:
 
     from midstep.control import Panel
 
-__all__ = ["Hook"]
-
 
 class Hook:
     """Base of all hooks; every method does nothing until it is overridden.
 
-    A hook is asked only while somebody watches, never draws random numbers and never changes what
-    it sees. One that raises is switched off and said so once; the training goes on.
+    A hook is called only while its data may be shown. It must not draw random numbers and must not
+    change what it reads. A hook that raises is switched off and reported once; training continues.
 
     >>> class Norm(Hook):
     ...     key = "norm"
@@ -30,10 +28,10 @@ class Hook:
     key: str = ""
     """Name of its step data."""
     panel: Panel | None = None
-    """How that is shown."""
+    """How the page shows it."""
 
     def modules(self, model: nn.Module) -> Iterable[tuple[str, nn.Module]]:  # noqa: ARG002 - hook
-        """The modules whose outputs it wants to see, with the names to call them by."""
+        """The modules whose outputs `forward` gets, as (name, module)."""
         return ()
 
     def install(
@@ -41,16 +39,16 @@ class Hook:
         model: nn.Module,  # noqa: ARG002 - hook
         guard: Callable[[Callable[[], None]], None],  # noqa: ARG002 - hook
     ) -> list[RemovableHandle]:
-        """Anything else to put on the model while somebody watches, for the rare hook.
+        """Register further hooks on the model; returns their handles. Rarely needed.
 
         Args:
             model: the module in training.
-            guard: calls what it is given if this is a pass that counts, and keeps its errors.
+            guard: calls a function if this is a pass in training, and handles its errors.
         """
         return []
 
     def begin_step(self, model: nn.Module) -> None:
-        """A step begins that may be looked at."""
+        """Called when a step begins that may be shown."""
 
     def forward(
         self,
@@ -60,13 +58,13 @@ class Hook:
         kwargs: Mapping[str, Any],
         output: Any,
     ) -> None:
-        """One of the modules ran in training; gradients are off here."""
+        """Called after one of the modules ran in training; gradients are off here."""
 
     def before_step(self, model: nn.Module) -> None:
-        """The gradients are there, the optimizer is about to step."""
+        """Called before the optimizer steps; the gradients are complete."""
 
     def after_step(self, model: nn.Module) -> Any:  # noqa: ARG002 - hook
-        """The optimizer has stepped: what is to be shown, or None for nothing this time."""
+        """Called after the optimizer has stepped; returns the data to show, or None."""
         return None
 
     def __repr__(self) -> str:

@@ -1,11 +1,10 @@
-"""All hooks of one run: they listen to the optimizer and, while wanted, to the modules."""
+"""All hooks of one run: put on the model and the optimizer only for steps that are shown."""
 
 from __future__ import annotations
 
 import statistics
 import time
 from collections import deque
-from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 from midstep.core.errors import ConfigError
@@ -18,17 +17,19 @@ if TYPE_CHECKING:
 
     from torch import nn
     from torch.optim import Optimizer
+    from torch.utils.hooks import RemovableHandle
 
     from midstep.control import DebugController
 
-
 SHARE = 0.05
-"""Hooks that take less of a step than this run in every step while somebody watches."""
-REMEMBERED = 16
+"""Hooks that take less than this share of a step run in every step while a viewer is connected."""
+HISTORY = 16
 
 
 class HookBudget:
-    """Compares what hooks took with what steps take without them. Medians: a pause is no step.
+    """Compares the time that hooks take with the time of a step without them.
+
+    Medians are used, because a step may include a pause.
 
     >>> budget = HookBudget()
     >>> for now in (0.0, 1.0, 2.0):
@@ -39,21 +40,22 @@ class HookBudget:
     """
 
     def __init__(self) -> None:
-        self._steps: deque[float] = deque(maxlen=REMEMBERED)
-        self._costs: deque[float] = deque(maxlen=REMEMBERED)
+        self._steps: deque[float] = deque(maxlen=HISTORY)
+        self._costs: deque[float] = deque(maxlen=HISTORY)
         self._began: float | None = None
         self._spent = 0.0
         self.is_kept = True
-        """Whether hooks have been cheap so far."""
+        """Whether the hooks took less than their share so far."""
 
     def spend(self, seconds: float) -> None:
-        """Hooks took this long in the step in progress."""
+        """Add time that hooks took in the step in progress."""
         self._spent += seconds
 
     def step_begins(self, now: float) -> None:
-        """The last step is over."""
+        """End the last step and begin the next at `now`."""
         if self._began is not None:
             self._steps.append(max(0.0, now - self._began - self._spent))
+        # Steps without hooks are left out: they would pull the median of the costs to zero.
         if self._spent:
             self._costs.append(self._spent)
         self._began, self._spent = now, 0.0
@@ -63,16 +65,16 @@ class HookBudget:
 
 
 class HookManager:
-    """Puts hooks on a model for the steps that somebody wants to see, and measures for rules.
+    """Puts hooks on a model for the steps that are shown, and measures what rules need.
 
-    Between such steps the model carries nothing of ours, and the optimizer two calls that test a
-    flag. With several optimizers give the one whose step ends a training step.
+    In other steps neither the model nor the optimizer has hooks. With several optimizers give the
+    one whose step ends a training step.
 
     Args:
-        controller: says who wants what, and takes what hooks give.
+        controller: knows which steps are shown, and takes the data of the hooks.
         model: the module in training.
-        optimizer: its step is the moment when gradients and updates are read.
-        tell: takes name and reason of a hook that was switched off.
+        optimizer: gradients and updates are read around its step.
+        report_failure: gets key and reason of a hook that raised and was switched off.
     """
 
     def __init__(
@@ -80,74 +82,71 @@ class HookManager:
         controller: DebugController,
         model: nn.Module,
         optimizer: Optimizer,
-        tell: Callable[[str, str], None],
+        report_failure: Callable[[str, str], None],
     ) -> None:
-        self._controller, self.model, self._tell = controller, model, tell
-        self._slots: tuple[InstalledHook, ...] = ()
-        self._begun: tuple[InstalledHook, ...] = ()
-        """Those that are there in the step in progress."""
+        self._controller, self.model, self._optimizer = controller, model, optimizer
+        self._report_failure = report_failure
         self._budget = HookBudget()
-        self._add_probe()
-        with ExitStack() as undo:
-            undo.callback(controller.boundary.on_step_begin(self._begin))
-            undo.callback(optimizer.register_step_pre_hook(self._before).remove)
-            undo.callback(optimizer.register_step_post_hook(self._after).remove)
-            self._undo = undo.pop_all()
+        self._installed: tuple[InstalledHook, ...] = (self._make_rule_probe(),)
+        self._active: tuple[InstalledHook, ...] = ()
+        """Those that take part in the step in progress."""
+        self._handles: list[RemovableHandle] = []
+        """The two hooks on the optimizer, while any hook is active."""
+        self._unsubscribe = controller.sinks.on_step_begin(self._begin_step)
 
     @property
     def hooks(self) -> list[Hook]:
         """The hooks that are shown."""
-        return [slot.hook for slot in self._slots if not isinstance(slot.hook, RuleProbe)]
+        return [each.hook for each in self._installed if not isinstance(each.hook, RuleProbe)]
 
     def add(self, hook: Hook) -> None:
-        """Show what `hook` gives; one of the same key is replaced."""
+        """Show the data of `hook`; a hook with the same key is replaced."""
         if not isinstance(hook, Hook):
             raise ConfigError(f"show takes hooks (midstep.Hook), got {type(hook).__name__}")
         if not hook.key:
-            raise ConfigError(f"{type(hook).__name__} needs a key, the name of its step data")
-        list(hook.modules(self.model))  # a name that is not there is said here, not later
+            raise ConfigError(
+                f"{type(hook).__name__} has no key; set `key` to the name of its step data"
+            )
+        list(hook.modules(self.model))  # raises now, not in a step, if a module does not exist
         self.remove(hook.key)
-        self._slots = (
-            *self._slots,
-            InstalledHook(
-                hook,
-                wanted=self._is_wanted,
-                deliver=self._push,
-                tell=self._tell,
-                spend=self._budget.spend,
-            ),
+        installed = InstalledHook(
+            hook,
+            is_wanted=self._is_wanted,
+            deliver=self._push,
+            report_failure=self._report_failure,
+            spend=self._budget.spend,
         )
+        self._installed = (*self._installed, installed)
 
     def remove(self, key: str) -> None:
-        """Show it no more; the model is left as it was."""
-        for slot in self._slots:
-            if slot.hook.key == key:
-                slot.take_off()
-        self._slots = tuple(slot for slot in self._slots if slot.hook.key != key)
-        self._begun = tuple(slot for slot in self._begun if slot.hook.key != key)
+        """Show the hook of that key no more, and remove it from the model."""
+        for each in self._installed:
+            if each.hook.key == key:
+                each.take_off()
+        self._installed = tuple(each for each in self._installed if each.hook.key != key)
+        self._active = tuple(each for each in self._active if each.hook.key != key)
 
     def close(self) -> None:
-        """Take everything off; closing twice is fine."""
-        self._undo.close()
-        for slot in self._slots:
-            slot.take_off()
-        self._slots = self._begun = ()
+        """Remove all hooks; a second call changes nothing."""
+        self._unsubscribe()
+        for each in self._installed:
+            each.take_off()
+        self._installed = self._active = ()
+        self._hook_optimizer()
 
-    def _add_probe(self) -> None:
+    def _make_rule_probe(self) -> InstalledHook:
         control = self._controller
-        probe = RuleProbe(lambda: control.breakpoints.measures_due)
-        slot = InstalledHook(
-            probe,
-            wanted=lambda: bool(control.breakpoints.measures_due) and not control.is_parked,
+        return InstalledHook(
+            RuleProbe(lambda: control.breakpoints.measures_due),
+            is_wanted=lambda: bool(control.breakpoints.measures_due) and not control.is_parked,
             deliver=lambda _hook, report: control.breakpoints.report_layers(report),
-            tell=self._tell,
+            report_failure=self._report_failure,
         )
-        self._slots = (slot,)
 
     def _is_wanted(self) -> bool:
-        """In every step that is shown; in others too while hooks are cheap.
+        """Whether hooks run now: in shown steps, and in others while they keep their budget.
 
-        Not while it stands: steps that are made there only repeat earlier ones.
+        Not while the run is parked: steps that run then only repeat earlier ones.
         """
         control = self._controller
         if not control.captures.wants_data or control.is_parked:
@@ -155,26 +154,36 @@ class HookManager:
         return self._budget.is_kept or control.captures.shows_step
 
     def _push(self, hook: Hook, data: Any) -> None:
-        """Into the step data, unless the loop itself has pushed something of that name."""
+        """Push to the step data, unless the loop itself has pushed an entry with this key."""
         if hook.key not in self._controller.list_step_data_keys():
             self._controller.capture_step_data(hook.key, data, panel=hook.panel)
 
-    def _begin(self) -> None:
-        if len(self._slots) > 1:  # more than the probe of rules
+    def _begin_step(self) -> None:
+        if len(self._installed) > 1:  # more than the probe of the rules
             if self._controller.captures.wants_data:
                 self._budget.step_begins(time.perf_counter())
-        elif not (self._begun or self._controller.breakpoints.measures_due):
-            return
-        self._begun = tuple(slot for slot in self._slots if slot.begin(self.model))
+        elif not (self._handles or self._controller.breakpoints.measures_due):
+            return  # no rule is due, and the last step left nothing to remove
+        self._active = tuple(each for each in self._installed if each.begin(self.model))
+        self._hook_optimizer()
 
-    def _before(self, *_: Any) -> None:
-        if not self._controller.captures.is_observed:
-            return  # nobody wants anything; what was put on goes as the next step begins
-        for slot in self._begun:
-            slot.before(self.model)
+    def _hook_optimizer(self) -> None:
+        """Put two hooks on the optimizer if any hook is active, else remove them."""
+        # Called between two steps, never inside `optimizer.step`, which iterates over its hooks.
+        if self._active and not self._handles:
+            self._handles = [
+                self._optimizer.register_step_pre_hook(self._before_optimizer_step),
+                self._optimizer.register_step_post_hook(self._after_optimizer_step),
+            ]
+        elif self._handles and not self._active:
+            for handle in self._handles:
+                handle.remove()
+            self._handles = []
 
-    def _after(self, *_: Any) -> None:
-        if not self._controller.captures.is_observed:
-            return
-        for slot in self._begun:
-            slot.after(self.model)
+    def _before_optimizer_step(self, *_: Any) -> None:
+        for each in self._active:
+            each.before(self.model)
+
+    def _after_optimizer_step(self, *_: Any) -> None:
+        for each in self._active:
+            each.after(self.model)

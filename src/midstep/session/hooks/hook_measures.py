@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
 
 MAX_ROWS = 1024
-"""Rows of a weight whose cosines are taken; more are thinned evenly, without chance."""
+"""Limit of rows whose cosines are computed; more rows are thinned evenly, not at random."""
 FLAT = 0.01
-"""Outputs within this share of a range's ends count as saturated."""
+"""Outputs within this share of the range from its ends are saturated."""
 _RANGES: dict[type[nn.Module], tuple[float, float]] = {
     nn.Sigmoid: (0.0, 1.0),
     nn.Hardsigmoid: (0.0, 1.0),
@@ -30,14 +30,15 @@ _RANGES: dict[type[nn.Module], tuple[float, float]] = {
 
 
 def first_tensor(output: Any) -> torch.Tensor | None:
-    """The floating tensor in what a module gave: itself, or the first of a tuple; else None."""
-    found = output[0] if isinstance(output, tuple | list) and output else output
-    is_usable = isinstance(found, torch.Tensor) and found.is_floating_point()
-    return found.detach() if is_usable and found.numel() > 0 and not found.is_sparse else None
+    """The output of a module, or the first of several, if it is a dense floating-point tensor."""
+    first = output[0] if isinstance(output, tuple | list) and output else output
+    is_usable = isinstance(first, torch.Tensor) and first.is_floating_point()
+    return first.detach() if is_usable and first.numel() > 0 and not first.is_sparse else None
 
 
 def moments(output: torch.Tensor) -> torch.Tensor:
-    """Mean, mean of squares, share of zeros, smallest, largest: [5], on the output's device."""
+    """Mean, mean of squares, share of zeros, minimum, maximum: [5], on the output's device."""
+    # The mean of squares, not the variance: it can be averaged over several passes.
     values = output.float()
     low, high = values.aminmax()
     zeros = (values == 0).float().mean()
@@ -45,7 +46,7 @@ def moments(output: torch.Tensor) -> torch.Tensor:
 
 
 def saturated_share(module: nn.Module, output: torch.Tensor) -> torch.Tensor | None:
-    """Share of elements on the flat ends of a bounded activation; None for any other module."""
+    """Share of elements close to the limits of a bounded activation; None for other modules."""
     ends = _RANGES.get(type(module))
     if type(module) is nn.Hardtanh:
         ends = (module.min_val, module.max_val)
@@ -57,14 +58,14 @@ def saturated_share(module: nn.Module, output: torch.Tensor) -> torch.Tensor | N
 
 
 def rows_by_unit(output: torch.Tensor) -> torch.Tensor:
-    """[N, U]: units are channels of pictures [B, U, …], else the last dimension."""
+    """The output as [N, U]: units are channels of images [B, U, …], else the last dimension."""
     if output.dim() >= 4:
         output = output.movedim(1, -1)
     return output.reshape(-1, output.shape[-1]) if output.dim() else output.reshape(1, 1)
 
 
 def alive_units(output: torch.Tensor) -> torch.Tensor:
-    """Which units were not zero for every row, [U]."""
+    """Whether each unit is not zero in at least one row, [U]."""
     return (rows_by_unit(output) != 0).any(dim=0)
 
 
@@ -72,7 +73,7 @@ def attention_entropy(weights_BHTS: torch.Tensor) -> torch.Tensor:
     """Per head: mean entropy over samples and queries in nats, and mean of the largest weight.
 
     Returns:
-        [H, 2]. The entropy of S equal weights is log S, that of a single one 0.
+        [H, 2]. The entropy of S equal weights is log S, that of a single weight 0.
     """
     weights = weights_BHTS.float()
     entropy_BHT = torch.special.entr(weights).sum(dim=-1)
@@ -94,31 +95,31 @@ def row_cosines(weight: torch.Tensor) -> torch.Tensor:
     return torch.stack([mean, cosines_RR.max()])
 
 
-_PASS_ON = (nn.Identity, nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d, nn.Flatten)
+_PASS_THROUGH = (nn.Identity, nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d, nn.Flatten)
 
 
 def can_be_hooked(model: nn.Module) -> bool:
-    """Not so for a compiled or scripted model: a hook would make it compile anew."""
+    """False for a compiled or scripted model: a hook would make it compile again."""
     return not (hasattr(model, "_orig_mod") or isinstance(model, torch.jit.ScriptModule))
 
 
 def leaf_modules(model: nn.Module, layers: str = "") -> Iterator[tuple[str, nn.Module]]:
-    """Modules that have none inside and do more than pass on, with their names.
+    """Modules without children that change their input, with their names.
 
     Args:
-        model: what is looked through.
-        layers: only names that contain this.
+        model: the model to search.
+        layers: only modules whose name contains this.
     """
     if not can_be_hooked(model):
         return
     for name, module in model.named_modules():
         is_leaf = next(module.children(), None) is None
-        if is_leaf and layers in name and not isinstance(module, _PASS_ON):
+        if is_leaf and layers in name and not isinstance(module, _PASS_THROUGH):
             yield name or type(module).__name__, module
 
 
 def weights_of(model: nn.Module, layers: str = "") -> Iterator[tuple[str, torch.Tensor]]:
-    """Parameters with rows, with their names."""
+    """Parameters with two or more dimensions, with their names."""
     for name, value in model.named_parameters():
         if value.dim() >= 2 and value.is_floating_point() and layers in name:
             yield name, value.detach()

@@ -1,4 +1,4 @@
-"""One hook on one model: put on while wanted, taken off when not, switched off when it raises."""
+"""One hook on one model: put on while needed, taken off when not, switched off if it raises."""
 
 from __future__ import annotations
 
@@ -19,83 +19,85 @@ if TYPE_CHECKING:
 
     from midstep.session.hooks.hook import Hook
 
-
-_state = threading.local()
+log = logging.getLogger("midstep.session")
+_thread = threading.local()
 
 
 @contextmanager
 def hooks_paused() -> Iterator[None]:
-    """Hooks see nothing of what this thread does in the block.
+    """Hooks ignore every forward pass of this thread inside the block.
+
+    For passes of our own with gradients, such as those of an influence command.
 
     >>> with hooks_paused():
-    ...     is_looking_away()
+    ...     are_hooks_paused()
     True
     """
-    before = is_looking_away()
-    _state.away = True
+    was_paused = are_hooks_paused()
+    _thread.is_paused = True
     try:
         yield
     finally:
-        _state.away = before
+        _thread.is_paused = was_paused
 
 
-def is_looking_away() -> bool:
-    """Whether this thread is in such a block."""
-    return getattr(_state, "away", False)
-
-
-log = logging.getLogger("midstep.session")
+def are_hooks_paused() -> bool:
+    """Whether this thread is inside `hooks_paused`."""
+    return getattr(_thread, "is_paused", False)
 
 
 class InstalledHook:
-    """Keeps a hook from costing anything, or doing any harm.
+    """Runs a hook only while its data is wanted, and keeps its errors from the training.
 
     Args:
-        hook: what is asked.
-        wanted: whether anybody wants its data in the step in progress.
-        deliver: takes what it gives.
-        tell: takes the hook's name and the reason when it is switched off.
-        spend: takes the seconds that it took.
+        hook: the hook.
+        is_wanted: returns whether its data is wanted in the step in progress.
+        deliver: gets the hook and its data.
+        report_failure: gets the hook's key and the reason when it is switched off.
+        spend: gets the seconds that it took.
     """
 
     def __init__(
         self,
         hook: Hook,
         *,
-        wanted: Callable[[], bool],
+        is_wanted: Callable[[], bool],
         deliver: Callable[[Hook, Any], None],
-        tell: Callable[[str, str], None],
+        report_failure: Callable[[str, str], None],
         spend: Callable[[float], None] = lambda _seconds: None,
     ) -> None:
-        self.hook, self._wanted, self._deliver, self._tell = hook, wanted, deliver, tell
-        self._spend = spend
+        self.hook, self._is_wanted, self._deliver = hook, is_wanted, deliver
+        self._report_failure, self._spend = report_failure, spend
         self._handles: list[RemovableHandle] = []
-        self._begun = self._broken = False
+        # Whether `before` ran in this step: a hook that has not seen the gradients gives no data.
+        self._has_begun = self._has_failed = False
 
     def begin(self, model: nn.Module) -> bool:
-        """A step begins: be there, or be gone; whether it is there."""
-        self._begun = False
-        if self._broken or not self._wanted():
+        """Begin a step: put the hook on the model or take it off. Returns whether it is on."""
+        self._has_begun = False
+        if self._has_failed or not self._is_wanted():
             if self._handles:
                 self.take_off()
             return False
+        # Handles stay from step to step: registering them anew each time would be slower.
         if not self._handles:
             self._guarded(self._put_on, model)
         self._guarded(self.hook.begin_step, model)
         return True
 
     def before(self, model: nn.Module) -> None:
-        """The gradients are there."""
-        self._begun = not self._broken and self._wanted()
-        if self._begun:
+        """Let the hook read the gradients, before the optimizer steps."""
+        # Asked again: the last viewer may have gone since the step began.
+        self._has_begun = not self._has_failed and self._is_wanted()
+        if self._has_begun:
             self._guarded(self.hook.before_step, model)
         else:
             self.take_off()
 
     def after(self, model: nn.Module) -> None:
-        """The step was made."""
-        if self._begun and not self._broken:
-            self._begun = False
+        """Deliver the data of the hook, after the optimizer has stepped."""
+        if self._has_begun and not self._has_failed:
+            self._has_begun = False
             self._guarded(self._finish, model)
 
     def _finish(self, model: nn.Module) -> None:
@@ -104,29 +106,29 @@ class InstalledHook:
             self._deliver(self.hook, data)
 
     def _put_on(self, model: nn.Module) -> None:
-        self._handles += self.hook.install(model, self._if_seen)
+        self._handles += self.hook.install(model, self._run_in_training)
         for name, module in self.hook.modules(model):
             self._handles.append(
-                module.register_forward_hook(self._listener(name), with_kwargs=True)
+                module.register_forward_hook(self._forward_hook(name), with_kwargs=True)
             )
 
-    def _listener(self, name: str) -> Callable[..., None]:
-        def seen(
+    def _forward_hook(self, name: str) -> Callable[..., None]:
+        def forward_hook(
             module: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any], output: Any
         ) -> None:
-            self._if_seen(lambda: self.hook.forward(name, module, args, kwargs, output))
+            self._run_in_training(lambda: self.hook.forward(name, module, args, kwargs, output))
 
-        return seen
+        return forward_hook
 
-    def _if_seen(self, work: Callable[[], None]) -> None:
-        """Only in training: a pass without gradients is a validation, and some are our own."""
-        if not torch.is_grad_enabled() or is_looking_away():
+    def _run_in_training(self, work: Callable[[], None]) -> None:
+        """Run `work` only in training: a pass without gradients is a validation."""
+        if not torch.is_grad_enabled() or are_hooks_paused():
             return
-        if not self._broken and self._wanted():
+        if not self._has_failed and self._is_wanted():
             self._guarded(work)
 
     def take_off(self) -> None:
-        """Leave the model as it was."""
+        """Remove the hook from the model."""
         for handle in self._handles:
             handle.remove()
         self._handles = []
@@ -137,10 +139,10 @@ class InstalledHook:
             with torch.no_grad():
                 work(*arguments)
         except Exception as error:
-            # A hook is for looking: whatever it raises must not end the training. Said once.
-            self._broken = True
+            # A hook only reads: whatever it raises must not end the training. Reported once.
+            self._has_failed = True
             self.take_off()
-            log.exception("hook %r failed and is off; training goes on", self.hook.key)
-            self._tell(self.hook.key, f"{type(error).__name__}: {error}")
+            log.exception("hook %r failed and is off; training continues", self.hook.key)
+            self._report_failure(self.hook.key, f"{type(error).__name__}: {error}")
         finally:
             self._spend(time.perf_counter() - began)

@@ -1,4 +1,4 @@
-"""Norms around the optimizer step, layer by layer."""
+"""Hooks on the norms of each parameter around the optimizer step."""
 
 from __future__ import annotations
 
@@ -11,16 +11,14 @@ from midstep.session.metrics import tensor_norms
 if TYPE_CHECKING:
     from torch import nn
 
-__all__ = ["LayerNormSeries", "LayerNorms"]
-
 Quantity = Literal["weight_norm", "grad_norm", "update_norm", "update_ratio"]
 
 
 class LayerNorms(Hook):
     """A table: per parameter the norms of weight, gradient and update, and update ÷ weight.
 
-    Gradients are those that the optimizer gets, after clipping. `attach` and `Session` show it
-    by themselves.
+    Gradients are those that the optimizer gets, after clipping. `attach` and `Session` add this
+    hook by themselves.
 
     >>> LayerNorms().key
     'layers'
@@ -50,20 +48,20 @@ class LayerNorms(Hook):
     )
 
     def __init__(self) -> None:
-        self._layers: tensor_norms.ParameterNorms | None = None
+        self._norms: tensor_norms.ParameterNorms | None = None
 
     def before_step(self, model: nn.Module) -> None:
-        """Take the gradients, and the weights to compare with."""
-        self._layers = tensor_norms.ParameterNorms(model.named_parameters())
+        """Measure the gradients, and clone the weights for comparison."""
+        self._norms = tensor_norms.ParameterNorms(model.named_parameters())
 
     def after_step(self, model: nn.Module) -> dict[str, Any] | None:  # noqa: ARG002 - hook
         """The table."""
-        found, self._layers = self._layers, None
-        return None if found is None else found.table()
+        norms, self._norms = self._norms, None
+        return None if norms is None else norms.table()
 
 
 class LayerNormSeries(LayerNorms):
-    """A chart: one of the norms per parameter over the steps.
+    """A chart: one of the norms of each parameter over the steps.
 
     Args:
         quantity: grad_norm, weight_norm, update_norm or update_ratio.
@@ -77,12 +75,12 @@ class LayerNormSeries(LayerNorms):
         super().__init__()
         self.key = f"{quantity} by layer"
         self.panel = Panel(kind="series", title=quantity.replace("_", " "), log_y=True)
-        self._quantity, self._only = quantity, layers
+        self._quantity, self._layers = quantity, layers
 
     def after_step(self, model: nn.Module) -> dict[str, float] | None:
-        """One number for each parameter."""
+        """One number per parameter."""
         table = super().after_step(model)
         if table is None:
             return None
         pairs = zip(table["name"], table[self._quantity].tolist(), strict=True)
-        return {name: value for name, value in pairs if self._only in name}
+        return {name: value for name, value in pairs if self._layers in name}

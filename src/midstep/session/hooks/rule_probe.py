@@ -1,4 +1,4 @@
-"""What rules want to know of a model, measured in the steps in which they are due."""
+"""Measures what rules need of a model, in the steps in which a rule is due."""
 
 from __future__ import annotations
 
@@ -29,27 +29,25 @@ from midstep.session.metrics import tensor_norms
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-__all__ = ["RuleProbe"]
-
 MASKS_KEPT = 8
-"""A unit is dead when it was zero in the last so many measurements."""
-LEAST_ROWS = 32
-"""Before a ReLU was seen with so many rows nothing is said of its units."""
+"""A unit is dead if it was zero in this many measurements in a row."""
+MIN_ROWS = 32
+"""Rows that a ReLU must have seen before dead units are reported; fewer give false alarms."""
 _RELUS = (nn.ReLU, nn.ReLU6)
 
 
 class RuleProbe(Hook):
-    """Norms of parameters and ranges of outputs as one report, with one copy to the host.
+    """Norms of parameters and ranges of outputs as one report.
 
     Args:
-        due: what has to be measured in the step in progress.
+        due: returns what must be measured in the step in progress.
     """
 
     key = "rules"
 
     def __init__(self, due: Callable[[], frozenset[Measure]]) -> None:
         self._due = due
-        self._layers: tensor_norms.ParameterNorms | None = None
+        self._norms: tensor_norms.ParameterNorms | None = None
         self._has_gradient: dict[str, bool] = {}
         self._ranges: dict[str, torch.Tensor] = {}
         self._saturated: dict[str, torch.Tensor] = {}
@@ -57,11 +55,11 @@ class RuleProbe(Hook):
         self._cost_s = 0.0
 
     def modules(self, model: nn.Module) -> Iterable[tuple[str, nn.Module]]:
-        """Every module that has none inside, when outputs are wanted."""
+        """Every module without children, if a rule needs outputs."""
         return leaf_modules(model) if "activations" in self._due() else ()
 
     def begin_step(self, model: nn.Module) -> None:  # noqa: ARG002 - hook
-        """Forget the last step."""
+        """Drop the data of the last step."""
         self._ranges, self._saturated, self._cost_s = {}, {}, 0.0
 
     def forward(
@@ -72,11 +70,12 @@ class RuleProbe(Hook):
         kwargs: Mapping[str, Any],  # noqa: ARG002 - hook
         output: Any,
     ) -> None:
-        """Note the range of an output, and what its kind of module can suffer from."""
+        """Measure the range of an output, and dead or saturated units by kind of module."""
         began, tensor = time.perf_counter(), first_tensor(output)
         if tensor is None or "activations" not in self._due():
             return
-        self._ranges.pop(name, None)  # called again: it moves to the end of the order
+        # Called again in this step: it moves to the end of the call order.
+        self._ranges.pop(name, None)
         self._ranges[name] = torch.stack(tensor.float().aminmax())
         share = saturated_share(module, tensor)
         if share is not None:
@@ -93,20 +92,20 @@ class RuleProbe(Hook):
         past.append((rows, alive))
 
     def before_step(self, model: nn.Module) -> None:
-        """Gradients, and clones of the weights when updates are wanted."""
+        """Measure gradients, and clone the weights if a rule needs updates."""
         began = time.perf_counter()
         named = [(name, value) for name, value in model.named_parameters() if value.requires_grad]
         self._has_gradient = {name: value.grad is not None for name, value in named}
-        self._layers = tensor_norms.ParameterNorms(named, updates="updates" in self._due())
+        self._norms = tensor_norms.ParameterNorms(named, updates="updates" in self._due())
         self._cost_s += time.perf_counter() - began
 
     def after_step(self, model: nn.Module) -> LayerReport | None:
         """The report of this step."""
-        began, found = time.perf_counter(), self._layers
-        self._layers = None
-        if found is None:
+        began, norms = time.perf_counter(), self._norms
+        self._norms = None
+        if norms is None:
             return None
-        parameters = self._read_parameters(model, found.table())
+        parameters = self._read_parameters(model, norms.table())
         activations = self._read_activations()
         return LayerReport(
             measures=self._due() if self._ranges else self._due() - {"activations"},
@@ -130,7 +129,7 @@ class RuleProbe(Hook):
                     is_matrix=value.dim() >= 2,
                     weight_norm=weight,
                     grad_norm=gradient if self._has_gradient.get(name) else None,
-                    update_norm=None if math.isnan(update) else update,  # it was not kept
+                    update_norm=None if math.isnan(update) else update,  # not measured
                 )
             )
         return tuple(readings)
@@ -140,8 +139,8 @@ class RuleProbe(Hook):
             return ()
         ranges = _to_host(self._ranges)
         saturated = _to_host(self._saturated)
-        last = next(reversed(self._ranges))
-        saturated.pop(last, None)  # an output is meant to saturate
+        # The last activation of a model, such as the sigmoid of a classifier, is meant to saturate.
+        saturated.pop(next(reversed(self._ranges)), None)
         return tuple(
             ActivationReading(
                 name=name,
@@ -155,13 +154,13 @@ class RuleProbe(Hook):
 
     def _dead_fraction(self, name: str) -> float | None:
         past = self._alive.get(name)
-        if not past or sum(rows for rows, _ in past) < LEAST_ROWS:
+        if not past or sum(rows for rows, _ in past) < MIN_ROWS:
             return None
         return 1.0 - float(torch.stack([alive for _, alive in past]).any(dim=0).float().mean())
 
 
 def _to_host(tensors: Mapping[str, torch.Tensor]) -> dict[str, Any]:
-    """All of them in one copy."""
+    """The values of all tensors, with one copy to the host: each copy waits for the device."""
     if not tensors:
         return {}
     device = next(iter(tensors.values())).device

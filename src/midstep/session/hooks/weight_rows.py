@@ -1,4 +1,4 @@
-"""Rows of tensors: the units of one layer, and how alike the rows of each weight are."""
+"""Hooks on rows of weights: the units of one layer, and how similar rows are."""
 # ruff: noqa: N806 - names end in their shape
 
 from __future__ import annotations
@@ -25,13 +25,12 @@ if TYPE_CHECKING:
 
     from torch import nn
 
-__all__ = ["Units", "WeightCosine"]
-
 
 class WeightCosine(Hook):
     """A table: per weight the mean and the largest cosine between two of its rows.
 
-    Rows beyond a thousand are thinned evenly. Mean cosines near 1: the rows have become the same.
+    Of more than 1,024 rows an even selection is used. A mean near 1 says that the rows have become
+    equal.
 
     Args:
         layers: only parameters whose name contains this.
@@ -61,35 +60,36 @@ class WeightCosine(Hook):
     )
 
     def __init__(self, layers: str = "") -> None:
-        self._only = layers
+        self._layers = layers
 
     def after_step(self, model: nn.Module) -> Callable[[], dict[str, Any]] | None:
-        """The table, computed only if the step is shown: it is dear, and weights stay till then."""
-        named = dict(weights_of(model, self._only))
+        """The table as a function, so that it is computed only if the step is shown."""
+        # The weights do not change until the boundary, where the function is called.
+        named = dict(weights_of(model, self._layers))
         return partial(_cosine_table, named) if named else None
 
 
 def _cosine_table(named: Mapping[str, torch.Tensor]) -> dict[str, Any]:
-    """One row per weight, in one copy to the host."""
+    """One row per weight, with one copy to the host."""
     device = next(iter(named.values())).device
-    found = torch.stack([row_cosines(weight).to(device) for weight in named.values()]).cpu()
+    cosines = torch.stack([row_cosines(weight).to(device) for weight in named.values()]).cpu()
     return {
         "name": list(named),
         "rows": [len(weight) for weight in named.values()],
         "rows_used": [min(len(weight), MAX_ROWS) for weight in named.values()],
-        "mean_cosine": found[:, 0],
-        "max_cosine": found[:, 1],
+        "mean_cosine": cosines[:, 0],
+        "max_cosine": cosines[:, 1],
     }
 
 
 class Units(Hook):
     """A table of one layer: per unit its activation, and the norms of its row of weights.
 
-    Click a row to watch it: the rows are those of the layer's weight.
+    The rows are those of the layer's weight: click a row on the page to watch it.
 
     Args:
         layer: name of a module with a weight of one row per unit, such as a Linear.
-        activation: name of the module whose output counts; the layer's own when left out.
+        activation: name of the module whose output is measured; the layer itself by default.
         key: name of the step data; `units of LAYER` when left out.
 
     >>> Units("encoder").key
@@ -123,7 +123,7 @@ class Units(Hook):
         self._gradient: torch.Tensor | None = None
 
     def modules(self, model: nn.Module) -> Iterable[tuple[str, nn.Module]]:
-        """The one whose output counts."""
+        """The module whose output is measured."""
         names = dict(model.named_modules())
         for wanted in (self._layer, self._activation):
             if wanted not in names:
@@ -131,7 +131,7 @@ class Units(Hook):
         return [(self._activation, names[self._activation])] if can_be_hooked(model) else []
 
     def begin_step(self, model: nn.Module) -> None:  # noqa: ARG002 - hook
-        """Forget the last step."""
+        """Drop the data of the last step."""
         self._outputs = []
 
     def forward(
@@ -142,7 +142,7 @@ class Units(Hook):
         kwargs: Mapping[str, Any],  # noqa: ARG002 - hook
         output: Any,
     ) -> None:
-        """Mean and share of active rows of one pass, [2, U]."""
+        """Measure mean and share of positive outputs of one pass, [2, U]."""
         tensor = first_tensor(output)
         if tensor is not None:
             rows_NU = rows_by_unit(tensor).float()
@@ -150,7 +150,7 @@ class Units(Hook):
             self._outputs.append(torch.stack([rows_NU.mean(dim=0), active_U]))
 
     def before_step(self, model: nn.Module) -> None:
-        """The norm of each row's gradient, [U]."""
+        """Measure the norm of each row's gradient, [U]."""
         gradient = model.get_parameter(f"{self._layer}.weight").grad
         self._gradient = None if gradient is None else gradient.flatten(1).norm(dim=1)
 

@@ -1,9 +1,7 @@
-"""The share of activations that are exactly zero, seen by hooks that are there only while asked."""
+"""The share of activations that are exactly zero, counted by forward hooks."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -11,24 +9,18 @@ from torch import nn
 
 from midstep.session.metrics.tensor_norms import stacked
 
-__all__ = ["ActivationZeros", "count_zeros", "watched_modules"]
-
 _NO_ACTIVATION = (nn.MultiheadAttention, nn.Softmax, nn.Softmax2d, nn.LogSoftmax, nn.Softmin)
-"""They stand among torch's activations, but nothing is switched off in them."""
-
-
-def count_zeros(output: torch.Tensor) -> torch.Tensor:
-    """How many elements are zero, as a tensor that is not waited for."""
-    return output.numel() - torch.count_nonzero(output.detach())
+"""Modules that torch lists as activations, but whose outputs are not switched off at zero."""
 
 
 def watched_modules(model: nn.Module) -> dict[str, nn.Module]:
     """The activation functions of a model by name.
 
-    A compiled or scripted model is left alone: a hook would make it compile anew.
+    None for a compiled or scripted model: a hook would make it compile again.
     """
     if hasattr(model, "_orig_mod") or isinstance(model, torch.jit.ScriptModule):
         return {}
+    # By module and not by a list of classes, so that new activations of torch are found too.
     home = nn.ReLU.__module__
     return {
         name: module
@@ -38,23 +30,24 @@ def watched_modules(model: nn.Module) -> dict[str, nn.Module]:
 
 
 class ActivationZeros:
-    """Counts zeros in the outputs of a model's activation functions, during training alone.
+    """Counts zeros in the outputs of a model's activation functions, in training only.
 
-    Nothing is drawn, kept or changed; outside `watching` the model has no hooks of ours. What is
-    called as a function (`torch.relu`) cannot be seen.
+    No random number is drawn and nothing is changed. The model has hooks only between `begin` and
+    `end`. Functions without a module (`torch.relu`) are not seen.
 
     >>> model = nn.Sequential(nn.Linear(2, 2), nn.ReLU())
     >>> zeros = ActivationZeros(model)
-    >>> with zeros.watching():
-    ...     _ = model(torch.zeros(1, 2))
+    >>> zeros.begin()
+    >>> _ = model(torch.zeros(1, 2))
+    >>> zeros.end()
     >>> 0.0 <= float(zeros.fraction()) <= 1.0
     True
     """
 
     def __init__(self, model: nn.Module) -> None:
         self._modules = watched_modules(model)
-        self._counts: dict[str, list[torch.Tensor]] = {}
-        self._elements: dict[str, int] = {}
+        self._counts: list[torch.Tensor] = []
+        self._elements = 0
         self._handles: list[Any] = []
 
     @property
@@ -62,53 +55,32 @@ class ActivationZeros:
         """The modules that are watched."""
         return list(self._modules)
 
-    @contextmanager
-    def watching(self) -> Iterator[None]:
-        """Hooks for the time of a block."""
-        self.begin()
-        try:
-            yield
-        finally:
-            self.end()
-
     def begin(self) -> None:
-        """Forget what was counted, and watch until `end`."""
+        """Put hooks on the model and count from zero until `end`."""
         self.end()
-        self._counts, self._elements = {}, {}
+        self._counts, self._elements = [], 0
         self._handles = [
-            module.register_forward_hook(self._hook(name)) for name, module in self._modules.items()
+            module.register_forward_hook(self._count) for module in self._modules.values()
         ]
 
     def end(self) -> None:
-        """Take the hooks off; ending twice is fine."""
+        """Remove the hooks; a second call changes nothing."""
         for handle in self._handles:
             handle.remove()
         self._handles = []
 
-    def _hook(self, name: str) -> Any:
-        def count(module: nn.Module, _arguments: Any, output: Any) -> None:
-            if module.training and torch.is_grad_enabled() and _countable(output):
-                self._counts.setdefault(name, []).append(count_zeros(output))
-                self._elements[name] = self._elements.get(name, 0) + output.numel()
-
-        return count
-
-    def fractions(self) -> dict[str, torch.Tensor]:
-        """The share of zeros of each module that ran, as tensors that are not waited for."""
-        return {
-            name: torch.stack(counts).sum() / self._elements[name]
-            for name, counts in self._counts.items()
-        }
+    def _count(self, module: nn.Module, _arguments: Any, output: Any) -> None:
+        # A pass in evaluation mode or without gradients is a validation.
+        if module.training and torch.is_grad_enabled() and _is_countable(output):
+            self._counts.append(output.numel() - torch.count_nonzero(output.detach()))
+            self._elements += output.numel()
 
     def fraction(self) -> torch.Tensor | None:
-        """The share over all of them; None if none of them ran."""
-        counts = [each for found in self._counts.values() for each in found]
-        if not counts:
-            return None
-        return stacked(counts).sum() / sum(self._elements.values())
+        """The share of zeros over all modules; None if none of them ran. Does not wait."""
+        return stacked(self._counts).sum() / self._elements if self._counts else None
 
 
-def _countable(output: Any) -> bool:
+def _is_countable(output: Any) -> bool:
     return (
         isinstance(output, torch.Tensor)
         and output.layout is torch.strided

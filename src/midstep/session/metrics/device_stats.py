@@ -1,6 +1,6 @@
 """Memory and utilisation of the host and of the device that trains.
 
-Both libraries that know more are optional: psutil (else the process table of Linux is read) and
+Two libraries are optional: psutil for the memory of the process (without it /proc is read) and
 nvidia-ml-py for the utilisation of a GPU.
 """
 
@@ -15,18 +15,16 @@ from typing import Any
 
 import torch
 
-__all__ = ["DeviceStats"]
-
 MIB = 1 << 20
 _STATM = Path("/proc/self/statm")
 
 
 class DeviceStats:
-    """What the process takes of its machine; read at most once in `least_s` seconds.
+    """Memory and utilisation; measured at most once in `least_s` seconds.
 
     Args:
-        device: the one that trains.
-        least_s: an answer of this age is given again, as the drivers may take their time.
+        device: the device that trains.
+        least_s: a younger result is returned again, because drivers may answer slowly.
         clock: monotonic seconds.
 
     >>> DeviceStats(torch.device("cpu")).read()["host_memory_mib"] > 1
@@ -45,28 +43,28 @@ class DeviceStats:
         self._gpu = _NvidiaGpu.of(device) if device.type == "cuda" else None
         self._cores = os.cpu_count() or 1
         self._read_at: float | None = None
-        self._kept: dict[str, float] = {}
+        self._stats: dict[str, float] = {}
         self._cpu_s, self._cpu_at = time.process_time(), time.perf_counter()
 
     def read(self) -> dict[str, float]:
-        """`host_memory_mib`, `cpu_percent` of all cores; on a GPU also its memory and use."""
+        """host_memory_mib, cpu_percent of all cores, device_utilisation_percent, and GPU memory."""
         now = self._clock()
         if self._read_at is None or now - self._read_at >= self._least_s:
-            self._read_at, self._kept = now, self._measured()
-        return self._kept
+            self._read_at, self._stats = now, self._measure()
+        return self._stats
 
-    def _measured(self) -> dict[str, float]:
-        found = {"host_memory_mib": self._host_bytes() / MIB, "cpu_percent": self._cpu_percent()}
+    def _measure(self) -> dict[str, float]:
+        stats = {"host_memory_mib": self._host_bytes() / MIB, "cpu_percent": self._cpu_percent()}
         if self._device.type == "cuda":
-            found["device_memory_mib"] = torch.cuda.memory_allocated(self._device) / MIB
+            stats["device_memory_mib"] = torch.cuda.memory_allocated(self._device) / MIB
             if self._gpu is not None and (percent := self._gpu.percent()) is not None:
-                found["device_utilisation_percent"] = percent
+                stats["device_utilisation_percent"] = percent
         else:
-            found["device_utilisation_percent"] = found["cpu_percent"]
-        return found
+            stats["device_utilisation_percent"] = stats["cpu_percent"]
+        return stats
 
     def _host_bytes(self) -> float:
-        """Memory of this process that is in RAM; NaN where nobody tells."""
+        """Resident memory of this process; NaN where it is unknown."""
         if self._process is not None:
             return float(self._process.memory_info().rss)
         try:
@@ -75,7 +73,7 @@ class DeviceStats:
             return float("nan")
 
     def _cpu_percent(self) -> float:
-        """Share of all cores that this process used since it was asked before."""
+        """Share of all cores that this process used since the last call."""
         used_s, now = time.process_time(), time.perf_counter()
         spent_s, passed_s = used_s - self._cpu_s, now - self._cpu_at
         self._cpu_s, self._cpu_at = used_s, now
@@ -83,7 +81,7 @@ class DeviceStats:
 
 
 def _psutil_process() -> Any:
-    """This process as psutil sees it; None without psutil."""
+    """This process in psutil; None without psutil."""
     try:
         import psutil
     except ImportError:
@@ -92,27 +90,28 @@ def _psutil_process() -> Any:
 
 
 class _NvidiaGpu:
-    """One GPU as NVIDIA's management library sees it."""
+    """One GPU in NVIDIA's management library (NVML)."""
 
     def __init__(self, library: Any, handle: Any) -> None:
         self._library, self._handle = library, handle
 
     @classmethod
     def of(cls, device: torch.device) -> _NvidiaGpu | None:
-        """The GPU of a torch device, found by its id; None where the library is not there."""
+        """The GPU of a torch device; None without the library."""
         try:
             pynvml: Any = importlib.import_module("pynvml")
         except ImportError:
             return None
         try:
             pynvml.nvmlInit()
+            # By its unique id: indices of torch and NVML differ under CUDA_VISIBLE_DEVICES.
             unique = torch.cuda.get_device_properties(device).uuid
             return cls(pynvml, pynvml.nvmlDeviceGetHandleByUUID(f"GPU-{unique}"))
         except (pynvml.NVMLError, AttributeError):
-            return None  # an old driver, or a part of a GPU that has no id of its own
+            return None  # an old driver, or a slice of a GPU (MIG) without an id of its own
 
     def percent(self) -> float | None:
-        """Share of the last moments in which it worked; None where the driver does not tell."""
+        """Share of the last sample period in which it was busy; None if the driver has no value."""
         try:
             return float(self._library.nvmlDeviceGetUtilizationRates(self._handle).gpu)
         except self._library.NVMLError:

@@ -1,4 +1,4 @@
-"""One measured step: its values on their way from the device, and what measuring it cost."""
+"""One measured step: its values in transfer from the device, and what measuring it cost."""
 
 from __future__ import annotations
 
@@ -6,59 +6,57 @@ import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Any
 
 import torch
 
 
 class DeviceTimer:
-    """A stopwatch for a few blocks of work; asked for its sum when the device is done.
+    """Sums the time of several blocks of work, on the host and on a GPU.
+
+    CUDA events mark the begin and the end of each block on the device, so that nothing waits for
+    it; the sum is read when the last event has passed.
 
     Args:
-        device: where the work is given to.
+        device: where the work runs.
         clock: monotonic seconds.
 
-    >>> spent = DeviceTimer(torch.device("cpu"))
-    >>> with spent:
+    >>> timer = DeviceTimer(torch.device("cpu"))
+    >>> with timer:
     ...     _ = sum(range(10))
-    >>> spent.seconds() > 0
+    >>> timer.seconds() > 0
     True
     """
 
     def __init__(
         self, device: torch.device, *, clock: Callable[[], float] = time.perf_counter
     ) -> None:
-        self._events = device.type == "cuda"
+        self._uses_events = device.type == "cuda"
         self._clock, self._host_s, self._began = clock, 0.0, 0.0
         self._pairs: list[tuple[Any, Any]] = []
 
     def __enter__(self) -> None:
         self._began = self._clock()
-        if self._events:
+        if self._uses_events:
             self._pairs.append((_mark(), None))
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        if self._events:
+    def __exit__(self, *_: object) -> None:
+        if self._uses_events:
             self._pairs[-1] = (self._pairs[-1][0], _mark())
         self._host_s += self._clock() - self._began
 
     @property
     def host_s(self) -> float:
-        """That of the host alone, so far."""
+        """Time on the host so far."""
         return self._host_s
 
     def is_ready(self) -> bool:
-        """Whether the device has done it all; nobody waits for it."""
+        """Whether the device has finished all blocks. Does not wait."""
         return all(after is not None and after.query() for _, after in self._pairs)
 
     def seconds(self) -> float:
-        """Both times together, as either may be what a step waits for; ask when it is ready."""
+        """Time on host and device together; call it when `is_ready`."""
+        # The sum is an upper bound: it is unknown which of the two a step waits for.
         device_ms = sum(float(before.elapsed_time(after)) for before, after in self._pairs)
         return self._host_s + device_ms / 1000
 
@@ -69,61 +67,64 @@ def _mark() -> Any:
     return event
 
 
-_UNTOLD = ("accuracy", "host_memory_mib")
-"""Of these NaN stands for what could not be told."""
+_UNKNOWN_IF_NAN = ("accuracy", "host_memory_mib")
+"""NaN means unknown here; in norms it is a value, and must reach the charts."""
 
 
 @dataclass(kw_only=True)
 class MeasuredStep:
-    """What was found in one step; complete once `is_ready`."""
+    """The values of one measured step; complete once `is_ready`."""
 
     step: int
     """Finished optimizer steps."""
     names: tuple[str, ...]
     values: torch.Tensor
     """[N], in the order of the names."""
-    arrived: Any
-    """A CUDA event; None if the values are there."""
+    arrival: Any
+    """A CUDA event; None if the values are on the host already."""
     known: Mapping[str, float]
-    """What needed no device."""
-    spent: DeviceTimer
+    """Values that need no device."""
+    timer: DeviceTimer
     longer_s: float = 0.0
-    """By how much it took longer than others, with what was done before and behind it."""
+    """How much longer than usual it took, with the work before and after it."""
     next_s: float | None = None
-    """What the step after it took; None while nobody knows, or if that was measured, too."""
+    """Time of the step after it; None if that has not ended, or was measured too."""
 
     def is_ready(self) -> bool:
-        """Whether the values are here; nobody waits for them."""
-        return self.arrived is None or (self.arrived.query() and self.spent.is_ready())
+        """Whether the values are on the host. Does not wait."""
+        return self.arrival is None or (self.arrival.query() and self.timer.is_ready())
 
     def cost_s(self, usual_s: float | None) -> float:
-        """What it took: by its stopwatch or as a longer step, and as a longer one after it.
+        """What measuring cost: the larger of timer and extra time, and what the next step lost.
 
         Args:
-            usual_s: what a step takes that is not measured, nor follows one.
+            usual_s: median time of a step that is not measured.
         """
-        left_behind = 0.0
+        next_longer_s = 0.0
         if self.next_s is not None and usual_s is not None:
-            left_behind = max(0.0, self.next_s - usual_s)
-        return max(self.spent.seconds(), self.longer_s) + left_behind
+            next_longer_s = max(0.0, self.next_s - usual_s)
+        return max(self.timer.seconds(), self.longer_s) + next_longer_s
 
     def scalars(self) -> dict[str, float]:
-        """Everything that is a number."""
-        found = dict(zip(self.names, self.values.tolist(), strict=True))
+        """All values by name, without unknown ones."""
+        measured = dict(zip(self.names, self.values.tolist(), strict=True))
         return {
             name: value
-            for name, value in {**found, **self.known}.items()
-            if not (math.isnan(value) and name in _UNTOLD)
+            for name, value in {**measured, **self.known}.items()
+            if not (math.isnan(value) and name in _UNKNOWN_IF_NAN)
         }
 
 
-def sent(values: Sequence[torch.Tensor], device: torch.device) -> tuple[torch.Tensor, Any]:
-    """The values as one tensor of the host, and the event of its arrival; None: it is there."""
+def start_transfer(
+    values: Sequence[torch.Tensor], device: torch.device
+) -> tuple[torch.Tensor, Any]:
+    """Copy the values to one tensor on the host; the event of its arrival, None if it is there."""
     if not values:
         return torch.empty(0), None
     together = torch.stack([each.to(device, torch.float32, non_blocking=True) for each in values])
     if device.type != "cuda":
         return together.cpu(), None
+    # One copy for all, and into pinned memory: only such a copy does not wait for the device.
     host = torch.empty(len(values), pin_memory=True)
     host.copy_(together, non_blocking=True)
     event: Any = torch.cuda.Event()  # type: ignore[no-untyped-call]

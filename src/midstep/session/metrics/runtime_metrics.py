@@ -1,9 +1,9 @@
-"""Runtime metrics: rate, times and throughput with each step; the costly ones with every k-th.
+"""Runtime metrics: learning rate, time and throughput of each step; costly ones every k-th step.
 
-Those are norms, accuracy, zeros in activations, memory and utilisation. k is chosen so that
-measuring takes at most one hundredth of the time, and stands in the facts as `metrics_every`. On a
-GPU nothing waits: what was measured is copied once, asynchronously, and arrives with a later step
-under the number of its own.
+The costly ones are norms, accuracy, zeros in activations, memory and utilisation. k is chosen so
+that measuring takes at most 1 % of the time, and is in the facts as `metrics_every`. On a GPU
+nothing waits: the values are copied to the host once, asynchronously, and arrive some steps later
+with the number of the step in which they were measured.
 """
 
 from __future__ import annotations
@@ -19,34 +19,44 @@ from torch import nn
 
 from midstep.session.metrics.activation_zeros import ActivationZeros
 from midstep.session.metrics.device_stats import DeviceStats
-from midstep.session.metrics.measured_step import DeviceTimer, MeasuredStep, sent
+from midstep.session.metrics.measured_step import DeviceTimer, MeasuredStep, start_transfer
 from midstep.session.metrics.metric_interval import MetricInterval
-from midstep.session.metrics.tensor_norms import change, copies, correct, gradients, total_norm
+from midstep.session.metrics.tensor_norms import (
+    LEAST_NORM,
+    change_norm,
+    copies,
+    count_correct,
+    gradients,
+    total_norm,
+)
 
 if TYPE_CHECKING:
     from torch.optim import Optimizer
 
     from midstep.control import DebugController
 
-
+log = logging.getLogger("midstep.session")
 BYTES_COPIED = 512 << 20
-"""Weights before a measured step, kept to see their change; what lies beyond is left out."""
-LEAST_NORM = 1e-12
-SELDOM = 64
-"""Where k is larger, the time of a step is looked at now and then instead of each time."""
-LOOK_EVERY = 16
+"""Limit of weights that are copied before a measured step; the update ratio uses these alone."""
+LONG_INTERVAL = 64
+"""With a longer interval not every step's time is given to the interval, only every 16th."""
+CHECK_EVERY = 16
 
 
 class RuntimeMetrics:
-    """Measures a training from six places of its loop, all called by the training thread.
+    """Measures the steps of a training loop. All methods are called by the training thread.
 
-    Two of them are for each step. `outputs`, `before_step` and `after_step` do nothing unless
-    `measuring`, and `arrived` gives nothing unless `on_way`: a loop may test these instead.
+    `step_begins` and `step_ended` are for every step. `outputs`, `before_step` and `after_step` do
+    nothing unless `measuring`, and `arrived` returns nothing unless there is something
+    `in_transfer`: a loop tests these flags to save the call.
+
+    An error inside a measurement switches measuring off, is logged once, and training continues.
 
     Args:
-        model: for the zeros in its activations; hooks are there only in measured steps.
-        optimizer: its parameters are the ones that norms are taken of.
-        share: of the time that measuring may take.
+        model: only read; its activation functions have hooks in measured steps alone.
+        optimizer: only read; norms are those of its parameters.
+        controller: its breakpoints may need the gradient norm of every step.
+        share: of the training time that measuring may take.
         every: measure every so many steps instead.
         clock: monotonic seconds.
 
@@ -65,145 +75,204 @@ class RuntimeMetrics:
         self,
         model: nn.Module,
         optimizer: Optimizer,
+        controller: DebugController | None = None,
         *,
         share: float = 0.01,
         every: int | None = None,
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
-        self._optimizer, self._clock = optimizer, clock
+        self._optimizer, self._controller, self._clock = optimizer, controller, clock
         self._zeros = ActivationZeros(model)
         self._device = _device_of(self._parameters())
         self._stats = DeviceStats(self._device)
-        self._pace = MetricInterval(share=share, every=every)
-        self.on_way: deque[MeasuredStep] = deque()
-        """Measured steps whose values `arrived` has still to give."""
-        self._last: MeasuredStep | None = None  # the step after it has not ended yet
+        self._interval = MetricInterval(share=share, every=every)
+        self.in_transfer: deque[MeasuredStep] = deque()
+        """Measured steps whose values `arrived` has not returned yet."""
+        self._last: MeasuredStep | None = None  # set until the step after it has ended
         self._unpaid: deque[MeasuredStep] = deque()  # their cost is not known yet
-        self._left = self._look_at = 0  # steps until one is measured, and where to look next
-        self._began: float | None = None
-        self.rests = False
-        """Whether the step in progress is not timed: then there is nothing to tell at its end."""
+        # Steps until one is measured, and the count at which a step's time is used next. One
+        # comparison of the two decides in every step whether there is more to do.
+        self._steps_left = self._check_at = 0
+        self._began_at: float | None = None
+        self.is_untimed = False
+        """Whether the step in progress is not timed; then `step_ended` returns nothing."""
+        self.measuring = self._has_failed = False
+        """Whether the step in progress is measured."""
         self._norm: Any = None
-        self._forget()
+        self._clear()
+        self.wants_norm = False
+        """Whether `before_step` must be called in every step, for a breakpoint."""
+        self._unsubscribe: Callable[[], None] = lambda: None
+        if controller is not None:
+            # A plain flag, set on a change: the breakpoints are not asked in every step.
+            self._unsubscribe = controller.sinks.subscribe(self._read_breakpoints)
+            self._read_breakpoints()
 
-    def _forget(self) -> None:
+    def _read_breakpoints(self) -> None:
+        """Called by any thread when something in the controller has changed."""
+        if self._controller is not None:
+            armed = (each for each in self._controller.list_breakpoints() if each.enabled)
+            self.wants_norm = any("grad_norm" in each.condition.scalar_names for each in armed)
+
+    def _clear(self) -> None:
+        """Drop what was collected for one measured step."""
         self.measuring = False
-        """Whether the step in progress is one that is measured."""
-        self._spent = DeviceTimer(self._device, clock=self._clock)
-        self._before_s = 0.0
+        self._timer = DeviceTimer(self._device, clock=self._clock)
+        self._timer_at_begin_s = 0.0
         self._tensors: list[torch.Tensor] = []
-        self._weights: list[torch.Tensor] = []
-        self._found: dict[str, torch.Tensor] = {}
-        self._hits: list[torch.Tensor] = []
+        self._weights_before: list[torch.Tensor] = []
+        self._values: dict[str, torch.Tensor] = {}
+        self._correct: list[torch.Tensor] = []
         self._judged = 0
 
     @property
     def every(self) -> int:
-        """Every how many steps are measured, as it stands."""
-        return self._pace.every
+        """The present k: every k-th step is measured."""
+        return self._interval.every
 
-    # -- the loop ---------------------------------------------------------------------------------
+    # -- called by the loop -----------------------------------------------------------------------
 
     def step_begins(self) -> None:
-        """A step begins: its time counts from here, if it is one that is timed."""
-        self._left -= 1
-        if self._left <= 0:
-            self._begin()
-        elif self._left % self._pace.timed_every and self._last is None:
-            self.rests = True
+        """Begin a step: take the time, and prepare the measurement if it is due."""
+        self._steps_left -= 1
+        if self._steps_left <= 0:
+            if not self._has_failed:
+                self._guarded(self._begin_measurement)
+        elif self._steps_left % self._interval.timed_every and self._last is None:
+            # Steps are so short that taking the time of each would cost too much.
+            self.is_untimed = True
             return
-        self.rests = False
-        self._began = self._clock()
-
-    def _begin(self) -> None:
-        """A step that is measured."""
-        if self.measuring:
-            self.close()  # the step before never ended
-        self._settle()
-        self._forget()
-        self.measuring, self._last, self._left, self._look_at = True, None, 0, 0
-        with self._spent:
-            self._zeros.begin()
-        self._before_s = self._spent.host_s
+        self.is_untimed = False
+        self._began_at = self._clock()  # last, so that the preparation is not in the step's time
 
     def outputs(self, logits: Any, labels: Any) -> None:
-        """What the loss was taken of; accuracy is told where these are logits and classes."""
-        if self.measuring and _classifies(logits, labels):
-            with self._spent:
-                self._hits.append(correct(logits.detach(), labels))
-                self._judged += len(labels)
+        """Give the inputs of the loss; accuracy is measured if they are logits and classes."""
+        if self.measuring and _is_classification(logits, labels):
+            self._guarded(self._add_accuracy, logits, labels)
 
     def before_step(self, gradient_norm: Any = None) -> None:
-        """The gradients are there. `gradient_norm` is the one before clipping, where it is known.
+        """Measure the gradients, before the optimizer steps.
 
-        Without it the norm is that of the gradients as they stand.
+        Args:
+            gradient_norm: the norm before clipping, if the loop knows it. Without it the norm is
+                that of the gradients which the optimizer gets.
         """
+        if gradient_norm is None and self.wants_norm:
+            gradient_norm = self._guarded(self._gradient_norm)
         self._norm = gradient_norm
         if gradient_norm is not None:
-            self.rests = False  # there is something to tell
-        if not self.measuring:
-            return
-        with self._spent:
-            self._tensors = self._parameters()
-            if gradient_norm is None:
-                gradient_norm = total_norm(gradients(self._tensors))
-                scale = getattr(self._optimizer, "grad_scale", None)
-                if scale is not None:  # a fused optimizer takes the scale off by itself
-                    gradient_norm = gradient_norm / scale
-            self._found["grad_norm"] = torch.as_tensor(gradient_norm).detach()
-            self._weights = copies(self._tensors, BYTES_COPIED)
+            self.is_untimed = False  # `step_ended` has a norm to return
+        if self.measuring:
+            self._guarded(self._measure_gradients, gradient_norm)
 
     def after_step(self) -> None:
-        """The optimizer has moved the weights."""
-        if not self.measuring:
-            return
-        with self._spent:
-            weights, before = self._tensors or self._parameters(), self._weights
-            self._found["weight_norm"] = weight_norm = total_norm(weights)
-            if before:
-                seen = weight_norm
-                if len(before) < len(weights):
-                    seen = total_norm(weights[: len(before)])
-                self._found["update_ratio"] = change(before, weights) / seen.clamp_min(LEAST_NORM)
-            self._tensors, self._weights = [], []
+        """Measure the weights, after the optimizer has stepped."""
+        if self.measuring:
+            self._guarded(self._measure_weights)
 
     def step_ended(self, *, step: int, samples: int) -> dict[str, Any]:
-        """The boundary: what is known of each step. The rest comes from `arrived`.
+        """End a step; returns what is known at once. The rest comes from `arrived`.
 
         Args:
             step: finished optimizer steps.
-            samples: that this one was trained on; 0 where that is unknown.
+            samples: number of samples in the step; 0 if unknown.
         """
-        if self.rests:
+        if self.is_untimed:
             return {}
         took_s = None
-        if self._began is not None:
-            took_s, self._began = self._clock() - self._began, None
-            if self._left <= self._look_at:
-                took_s = self._look(step, took_s)
+        if self._began_at is not None:
+            took_s, self._began_at = self._clock() - self._began_at, None
+            if self._steps_left <= self._check_at and not self._has_failed:
+                without_measuring_s = self._guarded(self._use_time, step, took_s)
+                took_s = took_s if without_measuring_s is None else without_measuring_s
         rate = self._optimizer.param_groups[0].get("lr")
         if took_s and samples and type(rate) is float and self._norm is None:  # nearly always
             return {"step_time_s": took_s, "throughput": samples / took_s, "lr": rate}
         return self._known(took_s, samples, rate)
 
     def arrived(self) -> Sequence[tuple[int, dict[str, float]]]:
-        """Measured steps whose values are here, by step; each is given once."""
-        found = []
-        while self.on_way and self.on_way[0].is_ready():
-            measured = self.on_way.popleft()
-            self._unpaid.append(measured)
-            found.append((measured.step, {**measured.scalars(), "metrics_every": self.every}))
-        return found
+        """Measured steps whose values have arrived, as (step, scalars); each is returned once."""
+        return self._guarded(self._take_arrived) or ()
+
+    def rate(self) -> float | None:
+        """The learning rate of the first group; None if it is on a GPU, to avoid a wait."""
+        rate: Any = self._optimizer.param_groups[0].get("lr")
+        if type(rate) is float:
+            return rate
+        if rate is None or (hasattr(rate, "device") and rate.device.type != "cpu"):
+            return None
+        return float(rate)
 
     def close(self) -> None:
-        """Leave the model as it was found."""
-        self._zeros.end()
-        self._forget()
+        """Remove all hooks from the model."""
+        self._unsubscribe()
+        self._guarded(self._abandon)
 
     # -- parts ------------------------------------------------------------------------------------
 
+    def _guarded(self, work: Callable[..., Any], *arguments: Any) -> Any:
+        try:
+            return work(*arguments)
+        except Exception:
+            # An error of ours must not end the training of the user.
+            self._has_failed, self.measuring = True, False
+            self.in_transfer.clear()
+            log.exception("measuring the step failed and is off; training continues")
+            return None
+
+    def _abandon(self) -> None:
+        self._zeros.end()
+        self._clear()
+
+    def _begin_measurement(self) -> None:
+        if self.measuring:
+            self._abandon()  # the step before never ended, as after an error in the loop
+        self._pay()
+        self._clear()
+        self.measuring, self._last, self._steps_left, self._check_at = True, None, 0, 0
+        with self._timer:
+            self._zeros.begin()
+        self._timer_at_begin_s = self._timer.host_s
+
+    def _add_accuracy(self, logits: torch.Tensor, labels: torch.Tensor) -> None:
+        with self._timer:
+            self._correct.append(count_correct(logits.detach(), labels))
+            self._judged += len(labels)
+
+    def _gradient_norm(self) -> torch.Tensor:
+        norm = total_norm(gradients(self._parameters()))
+        # A fused optimizer gets scaled gradients from GradScaler and unscales them itself.
+        scale = getattr(self._optimizer, "grad_scale", None)
+        return norm if scale is None else norm / scale
+
+    def _measure_gradients(self, gradient_norm: Any) -> None:
+        with self._timer:
+            self._tensors = self._parameters()
+            norm = self._gradient_norm() if gradient_norm is None else gradient_norm
+            self._values["grad_norm"] = torch.as_tensor(norm).detach()
+            self._weights_before = copies(self._tensors, BYTES_COPIED)
+
+    def _measure_weights(self) -> None:
+        with self._timer:
+            weights, before = self._tensors or self._parameters(), self._weights_before
+            self._values["weight_norm"] = copied_norm = total_norm(weights)
+            if before:
+                if len(before) < len(weights):  # the ratio is about the copied weights alone
+                    copied_norm = total_norm(weights[: len(before)])
+                change = change_norm(before, weights)
+                self._values["update_ratio"] = change / copied_norm.clamp_min(LEAST_NORM)
+            self._tensors, self._weights_before = [], []
+
+    def _take_arrived(self) -> Sequence[tuple[int, dict[str, float]]]:
+        arrived = []
+        while self.in_transfer and self.in_transfer[0].is_ready():
+            measured = self.in_transfer.popleft()
+            self._unpaid.append(measured)
+            arrived.append((measured.step, {**measured.scalars(), "metrics_every": self.every}))
+        return arrived
+
     def _known(self, took_s: float | None, samples: int, rate: Any) -> dict[str, Any]:
-        """The same where something is missing, or more is known."""
+        """The result of `step_ended` if something is missing, or a norm was requested."""
         known: dict[str, Any] = {}
         if took_s is not None:
             known["step_time_s"] = took_s
@@ -215,61 +284,66 @@ class RuntimeMetrics:
             known["grad_norm"], self._norm = self._norm, None
         return known
 
-    def _look(self, step: int, took_s: float) -> float:
-        """A measured step has ended, or one whose time counts; what it took without measuring."""
+    def _use_time(self, step: int, took_s: float) -> float:
+        """Use the time of a step for the interval; returns the time without measuring."""
         if self.measuring:
-            return self._close(step, took_s)
-        self._pace.stepped(took_s)
+            return self._end_measurement(step, took_s)
+        self._interval.add_step(took_s)
         if self._last is not None:
             self._last.next_s, self._last = took_s, None
-        self._settle()
-        self._left = min(self._left, self.every)
-        self._look_at = self._left - (LOOK_EVERY if self.every > SELDOM else 1)
+        self._pay()
+        # The interval may have become shorter since the count began.
+        self._steps_left = min(self._steps_left, self.every)
+        self._check_at = self._steps_left - (CHECK_EVERY if self.every > LONG_INTERVAL else 1)
         return took_s
 
-    def _settle(self) -> None:
-        """Tell the pace what measured steps cost, where that is known."""
+    def _pay(self) -> None:
+        """Give the costs of measured steps to the interval, as far as they are known."""
+        # The cost of the last one is known when the step after it has ended: copies of the weights
+        # empty the caches, so that step is slower too.
         while self._unpaid and self._unpaid[0] is not self._last:
-            self._pace.measured(self._unpaid.popleft().cost_s(self._pace.usual_s))
+            self._interval.add_cost(self._unpaid.popleft().cost_s(self._interval.usual_s))
 
-    def _close(self, step: int, took_s: float) -> float:
-        """Send what was measured on its way to the host; what the step took without all that."""
-        spent = self._spent
-        inside_s = spent.host_s - self._before_s
-        with spent:
+    def _end_measurement(self, step: int, took_s: float) -> float:
+        """Start the transfer of the values; returns the step's time without measuring."""
+        timer = self._timer
+        inside_s = timer.host_s - self._timer_at_begin_s
+        with timer:
             self._zeros.end()
-            names, values, arrived = self._collected()
+            names, values, arrival = self._start_transfer()
             known = dict(self._stats.read())
-        usual_s, around_s = self._pace.usual_s, spent.host_s - inside_s
+        usual_s, around_s = self._interval.usual_s, timer.host_s - inside_s
         self._last = MeasuredStep(
             step=step,
             names=names,
             values=values,
-            arrived=arrived,
+            arrival=arrival,
             known=known,
-            spent=spent,
+            timer=timer,
+            # What no timer sees: hooked modules are called more slowly.
             longer_s=0.0 if usual_s is None else around_s + took_s - usual_s,
         )
-        self.on_way.append(self._last)
-        self._forget()
-        self._left = self.every
-        self._look_at = self._left - 1
+        self.in_transfer.append(self._last)
+        self._clear()
+        self._steps_left = self.every
+        self._check_at = self._steps_left - 1
         return max(0.0, took_s - inside_s)
 
-    def _collected(self) -> tuple[tuple[str, ...], torch.Tensor, Any]:
-        """Names and values of all that was found, and the event of their arrival."""
-        found = self._found
+    def _start_transfer(self) -> tuple[tuple[str, ...], torch.Tensor, Any]:
+        """Names and values of all that was measured, and the event of their arrival."""
+        values = self._values
         zeros = self._zeros.fraction()
         if zeros is not None:
-            found["activation_zero_fraction"] = zeros
-        if self._hits:
-            found["accuracy"] = torch.stack(self._hits).sum() / self._judged
+            values["activation_zero_fraction"] = zeros
+        if self._correct:
+            values["accuracy"] = torch.stack(self._correct).sum() / self._judged
         rate = self._optimizer.param_groups[0].get("lr")
         if isinstance(rate, torch.Tensor):
-            found["lr"] = rate.detach()
-        return tuple(found), *sent(list(found.values()), self._device)
+            values["lr"] = rate.detach()
+        return tuple(values), *start_transfer(list(values.values()), self._device)
 
     def _parameters(self) -> list[torch.Tensor]:
+        # Read anew each time: groups can be added to an optimizer at any time.
         groups = self._optimizer.param_groups
         every = (each for group in groups for each in group["params"])
         return [each for each in every if each.is_floating_point()]
@@ -279,7 +353,7 @@ def _device_of(parameters: Sequence[torch.Tensor]) -> torch.device:
     return parameters[0].device if parameters else torch.device("cpu")
 
 
-def _classifies(logits: Any, labels: Any) -> bool:
+def _is_classification(logits: Any, labels: Any) -> bool:
     """Whether these are logits, [B, C], and classes, [B]."""
     return (
         isinstance(logits, torch.Tensor)
@@ -290,90 +364,3 @@ def _classifies(logits: Any, labels: Any) -> bool:
         and labels.shape == logits.shape[:1]
         and labels.dtype in (torch.int64, torch.int32, torch.int16, torch.uint8)
     )
-
-
-log = logging.getLogger("midstep.session")
-
-
-class StepWatch(RuntimeMetrics):
-    """The observer of a loop's steps.
-
-    A fault of ours in here switches the measuring off, says so once, and training goes on. What
-    is done in every step is inherited as it is: it is too little to fail.
-
-    Args:
-        model: only read.
-        optimizer: only read.
-        controller: its breakpoints may want the gradient norm of every step.
-    """
-
-    def __init__(self, model: nn.Module, optimizer: Optimizer, controller: DebugController) -> None:
-        super().__init__(model, optimizer)
-        self._controller, self._broken = controller, False
-        self.wants_norm = False
-        """Whether `before_step` is to be called in each step."""
-        self._unsubscribe = controller.sinks.subscribe(self._look_at_breakpoints)
-        self._look_at_breakpoints()
-
-    def _look_at_breakpoints(self) -> None:
-        """Called when anything changed: one that reads the norm needs it of every step."""
-        armed = (each for each in self._controller.list_breakpoints() if each.enabled)
-        self.wants_norm = any("grad_norm" in each.condition.scalar_names for each in armed)
-
-    def _begin(self) -> None:
-        if not self._broken:
-            self._guarded(super()._begin)
-
-    def outputs(self, logits: Any, labels: Any) -> None:
-        """What the loss was taken of."""
-        if self.measuring:
-            self._guarded(super().outputs, logits, labels)
-
-    def before_step(self, gradient_norm: Any = None) -> None:
-        """The gradients are there."""
-        if gradient_norm is None and self.wants_norm:
-            groups = self._optimizer.param_groups
-            weights = [weight for group in groups for weight in group["params"]]
-            gradient_norm = total_norm(gradients(weights))
-        self._norm = gradient_norm
-        if gradient_norm is not None:
-            self.rests = False  # there is something to tell
-        if self.measuring:
-            self._guarded(super().before_step, gradient_norm)
-
-    def after_step(self) -> None:
-        """The weights have moved."""
-        if self.measuring:
-            self._guarded(super().after_step)
-
-    def _look(self, step: int, took_s: float) -> float:
-        found = None if self._broken else self._guarded(super()._look, step, took_s)
-        return took_s if found is None else float(found)
-
-    def arrived(self) -> Sequence[tuple[int, dict[str, float]]]:
-        """Measured steps whose values are here by now."""
-        return self._guarded(super().arrived) or ()
-
-    def rate(self) -> float | None:
-        """The learning rate of the first group; None for one that lives on a device."""
-        rate: Any = self._optimizer.param_groups[0].get("lr")
-        if type(rate) is float:
-            return rate
-        if rate is None or (hasattr(rate, "device") and rate.device.type != "cpu"):
-            return None
-        return float(rate)
-
-    def close(self) -> None:
-        """Leave the model as it was found."""
-        self._unsubscribe()
-        self._guarded(super().close)
-
-    def _guarded(self, work: Callable[..., Any], *arguments: Any) -> Any:
-        try:
-            return work(*arguments)
-        except Exception:
-            # A fault of ours must not end somebody's training; what it costs is said in the log.
-            self._broken, self.measuring = True, False
-            self.on_way.clear()
-            log.exception("measuring the step failed and is off; training goes on")
-            return None

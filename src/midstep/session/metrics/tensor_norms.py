@@ -1,4 +1,4 @@
-"""Norms over all parameters at once: multi-tensor operations, reduced where the tensors are."""
+"""Norms of all parameters: multi-tensor operations, reduced on the device of the tensors."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import torch
 
 @torch.no_grad()
 def total_norm(tensors: Sequence[torch.Tensor]) -> torch.Tensor:
-    """The Euclidean norm over all elements of all tensors, [], in float32 or wider.
+    """The Euclidean norm over all elements of all tensors, [], in float32 or float64.
 
-    It lies on the first one's device, and nobody waits for it.
+    It is on the device of the first tensor, and the call does not wait for it.
 
     >>> total_norm([torch.tensor([3.0]), torch.tensor([4.0])])
     tensor(5.)
@@ -19,26 +19,30 @@ def total_norm(tensors: Sequence[torch.Tensor]) -> torch.Tensor:
     if not tensors:
         return torch.zeros(())
     is_wide = any(each.dtype == torch.float64 for each in tensors)
-    # Half precision would overflow at 65,504, which a sum of squares passes soon.
+    # In half precision a sum of squares would overflow at 65,504.
     widest = torch.float64 if is_wide else torch.float32
     norms = torch._foreach_norm(list(tensors), 2, dtype=widest)
-    found: torch.Tensor = torch.linalg.vector_norm(stacked(norms))
-    return found
+    total: torch.Tensor = torch.linalg.vector_norm(stacked(norms))
+    return total
 
 
 def stacked(scalars: Sequence[torch.Tensor]) -> torch.Tensor:
-    """Tensors of one element, [], as one, [N], on the first one's device."""
+    """Scalars, [], as one tensor, [N], on the device of the first."""
     try:
         return torch.stack(list(scalars))
-    except RuntimeError:  # they lie on several devices
+    except RuntimeError:  # they are on several devices
         device = scalars[0].device
         return torch.stack([each.to(device, non_blocking=True) for each in scalars])
 
 
 def gradients(parameters: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-    """The gradients that are there; of sparse ones what they hold."""
-    found = [each.grad for each in parameters if each.grad is not None]
-    return [each.coalesce().values() if each.is_sparse else each for each in found]
+    """The gradients of those parameters that have one; of sparse ones the stored values."""
+    return [_dense(each.grad) for each in parameters if each.grad is not None]
+
+
+def _dense(gradient: torch.Tensor) -> torch.Tensor:
+    # Coalesced first: entries for the same index are summed, else the norm would be wrong.
+    return gradient.coalesce().values() if gradient.is_sparse else gradient
 
 
 @torch.no_grad()
@@ -51,22 +55,23 @@ def copies(parameters: Sequence[torch.Tensor], most_bytes: int) -> list[torch.Te
             break
         kept += 1
     chosen = [each.detach() for each in parameters[:kept]]
+    # One multi-tensor kernel instead of one clone for each parameter.
     return list(torch._foreach_mul(chosen, 1.0)) if chosen else []
 
 
 @torch.no_grad()
-def change(before: list[torch.Tensor], after: Sequence[torch.Tensor]) -> torch.Tensor:
-    """The norm of the difference, []; `before` is used up, and may be of the first ones alone."""
+def change_norm(before: list[torch.Tensor], after: Sequence[torch.Tensor]) -> torch.Tensor:
+    """The norm of the difference, []. `before` is overwritten, and may be shorter than `after`."""
     if before:
         torch._foreach_sub_(before, [each.detach() for each in after[: len(before)]])
     return total_norm(before)
 
 
 @torch.no_grad()
-def correct(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+def count_correct(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
     """How many rows of `logits`, [B, C], are largest at their label, [B].
 
-    NaN if a label is no class, so that nothing false is told of what only looks like logits.
+    NaN if a label is not a class: then these are not logits, and a number would be wrong.
     """
     is_class = ((labels >= 0) & (labels < logits.shape[1])).all()
     hits = (logits.argmax(dim=1) == labels).sum().float()
@@ -74,22 +79,23 @@ def correct(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
 
 
 BYTES_KEPT = 512 * 2**20
-"""Weights before the step that are kept for the update; what lies beyond gets no ratio."""
+"""Limit of weights that are cloned before the step; the others get no update norm."""
 LEAST_NORM = 1e-12
+"""Lower bound of a norm in a denominator."""
 
 
 class ParameterNorms:
-    """Made when the gradients are there, asked for its table when the step was made.
+    """Norms of each parameter: made after backward, read as a table after the optimizer step.
 
     Args:
-        named: parameters by name, as `model.named_parameters()` gives them. They are only read.
-        updates: whether the change by the step is wanted; that needs a clone of the weights.
+        named: parameters by name, as `model.named_parameters()` returns them. They are only read.
+        updates: whether to measure the change by the step, which needs a clone of the weights.
 
     >>> model = torch.nn.Linear(2, 1)
     >>> model(torch.ones(1, 2)).sum().backward()
-    >>> layers = ParameterNorms(model.named_parameters())
+    >>> norms = ParameterNorms(model.named_parameters())
     >>> torch.optim.SGD(model.parameters(), lr=0.1).step()
-    >>> layers.table()["name"]
+    >>> norms.table()["name"]
     ['weight', 'bias']
     """
 
@@ -104,7 +110,7 @@ class ParameterNorms:
             kept_bytes += value.nbytes
             if updates and kept_bytes <= BYTES_KEPT:
                 self._before[name] = value.detach().clone()
-        # An optimizer may change the gradients, so their norms cannot wait for the table.
+        # Now, not in the table: an optimizer may change the gradients.
         self._gradients = _norms([_gradient(value) for _, value in self._named])
 
     @torch.no_grad()
@@ -127,21 +133,19 @@ class ParameterNorms:
 
 
 def _gradient(value: torch.Tensor) -> torch.Tensor:
-    """The dense gradient; of a sparse one what it holds; a zero where there is none."""
-    if value.grad is None:
-        return torch.zeros(1, device=value.device)
-    return value.grad.coalesce().values() if value.grad.is_sparse else value.grad
+    """The gradient; of a sparse one the stored values; a zero if there is none."""
+    return torch.zeros(1, device=value.device) if value.grad is None else _dense(value.grad)
 
 
 def _norms(tensors: Sequence[torch.Tensor | None]) -> torch.Tensor:
-    """The norm of each, [P], on the first one's device and not waited for; NaN for None."""
+    """The norm of each, [P], on the device of the first. Does not wait. NaN for None."""
     known = [tensor for tensor in tensors if tensor is not None]
     if not known:
         return torch.full((len(tensors),), torch.nan)
     widest = torch.float64 if any(t.dtype == torch.float64 for t in known) else torch.float32
-    found = iter(torch._foreach_norm(known, 2, dtype=widest))
+    norms = iter(torch._foreach_norm(known, 2, dtype=widest))
     device = known[0].device
     unknown = torch.full((), torch.nan, device=device)
     return torch.stack(
-        [unknown if t is None else next(found).to(device, torch.float32) for t in tensors]
+        [unknown if t is None else next(norms).to(device, torch.float32) for t in tensors]
     )
