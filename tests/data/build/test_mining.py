@@ -137,7 +137,7 @@ def slow_check(
 def slow_quotas(config, made, pair, allowed, score, got, labels) -> None:
     """Quotas kept where they can be, shortages told, the hardest taken."""
     taken = {tier: min(quota, len(allowed[tier])) for tier, quota in config.quotas.items()}
-    assert made.found[pair].tolist() == [taken[tier] for tier in (1, 2, 3, 4)]
+    assert made.available[pair].tolist() == [taken[tier] for tier in (1, 2, 3, 4)]
     for tier in (1, 2, 3, 4):
         short = config.quotas[tier] - min(config.quotas[tier], len(allowed[tier]))
         for other in fill_order(tier):

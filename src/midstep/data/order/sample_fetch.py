@@ -19,6 +19,7 @@ from torch.utils.data import Subset
 
 from midstep.core.random_streams import RandomStream, stream_key
 from midstep.data.order.epoch_cursor import flat_ids
+from midstep.data.order.loader_patch import Proxy
 from midstep.data.random_state import RandomState, preserve_rng, seed_global
 
 Collate = Callable[[Any], Any]
@@ -40,18 +41,13 @@ class PendingFetch:
     request: FetchRequest
 
 
-class DatasetProxy:
-    """Replaces the user's dataset: answers a `FetchRequest`, and passes every other use on.
+class DatasetProxy(Proxy):
+    """Replaces the user's dataset: it answers a `FetchRequest` without reading a sample yet.
 
     >>> proxy = DatasetProxy(["a", "b"])
     >>> len(proxy), proxy[1]
     (2, 'b')
     """
-
-    def __init__(self, inner: Any) -> None:
-        object.__setattr__(self, "inner", inner)
-
-    inner: Any
 
     def __getitem__(self, index: Any) -> Any:
         if isinstance(index, FetchRequest):
@@ -62,19 +58,6 @@ class DatasetProxy:
         if isinstance(index, FetchRequest):
             return PendingFetch(self.inner, index)
         return _read_batch(self.inner, index)
-
-    def __len__(self) -> int:
-        return len(self.inner)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.inner, name)
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        setattr(self.inner, name, value)  # a `worker_init_fn` sets up its dataset this way
-
-    def __reduce__(self) -> tuple[type[DatasetProxy], tuple[Any]]:
-        # Without this, unpickling would look up attributes before `inner` exists, without end.
-        return DatasetProxy, (self.inner,)
 
 
 class SeededFetch:
