@@ -115,18 +115,8 @@ class ClusteredSources:
         excluded = self._positives(pairs)
         candidates: Candidates = {}
         for tier, runs in zip((1, 2, 3), self._runs(cluster), strict=True):
-            parts: list[Hits] = [
-                _shift_rows(
-                    top_k(
-                        queries,
-                        self.vectors[start:stop],
-                        count,
-                        excluded=Ragged(excluded.offsets, excluded.values - start),
-                        at_most=at_most,
-                    ),
-                    start,
-                )
-                for start, stop in runs
+            parts = [
+                self._search_run(queries, run, count, excluded, at_most=at_most) for run in runs
             ]
             if not parts:
                 candidates[tier] = np.full((len(pairs), count), -1, dtype=np.int64)
@@ -137,6 +127,22 @@ class ClusteredSources:
                 is_allowed &= score >= np.float32(self.inputs.threshold)
             candidates[tier] = np.where(is_allowed, self.ids[rows], -1)
         return candidates
+
+    def _search_run(
+        self,
+        queries: NDArray[np.float32],
+        run: tuple[int, int],
+        count: int,
+        excluded: Ragged,
+        *,
+        at_most: NDArray[np.float32],
+    ) -> Hits:
+        """The best rows of a run; −1 where there are too few."""
+        start, stop = run
+        shifted = Ragged(excluded.offsets, excluded.values - start)
+        vectors = self.vectors[start:stop]
+        scores, rows = top_k(queries, vectors, count, excluded=shifted, at_most=at_most)
+        return scores, np.where(rows >= 0, rows + start, -1)
 
     def _runs(self, cluster: int) -> Iterator[list[tuple[int, int]]]:
         """Runs of rows with the cluster itself, with its adjacent clusters, and with all others."""
@@ -234,11 +240,6 @@ class ClusteredSources:
             keys = stream.child(str(int(pairs[pair]))).bits_at(free)
             chosen = free[np.argsort(keys, kind="stable")[: int(need[pair])]]
             ids[pair, : len(chosen)] = self.ids[chosen]
-
-
-def _shift_rows(hits: Hits, start: int) -> Hits:
-    scores, rows = hits
-    return scores, np.where(rows >= 0, rows + start, -1)
 
 
 def _is_first(values: Ids) -> NDArray[np.bool_]:

@@ -36,7 +36,9 @@ class LoaderPatch:
         members = {
             "__iter__": lambda _loader, called=self._iterate: called[0](),
             "__module__": self._original_class.__module__,
-            "__slots__": (),  # Python changes the class of a live object only to the same layout
+            # Python changes the class of an existing object only to one with the same layout. A
+            # mixin before the original class fails for the same reason.
+            "__slots__": (),
             "_midstep_patch": True,
         }
         # Try the change of class now, so that a loader that does not allow it is refused before
@@ -69,7 +71,8 @@ class LoaderPatch:
         self.loader.__class__ = self._patched_class
         for name, replacement in replacements.items():
             self._replaced[name] = (getattr(self.loader, name), replacement)
-            # The `__setattr__` of a DataLoader refuses to replace samplers and datasets.
+            # The `__setattr__` of a DataLoader refuses to replace dataset, sampler, batch_sampler,
+            # batch_size, drop_last and persistent_workers.
             object.__setattr__(self.loader, name, replacement)
 
     def remove(self) -> None:
@@ -99,6 +102,8 @@ def _check_loader(loader: Any) -> None:
             "this loader is attached already; end the `with` block that holds it before you "
             "begin another"
         )
+    # Ids are queued as they are drawn, and one entry is taken for each batch received. With
+    # in_order=False batches arrive in another order than their ids.
     if loader.num_workers and not getattr(loader, "in_order", True):
         raise ConfigError(
             "the loader has in_order=False, so it is unknown which batch comes next; "

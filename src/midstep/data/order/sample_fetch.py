@@ -74,6 +74,8 @@ class SeededFetch:
         if not isinstance(pending, PendingFetch):
             return self.collate(pending)  # the user calls the loader's collate_fn directly
         request = pending.request
+        # The states are saved once per batch and not once per sample: measured, 7 µs a sample
+        # against 95. Devices are left out, because datasets draw on the CPU.
         with preserve_rng(cuda=False), single_thread():
             samples = self._read_samples(pending.dataset, request)
             seed_global(self._batch_key("collate", request))
@@ -113,6 +115,7 @@ class WatchedFetch:
         if not isinstance(pending, PendingFetch):
             return self.collate(pending)
         dataset, request = pending.dataset, pending.request
+        # Once the flag is set, the loader has been reported: further comparisons would cost time.
         before = None if self.drew_flag.value else RandomState.take(cuda=False)
         samples = _read_batch(dataset, request.index) if request.batched else dataset[request.index]
         batch = self.collate(samples)
@@ -139,6 +142,8 @@ def _unwrap_subsets(dataset: Any, request: FetchRequest) -> tuple[Any, Any]:
     A sample is seeded by its original id, so it gets the same random numbers through any subset.
     """
     index: Any = list(request.index) if request.batched else request.index
+    # Exactly `Subset`: a subclass may change how it reads. `Subset` has `__getitems__`, so without
+    # this a subset would be seeded per batch and not per sample.
     while type(dataset) is Subset:
         indices: Any = dataset.indices
         index = [indices[each] for each in index] if request.batched else indices[index]

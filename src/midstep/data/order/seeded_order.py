@@ -58,6 +58,8 @@ class SeededOrder(OrderStrategy):
         """Begin a pass. `resume` makes no difference, because the cursor says everything."""
         del resume
         ids = BatchIds(self._proxy)
+        # The loader draws a base seed for its workers here. Persistent workers draw it once, others
+        # in every epoch; an unguarded draw would shift the dropout of the training.
         with self._worker_seed(self._seed):
             inner = self._context.patch.begin_pass()
             ids.bind()

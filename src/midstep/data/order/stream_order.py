@@ -167,6 +167,7 @@ class StreamOrder(OrderStrategy):
             FormatError: if the loader has another number of workers.
         """
         positions = [StreamPosition(**each) for each in state["places"]]
+        # A dataset divides its samples by worker, so a position belongs to one worker count.
         if len(positions) != self._workers:
             raise FormatError(
                 f"the state holds the positions of {len(positions)} workers in an iterable "

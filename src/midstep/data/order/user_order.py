@@ -101,6 +101,8 @@ class UserOrder(OrderStrategy):
         had_workers, self._had_workers = self._had_workers, None
         if had_workers:
             self._make_workers()
+        # Two states are saved in all: this one, from which indices are drawn again, and the one
+        # at the boundary, from which the training continues.
         self._epoch_start = RandomState.take(self._generators, cuda=False)
         self._start_epoch = self._context.cursor.epoch
         alive = self._context.loader._iterator is not None
@@ -263,5 +265,6 @@ def _shared_flag(loader: Any) -> Any:
     """A byte in shared memory that workers can set; None without workers."""
     if not loader.num_workers:
         return None
+    # RawValue has no lock: workers only ever set it to 1.
     context = loader.multiprocessing_context or torch.multiprocessing.get_context()
     return context.RawValue("b", 0)

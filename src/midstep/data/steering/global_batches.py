@@ -113,6 +113,8 @@ class GlobalBatches:
         return self._from(self.first_sample, self.dataset.epoch)
 
     def _from(self, cursor: int, epoch: int) -> Iterator[EpochIds]:
+        # Batch k is cut from the global order before it is divided among the ranks. So it is the
+        # same set for any number of ranks, and a run can resume with more or fewer.
         for start in range(cursor, self.samples, self.batch_size):
             ids = self.positions(start, min(start + self.batch_size, self.samples), epoch)
             yield EpochIds.of(ids[self.ranks.rank_slice(len(ids))].tolist(), epoch)

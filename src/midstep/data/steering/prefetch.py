@@ -181,6 +181,7 @@ def prefetch(
     waiting: deque[Future[Any]] = deque()
     with ThreadPoolExecutor(threads, thread_name_prefix="midstep-prefetch") as pool:
         try:
+            # Numbered, because two threads may finish in any order and the results must not.
             for number in range(count):
                 waiting.append(pool.submit(calls.run, number))
             while (item := waiting.popleft().result()) is not _END:

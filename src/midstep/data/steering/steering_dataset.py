@@ -111,6 +111,8 @@ class JASPERSteeringDataset(Dataset[Batch]):
         self.seed = config.random_seed if seed is None else int(seed)
         self.n_neg = _check_n_neg(n_neg, config.n_neg)
         self._forced_variant = forced_variant(force_steering)
+        # Epoch and number of changes, in shared memory: a plain attribute never reaches workers
+        # that already run.
         self._epoch = _in_shared_memory(torch.zeros(2, dtype=torch.int64))
         self.set_epoch(epoch)
 
@@ -164,7 +166,7 @@ class JASPERSteeringDataset(Dataset[Batch]):
     def for_split(self, split: str, *, force_steering: str | None = None) -> JASPERSteeringDataset:
         """Another split over the same loaded tables; its epoch is set separately."""
         split_table(split)
-        other = object.__new__(type(self))
+        other = object.__new__(type(self))  # not `__init__`, which would load the tables again
         other.__dict__.update(self.__dict__)
         other.split, other._forced_variant = split, forced_variant(force_steering)
         other._epoch = _in_shared_memory(self._epoch.clone())
@@ -225,6 +227,8 @@ class JASPERSteeringDataset(Dataset[Batch]):
             read(name, pairs) for name in ("pair_index", "hard_negatives", "negative_tiers")
         )
         if self.n_neg < negatives.shape[1]:
+            # By pair id and not in the order of access, so that workers, ranks and a resume get
+            # the same negatives.
             stream = RandomStream(self.seed, "negatives", epoch=epoch)
             chosen = choose_columns(stream, pairs, negatives.shape[1], self.n_neg)
             negatives, tiers = (np.take_along_axis(t, chosen, axis=1) for t in (negatives, tiers))

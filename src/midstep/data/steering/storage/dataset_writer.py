@@ -76,6 +76,7 @@ def write_dataset(
             files={path.name: sync_and_hash(path) for path in files},
             tables={name: table_digest(table) for name, table in ready.items()},
         )
+        # Last, because it holds the hashes of the other files.
         storage.replace_json(temporary / CONFIG_NAME, written.to_json())
     return Path(folder)
 
