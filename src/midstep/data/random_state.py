@@ -1,7 +1,7 @@
-"""Every random generator that a training draws from: kept, put back, seeded, stored.
+"""Every random generator that a training draws from: save, restore, seed and find them.
 
-`preserve_rng` is the guard around everything that may draw but must move nothing: a validation, a
-scan, the drawing of an epoch's order.
+`preserve_rng` guards code that may draw but must not change the training: a validation, a scan, the
+order of an epoch.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ import torch
 from midstep.core.errors import ConfigError, FormatError
 
 _DEPTH = 4
-"""How far below a sampler its generators are looked for: batch sampler, sampler, and a bit more."""
+"""How many attributes deep `find_generators` searches: batch sampler, sampler, and two more."""
 
 Generator = torch.Generator | np.random.Generator | np.random.RandomState | random.Random
-"""A generator that belongs to a sampler, a transform or the user."""
+"""A generator of a sampler, a transform or the user."""
 
 Generators = Mapping[str, Generator] | Sequence[Generator]
 """Generators by name, or in a fixed order."""
@@ -29,7 +29,7 @@ Generators = Mapping[str, Generator] | Sequence[Generator]
 
 @dataclass(frozen=True, kw_only=True)
 class RandomState:
-    """The states of all generators at one moment. Nothing in it is shared with them.
+    """The states of all generators at one moment. It shares no memory with them.
 
     >>> before = RandomState.take()
     >>> first = random.random()
@@ -39,17 +39,17 @@ class RandomState:
     """
 
     python: Any
-    """Of `random`."""
+    """State of the module `random`."""
     numpy: Any
-    """Of NumPy's global generator, with the name of its algorithm."""
+    """State of NumPy's global generator, with the name of its algorithm."""
     cpu: torch.Tensor
-    """Of torch on the CPU."""
+    """State of torch's generator on the CPU."""
     cuda: tuple[torch.Tensor, ...] = ()
-    """Of each CUDA device; empty while CUDA was not in use, or not asked for."""
+    """State of each CUDA device; empty if CUDA is not in use or `cuda` was False."""
     generators: Mapping[str, Any] = field(default_factory=dict)
-    """Of further generators, as of samplers, by name or by place."""
+    """States of further generators, for example of samplers, by name or by position."""
     worker_base_seed: int | None = None
-    """From which the loader's workers of this epoch derive theirs."""
+    """The seed from which the loader's workers of this epoch derive theirs."""
 
     @classmethod
     def take(
@@ -59,15 +59,15 @@ class RandomState:
         cuda: bool = True,
         worker_base_seed: int | None = None,
     ) -> RandomState:
-        """The states as they are now; nothing is drawn, and CUDA is not woken up.
+        """Copy the current states. This draws nothing and does not initialise CUDA.
 
         Args:
-            generators: further ones, by name or in a fixed order.
+            generators: further generators, by name or in a fixed order.
             cuda: False leaves the devices out, which is faster.
-            worker_base_seed: of the loader's running iterator.
+            worker_base_seed: the base seed of the loader's running iterator.
         """
-        awake = cuda and torch.cuda.is_initialized()  # type: ignore[no-untyped-call]
-        devices = range(torch.cuda.device_count()) if awake else ()
+        has_cuda = cuda and torch.cuda.is_initialized()  # type: ignore[no-untyped-call]
+        devices = range(torch.cuda.device_count()) if has_cuda else ()
         return cls(
             python=random.getstate(),
             numpy=np.random.get_state(legacy=False),
@@ -78,7 +78,7 @@ class RandomState:
         )
 
     def restore(self, generators: Generators = ()) -> None:
-        """Put every generator back; refused before any is touched if one is missing."""
+        """Restore every generator. If one is missing, none is changed."""
         given = dict(_by_name(generators))
         self.check(given)
         random.setstate(self.python)
@@ -90,24 +90,24 @@ class RandomState:
             _set_state(given[name], state)
 
     def check(self, generators: Generators = ()) -> None:
-        """Refuse generators or devices that are not those of this state."""
+        """Raise if the generators or devices are not those of this state."""
         given = dict(_by_name(generators))
         if given.keys() != self.generators.keys():
             raise ConfigError(
                 f"the snapshot has generators {sorted(self.generators)}, "
-                f"but {sorted(given)} were given; name the same ones"
+                f"but {sorted(given)} were given; pass the same ones"
             )
         for name, generator in given.items():
             if type(_get_state(name, generator)) is not type(self.generators[name]):
                 raise ConfigError(f"generator {name!r} is of another kind than in the snapshot")
         if self.cuda and len(self.cuda) > (present := torch.cuda.device_count()):
             raise ConfigError(
-                f"the snapshot has random states of {len(self.cuda)} CUDA devices, here are "
-                f"{present}; resume where there are as many, or restore with random=False"
+                f"the snapshot has random states of {len(self.cuda)} CUDA devices, this machine "
+                f"has {present}; resume on a machine with as many, or restore with random=False"
             )
 
     def same(self, other: RandomState) -> bool:
-        """Whether the global generators of the host stand at the same place.
+        """Whether the global generators of the CPU have the same state; devices do not count.
 
         >>> RandomState.take().same(RandomState.take())
         True
@@ -119,7 +119,7 @@ class RandomState:
         )
 
     def state_tree(self) -> dict[str, Any]:
-        """As a tree that can be saved; docs/checkpoint-format.md has its fields."""
+        """The state as a tree for a checkpoint; docs/checkpoint-format.md lists its fields."""
         return {
             "python": self.python,
             "numpy": self.numpy,
@@ -131,7 +131,7 @@ class RandomState:
 
     @classmethod
     def from_tree(cls, tree: Any) -> RandomState:
-        """From what `state_tree` gave."""
+        """The state from what `state_tree` returned."""
         try:
             return cls(**{**tree, "cuda": tuple(tree["cuda"])})
         except (TypeError, KeyError) as error:
@@ -140,7 +140,7 @@ class RandomState:
 
 @contextmanager
 def preserve_rng(generators: Generators = (), *, cuda: bool = True) -> Iterator[None]:
-    """Whatever is drawn or seeded inside the block, the generators stand as before it.
+    """Restore all generators after the block, whatever it draws or seeds.
 
     >>> before = RandomState.take()
     >>> with preserve_rng():
@@ -157,7 +157,7 @@ def preserve_rng(generators: Generators = (), *, cuda: bool = True) -> Iterator[
 
 @contextmanager
 def temporary_seed(key: int, generators: Sequence[Any] = ()) -> Iterator[None]:
-    """Every generator seeded from `key` inside the block, and put back after it."""
+    """Seed every generator from `key` for the block, and restore them after it."""
     with preserve_rng(generators, cuda=False):
         seed_global(key)
         seed_generators(generators, key)
@@ -165,10 +165,10 @@ def temporary_seed(key: int, generators: Sequence[Any] = ()) -> Iterator[None]:
 
 
 def seed_global(key: int) -> None:
-    """Seed Python, NumPy and torch (CPU) from one 64-bit key, a few microseconds in all."""
+    """Seed Python, NumPy and torch (CPU) from one 64-bit key. It takes a few microseconds."""
     random.seed(key)
-    np.random.seed(key >> 32)  # NumPy takes 32 bits; the upper half is as well mixed as the lower
-    # Not torch.manual_seed: that visits every device and takes a hundred times as long.
+    np.random.seed(key >> 32)  # NumPy takes 32 bits; both halves of the key are mixed equally well
+    # Not torch.manual_seed: it seeds every device too and takes a hundred times as long.
     torch.default_generator.manual_seed(key)
 
 
@@ -188,12 +188,12 @@ def seed_generators(generators: Sequence[Any], key: int) -> None:
 
 
 def find_generators(*roots: Any, outside: Sequence[Any] = (), depth: int = _DEPTH) -> list[Any]:
-    """The generators that samplers hold in their attributes, each once, in a fixed order.
+    """Find the generators in the attributes of samplers, each once, in a fixed order.
 
     Args:
         roots: samplers, or generators themselves.
-        outside: objects not to look into, such as the dataset.
-        depth: how many attributes deep to look.
+        outside: objects that are not searched, such as the dataset.
+        depth: how many attributes deep to search.
 
     >>> sampler = torch.utils.data.RandomSampler(range(3), generator=torch.Generator())
     >>> find_generators(sampler) == [sampler.generator]
@@ -210,6 +210,7 @@ def _collect(value: Any, depth: int, seen: set[int], generators: list[Any]) -> N
     if id(value) in seen or depth == 0:
         return
     seen.add(id(value))
+    # A SystemRandom has no state: it draws from the operating system.
     if isinstance(value, Generator) and not isinstance(value, random.SystemRandom):
         generators.append(value)
     elif hasattr(value, "__dict__") and not isinstance(value, torch.Tensor | type):
@@ -221,10 +222,10 @@ def _collect(value: Any, depth: int, seen: set[int], generators: list[Any]) -> N
 
 
 def _by_name(generators: Generators) -> list[tuple[str, Any]]:
-    """Generators with their names in a fixed order; those without are named by their place."""
+    """Generators with their names in a fixed order; those of a sequence are named by position."""
     if isinstance(generators, Mapping):
         return sorted(generators.items())
-    return [(str(place), each) for place, each in enumerate(generators)]
+    return [(str(position), each) for position, each in enumerate(generators)]
 
 
 def _get_state(name: str, generator: Any) -> Any:
@@ -237,7 +238,7 @@ def _get_state(name: str, generator: Any) -> Any:
     if isinstance(generator, random.Random):
         return generator.getstate()
     raise ConfigError(
-        f"generator {name!r} is a {type(generator).__qualname__}; give a torch.Generator, "
+        f"generator {name!r} is a {type(generator).__qualname__}; pass a torch.Generator, "
         "a NumPy generator or a random.Random"
     )
 
@@ -252,7 +253,7 @@ def _set_state(generator: Any, state: Any) -> None:
 
 
 def _same(one: Any, other: Any) -> bool:
-    """Whether two states of NumPy are equal: arrays and numbers in dictionaries."""
+    """Whether two NumPy states, dictionaries of arrays and numbers, are equal."""
     if isinstance(one, dict):
         return one.keys() == other.keys() and all(_same(one[key], other[key]) for key in one)
     return bool(np.array_equal(one, other))

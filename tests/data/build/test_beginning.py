@@ -69,7 +69,7 @@ def test_vectors_that_are_not_there_or_do_not_fit(table, tmp_path) -> None:
     np.save(tmp_path / "vectors" / "sources.npy", np.zeros((20, 4), np.int64))
     refused(config, DatasetError, "sources.npy is int64 .*, expected floats")
     np.save(tmp_path / "vectors" / "sources.npy", np.zeros((20, 5), np.float32))
-    refused(config, DatasetError, "both have a row for each row of the tables, of one width")
+    refused(config, DatasetError, "both need one row for each row of the tables, of one width")
 
 
 def test_last_table_is_looked_at_before_the_first_is_read(table, tmp_path) -> None:

@@ -45,7 +45,7 @@ def test_nearest_is_the_largest_cosine() -> None:
 
 
 def test_more_clusters_than_points_are_refused() -> None:
-    with pytest.raises(DatasetError, match=r"3 clusters were asked for.*2 distinct"):
+    with pytest.raises(DatasetError, match=r"3 clusters were requested.*2 distinct"):
         fit_clusters(np.array([[1.0, 0], [0, 1], [0, 1]]), 3, seed=0)
 
 

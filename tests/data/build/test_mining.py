@@ -137,7 +137,7 @@ def slow_check(
 def slow_quotas(config, made, pair, allowed, score, got, labels) -> None:
     """Quotas kept where they can be, shortages told, the hardest taken."""
     taken = {tier: min(quota, len(allowed[tier])) for tier, quota in config.quotas.items()}
-    assert made.found[pair].tolist() == [taken[tier] for tier in (1, 2, 3, 4)]
+    assert made.available[pair].tolist() == [taken[tier] for tier in (1, 2, 3, 4)]
     for tier in (1, 2, 3, 4):
         short = config.quotas[tier] - min(config.quotas[tier], len(allowed[tier]))
         for other in fill_order(tier):
@@ -159,7 +159,7 @@ def test_a_thousand_random_datasets_keep_every_promise(hundred: int) -> None:
     for seed in range(100 * hundred, 100 * hundred + 100):
         config, texts, field, split = random_case(seed)
         pieces = mine_stage(config, texts, field, split, lambda done, total: None)
-        made = MinedNegatives(quotas=config.quotas, **pieces)
+        made = MinedNegatives.from_stage(pieces, config.quotas, np.arange(len(pieces["negatives"])))
         slow_check(config, texts, field, split, made)
         pairs += len(made.negatives)
         whole += int(made.complete().sum())
@@ -198,7 +198,7 @@ def test_blocks_change_nothing(monkeypatch) -> None:
     whole = mined(field)
     monkeypatch.setattr(hard_negatives, "BLOCK_PAIRS", 13)
     small = mined(field)
-    for name in ("negatives", "tiers", "found", "filled"):
+    for name in ("negatives", "tiers", "available", "filled"):
         assert np.array_equal(getattr(whole, name), getattr(small, name))
 
 
@@ -253,7 +253,7 @@ def test_the_last_look_finds_each_broken_promise() -> None:
     assert "answers the question" in problems(answer, tiers)
     twice = good.copy()
     twice[0, 5] = twice[0, 4]
-    assert "stands there twice" in problems(twice, tiers)
+    assert "is listed twice" in problems(twice, tiers)
     assert "is of another split" in problems(good, tiers, pool=pool[pool != good[0, 0]])
     assert "scores above the margin" in problems(good, tiers, margin=0.0)
     assert "is of another tier" in problems(good, np.where(tiers == 1, 2, tiers))

@@ -102,5 +102,5 @@ def test_merged_keeps_the_lower_row_of_equal_scores() -> None:
 
 
 def test_different_widths_are_refused() -> None:
-    with pytest.raises(ConfigError, match="queries are 3 wide and rows 2"):
+    with pytest.raises(ConfigError, match="queries have the width 3, rows 2"):
         top_k(np.ones((1, 3)), np.ones((1, 2)), 1)

@@ -258,9 +258,15 @@ def test_all_that_is_wrong_with_the_files_is_told_at_once(copy: Path) -> None:
             "UPDATE samples SET source_label = steering_label WHERE id = 3",
             "the labels have changed since they were written",
         ),
-        ("UPDATE dataset_info SET value = '2' WHERE key = 'format_version'", "expected 1"),
+        (
+            "UPDATE dataset_info SET value = '2' WHERE key = 'format_version'",
+            "format_version must be one of 1, got 2",
+        ),
         ("UPDATE dataset_info SET value = '{' WHERE key = 'n_samples'", "n_samples.* is not JSON"),
-        ("UPDATE dataset_info SET value = '-1' WHERE key = 'n_samples'", "n_samples is -1"),
+        (
+            "UPDATE dataset_info SET value = '-1' WHERE key = 'n_samples'",
+            "n_samples must be a whole number of at least 1, got -1",
+        ),
         (
             "UPDATE dataset_info SET value = '4611686018427387904' WHERE key = 'n_samples'",
             r"dataset_info \[4611686018427387904, 5\]",
@@ -318,9 +324,9 @@ def test_link_out_of_the_folder_is_refused(copy: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("setting", "told"),
     [
-        ({"label_type": "both"}, "use combined, source, steering"),
+        ({"label_type": "both"}, "must be one of combined, source, steering"),
         ({"cache_size": -1}, "at least 0"),
-        ({"mmap_mode": "r+"}, "a dataset is read only"),
+        ({"mmap_mode": "r+"}, "datasets are read-only"),
     ],
 )
 def test_wrong_setting_is_refused(folder: Path, setting: dict[str, Any], told: str) -> None:

@@ -98,5 +98,7 @@ def test_temperature_must_be_above_zero(temperature: float) -> None:
 
 
 def test_weight_must_be_a_share() -> None:
-    with pytest.raises(ConfigError, match=r"must be 0 to 1, got 1\.5"):
+    with pytest.raises(
+        ConfigError, match=r"combined_weight must be a number from 0 to 1, got 1\.5"
+    ):
         combined_labels(np.ones((1, 2)), np.ones((1, 2)), weight=1.5)

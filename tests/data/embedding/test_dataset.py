@@ -100,7 +100,7 @@ def test_fewer_negatives_are_a_choice_in_stored_order(folder: Path) -> None:
             ]
             seen.add(tuple(where))
     assert len(seen) == 6  # every choice of two out of four
-    with pytest.raises(DatasetError, match="1 to 4 negatives"):
+    with pytest.raises(DatasetError, match="n_neg must be from 1 to 4"):
         JASPERSteeringDataset(folder, n_neg=5)
 
 

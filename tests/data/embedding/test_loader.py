@@ -245,7 +245,7 @@ def test_changed_setting_is_named(
         ({"format": 2}, "format 2, expected 1"),
         ({"seed": 1}, "saved with seed 1, it is now 7"),
         ({"algorithm": "feistel-1"}, "saved with algorithm 'feistel-1'"),
-        ({"cursor": 49}, "outside of the data"),
+        ({"cursor": 49}, "does not lie in the data"),
         ({"cursor": 16}, "come in another order"),
     ],
 )
@@ -277,7 +277,7 @@ def test_ranks_share_each_global_batch(dataset: JASPERSteeringDataset, world: in
 
 
 def test_wrong_ranks_are_refused(dataset: JASPERSteeringDataset) -> None:
-    with pytest.raises(ConfigError, match="rank must lie in 0 to 1, got 2"):
+    with pytest.raises(ConfigError, match="rank must be from 0 to 1, got 2"):
         RankInfo(rank=2, world=2)
     with pytest.raises(ConfigError, match="2 is too few for 3 ranks"):
         create_loader(dataset, "train", 2, distributed=(0, 3))
@@ -288,14 +288,14 @@ def test_wrong_ranks_are_refused(dataset: JASPERSteeringDataset) -> None:
 def test_split_without_pairs_is_refused(tmp_path: Path) -> None:
     tables = {**sample_tables(), "val_idx": np.zeros(0, dtype=np.int64)}
     made = write_dataset(tmp_path / "dataset", tables, sample_config())
-    with pytest.raises(DatasetError, match="split 'val' has no pairs; take another"):
+    with pytest.raises(DatasetError, match="split 'val' has no pairs; use another split"):
         create_loader(made, "val")
 
 
 def test_wrong_settings_are_refused(folder: Path, dataset: JASPERSteeringDataset) -> None:
-    with pytest.raises(DatasetError, match="not one batch of 64"):
+    with pytest.raises(DatasetError, match="fewer than one batch of 64"):
         create_loader(dataset, "train", 64)
-    with pytest.raises(ConfigError, match="n_neg must be said when opening it"):
+    with pytest.raises(ConfigError, match="pass n_neg when you open it"):
         create_loader(dataset, "train", 8, n_neg=2)
     meta = JASPERSteeringDataset(folder, device="meta")
     with pytest.raises(ConfigError, match="need no workers"):

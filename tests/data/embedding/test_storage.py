@@ -281,7 +281,7 @@ def test_several_problems_are_one_error(copy: Path) -> None:
 def test_cut_file_is_refused(copy: Path, cut: int) -> None:
     path = copy / "question_embs.npy"
     path.write_bytes(path.read_bytes()[:cut])
-    with pytest.raises(DatasetError, match=r"question_embs\.npy is no whole \.npy file"):
+    with pytest.raises(DatasetError, match=r"question_embs\.npy is not a complete \.npy file"):
         JASPERSteeringDataset(copy)
 
 
@@ -304,7 +304,7 @@ def test_missing_files_are_all_named(copy: Path) -> None:
     with pytest.raises(DatasetError) as caught:
         open_tables(copy)
     assert caught.value.problems == ("val_idx.npy is missing", "source_embs.npy is missing")
-    assert "is not whole; restore it or build it again" in str(caught.value)
+    assert "is incomplete or damaged; restore it or build it again" in str(caught.value)
 
 
 def test_missing_and_wrong_keys_of_config_are_all_named(copy: Path) -> None:
@@ -387,7 +387,7 @@ def test_pickles_are_never_run(folders: dict[str, Path], copy: Path, tmp_path: P
     old = shutil.copytree(folders["pt"], tmp_path / "old")
     change_config(old, files=None)
     (old / "question_embs.pt").write_bytes(planted)
-    with pytest.raises(DatasetError, match=r"question_embs\.pt is no whole file of tensors"):
+    with pytest.raises(DatasetError, match=r"question_embs\.pt is not a complete file of tensors"):
         open_tables(old)
     assert not (tmp_path / "planted").exists()
 
@@ -450,8 +450,8 @@ def hollow(file: Any, folder: Path) -> None:
 @pytest.mark.parametrize(
     ("plant", "message"),
     [
-        (external_link, "is a ExternalLink to elsewhere; it is not followed"),
-        (soft_link, "is a SoftLink to elsewhere"),
+        (external_link, "is a ExternalLink, which is not followed"),
+        (soft_link, "is a SoftLink, which is not followed"),
         (external_storage, "is stored in another file"),
         (virtual, "is a virtual dataset"),
         (hollow, r"has the shape \[60, 4\], 1920 bytes; the file holds 0"),

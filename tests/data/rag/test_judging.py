@@ -138,7 +138,7 @@ def test_answers_that_are_no_labels_are_refused(tmp_path: Path, answer, told: st
 
 
 def test_empty_batches_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="batch_size must be at least 1"):
+    with pytest.raises(ConfigError, match="batch_size must be a whole number of at least 1"):
         labelled(tmp_path / "made.jsonl", LengthJudge(), size=0)
 
 

@@ -75,7 +75,7 @@ def test_wrong_records_are_refused_and_leave_the_store_as_it_was(ids, rows, text
 
 
 def test_wrong_settings_are_refused() -> None:
-    with pytest.raises(ConfigError, match="use torch or faiss"):
+    with pytest.raises(ConfigError, match="must be one of torch, faiss"):
         ExactStore("annoy")  # type: ignore[arg-type]
     with pytest.raises(ConfigError, match="at least 1"):
         ExactStore().search(np.ones((1, 2)), 0)

@@ -256,9 +256,9 @@ def test_corpus_that_names_what_is_not_there_is_refused() -> None:
             relevant={"q": ["s", "s", "t"], "p": []},
         )
     assert caught.value.problems == (
-        "relevant names the question 'p', which is not there",
+        "relevant names the question 'p', which does not exist",
         "relevant['q'] names a source twice",
-        "relevant['q'] names the source 't', which is not there",
+        "relevant['q'] names the source 't', which does not exist",
         "question_embeddings has the shape [2, 3], there are 1 questions",
     )
 
@@ -267,11 +267,13 @@ def test_wrong_settings_are_refused() -> None:
     dataset = Fixed(*make_corpus())
     with pytest.raises(ConfigError, match="use positive, contrastive or similar"):
         dataset.generate_samples("negative")  # type: ignore[arg-type]
-    with pytest.raises(ConfigError, match="similar samples go by embedding_similarity"):
+    with pytest.raises(
+        ConfigError, match="similar samples need the criterion embedding_similarity"
+    ):
         dataset.generate_samples("similar", criterion="relevant")
-    with pytest.raises(ConfigError, match="use relevant, all_existing"):
+    with pytest.raises(ConfigError, match="must be one of relevant, all_existing"):
         next(dataset.contrastive(1, "random"))  # type: ignore[arg-type]
-    with pytest.raises(ConfigError, match="k must be at least 1"):
+    with pytest.raises(ConfigError, match="k must be a whole number of at least 1"):
         next(dataset.contrastive(0))
 
 

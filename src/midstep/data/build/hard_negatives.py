@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Ids = NDArray[np.int64]
+    Candidates = dict[int, Ids]
+    """By tier the candidates of a block of pairs: source ids [B, N], −1 after the last."""
 
 BLOCK_PAIRS = 512
 """Pairs of one cluster that are mined together."""
@@ -67,7 +69,7 @@ def mine_hard_negatives(
             # Tier 4 also draws what tiers 1 to 3 lack, so that it can fill them up.
             need = quotas[4] + _missing(candidates, quotas)
             sources.draw(candidates, pairs[part], cluster, at_most[part], need, seed)
-            mined.set_rows(part, fill_quotas(candidates.ids, quotas))
+            mined.set_rows(part, fill_quotas(candidates, quotas))
             done += len(part)
             if advance is not None:
                 advance(done)
@@ -84,19 +86,9 @@ def _by_cluster(clusters: Ids) -> Iterator[tuple[int, Ids]]:
 
 def _missing(candidates: Candidates, quotas: Mapping[int, int]) -> Ids:
     """How many negatives tiers 1 to 3 lack, for each pair."""
-    lacking = [np.maximum(quotas[tier] - candidates.counts(tier), 0) for tier in TIERS[:-1]]
+    counts = {tier: (candidates[tier] >= 0).sum(axis=1) for tier in TIERS[:-1]}
+    lacking = [np.maximum(quotas[tier] - count, 0) for tier, count in counts.items()]
     return np.asarray(np.sum(lacking, axis=0), dtype=np.int64)
-
-
-class Candidates:
-    """The sources of each tier for a block of pairs: ids [B, N], −1 after the last."""
-
-    def __init__(self) -> None:
-        self.ids: dict[int, Ids] = {}
-
-    def counts(self, tier: int) -> Ids:
-        """How many candidates of a tier each pair has."""
-        return np.asarray((self.ids[tier] >= 0).sum(axis=1), dtype=np.int64)
 
 
 class ClusteredSources:
@@ -121,30 +113,36 @@ class ClusteredSources:
         """Find the hardest sources of tiers 1, 2 and 3 for pairs of one cluster."""
         queries = self.inputs.questions[self.inputs.pair_index[pairs, 0]]
         excluded = self._positives(pairs)
-        candidates = Candidates()
+        candidates: Candidates = {}
         for tier, runs in zip((1, 2, 3), self._runs(cluster), strict=True):
-            parts: list[Hits] = [
-                _shift_rows(
-                    top_k(
-                        queries,
-                        self.vectors[start:stop],
-                        count,
-                        excluded=Ragged(excluded.offsets, excluded.values - start),
-                        at_most=at_most,
-                    ),
-                    start,
-                )
-                for start, stop in runs
+            parts = [
+                self._search_run(queries, run, count, excluded, at_most=at_most) for run in runs
             ]
             if not parts:
-                candidates.ids[tier] = np.full((len(pairs), count), -1, dtype=np.int64)
+                candidates[tier] = np.full((len(pairs), count), -1, dtype=np.int64)
                 continue
             score, rows = merge_hits(parts, count)
             is_allowed = rows >= 0
             if tier == 3:
                 is_allowed &= score >= np.float32(self.inputs.threshold)
-            candidates.ids[tier] = np.where(is_allowed, self.ids[rows], -1)
+            candidates[tier] = np.where(is_allowed, self.ids[rows], -1)
         return candidates
+
+    def _search_run(
+        self,
+        queries: NDArray[np.float32],
+        run: tuple[int, int],
+        count: int,
+        excluded: Ragged,
+        *,
+        at_most: NDArray[np.float32],
+    ) -> Hits:
+        """The best rows of a run; −1 where there are too few."""
+        start, stop = run
+        shifted = Ragged(excluded.offsets, excluded.values - start)
+        vectors = self.vectors[start:stop]
+        scores, rows = top_k(queries, vectors, count, excluded=shifted, at_most=at_most)
+        return scores, np.where(rows >= 0, rows + start, -1)
 
     def _runs(self, cluster: int) -> Iterator[list[tuple[int, int]]]:
         """Runs of rows with the cluster itself, with its adjacent clusters, and with all others."""
@@ -180,9 +178,9 @@ class ClusteredSources:
     ) -> None:
         """Add random sources of tier 4: as many as each pair needs, or all there are."""
         *_, runs = self._runs(cluster)
-        width = candidates.ids[1].shape[1]
+        width = candidates[1].shape[1]
         ids = np.full((len(pairs), width), -1, dtype=np.int64)
-        candidates.ids[4] = ids
+        candidates[4] = ids
         if not runs or not need.any():
             return
         distant = np.concatenate([np.arange(start, stop) for start, stop in runs])
@@ -194,7 +192,7 @@ class ClusteredSources:
         is_allowed = self._is_tier_4(pairs, rows, at_most)
         is_allowed &= _is_first(rows)
         # Another order of summation may put a source at the threshold on its other side.
-        is_allowed &= ~(self.ids[rows][:, :, None] == candidates.ids[3][:, None, :]).any(axis=2)
+        is_allowed &= ~(self.ids[rows][:, :, None] == candidates[3][:, None, :]).any(axis=2)
         order = np.argsort(~is_allowed, axis=1, kind="stable")[:, :width]
         has_enough = is_allowed.sum(axis=1) >= need
         chosen = self.ids[np.take_along_axis(rows, order, axis=1)]
@@ -230,7 +228,7 @@ class ClusteredSources:
         """For pairs that the few draws left short: score all distant sources, then draw."""
         if not len(short):
             return
-        ids, similar = candidates.ids[4], candidates.ids[3]
+        ids, similar = candidates[4], candidates[3]
         question = self.inputs.pair_index[pairs[short], 0]
         score = self.inputs.questions[question] @ self.vectors[distant].T
         is_allowed = score < np.float32(self.inputs.threshold)
@@ -242,11 +240,6 @@ class ClusteredSources:
             keys = stream.child(str(int(pairs[pair]))).bits_at(free)
             chosen = free[np.argsort(keys, kind="stable")[: int(need[pair])]]
             ids[pair, : len(chosen)] = self.ids[chosen]
-
-
-def _shift_rows(hits: Hits, start: int) -> Hits:
-    scores, rows = hits
-    return scores, np.where(rows >= 0, rows + start, -1)
 
 
 def _is_first(values: Ids) -> NDArray[np.bool_]:

@@ -171,9 +171,9 @@ class MinedNegatives:
 
     def set_rows(self, rows: Ids, block: MinedNegatives) -> None:
         """Set the negatives of some rows."""
-        own = self.to_stage()
+        arrays = self.to_stage()
         for name, values in block.to_stage().items():
-            own[name][rows] = values
+            arrays[name][rows] = values
 
     def complete(self) -> NDArray[np.bool_]:
         """Which pairs have all their negatives."""
@@ -290,7 +290,7 @@ def _flag_problems(
     return {
         "answers the question": _is_positive(inputs, pairs, negatives),
         "is of another split": ~np.isin(negatives, pool),
-        "stands there twice": is_repeated,
+        "is listed twice": is_repeated,
         "scores above the margin": score > limit,
         "is of another tier": ~(is_right_tier | (at_threshold & (tiers >= 3))),
     }

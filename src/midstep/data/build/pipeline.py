@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import platform
 from collections.abc import Callable
 from functools import cached_property
@@ -22,7 +21,8 @@ from midstep.data.build.build_config import BuildConfig
 from midstep.data.build.distinct_texts import DistinctTexts
 from midstep.data.build.negative_tiers import MiningInputs
 from midstep.data.build.stage_cache import StageCache, StageData
-from midstep.data.text.encoders import Encoder, encoder_from
+from midstep.data.checked_files import hash_file
+from midstep.data.text.encoders import encoder_from
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -44,7 +44,8 @@ COLUMNS = (
 class BuildPipeline:
     """The results of the stages of one build.
 
-    A property depends on the properties it reads, so using one runs the stages before it.
+    A property depends on the properties it reads, so using one runs the stages before it. The
+    arguments of a stage are read before the stage starts, so its measured time is its own.
 
     Args:
         config: of the build.
@@ -57,44 +58,38 @@ class BuildPipeline:
     @cached_property
     def rows(self) -> StageData:
         """The rows of all tables."""
-        config = self.config
-        settings = {name: getattr(config, name) for name in COLUMNS}
-        settings["files"] = [_digest(path) for path in config.table_paths]
-        return self.cache.stage("merge", settings, [], lambda: stages.merge_stage(config))
+        settings = {name: getattr(self.config, name) for name in COLUMNS}
+        settings["files"] = [_hash_input(path) for path in self.config.table_paths]
+        return self.cache.stage("merge", settings, None, stages.merge_stage, self.config)
 
     @cached_property
     def texts(self) -> DistinctTexts:
         """Each text and each pair once."""
-        rows = self.rows
-        return stages.load_texts(
-            self._stage("deduplicate", {}, "merge", lambda: stages.deduplicate_stage(rows))
-        )
+        data = self.cache.stage("deduplicate", {}, "merge", stages.deduplicate_stage, self.rows)
+        return stages.load_texts(data)
 
     @cached_property
     def vectors(self) -> StageData:
         """Vectors of questions, sources and keywords."""
         config, texts = self.config, self.texts
-        if config.embeddings is not None:
-            folder = Path(config.embeddings)
-            paths = [*folder.glob("*.npy"), *folder.glob("keywords.txt")]
-            files = {path.name: _digest(path) for path in sorted(paths)}
-            rows = len(self.rows["questions"])
-            return self._stage(
-                "embed",
-                {"given": files},
-                "deduplicate",
-                lambda: stages.read_given_vectors(folder, texts, rows),
-            )
-        return self._stage(
+        if config.embeddings is None:
+            settings = {"encoder": self.encoder_name, "batch": config.batch_texts}
+            return self.cache.stage("embed", settings, "deduplicate", self._encode)
+        folder = Path(config.embeddings)
+        paths = sorted([*folder.glob("*.npy"), *folder.glob("keywords.txt")])
+        return self.cache.stage(
             "embed",
-            {"encoder": self.encoder_name, "batch": config.batch_texts},
+            {"given": {path.name: _hash_input(path) for path in paths}},
             "deduplicate",
-            lambda: self._encode(encoder_from(config.encoder)),
+            stages.read_given_vectors,
+            folder,
+            texts,
+            len(self.rows["questions"]),
         )
 
     @cached_property
     def encoder_name(self) -> str:
-        """A name that tells encoders apart: changing it computes the vectors again."""
+        """Identifies the encoder: if the name changes, the vectors are computed again."""
         if self.config.embeddings is not None:
             return "given"
         if isinstance(self.config.encoder, str):
@@ -102,28 +97,28 @@ class BuildPipeline:
         encoder = encoder_from(self.config.encoder)
         return f"{encoder.name} [{encoder.dimension}]"
 
-    def _encode(self, encoder: Encoder) -> StageData:
-        names = ("questions", "sources", "keywords")
-        total, done = sum(len(getattr(self.texts, name)) for name in names), 0
+    def _encode(self) -> StageData:
+        encoder = encoder_from(self.config.encoder)
+        texts = {name: getattr(self.texts, name) for name in ("questions", "sources", "keywords")}
+        total, done = sum(map(len, texts.values())), 0
 
-        def part(name: str, make: Callable[[], NDArray[Any]]) -> NDArray[Any]:
+        def part(name: str, compute: Callable[[], NDArray[Any]]) -> NDArray[Any]:
             nonlocal done
-            vectors = self.cache.part("embed", name, make)
+            vectors = self.cache.part("embed", name, compute)
             done += len(vectors)
             self._advance("embed")(done, total)
             return vectors
 
+        batch = self.config.batch_texts
         return {
-            name: stages.embed_texts(
-                encoder, getattr(self.texts, name), name, self.config.batch_texts, part
-            )
-            for name in names
+            name: stages.embed_texts(encoder, some, name, batch, part)
+            for name, some in texts.items()
         }
 
     @cached_property
     def split(self) -> Ids:
         """The split of each question: 0 train, 1 val, 2 test."""
-        config, texts, vectors = self.config, self.texts, self.vectors
+        config = self.config
         settings = {
             "given": config.split_column,
             "ratios": dict(config.ratios),
@@ -131,12 +126,8 @@ class BuildPipeline:
             "near_duplicate": config.near_duplicate,
             "seed": config.seed,
         }
-        data = self._stage(
-            "split",
-            settings,
-            "embed",
-            lambda: stages.split_stage(config, texts, vectors, self._advance("split")),
-        )
+        arguments = (config, self.texts, self.vectors, self._advance("split"))
+        data = self.cache.stage("split", settings, "embed", stages.split_stage, *arguments)
         return np.asarray(data["split"], dtype=np.int64)
 
     @cached_property
@@ -152,40 +143,28 @@ class BuildPipeline:
     @cached_property
     def clusters(self) -> StageData:
         """Centroids, adjacent clusters and similarity threshold of the training split."""
-        config, texts, vectors, split = self.config, self.texts, self.vectors, self.split
+        config = self.config
         settings = {
             "count": config.n_clusters,
             "adjacent": config.adjacent,
             "quantile": config.similar_quantile,
             "seed": config.seed,
         }
-        return self._stage(
-            "cluster",
-            settings,
-            "split",
-            lambda: stages.cluster_stage(config, texts, vectors, split),
-        )
+        arguments = (config, self.texts, self.vectors, self.split)
+        return self.cache.stage("cluster", settings, "split", stages.cluster_stage, *arguments)
 
     @cached_property
     def links(self) -> StageData:
         """The clusters of pairs and sources."""
-        texts, vectors, clusters = self.texts, self.vectors, self.clusters
-        return self._stage(
-            "link", {}, "cluster", lambda: stages.link_stage(texts, vectors, clusters)
-        )
+        arguments = (self.texts, self.vectors, self.clusters)
+        return self.cache.stage("link", {}, "cluster", stages.link_stage, *arguments)
 
     @cached_property
     def steering(self) -> StageData:
         """The steering vectors and centroid distances of pairs."""
-        links = self.links
-        return self._stage(
-            "steering",
-            {"definition": self.config.steering_definition},
-            "link",
-            lambda: stages.steering_stage(
-                self.config, self.texts, self.vectors, self.clusters, links
-            ),
-        )
+        settings = {"definition": self.config.steering_definition}
+        arguments = (self.config, self.texts, self.vectors, self.clusters, self.links)
+        return self.cache.stage("steering", settings, "link", stages.steering_stage, *arguments)
 
     @cached_property
     def mining_inputs(self) -> MiningInputs:
@@ -195,28 +174,17 @@ class BuildPipeline:
     @cached_property
     def mined(self) -> StageData:
         """Negatives, tiers and shortages of pairs; see `MinedNegatives.to_stage`."""
-        config, inputs = self.config, self.mining_inputs
+        config = self.config
         settings = {
             "quotas": [config.quotas[tier] for tier in sorted(config.quotas)],
             "margin": config.margin,
             "seed": config.seed,
         }
-        return self._stage(
-            "mine",
-            settings,
-            "link",
-            lambda: stages.mine_stage(
-                config, self.texts, inputs, self.split, self._advance("mine")
-            ),
-        )
-
-    def _stage(
-        self, name: str, settings: dict[str, Any], after: str, make: Callable[[], StageData]
-    ) -> StageData:
-        return self.cache.stage(name, settings, [after], make)
+        arguments = (config, self.texts, self.mining_inputs, self.split, self._advance("mine"))
+        return self.cache.stage("mine", settings, "link", stages.mine_stage, *arguments)
 
     def _advance(self, stage: str) -> stages.Advance:
-        # A stage is finished when its data is on disk, not when the last of it is computed.
+        # At most total - 1: a stage is finished when its data is on disk, and the cache reports it.
         return lambda done, total: self.cache.report(stage, min(done, total - 1), total)
 
     def build_report(self, kind: str) -> dict[str, Any]:
@@ -239,9 +207,8 @@ class BuildPipeline:
         }
 
 
-def _digest(path: Path) -> str:
+def _hash_input(path: Path) -> str:
     try:
-        with path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
+        return hash_file(path)
     except OSError as error:
         raise DatasetError(f"{path} cannot be read: {error.strerror}") from error

@@ -7,6 +7,7 @@ import math
 from collections.abc import Generator
 from contextlib import closing
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -37,17 +38,6 @@ class Rows:
         return len(self.questions)
 
 
-class _Problems(list[str]):
-    """Wrong rows: an error lists the first of them and counts the others."""
-
-    def check(self) -> None:
-        if self:
-            more = (
-                [f"… and {len(self) - LISTED_PROBLEMS} more"] if len(self) > LISTED_PROBLEMS else []
-            )
-            raise DatasetError("the table cannot be used", [*self[:LISTED_PROBLEMS], *more])
-
-
 def check_tables(config: BuildConfig) -> None:
     """Check that every table exists and has its columns, without reading past its first row."""
     for path in config.table_paths:
@@ -57,11 +47,15 @@ def check_tables(config: BuildConfig) -> None:
 
 def read_rows(config: BuildConfig) -> Rows:
     """Read all rows of all tables. One `DatasetError` lists everything that is wrong."""
-    rows, problems = Rows(), _Problems()
+    rows, problems = Rows(), list[str]()
     for path in config.table_paths:
         for where, record in _records(path, config):
             _add_row(rows, record, where, config, problems)
-    problems.check()
+    if problems:
+        listed, more = problems[:LISTED_PROBLEMS], len(problems) - LISTED_PROBLEMS
+        raise DatasetError(
+            "the table cannot be used", [*listed, f"… and {more} more"] if more > 0 else listed
+        )
     if not len(rows):
         names = ", ".join(path.name for path in config.table_paths)
         raise DatasetError(f"{names} has no rows; a dataset needs questions and sources")
@@ -151,63 +145,67 @@ def _check_columns(path: Path, present: list[str], config: BuildConfig) -> None:
 
 
 def _add_row(
-    rows: Rows, record: dict[str, Any], where: str, config: BuildConfig, problems: _Problems
+    rows: Rows, record: dict[str, Any], where: str, config: BuildConfig, problems: list[str]
 ) -> None:
-    texts = {}
-    for column in (config.question_column, config.source_column):
-        value = record[column]
-        if not isinstance(value, str) or not value.strip():
-            problems.append(f"{where}: {column} is {_shown(value)}, expected a text")
-        texts[column] = value
-    relevance = _relevance(record, where, config, problems)
-    split = _split(record, where, config, problems)
-    keywords = _keywords(record.get(config.keywords_column), where, config, problems)
+    """Add a row, or its problems. After the first problem rows are only checked, not added."""
+    cells: dict[str, Any] = {}
+    for name, column, parse, default in (
+        ("questions", config.question_column, _parse_text, None),
+        ("sources", config.source_column, _parse_text, None),
+        ("relevance", config.relevance_column, _parse_relevance, 1.0),
+        ("splits", config.split_column, _parse_split, ""),
+        (
+            "keywords",
+            config.keywords_column,
+            partial(_parse_keywords, config.keyword_separator),
+            [],
+        ),
+    ):
+        if column is None:
+            cells[name] = default
+            continue
+        value = record.get(column)
+        try:
+            cells[name] = parse(value)
+        except _WrongCellError as expected:
+            problems.append(f"{where}: {column} is {_shown(value)}, expected {expected}")
     if not problems:
-        rows.questions.append(texts[config.question_column])
-        rows.sources.append(texts[config.source_column])
-        rows.relevance.append(relevance)
-        rows.keywords.append(keywords)
-        rows.splits.append(split)
+        for name, cell in cells.items():
+            getattr(rows, name).append(cell)
 
 
-def _relevance(
-    record: dict[str, Any], where: str, config: BuildConfig, problems: _Problems
-) -> float:
-    if config.relevance_column is None:
-        return 1.0
-    value = record[config.relevance_column]
+class _WrongCellError(Exception):
+    """A cell cannot be used; the message says what was expected."""
+
+
+def _parse_text(value: Any) -> str:
+    if not isinstance(value, str) or not value.strip():
+        raise _WrongCellError("a text")
+    return value
+
+
+def _parse_relevance(value: Any) -> float:
     try:
         number = math.nan if isinstance(value, bool) else float(value)
     except (TypeError, ValueError):
         number = math.nan
     if not 0 <= number <= 1:
-        problems.append(
-            f"{where}: {config.relevance_column} is {_shown(value)}, expected a number from 0 to 1"
-        )
+        raise _WrongCellError("a number from 0 to 1")
     return number
 
 
-def _split(record: dict[str, Any], where: str, config: BuildConfig, problems: _Problems) -> str:
-    if config.split_column is None:
-        return ""
-    value = record[config.split_column]
+def _parse_split(value: Any) -> str:
     if value not in SPLITS:
-        problems.append(
-            f"{where}: {config.split_column} is {_shown(value)}, expected {', '.join(SPLITS)}"
-        )
+        raise _WrongCellError(", ".join(SPLITS))
     return str(value)
 
 
-def _keywords(value: Any, where: str, config: BuildConfig, problems: _Problems) -> list[str]:
+def _parse_keywords(separator: str, value: Any) -> list[str]:
     if value is None:
         return []
-    parts = value.split(config.keyword_separator) if isinstance(value, str) else value
+    parts = value.split(separator) if isinstance(value, str) else value
     if not isinstance(parts, list) or any(not isinstance(each, str) for each in parts):
-        problems.append(
-            f"{where}: {config.keywords_column} is {_shown(value)}, expected texts with "
-            f"{config.keyword_separator!r} between them, or a list of texts"
-        )
-        return []
+        raise _WrongCellError(f"texts with {separator!r} between them, or a list of texts")
     return [each.strip() for each in parts if each.strip()]
 
 

@@ -12,7 +12,7 @@ import hashlib
 import os
 import shutil
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +24,7 @@ from midstep.core import strict_json
 from midstep.core.errors import FormatError, StorageError
 from midstep.core.files import storage
 from midstep.core.files.atomic_folders import new_folder, remove_temporary_folders
+from midstep.data.checked_files import save_array
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -90,7 +91,7 @@ class StageCache:
         _check_free(result)
         storage.make_folder(folder)
         with (folder / "lock").open("a") as lock:
-            _hold(lock, folder)
+            _lock(lock, folder)
             remove_temporary_folders(folder)
             try:
                 yield cls(folder, progress)
@@ -109,18 +110,21 @@ class StageCache:
         self,
         name: str,
         settings: Mapping[str, Any],
-        after: Sequence[str],
-        make: Callable[[], StageData],
+        after: str | None,
+        compute: Callable[..., StageData],
+        *arguments: Any,
     ) -> StageData:
         """The result of a stage: read if it is finished and nothing changed, else computed.
 
         Args:
-            name: of the stage.
-            settings: what its result depends on, besides the stages before it.
-            after: names of the stages before it.
-            make: computes it.
+            name: name of the stage.
+            settings: what its result depends on, besides the stage before it.
+            after: name of the stage before it.
+            compute: computes it.
+            *arguments: arguments of `compute`.
         """
-        before = {each: self.fingerprints[each] for each in after}
+        # The fingerprint of the stage before covers all stages before that one.
+        before = {} if after is None else {after: self.fingerprints[after]}
         wanted = self.fingerprints[name] = fingerprint(FORMAT, name, settings, before)
         folder = self.folder / name
         known = _stage_file(folder)
@@ -130,28 +134,27 @@ class StageCache:
         else:
             self.report(name, 0, 1)
             begun = time.monotonic()
-            data = make()
+            data = compute(*arguments)
             self.seconds[name] = time.monotonic() - begun
             _remove(folder)
             _write_stage(folder, data, wanted, self.seconds[name])
             _remove(self._parts_folder(name))
             self.report(name, 1, 1)
-        # Also after computing: a continued build must get the same types as an uninterrupted one.
+        # Read also what was just computed: a continued build must get the same types as a build
+        # without interruption.
         return _read_stage(folder)
 
-    def part(self, stage: str, name: str, make: Callable[[], NDArray[Any]]) -> NDArray[Any]:
+    def part(self, stage: str, name: str, compute: Callable[[], NDArray[Any]]) -> NDArray[Any]:
         """An intermediate array of a stage, kept until the stage is finished."""
         folder = self._parts_folder(stage)
-        note = folder / STAGE_NAME
-        if _stage_file(folder).get("fingerprint") != self.fingerprints[stage]:
+        fingerprint = self.fingerprints[stage]
+        if _stage_file(folder).get("fingerprint") != fingerprint:
             _remove(folder)
             storage.make_folder(folder)
-            storage.replace_json(note, {"fingerprint": self.fingerprints[stage]})
+            storage.replace_json(folder / STAGE_NAME, {"fingerprint": fingerprint})
         path = folder / f"{name}.npy"
         if not path.is_file():
-            array = make()
-            with storage.replacement(path) as file:
-                np.save(file, array, allow_pickle=False)
+            save_array(path, compute())
         return _load_array(path)
 
     def _parts_folder(self, stage: str) -> Path:
@@ -180,7 +183,8 @@ def _check_free(target: Path) -> None:
         )
 
 
-def _hold(lock: IO[str], folder: Path) -> None:
+def _lock(lock: IO[str], folder: Path) -> None:
+    """Lock the work folder. The kernel releases the lock when the process ends, however it ends."""
     try:
         fcntl.lockf(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
@@ -202,14 +206,14 @@ def _write_stage(folder: Path, data: StageData, fingerprint: str, seconds: float
     kinds = {}
     with new_folder(folder) as temporary:
         for name, value in data.items():
-            kinds[name] = "array" if isinstance(value, np.ndarray) else "json"
-            if kinds[name] == "array":
-                with storage.replacement(temporary / f"{name}.npy") as file:
-                    np.save(file, value, allow_pickle=False)
+            if isinstance(value, np.ndarray):
+                kinds[name] = "array"
+                save_array(temporary / f"{name}.npy", value)
             else:
+                kinds[name] = "json"
                 storage.replace_json(temporary / f"{name}.json", value)
-        note = {"fingerprint": fingerprint, "seconds": seconds, "pieces": kinds}
-        storage.replace_json(temporary / STAGE_NAME, note)
+        summary = {"fingerprint": fingerprint, "seconds": seconds, "pieces": kinds}
+        storage.replace_json(temporary / STAGE_NAME, summary)
 
 
 def _read_stage(folder: Path) -> StageData:

@@ -64,9 +64,9 @@ def deduplicate_stage(rows: StageData) -> StageData:
 
 def load_texts(data: StageData) -> DistinctTexts:
     """The result of `deduplicate_stage` as one object."""
-    own = dict(data)
-    ids = Ragged(own.pop("keyword_offsets"), own.pop("keyword_values"))
-    return DistinctTexts(**own, keyword_ids=ids)
+    fields_of_texts = dict(data)
+    offsets, values = (fields_of_texts.pop(f"keyword_{part}") for part in ("offsets", "values"))
+    return DistinctTexts(**fields_of_texts, keyword_ids=Ragged(offsets, values))
 
 
 def embed_texts(

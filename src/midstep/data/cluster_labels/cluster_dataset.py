@@ -1,7 +1,7 @@
-"""Samples with shares of clusters as labels, for classifiers of domains.
+"""`ClusterLabeledDataset`: samples whose labels are shares of clusters, for domain classifiers.
 
-Embeddings stay in their files, mapped; labels are one dense array in memory; texts and metadata
-come from SQLite only when they are asked for, through a cache of the rows used last.
+Embeddings are mapped from their files, and labels are one array in memory. Texts and metadata are
+read from SQLite on request; the rows used last are cached.
 """
 
 from __future__ import annotations
@@ -16,12 +16,13 @@ import torch
 from torch.utils.data import Dataset
 
 from midstep.core.errors import ConfigError, DatasetError
+from midstep.core.field_checks import at_least, one_of, require
 from midstep.data.cluster_labels.label_formulas import combined_labels
 from midstep.data.cluster_labels.sample_database import (
     DATABASE_NAME,
     FILES,
-    EmbeddingFiles,
     SampleDatabase,
+    read_embeddings,
     read_information,
     read_labels,
 )
@@ -38,10 +39,10 @@ Positions = Sequence[int] | torch.Tensor
 
 
 class GatheredSamples(Sequence[Sample]):
-    """A batch that was gathered at once and is a list of samples to whoever wants one.
+    """A batch that was gathered as columns. Code that expects a list of samples can use it as one.
 
     Args:
-        columns: base embeddings, steering embeddings, labels, and metadata if asked for.
+        columns: base embeddings, steering embeddings, labels, and metadata if requested.
     """
 
     def __init__(self, columns: Sample) -> None:
@@ -58,18 +59,18 @@ class GatheredSamples(Sequence[Sample]):
 
 
 class ClusterLabeledDataset(Dataset[Sample]):
-    """`(base_emb, steering_emb, label)` a sample; see `write_cluster_dataset` for making one.
+    """Samples `(base_emb, steering_emb, label)`; `write_cluster_dataset` writes such a dataset.
 
     Args:
         dataset_dir: the folder with `dataset.db` and the `.npy` files; it may have been moved.
         label_type: `combined`, `source` or `steering`.
-        cache_size: rows of metadata kept in memory, the ones used last.
+        cache_size: how many rows of metadata stay in memory; the ones used last do.
         mmap_mode: `r` maps the embeddings, None reads them into memory.
-        return_metadata: give the sample's metadata as a fourth part.
-        verify: compare the files with their checksums.
+        return_metadata: add the sample's metadata as a fourth part.
+        verify: compare the files with their hashes.
 
     Raises:
-        DatasetError: for everything that is wrong with the files at once.
+        DatasetError: if a file is wrong, with every problem.
 
     >>> dataset = ClusterLabeledDataset("data/domains")  # doctest: +SKIP
     >>> loader = DataLoader(  # doctest: +SKIP
@@ -96,13 +97,14 @@ class ClusterLabeledDataset(Dataset[Sample]):
         self._cache: OrderedDict[int, dict[str, Any]] = OrderedDict()
         self.info = read_information(self._database)
         self._open(verify=verify)
-        self._database.close()  # what has no connection open carries none across a fork
+        self._database.close()  # so that workers do not inherit an open connection by a fork
 
     def _open(self, *, verify: bool) -> None:
-        files = EmbeddingFiles(self.folder, self._database, self.info)
-        arrays = files.read(mapped=self.mmap_mode == "r", verify=verify)
-        self._checksums = files.checksums
-        # As plain arrays: whole pages of a mapped file stay with the system's cache.
+        files = self._database.embeddings()
+        mapped = self.mmap_mode == "r"
+        arrays = read_embeddings(self.folder, files, self.info, mapped=mapped, verify=verify)
+        self._checksums = {name: str(file.sha256) for name, file in files.items()}
+        # As plain arrays, so that `RowTable` does not release their pages after every batch.
         base, steering, self._centroids = (arrays[name].view(np.ndarray) for name in FILES)
         self._base, self._steering = RowTable(base), RowTable(steering)
         source, steering_label = read_labels(self._database, self.info)
@@ -113,7 +115,7 @@ class ClusterLabeledDataset(Dataset[Sample]):
             labels = source if self.label_type == "source" else steering_label
         self.labels = torch.from_numpy(np.ascontiguousarray(labels))
 
-    # -- what it is -------------------------------------------------------------------------------
+    # -- description ------------------------------------------------------------------------------
 
     def __len__(self) -> int:
         return int(self.info["n_samples"])
@@ -134,7 +136,7 @@ class ClusterLabeledDataset(Dataset[Sample]):
         return self._centroids
 
     def fingerprint(self) -> dict[str, str]:
-        """By what the data is known again, wherever it lies."""
+        """Short digests of files and settings, to recognise the same data in any folder."""
         return {
             **{name: digest[:16] for name, digest in sorted(self._checksums.items())},
             "labels": str(self.info["labels_sha256"])[:16],
@@ -150,7 +152,7 @@ class ClusterLabeledDataset(Dataset[Sample]):
         return (*sample, self.metadata(position)) if self.return_metadata else sample
 
     def __getitems__(self, indices: Positions) -> GatheredSamples:
-        """A whole batch by one gather a table: what a `DataLoader` calls."""
+        """A whole batch with one gather per table; a `DataLoader` calls this."""
         columns = self.batch(indices)
         if self.return_metadata:
             columns = (*columns, self.metadata_of(torch.as_tensor(indices).tolist()))
@@ -168,7 +170,7 @@ class ClusterLabeledDataset(Dataset[Sample]):
 
     @staticmethod
     def collate(samples: Sequence[Sample]) -> Sample:
-        """For `DataLoader(…, collate_fn=dataset.collate)`: the batch as it was gathered."""
+        """For `DataLoader(…, collate_fn=dataset.collate)`: keeps a batch as it was gathered."""
         if isinstance(samples, GatheredSamples):
             return samples.columns
         vectors = [torch.stack([each[part] for each in samples]) for part in range(3)]
@@ -181,7 +183,7 @@ class ClusterLabeledDataset(Dataset[Sample]):
         return self.metadata_of([index])[0]
 
     def metadata_of(self, positions: Sequence[int]) -> list[dict[str, Any]]:
-        """The same for several samples, by one question to the database."""
+        """The same for several samples, with one query."""
         rows = {each: self._cache[each] for each in positions if each in self._cache}
         missing = sorted(set(positions) - rows.keys())
         if missing:
@@ -194,22 +196,22 @@ class ClusterLabeledDataset(Dataset[Sample]):
         return [rows[each] for each in positions]
 
     def prefill_cache(self, positions: Iterable[int] | None = None) -> int:
-        """Fill the cache of metadata, with the first rows unless told which; gives their number."""
+        """Read metadata into the cache, by default of the first samples; return how many."""
         wanted = list(range(len(self)) if positions is None else positions)[: self.cache_size]
         self.metadata_of(wanted)
         return len(wanted)
 
     def clear_cache(self) -> None:
-        """Forget all rows of metadata."""
+        """Empty the cache of metadata."""
         self._cache.clear()
 
     @property
     def cached(self) -> tuple[int, ...]:
-        """Samples whose metadata is in memory, the one used last at the end."""
+        """Samples whose metadata is in memory; the one used last comes last."""
         return tuple(self._cache)
 
     def close(self) -> None:
-        """Close this process's connection to the database; it opens again when needed."""
+        """Close the database connection of this process; the next query opens another."""
         self._database.close()
 
     def _keep(self, index: int, row: dict[str, Any]) -> None:
@@ -219,7 +221,7 @@ class ClusterLabeledDataset(Dataset[Sample]):
             self._cache.popitem(last=False)
 
     def __getstate__(self) -> Mapping[str, Any]:
-        """Only how to open it: a mapped array would travel with all its values."""
+        """Pickle how to open the dataset: a mapped array would be pickled with all its values."""
         names = ("folder", "label_type", "cache_size", "mmap_mode", "return_metadata")
         return {name: getattr(self, name) for name in names}
 
@@ -229,11 +231,8 @@ class ClusterLabeledDataset(Dataset[Sample]):
 
 
 def _check_settings(label_type: str, cache_size: int, mmap_mode: str | None) -> None:
-    if label_type not in LABEL_TYPES:
-        raise ConfigError(f"label_type {label_type!r} is unknown; use {', '.join(LABEL_TYPES)}")
-    if cache_size < 0:
-        raise ConfigError(f"cache_size must be at least 0, got {cache_size}")
+    require(one_of("label_type", label_type, LABEL_TYPES), at_least("cache_size", cache_size, 0))
     if mmap_mode not in ("r", None):
         raise ConfigError(
-            f"mmap_mode must be 'r' or None, got {mmap_mode!r}: a dataset is read only"
+            f"mmap_mode must be 'r' or None, got {mmap_mode!r}: datasets are read-only"
         )

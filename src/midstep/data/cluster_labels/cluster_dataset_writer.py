@@ -1,9 +1,7 @@
-"""Writing a cluster-labelled dataset: labels from the formulas, every file with its hash."""
+"""Write a cluster-labelled dataset: embeddings, labels by the formulas, and hashes of the files."""
 
 from __future__ import annotations
 
-import hashlib
-import os
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
@@ -26,9 +24,12 @@ from midstep.data.cluster_labels.sample_database import (
     FILES,
     FORMAT_VERSION,
     SCHEMA,
+    EmbeddingFile,
 )
 from midstep.data.ragged import Ragged
-from midstep.data.steering.storage.layout import canonical
+from midstep.data.steering.storage.dataset_writer import sync_and_hash
+from midstep.data.steering.storage.layout import StoredArray, canonical
+from midstep.data.steering.storage.npy_files import write_memmap
 from midstep.data.steering.storage.tables import table_digest
 
 if TYPE_CHECKING:
@@ -36,11 +37,12 @@ if TYPE_CHECKING:
 
 
 _SUM_TOLERANCE = 1e-3
+"""How far given probabilities may be from the sum 1; the written labels are scaled to it."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ClusterSamples:
-    """What a cluster-labelled dataset is made of: N samples, C clusters, D numbers a vector.
+    """The content of a cluster-labelled dataset: N samples, C clusters, D numbers in a vector.
 
     >>> samples = ClusterSamples(
     ...     base_embeddings=np.eye(3), steering_embeddings=np.zeros((3, 3)), centroids=np.eye(3)[:2]
@@ -50,25 +52,25 @@ class ClusterSamples:
     """
 
     base_embeddings: NDArray[Any]
-    """[N, D], what is to be classified; float16 stays, other floats become float32."""
+    """[N, D], the vectors to classify; float16 stays, other floats become float32."""
     steering_embeddings: NDArray[Any]
     """[N, D]; a row of zeros is a sample without steering."""
     centroids: NDArray[Any]
-    """[C, D], one a cluster."""
+    """[C, D], one for each cluster."""
     source_probabilities: NDArray[Any] | None = None
-    """[N, C]; a row of NaN leaves its sample to its suggestion terms."""
+    """[N, C]; for a row of NaN, the source label comes from the suggestion terms."""
     suggestion_embeddings: NDArray[Any] | None = None
     """[T, D], all suggestion terms."""
     suggestions: Ragged | Sequence[Sequence[int]] | None = None
-    """Terms of each sample, as rows of `suggestion_embeddings`."""
+    """The terms of each sample, as rows of `suggestion_embeddings`."""
     suggestion_terms: Sequence[str] | None = None
-    """The terms themselves, for the metadata of a sample."""
+    """The texts of the terms, for the metadata of a sample."""
     texts: Sequence[str] | None = None
-    """Of each sample."""
+    """The text of each sample."""
     metadata: Sequence[Mapping[str, Any]] | None = None
-    """Of each sample: whatever JSON can hold."""
+    """Further data of each sample, as JSON objects."""
     cluster_names: Sequence[str] = field(default_factory=tuple)
-    """Of the clusters, kept in the dataset's information."""
+    """Names of the clusters, stored in `dataset_info`."""
 
     @property
     def counts(self) -> tuple[int, int, int]:
@@ -77,7 +79,7 @@ class ClusterSamples:
 
     @property
     def term_ids(self) -> Ragged:
-        """The terms of each sample; none where nothing was given."""
+        """The terms of each sample; empty lists if none were given."""
         given = self.suggestions
         if given is None:
             return Ragged.of([[] for _ in range(len(self.base_embeddings))])
@@ -85,7 +87,7 @@ class ClusterSamples:
 
     @property
     def term_embeddings(self) -> NDArray[Any]:
-        """[T, D]; empty where nothing was given."""
+        """[T, D]; no rows if none were given."""
         given = self.suggestion_embeddings
         return np.zeros((0, self.counts[2]), np.float32) if given is None else np.asarray(given)
 
@@ -97,21 +99,21 @@ def write_cluster_dataset(
     temperature: float = 0.1,
     combined_weight: float = 0.5,
 ) -> Path:
-    """Write a cluster-labelled dataset into a new folder: there with all its files, or not at all.
+    """Write a cluster-labelled dataset into a new folder, which appears complete or not at all.
 
     Args:
         folder: must not exist; its parent must.
-        samples: embeddings, and what the labels are made of.
-        temperature: T of the labels' softmax over cosine distances.
-        combined_weight: w, the steering label's part of the combined one.
+        samples: embeddings, and what the labels are computed from.
+        temperature: T of the softmax over cosine distances.
+        combined_weight: w, the weight of the steering label in the combined label.
 
     Raises:
-        DatasetError: with everything that is wrong with the samples; nothing is written then.
+        DatasetError: if the samples are wrong, with every problem; nothing is written then.
 
-    >>> made = write_cluster_dataset("three", ClusterSamples(
+    >>> folder = write_cluster_dataset("three", ClusterSamples(
     ...     base_embeddings=np.eye(3), steering_embeddings=np.zeros((3, 3)), centroids=np.eye(3)[:2]
     ... ))
-    >>> sorted(path.name for path in made.iterdir())
+    >>> sorted(path.name for path in folder.iterdir())
     ['base_embeddings.npy', 'centroid_embeddings.npy', 'dataset.db', 'steering_embeddings.npy']
     """
     check_weight(combined_weight)
@@ -122,11 +124,11 @@ def write_cluster_dataset(
     settings = {"temperature": temperature, "combined_weight": combined_weight}
     with new_folder(folder) as temporary:
         arrays = (samples.base_embeddings, samples.steering_embeddings, samples.centroids)
-        metas = [
+        files = [
             _write_array(temporary, name, canonical(np.asarray(array), "float"))
             for name, array in zip(FILES, arrays, strict=True)
         ]
-        _write_database(temporary / DATABASE_NAME, samples, labels, metas, settings)
+        _write_database(temporary / DATABASE_NAME, samples, labels, files, settings)
     return Path(folder)
 
 
@@ -138,12 +140,12 @@ def _labels(samples: ClusterSamples, temperature: float) -> list[NDArray[np.floa
         given_NC=samples.source_probabilities,
         temperature=temperature,
     )
-    # From the vectors as they are stored, so that anybody can compute the labels again.
+    # From the vectors as stored (float16 or float32), so that readers compute the same labels.
     stored = canonical(np.asarray(samples.steering_embeddings), "float")
     return [source, steering_labels(stored, samples.centroids, temperature=temperature)]
 
 
-# -- what may be wrong -----------------------------------------------------------------------------
+# -- checks ----------------------------------------------------------------------------------------
 
 
 def _problems(samples: ClusterSamples) -> Iterator[str]:
@@ -182,9 +184,9 @@ def _given_problems(given: NDArray[Any] | None, wanted: tuple[int, int]) -> Iter
     if given.shape != wanted:
         yield f"source_probabilities has the shape {list(given.shape)}, expected {list(wanted)}"
         return
-    absent = np.isnan(given).all(axis=1)
-    good = (given >= 0).all(axis=1) & (np.abs(given.sum(axis=1) - 1) <= _SUM_TOLERANCE)
-    for row in np.flatnonzero(~absent & ~good)[:1]:
+    is_absent = np.isnan(given).all(axis=1)
+    is_valid = (given >= 0).all(axis=1) & (np.abs(given.sum(axis=1) - 1) <= _SUM_TOLERANCE)
+    for row in np.flatnonzero(~is_absent & ~is_valid)[:1]:
         yield (
             f"source_probabilities[{row}] has the sum {given[row].sum():g} and the least value "
             f"{given[row].min():g}, expected probabilities that sum to 1, or NaN throughout"
@@ -206,25 +208,18 @@ def _term_problems(samples: ClusterSamples, count: int) -> Iterator[str]:
 # -- files -----------------------------------------------------------------------------------------
 
 
-def _write_array(
-    folder: Path, name: str, array: NDArray[Any]
-) -> tuple[str, str, int, int, str, str]:
-    """Write one array; gives its row of `embeddings_meta`."""
-    path = folder / f"{name}.npy"
-    with path.open("xb") as file:
-        np.save(file, array, allow_pickle=False)
-        file.flush()
-        os.fsync(file.fileno())
-    with path.open("rb") as file:
-        digest = hashlib.file_digest(file, "sha256").hexdigest()
-    return name, path.name, *array.shape, array.dtype.name, digest
+def _write_array(folder: Path, name: str, array: NDArray[Any]) -> EmbeddingFile:
+    """Write one array and return its row of `embeddings_meta`."""
+    path = write_memmap(folder, StoredArray(name, "embeddings", "float", (None, None)), array)
+    rows, columns = array.shape
+    return EmbeddingFile(name, path.name, rows, columns, array.dtype.name, sync_and_hash(path))
 
 
 def _write_database(
     path: Path,
     samples: ClusterSamples,
     labels: Sequence[NDArray[np.float32]],
-    metas: Sequence[tuple[str, str, int, int, str, str]],
+    files: Sequence[EmbeddingFile],
     settings: Mapping[str, float],
 ) -> None:
     count, clusters, width = samples.counts
@@ -241,7 +236,7 @@ def _write_database(
         database.executescript(SCHEMA)
         pairs = ((key, strict_json.dumps(value)) for key, value in information.items())
         database.executemany("INSERT INTO dataset_info VALUES (?, ?)", pairs)
-        database.executemany("INSERT INTO embeddings_meta VALUES (?, ?, ?, ?, ?, ?)", metas)
+        database.executemany("INSERT INTO embeddings_meta VALUES (?, ?, ?, ?, ?, ?)", files)
         rows = _sample_rows(samples, labels)
         database.executemany("INSERT INTO samples VALUES (?, ?, ?, ?, ?, ?)", rows)
 

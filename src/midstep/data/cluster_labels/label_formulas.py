@@ -1,16 +1,16 @@
-"""Labels of a sample as shares of its clusters. Pure functions of arrays.
+"""Labels of samples as shares of clusters. Pure functions of arrays.
 
 N samples, C clusters, D numbers in an embedding, T suggestion terms. Everything is computed in
-float64 and given as float32; every row sums to 1.
+float64 and returned as float32. Every row sums to 1.
 
-| label | |
+| label | definition |
 |---|---|
 | source | the probabilities given, else softmax(−mean cosine distance of the terms to c / T) |
 | steering | softmax(−cosine distance of the steering vector to c / T); uniform when it is zero |
 | combined | (1 − w) · source + w · steering, over its sum |
 
-Cosine distance is 1 − cos. A sample with neither probabilities nor terms says nothing about its
-cluster: its source label is uniform.
+Cosine distance is 1 − cos. The source label of a sample with neither probabilities nor terms is
+uniform.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from midstep.core.errors import ConfigError
+from midstep.core.field_checks import require, within
 from midstep.data.exact_search import unit
 from midstep.data.ragged import Ragged
 from midstep.data.steering.vectors import BLOCK_PAIRS
@@ -37,7 +38,7 @@ def steering_labels(
     *,
     temperature: float = 0.1,
 ) -> Labels:
-    """How near each steering vector points to each centroid.
+    """The steering label of each steering vector: [N, C].
 
     >>> steering_labels(np.array([[5.0, 0.0], [0.0, 0.0]]), np.eye(2)).round(4).tolist()
     [[1.0, 0.0], [0.5, 0.5]]
@@ -61,13 +62,13 @@ def source_labels(
     given_NC: NDArray[Any] | None = None,  # noqa: N803 - shape suffix
     temperature: float = 0.1,
 ) -> Labels:
-    """The probabilities given, or what the suggestion terms of a sample say.
+    """The source label of each sample, from given probabilities or its suggestion terms: [N, C].
 
     Args:
-        centroids_CD: of the clusters.
+        centroids_CD: the centroids of the clusters.
         term_embs_TD: all suggestion terms.
         term_ids: the terms of each sample.
-        given_NC: probabilities; a row that begins with NaN is not given.
+        given_NC: given probabilities; a row that begins with NaN is not given.
         temperature: T of the softmax.
 
     >>> terms, ids = np.array([[1.0, 0.0], [0.0, 1.0]]), Ragged.of([[0], [0, 1], []])
@@ -80,7 +81,7 @@ def source_labels(
     for start in range(0, len(term_ids), BLOCK_PAIRS):
         rows = slice(start, min(start + BLOCK_PAIRS, len(term_ids)))
         mean, counts = _mean_direction(term_embs_TD, term_ids, rows)
-        # The distance is linear in the terms' directions: the mean over terms can be taken first.
+        # The distance is linear in the terms' directions, so the mean is taken before the product.
         block = _softmax(-(1 - mean @ toward.T) / temperature)
         block[counts == 0] = 1 / len(toward)
         labels[rows] = block
@@ -107,15 +108,14 @@ def combined_labels(
 
 
 def check_temperature(temperature: float) -> None:
-    """The temperature T must be above 0."""
+    """Raise if the temperature T is not above 0."""
     if not temperature > 0 or not np.isfinite(temperature):
         raise ConfigError(f"temperature must be a number above 0, got {temperature!r}")
 
 
 def check_weight(weight: float) -> None:
-    """The weight w must be from 0 to 1."""
-    if not 0 <= weight <= 1:
-        raise ConfigError(f"the weight of the steering label must be 0 to 1, got {weight!r}")
+    """Raise if the weight w is not from 0 to 1."""
+    require(within("combined_weight", float(weight), 0, 1))
 
 
 def _mean_direction(
@@ -123,13 +123,13 @@ def _mean_direction(
     term_ids: Ragged,
     rows: slice,
 ) -> tuple[Floats, NDArray[np.int64]]:
-    """The mean of each sample's terms at length 1, and how many it has."""
+    """The mean of the unit vectors of each sample's terms, and how many terms it has."""
     offsets = term_ids.offsets[rows.start : rows.stop + 1]
     counts = np.diff(offsets)
-    owner = np.repeat(np.arange(len(counts)), counts)
+    sample_of_term = np.repeat(np.arange(len(counts)), counts)
     total = np.zeros((len(counts), term_embs_TD.shape[1]))
     terms = term_ids.values[offsets[0] : offsets[-1]]
-    np.add.at(total, owner, unit(term_embs_TD[terms]))
+    np.add.at(total, sample_of_term, unit(term_embs_TD[terms]))
     return total / np.maximum(counts, 1)[:, None], counts
 
 

@@ -1,6 +1,6 @@
 """`dataset.db` of a cluster-labelled dataset: its tables, and a reader that trusts nothing in it.
 
-| table | |
+| table | columns |
 |---|---|
 | `dataset_info` | key, value (JSON): format_version, n_samples, n_clusters, embedding_dim, temperature, combined_weight, labels_sha256 |
 | `embeddings_meta` | name, path (relative to the folder), rows, columns, dtype, sha256 |
@@ -9,7 +9,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import sqlite3
 import threading
@@ -17,13 +16,15 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import quote
 
 import numpy as np
 
 from midstep.core import strict_json
-from midstep.core.errors import DatasetError, FormatError
+from midstep.core.errors import DatasetError
+from midstep.core.field_checks import at_least, one_of, within
+from midstep.data.checked_files import hash_problem, parse_json
 from midstep.data.steering.storage.layout import StoredArray
 from midstep.data.steering.storage.npy_files import MemmapReader
 from midstep.data.steering.storage.tables import table_digest
@@ -49,20 +50,33 @@ CREATE TABLE samples (
 """
 TABLES = ("dataset_info", "embeddings_meta", "samples")
 LIMIT_S = 60.0
-"""For one question to the database; a hostile one could otherwise run for ever."""
+"""Time limit of one query: a malicious schema could make a query run without end."""
 LARGEST_VALUE_BYTES = 16 * 1024 * 1024
+"""Largest accepted value of a cell, so that one cell cannot fill the memory."""
 _INSTRUCTIONS = 10_000
-"""Of SQLite's machine between two looks at the clock."""
+"""Instructions of SQLite's virtual machine between two checks of the time limit."""
+
+
+class EmbeddingFile(NamedTuple):
+    """One row of `embeddings_meta`."""
+
+    name: str
+    path: str
+    rows: int
+    columns: int
+    dtype: str
+    sha256: str
 
 
 class SampleDatabase:
-    """A `dataset.db`, opened read-only, by each process for itself.
+    """A `dataset.db`, opened read-only.
 
-    A connection must not cross a fork, so the process id decides whether there is one yet.
+    SQLite connections must not be used after a fork, so each process opens a connection of its
+    own; the process id shows whether it has one.
 
     Args:
-        path: of the file.
-        limit_s: for one question.
+        path: the file.
+        limit_s: time limit of one query.
     """
 
     def __init__(self, path: Path, *, limit_s: float = LIMIT_S) -> None:
@@ -74,41 +88,38 @@ class SampleDatabase:
         self._lock = threading.Lock()
 
     def info(self) -> dict[str, Any]:
-        """`dataset_info`, its values parsed."""
+        """`dataset_info` with its values parsed."""
         rows = self.rows("SELECT key, value FROM dataset_info")
         return {key: self._parse(value, f"dataset_info[{key!r}]") for key, value in rows}
 
-    def embeddings(self) -> dict[str, tuple[str, int, int, str, str]]:
-        """Path, rows, columns, dtype and hash of every file of embeddings, by name."""
+    def embeddings(self) -> dict[str, EmbeddingFile]:
+        """`embeddings_meta` by name."""
         rows = self.rows("SELECT name, path, rows, columns, dtype, sha256 FROM embeddings_meta")
-        return {name: tuple(rest) for name, *rest in rows}
+        return {row[0]: EmbeddingFile(*row) for row in rows}
 
     def metadata(self, ids: list[int]) -> Iterator[tuple[int, dict[str, Any]]]:
-        """Text, suggestions and metadata of these samples, in the order of their ids."""
+        """Id, and text, suggestions and metadata, of these samples, in the order of their ids."""
         rows = self.rows(
             "SELECT id, text, suggestions, metadata FROM samples "
             "WHERE id IN (SELECT value FROM json_each(?)) ORDER BY id",
             (strict_json.dumps(ids),),
         )
         for number, text, suggestions, extra in rows:
-            where = f"samples[{number}]"
-            yield (
-                number,
-                {
-                    "id": number,
-                    "text": text,
-                    "suggestions": self._parse(suggestions, f"{where}.suggestions"),
-                    "metadata": self._parse(extra, f"{where}.metadata"),
-                },
-            )
+            row = {
+                "id": number,
+                "text": text,
+                "suggestions": self._parse(suggestions, f"samples[{number}].suggestions"),
+                "metadata": self._parse(extra, f"samples[{number}].metadata"),
+            }
+            yield number, row
 
-    def rows(self, question: str, values: tuple[Any, ...] = ()) -> list[Any]:
-        """All rows of an answer, in bounded time."""
+    def rows(self, query: str, values: tuple[Any, ...] = ()) -> list[Any]:
+        """All rows of a query, within the time limit."""
         with self._connected() as connection:
-            return connection.execute(question, values).fetchall()
+            return connection.execute(query, values).fetchall()
 
     def close(self) -> None:
-        """Close this process's connection; the next question opens another."""
+        """Close the connection of this process; the next query opens another."""
         self._after_fork()
         with self._lock:
             if self._connection is not None:
@@ -131,24 +142,28 @@ class SampleDatabase:
                 raise DatasetError(f"{self.path} cannot be read: {error}") from None
 
     def _after_fork(self) -> None:
-        """In a new process nothing of the former one's is used: neither connection nor lock."""
+        """In a forked process, drop the lock and the connection of the parent."""
         if self._process == os.getpid():
             return
+        # Another thread of the parent may have held the lock at the fork; nobody would release it.
         self._lock = threading.Lock()
         if self._connection is not None:
-            self._parent_connections.append(self._connection)  # closing it here is not ours to do
+            # Kept, because closing it here would release the file locks of the parent.
+            self._parent_connections.append(self._connection)
         self._connection, self._process = None, os.getpid()
 
     def _connect(self) -> sqlite3.Connection:
         if not self.path.is_file():
             raise DatasetError(
-                f"{self.path} is missing; is {self.path.parent} a cluster-labelled dataset?"
+                f"{self.path} is missing; name the folder of a cluster-labelled dataset"
             )
         address = f"file:{quote(str(self.path.resolve()))}?mode=ro"
         connection = sqlite3.connect(address, uri=True, check_same_thread=False)
         try:
             connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LARGEST_VALUE_BYTES)
             connection.set_progress_handler(self._is_past_deadline, _INSTRUCTIONS)
+            # The file may come from elsewhere: its schema must not call functions, and damaged
+            # pages must raise an error and not crash.
             for setting in ("trusted_schema = OFF", "query_only = ON", "cell_size_check = ON"):
                 connection.execute(f"PRAGMA {setting}")
             self._check_schema(connection)
@@ -161,7 +176,7 @@ class SampleDatabase:
         return int(time.monotonic() > self._deadline_s)
 
     def _check_schema(self, connection: sqlite3.Connection) -> None:
-        """Only plain tables: a view or a virtual table would run what the file says."""
+        """Accept plain tables only: views, triggers and virtual tables run code of the file."""
         entries = connection.execute("SELECT name, type, sql FROM sqlite_master").fetchall()
         plain = {
             name
@@ -176,14 +191,11 @@ class SampleDatabase:
         ]
         if problems:
             raise DatasetError(
-                f"{self.path} is no database of a cluster-labelled dataset", problems
+                f"{self.path} is not the database of a cluster-labelled dataset", problems
             )
 
     def _parse(self, text: Any, where: str) -> Any:
-        try:
-            return strict_json.loads(text)
-        except (FormatError, TypeError) as error:
-            raise DatasetError(f"{self.path}: {where} is {error}") from None
+        return parse_json(text, f"{self.path}: {where}")
 
     def __getstate__(self) -> Mapping[str, Any]:
         return {"path": self.path, "limit_s": self._limit_s}
@@ -195,99 +207,103 @@ class SampleDatabase:
 _COUNTS = ("n_samples", "n_clusters", "embedding_dim")
 _LABELS = ("source_label", "steering_label")
 _SUM_TOLERANCE = 1e-4
+"""Rounding of float32 labels: how far the sum of a row may be from 1."""
 
 
 def read_information(database: SampleDatabase) -> dict[str, Any]:
-    """`dataset_info`, with everything in it that opening depends on."""
-    info, where = database.info(), f"dataset_info of {database.path}"
+    """Read `dataset_info`, and check the entries that opening the dataset depends on."""
+    info = database.info()
     wanted = (*_COUNTS, "format_version", "combined_weight", "labels_sha256")
-    problems = [f"{name} is missing" for name in wanted if name not in info]
-    if info.get("format_version", FORMAT_VERSION) != FORMAT_VERSION:
-        problems.append(f"format_version is {info['format_version']!r}, expected {FORMAT_VERSION}")
-    for name in _COUNTS:
-        value = info.get(name, 1)
-        if not isinstance(value, int) or value < 1:
-            problems.append(f"{name} is {value!r}, expected a whole number of at least 1")
-    weight = info.get("combined_weight", 0.5)
-    if not isinstance(weight, int | float) or not 0 <= weight <= 1:
-        problems.append(f"combined_weight is {weight!r}, expected a number from 0 to 1")
+    checks = [
+        *(f"{name} is missing" for name in wanted if name not in info),
+        one_of("format_version", info.get("format_version", FORMAT_VERSION), (FORMAT_VERSION,)),
+        *(at_least(name, info.get(name, 1), 1) for name in _COUNTS),
+        within("combined_weight", info.get("combined_weight", 0.5), 0, 1),
+    ]
+    problems = [problem for problem in checks if problem is not None]
     if problems:
-        raise DatasetError(f"{where} is wrong", problems)
+        raise DatasetError(f"dataset_info of {database.path} is wrong", problems)
     return info
 
 
-class EmbeddingFiles:
-    """The `.npy` files that `embeddings_meta` names."""
+def read_embeddings(
+    folder: Path,
+    files: Mapping[str, EmbeddingFile],
+    info: Mapping[str, Any],
+    *,
+    mapped: bool,
+    verify: bool,
+) -> dict[str, NDArray[Any]]:
+    """Read the arrays of all embedding files. One `DatasetError` lists everything that is wrong.
 
-    def __init__(self, folder: Path, database: SampleDatabase, info: Mapping[str, Any]) -> None:
-        self.folder, self._info = folder, info
-        self._entries = database.embeddings()
-        self.checksums = {name: str(meta[4]) for name, meta in self._entries.items()}
-
-    def read(self, *, mapped: bool, verify: bool) -> dict[str, NDArray[Any]]:
-        """All arrays by name, or one error with everything that is wrong."""
-        arrays, problems = {}, []
-        for name in FILES:
-            try:
-                arrays[name] = self._read_one(name, mapped=mapped, verify=verify)
-            except DatasetError as error:
-                problems.append(str(error))
-        if problems:
-            raise DatasetError(
-                f"the dataset in {self.folder} is not whole; restore it or build it again", problems
-            )
-        return arrays
-
-    def _read_one(self, name: str, *, mapped: bool, verify: bool) -> NDArray[Any]:
-        if name not in self._entries:
-            raise DatasetError(f"embeddings_meta has no row {name}")
-        relative, rows, columns, dtype, checksum = self._entries[name]
-        path = self._inside(relative)
-        expected = self._info["n_clusters" if name.startswith("centroid") else "n_samples"]
-        if (rows, columns) != (expected, self._info["embedding_dim"]):
-            raise DatasetError(
-                f"embeddings_meta says {name} has the shape [{rows}, {columns}], dataset_info "
-                f"[{expected}, {self._info['embedding_dim']}]"
-            )
-        any_matrix = StoredArray(
-            name=path.stem, group="embeddings", kind="float", shape=(None, None)
-        )
-        array = MemmapReader(path.parent).read(any_matrix, mapped=mapped)
-        stored, expected_array = (array.shape, array.dtype.name), ((rows, columns), dtype)
-        if stored != expected_array:
-            raise DatasetError(
-                f"{path.name} holds {stored[1]} {list(stored[0])}, embeddings_meta says "
-                f"{expected_array[1]} {list(expected_array[0])}"
-            )
-        if verify:
-            _check_hash(path, checksum)
-        return array
-
-    def _inside(self, relative: Any) -> Path:
-        """A path that a file names must stay in its folder."""
-        given = Path(str(relative))
-        path = self.folder / given
-        inside = path.resolve().is_relative_to(self.folder.resolve())
-        if given.is_absolute() or given.suffix != ".npy" or not inside:
-            raise DatasetError(
-                f"embeddings_meta names the file {str(relative)[:200]!r}, expected a .npy file in "
-                "the dataset's folder, by its relative path"
-            )
-        return path
-
-
-def _check_hash(path: Path, wanted: str) -> None:
-    with path.open("rb") as file:
-        digest = hashlib.file_digest(file, "sha256").hexdigest()
-    if digest != wanted:
+    Args:
+        folder: the folder of the dataset.
+        files: `embeddings_meta`.
+        info: `dataset_info`.
+        mapped: map the files; if False, read them into memory.
+        verify: compare the files with their hashes.
+    """
+    arrays, problems = {}, []
+    for name in FILES:
+        try:
+            arrays[name] = _read_embeddings(folder, name, files, info, mapped=mapped, verify=verify)
+        except DatasetError as error:
+            problems.append(str(error))
+    if problems:
         raise DatasetError(
-            f"{path.name} has changed since it was written: its SHA-256 is {digest[:16]}…, "
-            f"embeddings_meta says {wanted[:16]}…"
+            f"the dataset in {folder} is incomplete or damaged; restore it or build it again",
+            problems,
         )
+    return arrays
+
+
+def _read_embeddings(
+    folder: Path,
+    name: str,
+    files: Mapping[str, EmbeddingFile],
+    info: Mapping[str, Any],
+    *,
+    mapped: bool,
+    verify: bool,
+) -> NDArray[Any]:
+    if name not in files:
+        raise DatasetError(f"embeddings_meta has no row {name}")
+    file = files[name]
+    path = _path_inside(folder, file.path)
+    count, width = info["n_clusters" if name.startswith("centroid") else "n_samples"], file.columns
+    if (file.rows, width) != (count, info["embedding_dim"]):
+        raise DatasetError(
+            f"embeddings_meta says {name} has the shape [{file.rows}, {width}], dataset_info "
+            f"[{count}, {info['embedding_dim']}]"
+        )
+    any_matrix = StoredArray(path.stem, "embeddings", "float", (None, None))
+    array = MemmapReader(path.parent).read(any_matrix, mapped=mapped)
+    if (array.shape, array.dtype.name) != ((file.rows, width), file.dtype):
+        raise DatasetError(
+            f"{path.name} holds {array.dtype.name} {list(array.shape)}, embeddings_meta says "
+            f"{file.dtype} {[file.rows, width]}"
+        )
+    problem = hash_problem(path, file.sha256, "embeddings_meta") if verify else None
+    if problem is not None:
+        raise DatasetError(problem)
+    return array
+
+
+def _path_inside(folder: Path, relative: Any) -> Path:
+    """The path of a file that the database names. It must stay inside the folder."""
+    given = Path(str(relative))
+    path = folder / given
+    is_inside = path.resolve().is_relative_to(folder.resolve())
+    if given.is_absolute() or given.suffix != ".npy" or not is_inside:
+        raise DatasetError(
+            f"embeddings_meta names the file {str(relative)[:200]!r}, expected a .npy file in "
+            "the dataset's folder, by its relative path"
+        )
+    return path
 
 
 def read_labels(database: SampleDatabase, info: Mapping[str, Any]) -> NDArray[np.float32]:
-    """[2, N, C]: source and steering labels of all samples."""
+    """Read the source and steering labels of all samples: [2, N, C]."""
     count, clusters = info["n_samples"], info["n_clusters"]
     rows = database.rows("SELECT id, source_label, steering_label FROM samples ORDER BY id")
     if len(rows) != count or any(row[0] != at for at, row in enumerate(rows)):
@@ -295,22 +311,20 @@ def read_labels(database: SampleDatabase, info: Mapping[str, Any]) -> NDArray[np
             f"{database.path}: samples has {len(rows)} rows, expected the ids 0 to {count - 1}"
         )
     size = 4 * clusters
-    for number, *pair in rows:
-        for name, blob in zip(_LABELS, pair, strict=True):
+    for number, *blobs in rows:
+        for name, blob in zip(_LABELS, blobs, strict=True):
             if not isinstance(blob, bytes) or len(blob) != size:
                 raise DatasetError(
                     f"{database.path}: {name} of sample {number} is not {size} bytes of float32"
                 )
-    joined = [b"".join(row[part] for row in rows) for part in (1, 2)]
-    labels = np.stack(
-        [np.frombuffer(each, dtype="<f4").reshape(count, clusters) for each in joined]
-    )
+    joined = b"".join(row[part] for part in (1, 2) for row in rows)
+    labels = np.frombuffer(joined, dtype="<f4").reshape(2, count, clusters)
     labels = labels.astype(np.float32, copy=False)
     _check_labels(labels, database, str(info["labels_sha256"]))
     return labels
 
 
-def _check_labels(labels: NDArray[np.float32], database: SampleDatabase, wanted: str) -> None:
+def _check_labels(labels: NDArray[np.float32], database: SampleDatabase, expected: str) -> None:
     with np.errstate(invalid="ignore"):
         wrong = ~((labels >= 0).all(axis=2) & (np.abs(labels.sum(axis=2) - 1) <= _SUM_TOLERANCE))
     if wrong.any():
@@ -319,7 +333,7 @@ def _check_labels(labels: NDArray[np.float32], database: SampleDatabase, wanted:
             f"{database.path}: {_LABELS[which]} of sample {row} sums to "
             f"{labels[which, row].sum():g}, expected shares that sum to 1"
         )
-    if table_digest(labels) != wanted:
+    if table_digest(labels) != expected:
         raise DatasetError(
-            f"{database.path}: the labels have changed since they were written; write them anew"
+            f"{database.path}: the labels have changed since they were written; build it again"
         )

@@ -44,6 +44,7 @@ class EpochCursor:
         """Of the ids before the cursor; None while it is unknown."""
         self.pending = 0
         """Samples fetched since the last commit."""
+        # Of each pending batch: its samples, the checksum after it, and `on_trained`.
         self._fetched: deque[tuple[int, int, Callable[[], object]]] = deque()
         self._last_checksum: int | None = 0  # up to the last fetched batch
 
@@ -138,6 +139,8 @@ def _integer(value: Any) -> Any:
 
 
 def _checksum(ids: Sequence[Any], before: int) -> int:
+    # CRC-32 and not a list of ids: a state stays small, and a resume takes the same time for any
+    # length of the dataset.
     try:
         data = array("q", ids).tobytes()
     except (TypeError, OverflowError):

@@ -36,10 +36,12 @@ class LoaderPatch:
         members = {
             "__iter__": lambda _loader, called=self._iterate: called[0](),
             "__module__": self._original_class.__module__,
-            "__slots__": (),  # Python changes the class of a live object only to the same layout
+            # Python changes the class of an existing object only to one with the same layout. A
+            # mixin before the original class fails for the same reason.
+            "__slots__": (),
             "_midstep_patch": True,
         }
-        # Try the change of class now: a loader that does not allow it is refused here, before
+        # Try the change of class now, so that a loader that does not allow it is refused before
         # any part of it is replaced.
         name = self._original_class.__name__
         try:
@@ -69,7 +71,8 @@ class LoaderPatch:
         self.loader.__class__ = self._patched_class
         for name, replacement in replacements.items():
             self._replaced[name] = (getattr(self.loader, name), replacement)
-            # The `__setattr__` of a DataLoader refuses to replace samplers and datasets.
+            # The `__setattr__` of a DataLoader refuses to replace dataset, sampler, batch_sampler,
+            # batch_size, drop_last and persistent_workers.
             object.__setattr__(self.loader, name, replacement)
 
     def remove(self) -> None:
@@ -99,6 +102,8 @@ def _check_loader(loader: Any) -> None:
             "this loader is attached already; end the `with` block that holds it before you "
             "begin another"
         )
+    # Ids are queued as they are drawn, and one entry is taken for each batch received. With
+    # in_order=False batches arrive in another order than their ids.
     if loader.num_workers and not getattr(loader, "in_order", True):
         raise ConfigError(
             "the loader has in_order=False, so it is unknown which batch comes next; "
@@ -106,10 +111,34 @@ def _check_loader(loader: Any) -> None:
         )
 
 
-class SamplerProxy:
-    """Replaces the user's (batch) sampler. The loader gets the indices that a policy draws.
+class Proxy:
+    """Replaces a part of the user's loader. What it does not define itself goes to that part.
 
-    Every other use goes to the user's sampler.
+    Args:
+        inner: the replaced sampler or dataset.
+        **attributes: attributes of the proxy itself.
+    """
+
+    def __init__(self, inner: Any, **attributes: Any) -> None:
+        vars(self).update(attributes, inner=inner)  # `__setattr__` would set them on `inner`
+
+    inner: Any
+
+    def __len__(self) -> int:
+        return len(self.inner)
+
+    def __getattr__(self, name: str) -> Any:
+        # During unpickling `inner` does not exist yet, and looking it up would not end.
+        if name.startswith("__") or name == "inner":
+            raise AttributeError(name)
+        return getattr(self.inner, name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        setattr(self.inner, name, value)  # a `worker_init_fn` sets up its dataset this way
+
+
+class SamplerProxy(Proxy):
+    """Replaces the user's (batch) sampler. The loader gets the indices that a policy draws.
 
     Args:
         inner: the user's sampler.
@@ -117,32 +146,21 @@ class SamplerProxy:
     """
 
     def __init__(self, inner: Any, draw: Callable[[], DrawnIndices]) -> None:
-        object.__setattr__(self, "inner", inner)
-        object.__setattr__(self, "_draw", draw)
-        object.__setattr__(self, "drawn_ids", deque())
+        super().__init__(inner, _draw=draw, drawn_ids=deque())
 
-    inner: Any
     _draw: Callable[[], DrawnIndices]
     drawn_ids: deque[Sequence[Any]]
     """Ids of the batches drawn in the latest pass and not yet received by the loop."""
 
     def __iter__(self) -> Iterator[Any]:
         # Each pass gets a new queue: a pass that was broken off leaves ids in the old one.
-        object.__setattr__(self, "drawn_ids", deque())
-        return _record_ids(self._draw(), self.drawn_ids)
+        queue: deque[Sequence[Any]] = deque()
+        vars(self)["drawn_ids"] = queue
+        return _record_ids(self._draw(), queue)
 
     def use_sampler(self, inner: Any) -> None:
         """Replace another sampler from now on."""
-        object.__setattr__(self, "inner", inner)
-
-    def __len__(self) -> int:
-        return len(self.inner)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.inner, name)
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        setattr(self.inner, name, value)
+        vars(self)["inner"] = inner
 
 
 def _record_ids(indices: DrawnIndices, queue: deque[Sequence[Any]]) -> Iterator[Any]:

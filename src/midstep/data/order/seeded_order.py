@@ -3,32 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager
 from typing import Any
 
 from midstep.core.errors import ConfigError
-from midstep.core.random_streams import stream_key
 from midstep.data.order.epoch_cursor import do_nothing, flat_ids
 from midstep.data.order.loader_patch import SamplerProxy
 from midstep.data.order.sample_fetch import DatasetProxy, FetchRequest, SeededFetch
 from midstep.data.order.samplers import SeededIndices, is_repeatable
-from midstep.data.order.strategy import BatchIds, BatchSource, FetchedBatch, LoaderContext
-from midstep.data.random_state import RandomState, find_generators, temporary_seed
+from midstep.data.order.strategy import (
+    BatchIds,
+    BatchSource,
+    FetchedBatch,
+    LoaderContext,
+    OrderStrategy,
+)
 
 
-class SeededOrder:
+class SeededOrder(OrderStrategy):
     """Draws from the user's sampler under the run's seed, and reads each sample under its own.
 
     It keeps nothing between two passes: order and augmentation are functions of the position.
     """
 
     def __init__(self, context: LoaderContext) -> None:
-        self._context, loader = context, context.loader
+        super().__init__(context)
         if context.config.seed is None:
             raise ConfigError("a seeded order needs a seed; pass seed=…")
         self._seed = context.config.seed
-        self._dataset = loader.dataset
-        self._sampler = getattr(loader, context.patch.sampler_name)
+        self._dataset = context.loader.dataset
+        self._sampler = getattr(context.loader, context.patch.sampler_name)
         self._proxy = SamplerProxy(self._sampler, self._draw)
         self._check_sampler()
 
@@ -51,26 +54,21 @@ class SeededOrder:
             "collate_fn": SeededFetch(loader.collate_fn, self._seed),
         }
 
-    def begin_epoch(self) -> None:
-        """Do nothing: nothing of the epoch before is kept."""
-
     def open_pass(self, *, resume: bool) -> BatchSource:
         """Begin a pass. `resume` makes no difference, because the cursor says everything."""
         del resume
         ids = BatchIds(self._proxy)
-        with self._worker_seed():
+        # The loader draws a base seed for its workers here. Persistent workers draw it once, others
+        # in every epoch; an unguarded draw would shift the dropout of the training.
+        with self._worker_seed(self._seed):
             inner = self._context.patch.begin_pass()
             ids.bind()
         # Some loaders draw the base seed of their workers only with the first batch.
         return BatchSource(
-            inner, lambda batch: FetchedBatch(batch, ids.next(), do_nothing), self._worker_seed()
+            inner,
+            lambda batch: FetchedBatch(batch, ids.next(), do_nothing),
+            self._worker_seed(self._seed),
         )
-
-    def _worker_seed(self) -> AbstractContextManager[None]:
-        """Seed a block: the base seed of workers must not come from the training's generators."""
-        generators = find_generators(self._context.loader.generator)
-        key = stream_key(self._seed, "workers", self._context.cursor.epoch)
-        return temporary_seed(key, generators)
 
     def _draw(self) -> Iterator[tuple[tuple[Any, ...], FetchRequest]]:
         context, batched = self._context, self._context.patch.batched
@@ -83,26 +81,8 @@ class SeededOrder:
             # Samples are seeded by the true epoch: under `fixed_order` only the order repeats.
             yield flat_ids(index, batched=batched), FetchRequest(epoch, index, batched)
 
-    def state(self) -> dict[str, Any]:
-        """Nothing: epoch and cursor are enough."""
-        return {}
-
-    def load(self, state: Mapping[str, Any]) -> None:
-        """Do nothing: `state` is empty."""
-
     def use_sampler(self, sampler: Any) -> None:
         """Draw from another sampler, beginning with the next pass."""
         self._sampler = sampler
         self._proxy.use_sampler(sampler)
         self._check_sampler()
-
-    def release(self) -> None:
-        """Drop workers that live on: they were seeded here. The loader starts new ones."""
-        self._context.loader._iterator = None
-
-    def random_state(self) -> RandomState | None:
-        """None: no state of a generator is needed."""
-        return None
-
-    def load_random_state(self, state: RandomState | None) -> None:
-        """Do nothing: `random_state` is None."""

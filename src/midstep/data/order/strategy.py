@@ -1,25 +1,32 @@
-"""What an order policy does to a loader: its settings, and the protocol of its implementations.
+"""What an order policy does to a loader: its settings, and the base of its implementations.
 
-`UserOrder`, `SeededOrder` and `StreamOrder` implement `OrderStrategy`; `OrderedLoader` calls them.
+`UserOrder`, `SeededOrder` and `StreamOrder` are the `OrderStrategy` classes; `OrderedLoader` calls
+them.
 """
 
 from __future__ import annotations
 
 import warnings
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 from midstep.core.errors import ConfigError
+from midstep.core.random_streams import stream_key
 from midstep.data.order.epoch_cursor import EpochCursor
 from midstep.data.order.loader_patch import LoaderPatch, SamplerProxy
-
-if TYPE_CHECKING:
-    from midstep.data.random_state import RandomState
+from midstep.data.random_state import RandomState, find_generators, temporary_seed
 
 OrderPolicy = Literal["user", "epoch_reseed", "fixed_order"]
+
+WORKERS_DRAW = (
+    "its workers draw random numbers, and their generators end with them; use epoch_reseed or "
+    "fixed_order, num_workers=0, or draw nothing in the dataset"
+)
+"""Why policy `user` cannot resume a loader whose workers draw: their state cannot be saved."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -141,48 +148,56 @@ class BatchSource:
             return next(self.inner)
 
 
-class OrderStrategy(Protocol):
-    """One policy on one kind of dataset."""
+class OrderStrategy(ABC):
+    """One policy on one kind of dataset.
 
+    The methods that are not abstract suit a policy whose order follows from epoch and cursor alone.
+    """
+
+    def __init__(self, context: LoaderContext) -> None:
+        self._context = context
+
+    @abstractmethod
     def replacements(self) -> Mapping[str, Any]:
         """The loader's attributes to replace, by name."""
-        ...
 
-    def begin_epoch(self) -> None:
-        """The cursor is now at the start of another epoch."""
-        ...
-
-    def use_sampler(self, sampler: Any) -> None:
-        """Draw from another sampler, beginning with the next pass."""
-        ...
-
-    def release(self) -> None:
-        """Prepare the loader to be given back to the user."""
-        ...
-
+    @abstractmethod
     def open_pass(self, *, resume: bool) -> BatchSource:
         """Begin a pass at the cursor.
 
         Args:
             resume: whether this pass had begun before, in this process or in one that ended.
         """
-        ...
+
+    @abstractmethod
+    def use_sampler(self, sampler: Any) -> None:
+        """Draw from another sampler, beginning with the next pass."""
+
+    def begin_epoch(self) -> None:  # noqa: B027 - most policies keep nothing of an epoch
+        """Learn that the cursor is now at the start of another epoch."""
+
+    def release(self) -> None:
+        """Prepare the loader to be given back: drop its workers, which hold the proxies."""
+        self._context.loader._iterator = None
 
     def state(self) -> dict[str, Any]:
         """What to save besides epoch and cursor."""
-        ...
+        return {}
 
-    def load(self, state: Mapping[str, Any]) -> None:
+    def load(self, state: Mapping[str, Any]) -> None:  # noqa: B027 - `state` is empty
         """Restore what `state` returned."""
-        ...
 
     def random_state(self) -> RandomState | None:
         """Random states to save. They are separate from `state` because they are large."""
-        ...
+        return None
 
-    def load_random_state(self, state: RandomState | None) -> None:
+    def load_random_state(self, state: RandomState | None) -> None:  # noqa: B027 - there is none
         """Restore what `random_state` returned."""
-        ...
+
+    def _worker_seed(self, seed: int) -> AbstractContextManager[None]:
+        """Seed a block: the base seed of workers must not come from the training's generators."""
+        key = stream_key(seed, "workers", self._context.cursor.epoch)
+        return temporary_seed(key, find_generators(self._context.loader.generator))
 
 
 class BatchIds:

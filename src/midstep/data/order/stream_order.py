@@ -14,9 +14,14 @@ from typing import Any
 
 from midstep.core.errors import ConfigError, FormatError
 from midstep.core.protocols import Stateful
-from midstep.core.random_streams import stream_key
 from midstep.data.order.loader_patch import SamplerProxy
-from midstep.data.order.strategy import BatchSource, FetchedBatch, LoaderContext
+from midstep.data.order.strategy import (
+    WORKERS_DRAW,
+    BatchSource,
+    FetchedBatch,
+    LoaderContext,
+    OrderStrategy,
+)
 from midstep.data.order.stream_worker import (
     StreamCollate,
     StreamPosition,
@@ -24,14 +29,15 @@ from midstep.data.order.stream_worker import (
     StreamStart,
     WorkerBatch,
 )
-from midstep.data.random_state import RandomState, find_generators, preserve_rng, temporary_seed
+from midstep.data.random_state import find_generators, preserve_rng
 
 
-class StreamOrder:
+class StreamOrder(OrderStrategy):
     """One position per worker. It moves when a batch of that worker was trained on."""
 
     def __init__(self, context: LoaderContext) -> None:
-        self._context, loader = context, context.loader
+        super().__init__(context)
+        loader = context.loader
         self._seed = context.config.sample_seed
         self._in_workers, self._workers = loader.num_workers > 0, max(1, loader.num_workers)
         self._is_stateful = isinstance(loader.dataset, Stateful)
@@ -84,7 +90,7 @@ class StreamOrder:
                 "state that was saved there"
             )
         self._samples_given = cursor.cursor
-        with self._worker_seed(resume=resume):
+        with self._guard_worker_seed(resume=resume):
             if resume and cursor.cursor and not self._is_stateful:
                 return self._reread()
             fresh = [StreamPosition()] * self._workers
@@ -99,7 +105,7 @@ class StreamOrder:
         # torch warns when a stream gives more batches than its `__len__` says. Ours also sends
         # positions without a batch, so the comparison is switched off.
         inner._IterableDataset_len_called = None
-        return BatchSource(inner, self._unpack, self._worker_seed(resume=False))
+        return BatchSource(inner, self._unpack, self._guard_worker_seed(resume=False))
 
     def _reread(self) -> BatchSource:
         """Read a stream without states from its start, and drop what was trained on."""
@@ -110,16 +116,15 @@ class StreamOrder:
             left -= len(next(source).ids)
         return source
 
-    def _worker_seed(self, *, resume: bool) -> AbstractContextManager[None]:
+    def _guard_worker_seed(self, *, resume: bool) -> AbstractContextManager[None]:
         """Guard the block in which the loader draws a base seed for its workers.
 
         Under a seeded policy, and when a pass is resumed, that draw must not move the generators of
         the training.
         """
-        generators = find_generators(self._context.loader.generator)
         if self._seed is not None:
-            key = stream_key(self._seed, "workers", self._context.cursor.epoch)
-            return temporary_seed(key, generators)
+            return self._worker_seed(self._seed)
+        generators = find_generators(self._context.loader.generator)
         return preserve_rng(generators, cuda=False) if resume else nullcontext()
 
     def _draw(self) -> Iterator[tuple[tuple[Any, ...], Any]]:
@@ -133,10 +138,7 @@ class StreamOrder:
 
     def _unpack(self, worker_batch: WorkerBatch) -> FetchedBatch | None:
         if worker_batch.has_drawn:
-            self._context.refuse_or_report(
-                "its workers draw random numbers, and their generators end with them; use "
-                "epoch_reseed or fixed_order, num_workers=0, or draw nothing in the dataset"
-            )
+            self._context.refuse_or_report(WORKERS_DRAW)
         on_trained = partial(self._on_trained, worker_batch)
         if not worker_batch.count:
             # Only a position. The loop never sees it, but the next commit must apply it.
@@ -165,6 +167,7 @@ class StreamOrder:
             FormatError: if the loader has another number of workers.
         """
         positions = [StreamPosition(**each) for each in state["places"]]
+        # A dataset divides its samples by worker, so a position belongs to one worker count.
         if len(positions) != self._workers:
             raise FormatError(
                 f"the state holds the positions of {len(positions)} workers in an iterable "
@@ -176,14 +179,3 @@ class StreamOrder:
     def use_sampler(self, sampler: Any) -> None:
         """Refuse it: a stream has no sampler."""
         raise ConfigError(f"an iterable dataset takes no sampler, got {type(sampler).__name__}")
-
-    def release(self) -> None:
-        """Drop workers that live on: they would send `WorkerBatch`. The loader starts new ones."""
-        self._context.loader._iterator = None
-
-    def random_state(self) -> RandomState | None:
-        """None: what a dataset draws from is in its own state."""
-        return None
-
-    def load_random_state(self, state: RandomState | None) -> None:
-        """Do nothing: `random_state` is None."""

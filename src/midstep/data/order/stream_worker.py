@@ -2,8 +2,9 @@
 
 `StreamProxy` makes the batches itself, so that one guard covers a batch. Each batch travels with
 the number of its worker and with the dataset's state after it; `StreamOrder` unpacks it in the main
-process. The loader asks its workers in turn. After a resume, workers whose turn was over before the
-save send an empty batch first, which is dropped; so the turn continues where it was.
+process. The loader takes batches from its workers in turn. After a resume, the workers whose turn
+was over before the save send an empty batch first, which is dropped. So the turn continues where it
+was.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from torch.utils.data import IterableDataset, get_worker_info
 from midstep.core.errors import ControlError
 from midstep.core.protocols import Stateful
 from midstep.core.random_streams import stream_key
+from midstep.data.order.loader_patch import Proxy
 from midstep.data.order.sample_fetch import single_thread
 from midstep.data.random_state import RandomState, preserve_rng, seed_global
 
@@ -49,7 +51,7 @@ class StreamStart:
     epoch: int
     start_position: StreamPosition
     skips_turn: bool
-    """Whether its turn was over before the save."""
+    """Whether the worker had its turn before the save: then its next batch comes a turn later."""
 
     def __reduce__(self) -> tuple[Callable[..., StreamStart], tuple[Any, ...]]:
         return _receive, (self.epoch, self.start_position, self.skips_turn)
@@ -63,13 +65,13 @@ def _receive(epoch: int, start_position: StreamPosition, skips_turn: bool) -> St
 
 @dataclass(frozen=True)
 class WorkerBatch:
-    """A batch on its way to the main process, with the position of its worker after it."""
+    """What a worker sends to the main process: a batch, and its position after the batch."""
 
     worker: int
     epoch: int
     end_position: StreamPosition
     count: int = 0
-    """Samples; 0 says that there is no batch, only a position."""
+    """Samples of the batch; 0 if there is no batch, only a position."""
     batch: Any = None
     has_drawn: bool = False
     """Whether reading or collating it moved a generator that ends with its worker."""
@@ -81,7 +83,7 @@ class WorkerBatch:
         return replace(self, batch=pin_memory(self.batch))  # type: ignore[no-untyped-call]
 
 
-class StreamProxy(IterableDataset[Any]):
+class StreamProxy(Proxy, IterableDataset[Any]):
     """The user's iterable dataset, in batches that carry their position.
 
     Args:
@@ -94,10 +96,10 @@ class StreamProxy(IterableDataset[Any]):
     def __init__(
         self, inner: Any, batch_size: int | None, *, drop_last: bool, seed: int | None
     ) -> None:
-        own = {"inner": inner, "_batch_size": batch_size, "_drop_last": drop_last, "_seed": seed}
-        vars(self).update(own, _stream_start=None)  # `__setattr__` would set them on the dataset
+        super().__init__(
+            inner, _batch_size=batch_size, _drop_last=drop_last, _seed=seed, _stream_start=None
+        )
 
-    inner: Any
     _batch_size: int | None
     _drop_last: bool
     _seed: int | None
@@ -106,18 +108,6 @@ class StreamProxy(IterableDataset[Any]):
     def set_stream_start(self, start: StreamStart) -> None:
         """Set the start of the next pass in the main process, where nothing is pickled."""
         vars(self)["_stream_start"] = start
-
-    def __len__(self) -> int:
-        return len(self.inner)
-
-    def __getattr__(self, name: str) -> Any:
-        # While it is unpickled there is no `inner` yet, and looking it up would not end.
-        if name.startswith("__") or name == "inner":
-            raise AttributeError(name)
-        return getattr(self.inner, name)
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        setattr(self.inner, name, value)  # a `worker_init_fn` sets up its shard this way
 
     def __iter__(self) -> Iterator[WorkerBatch]:
         """A generator, so it begins with the first batch: by then the `StreamStart` has arrived."""

@@ -17,7 +17,14 @@ from midstep.core.errors import FormatError
 from midstep.data.order.epoch_cursor import do_nothing, flat_ids
 from midstep.data.order.loader_patch import SamplerProxy
 from midstep.data.order.sample_fetch import DatasetProxy, FetchRequest, WatchedFetch
-from midstep.data.order.strategy import BatchIds, BatchSource, FetchedBatch, LoaderContext
+from midstep.data.order.strategy import (
+    WORKERS_DRAW,
+    BatchIds,
+    BatchSource,
+    FetchedBatch,
+    LoaderContext,
+    OrderStrategy,
+)
 from midstep.data.random_state import RandomState, find_generators, preserve_rng
 
 if TYPE_CHECKING:
@@ -28,11 +35,12 @@ _COMPARED_DRAWS = 64
 After so many the comparison stops, because it costs time at every batch."""
 
 
-class UserOrder:
+class UserOrder(OrderStrategy):
     """The loader as it is, with a record of its draws and of where each epoch began."""
 
     def __init__(self, context: LoaderContext) -> None:
-        self._context, loader = context, context.loader
+        super().__init__(context)
+        loader = context.loader
         self._sampler = self._users_sampler = getattr(loader, context.patch.sampler_name)
         self._proxy = SamplerProxy(self._sampler, self._draw)
         self._generators = find_generators(
@@ -93,6 +101,8 @@ class UserOrder:
         had_workers, self._had_workers = self._had_workers, None
         if had_workers:
             self._make_workers()
+        # Two states are saved in all: this one, from which indices are drawn again, and the one
+        # at the boundary, from which the training continues.
         self._epoch_start = RandomState.take(self._generators, cuda=False)
         self._start_epoch = self._context.cursor.epoch
         alive = self._context.loader._iterator is not None
@@ -106,10 +116,7 @@ class UserOrder:
 
     def _unpack(self, batch: Any, ids: BatchIds) -> FetchedBatch:
         if self._drew_flag is not None and self._drew_flag.value:
-            self._context.refuse_or_report(
-                "its workers draw random numbers, and their generators end with them; use "
-                "epoch_reseed or fixed_order, num_workers=0, or draw nothing in the dataset"
-            )
+            self._context.refuse_or_report(WORKERS_DRAW)
         return FetchedBatch(batch, ids.next(), do_nothing)
 
     # -- replay of a pass -------------------------------------------------------------------------
@@ -258,5 +265,6 @@ def _shared_flag(loader: Any) -> Any:
     """A byte in shared memory that workers can set; None without workers."""
     if not loader.num_workers:
         return None
+    # RawValue has no lock: workers only ever set it to 1.
     context = loader.multiprocessing_context or torch.multiprocessing.get_context()
     return context.RawValue("b", 0)

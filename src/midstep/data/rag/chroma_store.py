@@ -1,4 +1,4 @@
-"""Records in ChromaDB, embedded: a folder on disk, no server, no telemetry, no network."""
+"""A vector store in ChromaDB, in a local folder: no server, no telemetry, no network."""
 
 from __future__ import annotations
 
@@ -8,14 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from midstep.core.errors import ConfigError, DatasetError, MissingExtraError
+from midstep.core.errors import DatasetError, MissingExtraError
+from midstep.core.field_checks import at_least, require
 from midstep.data.rag.vector_stores import (
-    ExactStore,
+    PAGE,
     Hit,
     Record,
     StoreRecall,
     as_rows,
     check_new,
+    copy_to_exact,
     store_recall,
 )
 
@@ -23,19 +25,17 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-PAGE = 1000
-"""Records read or queries asked together."""
 GRAPH = {"space": "cosine", "ef_construction": 200, "ef_search": 200, "max_neighbors": 32}
-"""Settings of the graph of neighbours (HNSW): more work than ChromaDB's own, for better recall."""
+"""Settings of the HNSW graph: slower than ChromaDB's defaults, with a better recall."""
 
 
 class ChromaStore:
-    """A collection that lies in a folder and is there again when the next process opens it.
+    """A collection in a folder, which later processes can open again.
 
-    Its search is approximate; `recall` says how near it comes. One process writes at a time.
+    Its search is approximate; `recall` measures how well it does. One process may write at a time.
 
     Args:
-        folder: made if it is missing.
+        folder: created if it is missing.
         collection: name in that folder: 3 to 512 letters, digits, `.`, `_`, `-`.
 
     >>> with ChromaStore("stores/boolq") as store:  # doctest: +SKIP
@@ -48,7 +48,7 @@ class ChromaStore:
     def __init__(self, folder: str | Path, collection: str = "sources") -> None:
         self.folder = Path(folder)
         self._client = _client(self.folder)
-        # Without an embedding function nothing is ever downloaded: embeddings come from outside.
+        # The default embedding function would download a model; embeddings come from the caller.
         self._records: Any = self._client.get_or_create_collection(
             collection, embedding_function=None, configuration={"hnsw": GRAPH}
         )
@@ -58,7 +58,7 @@ class ChromaStore:
             self.close()
             raise DatasetError(
                 f"the collection {collection!r} in {folder} compares by {space}, expected cosine; "
-                "choose another name"
+                "choose another collection or folder"
             )
 
     def __enter__(self) -> ChromaStore:
@@ -68,15 +68,15 @@ class ChromaStore:
         self.close()
 
     def close(self) -> None:
-        """Let go of the folder."""
+        """Close the database in the folder."""
         self._client.close()
 
     def add(
         self, ids: Sequence[str], embeddings: NDArray[Any], texts: Sequence[str] | None = None
     ) -> None:
-        """Keep new records; an id that is there already is refused."""
+        """Add new records; an id that exists already is refused."""
         rows = as_rows(embeddings, self._width(), count=len(ids))
-        # ChromaDB drops a known id without a word.
+        # ChromaDB silently ignores an id that exists, so it is checked here.
         known = self._records.get(ids=list(ids), include=[])["ids"] if len(ids) else []
         check_new(ids, dict.fromkeys(known), texts)
         step = min(PAGE, self._client.get_max_batch_size())
@@ -89,18 +89,17 @@ class ChromaStore:
             )
 
     def get(self, ids: Sequence[str]) -> Mapping[str, Record]:
-        """The records of these ids, of those that are there."""
+        """The records of these ids; ids that do not exist are left out."""
         records: dict[str, Record] = {}
         for start in range(0, len(ids), PAGE):
-            asked = list(dict.fromkeys(ids[start : start + PAGE]))
-            page = self._records.get(ids=asked, include=["embeddings", "documents"])
+            wanted = list(dict.fromkeys(ids[start : start + PAGE]))  # ChromaDB refuses repeats
+            page = self._records.get(ids=wanted, include=["embeddings", "documents"])
             records.update((record.id, record) for record in _records(page))
         return {name: records[name] for name in ids if name in records}
 
     def search(self, queries: NDArray[Any], k: int) -> list[list[Hit]]:
-        """Near records of each query, nearest first; most of the nearest k are among them."""
-        if k < 1:
-            raise ConfigError(f"k must be at least 1, got {k}")
+        """About the nearest k records of each query, nearest first; the search is approximate."""
+        require(at_least("k", k, 1))
         if not self.count():
             return [[] for _ in queries]
         rows, hits = as_rows(queries, self._width()), []
@@ -119,22 +118,18 @@ class ChromaStore:
         return int(self._records.count())
 
     def recall(self, k: int = 10, queries: NDArray[Any] | None = None) -> StoreRecall:
-        """What the search finds of the exact answer, over the same records.
+        """Measure which share of the exact answers the search returns.
 
         Args:
-            k: hits asked for.
-            queries: what is asked; 200 of the records themselves, evenly spread, when left out.
+            k: hits per query.
+            queries: by default 200 of the records themselves, evenly spread.
         """
-        exact = ExactStore()
-        for start in range(0, self.count(), PAGE):
-            page = self._records.get(limit=PAGE, offset=start, include=["embeddings", "documents"])
-            records = list(_records(page))
-            exact.add([each.id for each in records], np.stack([r.embedding for r in records]))
+        exact = copy_to_exact(self, self._records.get(include=[])["ids"])
+        if not exact.count():
+            raise DatasetError(f"the store in {self.folder} is empty; add records first")
         if queries is None:
-            if not exact.count():
-                raise DatasetError(f"the store in {self.folder} is empty; add records first")
-            every = exact.embeddings
-            queries = every[np.linspace(0, len(every) - 1, min(200, len(every))).astype(int)]
+            stored = exact.embeddings
+            queries = stored[np.linspace(0, len(stored) - 1, min(200, len(stored))).astype(int)]
         return store_recall(self, exact, queries, k)
 
     def _width(self) -> int | None:

@@ -1,7 +1,7 @@
-"""Labels by a judge: any function of questions and sources, asked in batches that can be resumed.
+"""Labels from a judge: a function that says which of two sources answers a question better.
 
-Answers are appended to a file as they come, batch by batch. A labelling that was killed goes on
-with the first triplet that has no answer yet; what was answered is not asked again.
+Labels are appended to a file batch by batch. After a kill, labelling continues with the first
+triplet that is not in the file; the judge never sees a triplet again that the file has.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from midstep.core import strict_json
-from midstep.core.errors import ConfigError, DatasetError, FormatError
+from midstep.core.errors import DatasetError
+from midstep.core.field_checks import at_least, require
 from midstep.core.files.storage import AppendFile
 from midstep.data.rag.triplets import (
     BOTH_IRRELEVANT,
@@ -26,13 +26,14 @@ from midstep.data.rag.triplets import (
     UNLABELLED,
     Corpus,
     Triplet,
-    parse_triplet,
+    parse_line,
+    triplet_line,
 )
 from midstep.data.rag.vector_stores import VectorStore
 
 
 class JudgeCase(NamedTuple):
-    """What a judge is shown: a triplet, with its texts."""
+    """What a judge gets: a triplet and its texts."""
 
     triplet: Triplet
     question: str
@@ -44,27 +45,27 @@ class Judge(Protocol):
     """Says for each case which source answers the question better."""
 
     def __call__(self, cases: Sequence[JudgeCase]) -> Sequence[int]:
-        """One label a case: 0, 1, 2, or −1 where it cannot say."""
+        """One label for each case: 0, 1, 2, or −1 if it cannot decide."""
         ...
 
 
 @dataclass(frozen=True, kw_only=True)
 class LabelProgress:
-    """How far a labelling has come."""
+    """How far labelling is."""
 
     labelled: int
-    """Triplets with an answer, those of earlier runs included."""
+    """Triplets in the file, including those of earlier runs."""
     asked: int
-    """Triplets the judge was asked about in this run."""
+    """Triplets that the judge got in this run."""
 
 
 class SimilarityJudge:
-    """The source whose embedding is nearer to the question; neither, if both are far.
+    """Prefers the source whose embedding is nearer to the question; neither, if both are far.
 
     Args:
-        corpus: of the triplets.
-        store: of the sources.
-        threshold: the least cosine at which a source counts as relevant.
+        corpus: the corpus of the triplets.
+        store: holds the sources.
+        threshold: the smallest cosine at which a source counts as relevant.
     """
 
     def __init__(self, corpus: Corpus, store: VectorStore, *, threshold: float = 0.2) -> None:
@@ -73,7 +74,7 @@ class SimilarityJudge:
         self._questions = np.asarray(corpus.question_embeddings, dtype=np.float64)
 
     def __call__(self, cases: Sequence[JudgeCase]) -> list[int]:
-        """One label a case."""
+        """One label for each case."""
         wanted = {name for case in cases for name in case.triplet[1:3]}
         records = self._store.get(sorted(wanted))
         labels = []
@@ -99,31 +100,29 @@ def label_triplets(
     batch_size: int = 64,
     progress: Callable[[LabelProgress], None] | None = None,
 ) -> LabelProgress:
-    """Have the unlabelled triplets judged and append all of them, labelled, to a file.
+    """Let a judge label the unlabelled triplets, and append all triplets to a file.
 
-    Started again with the same triplets after a kill, it goes on behind the last whole line.
+    Called again with the same triplets after a kill, it continues after the last complete line.
 
     Args:
         path: the file of labelled triplets, JSON Lines; read it with `read_triplets`.
-        triplets: in a fixed order; those with a label already keep it.
-        corpus: for the texts.
-        judge: any callable of cases.
-        batch_size: cases the judge is shown together.
-        progress: told after every batch.
+        triplets: in a fixed order; triplets with a label keep it.
+        corpus: has the texts.
+        judge: labels a batch of cases.
+        batch_size: cases that the judge gets together.
+        progress: called after every batch.
 
     Raises:
-        DatasetError: if the judge answers with something else than labels, or if the file holds
+        DatasetError: if the judge returns something other than labels, or if the file holds
             other triplets than these.
     """
-    if batch_size < 1:
-        raise ConfigError(f"batch_size must be at least 1, got {batch_size}")
+    require(at_least("batch_size", batch_size, 1))
     source = iter(triplets)
     with closing(AppendFile(path)) as file:
         done, asked = _resume(file, source), 0
         while batch := list(islice(source, batch_size)):
-            answers = _judge_batch(batch, corpus, judge)
-            lines = "".join(strict_json.dumps(list(each)) + "\n" for each in answers)
-            file.append(lines.encode())
+            labelled = _judge_batch(batch, corpus, judge)
+            file.append(b"".join(map(triplet_line, labelled)))
             file.sync()
             done += len(batch)
             asked += sum(each.label == UNLABELLED for each in batch)
@@ -133,45 +132,38 @@ def label_triplets(
 
 
 def _resume(file: AppendFile, source: Iterator[Triplet]) -> int:
-    """Move `source` behind what the file holds already, whose torn end is cut off."""
-    done = whole = 0
+    """Skip the triplets that the file has, cut off an incomplete last line; return how many."""
+    done = complete_bytes = 0
     with file.path.open("rb") as lines:
         for line in lines:
             if not line.endswith(b"\n"):
-                break
+                break  # a kill during the write
             expected = next(source, None)
-            stored = _parse_line(line, f"{file.path}:{done + 1}")
+            stored = parse_line(line, f"{file.path}:{done + 1}")
             if expected is None or stored[:3] != expected[:3]:
                 raise DatasetError(
                     f"{file.path}:{done + 1} holds {list(stored)}, these triplets have "
                     f"{None if expected is None else list(expected)} there; label them into "
                     "another file"
                 )
-            done, whole = done + 1, whole + len(line)
-    if whole != file.size:
-        file.truncate(whole)
+            done, complete_bytes = done + 1, complete_bytes + len(line)
+    if complete_bytes != file.size:
+        file.truncate(complete_bytes)
     return done
 
 
-def _parse_line(line: bytes, where: str) -> Triplet:
-    try:
-        return parse_triplet(strict_json.loads(line), where)
-    except FormatError as error:
-        raise DatasetError(f"{where} is {error}") from None
-
-
 def _judge_batch(batch: Sequence[Triplet], corpus: Corpus, judge: Judge) -> list[Triplet]:
-    open_at = [at for at, each in enumerate(batch) if each.label == UNLABELLED]
-    labels = list(judge([_case(batch[at], corpus) for at in open_at])) if open_at else []
-    if len(labels) != len(open_at):
-        raise DatasetError(f"the judge gave {len(labels)} labels for {len(open_at)} cases")
+    unlabelled = [row for row, each in enumerate(batch) if each.label == UNLABELLED]
+    labels = list(judge([_case(batch[row], corpus) for row in unlabelled])) if unlabelled else []
+    if len(labels) != len(unlabelled):
+        raise DatasetError(f"the judge gave {len(labels)} labels for {len(unlabelled)} cases")
     labelled = list(batch)
-    for at, label in zip(open_at, labels, strict=True):
+    for row, label in zip(unlabelled, labels, strict=True):
         if isinstance(label, bool) or label not in LABELS:
             raise DatasetError(
-                f"the judge gave the label {label!r} for {batch[at]}, expected -1, 0, 1 or 2"
+                f"the judge gave the label {label!r} for {batch[row]}, expected -1, 0, 1 or 2"
             )
-        labelled[at] = batch[at]._replace(label=int(label))
+        labelled[row] = batch[row]._replace(label=int(label))
     return labelled
 
 

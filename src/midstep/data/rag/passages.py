@@ -1,17 +1,17 @@
-"""Questions and the passages that answer them, as a dataset of triplets.
+"""`PassageDataset`: triplets from questions and the passages that answer them.
 
-Reads JSON Lines with a question and a passage a line (BoolQ and many others have that form), or
-pairs from memory. Lines with the same question belong together: its passages are all relevant.
+It reads JSON Lines with a question and a passage per line (BoolQ and many others have this form),
+or pairs from memory. All passages of the same question are relevant to it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from midstep.core import strict_json
-from midstep.core.errors import DatasetError, FormatError
+from midstep.core.errors import DatasetError
+from midstep.data.checked_files import parse_json
 from midstep.data.rag.rag_dataset import RAGDatasetBase
 from midstep.data.rag.triplets import Corpus
 from midstep.data.rag.vector_stores import Record, VectorStore, as_rows
@@ -22,9 +22,10 @@ if TYPE_CHECKING:
 
 
 PAGE = 512
-"""Texts encoded and added together: what a kill can lose."""
+"""Texts encoded and added together; a kill loses at most these."""
 SAME_ENCODER = 0.99
-"""Cosine of two encodings of one text; rounding moves it by far less, another encoder by more."""
+"""Smallest cosine of two encodings of one text by the same encoder. Rounding changes the cosine by
+far less than 0.01, another encoder by more."""
 
 
 class PassageDataset(RAGDatasetBase):
@@ -32,13 +33,13 @@ class PassageDataset(RAGDatasetBase):
 
     Args:
         pairs: a JSON Lines file, or pairs of texts.
-        encoder: of the embeddings; the hashing encoder, which needs nothing, when left out.
-        store: exact and in memory when left out. A `ChromaStore` that holds the passages already
-            is used as it is: only what is missing is encoded.
-        seed: of drawn negatives and of the order inside a triplet.
-        limit: of lines read.
-        question_key: name of the question in a line.
-        passage_key: name of the passage in a line.
+        encoder: encodes questions and passages; by default the hashing encoder.
+        store: by default an exact store in memory. If a `ChromaStore` holds passages already,
+            only the missing ones are encoded.
+        seed: seed of drawn negatives and of the order inside a triplet.
+        limit: how many lines to read at most.
+        question_key: key of the question in a line.
+        passage_key: key of the passage in a line.
 
     >>> pairs = [
     ...     ("is the sea salty", "Sea water holds salt."),
@@ -72,7 +73,7 @@ class PassageDataset(RAGDatasetBase):
 
     @property
     def encoder(self) -> Encoder:
-        """Of questions and passages."""
+        """Encodes questions and passages."""
         from midstep.data.text.encoders import HashingEncoder
 
         if self._encoder is None:
@@ -80,7 +81,7 @@ class PassageDataset(RAGDatasetBase):
         return self._encoder
 
     def load(self) -> Corpus:
-        """Number the texts in the order they come; spellings of one text count once."""
+        """Number the texts in the order in which they come; spellings of one text count once."""
         from midstep.data.text.encoders import encode_checked
 
         questions, sources = NumberedTexts(), NumberedTexts()
@@ -99,10 +100,10 @@ class PassageDataset(RAGDatasetBase):
 
 
 def fill_store(store: VectorStore, texts: Mapping[str, str], encoder: Encoder) -> int:
-    """Encode and add the texts that the store lacks; gives their number.
+    """Encode and add the texts that the store lacks, and return how many.
 
-    A text that is there under the same id but reads otherwise is refused, and so is a store that
-    another encoder has filled.
+    Raises:
+        DatasetError: if the store has another text under an id, or vectors of another encoder.
     """
     from midstep.data.text.encoders import encode_checked
 
@@ -115,7 +116,7 @@ def fill_store(store: VectorStore, texts: Mapping[str, str], encoder: Encoder) -
             if record.text != texts[name]:
                 raise DatasetError(
                     f"the store holds another text as {name!r}: {record.text[:80]!r}, expected "
-                    f"{texts[name][:80]!r}; use a store of its own for every set of texts"
+                    f"{texts[name][:80]!r}; use a separate store for each set of texts"
                 )
         missing = [name for name in page if name not in known]
         if missing:
@@ -126,16 +127,16 @@ def fill_store(store: VectorStore, texts: Mapping[str, str], encoder: Encoder) -
 
 
 def _check_encoder(known: Mapping[str, Record], encoder: Encoder) -> None:
-    """A record is encoded once more: vectors of two encoders must not be compared."""
+    """Encode a stored text again: vectors of two encoders cannot be compared."""
     from midstep.data.text.encoders import encode_checked
 
     for name, record in known.items():
         vector = encode_checked(encoder, [record.text])
-        same_width = vector.shape[1] == len(record.embedding)
-        if not same_width or float(as_rows(vector, None)[0] @ record.embedding) < SAME_ENCODER:
+        is_same_width = vector.shape[1] == len(record.embedding)
+        if not is_same_width or float(as_rows(vector, None)[0] @ record.embedding) < SAME_ENCODER:
             raise DatasetError(
                 f"the store holds a vector of {name!r} that is not of the encoder {encoder.name}; "
-                "use a store of its own for every encoder"
+                "use a separate store for each encoder"
             )
 
 
@@ -154,15 +155,11 @@ def read_pairs(
             if limit is not None and number > limit:
                 return
             where = f"{Path(path).name}:{number}"
-            try:
-                row: Any = strict_json.loads(line)
-            except FormatError as error:
-                raise DatasetError(f"{where} is {error}") from None
-            pair: Sequence[Any] = (
-                [row.get(question_key), row.get(passage_key)] if isinstance(row, dict) else []
-            )
-            if not pair or not all(isinstance(each, str) and each.strip() for each in pair):
+            row = parse_json(line, where)
+            values: dict[str, Any] = row if isinstance(row, dict) else {}
+            question, passage = (values.get(key, "") for key in (question_key, passage_key))
+            if not all(isinstance(each, str) and each.strip() for each in (question, passage)):
                 raise DatasetError(
                     f"{where} has no texts {question_key!r} and {passage_key!r}: {line[:80]!r}"
                 )
-            yield pair[0], pair[1]
+            yield question, passage

@@ -1,4 +1,4 @@
-"""The base of datasets that give triplets: what a subclass reads, this class makes samples of."""
+"""`RAGDatasetBase`: generates triplets from the corpus that a subclass loads."""
 
 from __future__ import annotations
 
@@ -9,42 +9,46 @@ from functools import cached_property
 from pathlib import Path
 from typing import Literal
 
-import numpy as np
-
 from midstep.core.errors import ConfigError, DatasetError
 from midstep.data.rag import triplet_generators
 from midstep.data.rag.judges import Judge, LabelProgress, label_triplets
 from midstep.data.rag.triplet_generators import Criterion
 from midstep.data.rag.triplets import Corpus, Triplet
-from midstep.data.rag.vector_stores import ExactStore, StoreRecall, VectorStore, store_recall
+from midstep.data.rag.vector_stores import (
+    PAGE,
+    ExactStore,
+    StoreRecall,
+    VectorStore,
+    copy_to_exact,
+    store_recall,
+)
 
 SampleKind = Literal["positive", "contrastive", "similar"]
-_PAGE = 1000
 
 
 @dataclass(frozen=True, kw_only=True)
 class RAGReport:
-    """What `validate` found."""
+    """The result of `validate`."""
 
     questions: int
     sources: int
     relevant_pairs: int
     """Pairs of a question and a source that answers it."""
     unanswered: tuple[str, ...]
-    """Questions without a relevant source; they give no triplets by that criterion."""
+    """Questions without a relevant source; the criterion `relevant` gives no triplets for them."""
     recall: StoreRecall | None
-    """Of the store against exact search; None for an exact store."""
+    """Recall of the store against exact search; None for an exact store."""
 
 
 class RAGDatasetBase(ABC):
     """Triplets over questions and sources in a vector store.
 
-    A subclass says in `load` where questions, sources and their relation come from, and puts the
-    sources' embeddings into `self.store`.
+    A subclass implements `load`: it returns questions, sources and which source answers which
+    question, and adds the embeddings of the sources to `self.store`.
 
     Args:
-        store: where sources are found; exact and in memory when left out.
-        seed: of drawn negatives and of the order inside a triplet.
+        store: holds the sources; by default an exact store in memory.
+        seed: seed of drawn negatives and of the order inside a triplet.
     """
 
     def __init__(self, store: VectorStore | None = None, *, seed: int = 0) -> None:
@@ -53,28 +57,24 @@ class RAGDatasetBase(ABC):
 
     @abstractmethod
     def load(self) -> Corpus:
-        """Read everything, fill the store with what it lacks, and give the corpus."""
+        """Read everything, add missing sources to the store, and return the corpus."""
 
     @cached_property
     def corpus(self) -> Corpus:
-        """What `load` gave, read when first needed."""
+        """The result of `load`, which is called at the first use."""
         return self.load()
 
     def validate(self, *, k: int = 10) -> RAGReport:
-        """Check that corpus and store belong together; one error tells all that is wrong.
+        """Check that corpus and store belong together. One error lists everything that is wrong.
 
         Args:
-            k: hits at which the recall of an approximate store is measured.
+            k: hits per query when the recall of an approximate store is measured.
         """
         corpus = self.corpus
         problems = [
-            f"question {name!r} has no text"
-            for name, text in corpus.questions.items()
-            if not text.strip()
-        ]
-        problems += [
-            f"source {name!r} has no text"
-            for name, text in corpus.sources.items()
+            f"{kind} {name!r} has no text"
+            for kind, texts in (("question", corpus.questions), ("source", corpus.sources))
+            for name, text in texts.items()
             if not text.strip()
         ]
         problems += self._store_problems()
@@ -93,8 +93,8 @@ class RAGDatasetBase(ABC):
         if self.store.count() != len(names):
             return [f"the store has {self.store.count()} records for {len(names)} sources"]
         problems = []
-        for start in range(0, len(names), _PAGE):
-            page = names[start : start + _PAGE]
+        for start in range(0, len(names), PAGE):
+            page = names[start : start + PAGE]
             records = self.store.get(page)
             for name in page:
                 if name not in records:
@@ -106,23 +106,20 @@ class RAGDatasetBase(ABC):
     def _recall(self, k: int) -> StoreRecall | None:
         if self.store.exact or not self.corpus.questions:
             return None
-        exact, names = ExactStore(), list(self.corpus.sources)
-        for start in range(0, len(names), _PAGE):
-            records = list(self.store.get(names[start : start + _PAGE]).values())
-            exact.add([each.id for each in records], np.stack([r.embedding for r in records]))
-        return store_recall(self.store, exact, self.corpus.question_embeddings[:_PAGE], k)
+        exact = copy_to_exact(self.store, list(self.corpus.sources))
+        return store_recall(self.store, exact, self.corpus.question_embeddings[:PAGE], k)
 
     # -- samples ----------------------------------------------------------------------------------
 
     def generate_samples(
         self, kind: SampleKind = "positive", *, criterion: Criterion | None = None, k: int = 5
     ) -> Iterator[Triplet]:
-        """Triplets of a kind, one after another; the same ones every time.
+        """Triplets of a kind, one after another; every call gives the same ones.
 
         Args:
-            kind: `positive` (C(R, 2) pairs), `contrastive` (R · K) or `similar`.
-            criterion: `relevant`, `all_existing` or `embedding_similarity`; the kind's own when
-                left out.
+            kind: `positive` (C(R, 2) triplets of a question), `contrastive` (R · K) or `similar`.
+            criterion: `relevant`, `all_existing` or `embedding_similarity`; each kind has its
+                default.
             k: wrong or similar sources, or candidates of `embedding_similarity`.
         """
         if kind == "positive":
@@ -132,11 +129,13 @@ class RAGDatasetBase(ABC):
         if kind != "similar":
             raise ConfigError(f"kind {kind!r} is unknown; use positive, contrastive or similar")
         if criterion not in (None, "embedding_similarity"):
-            raise ConfigError(f"similar samples go by embedding_similarity, got {criterion!r}")
+            raise ConfigError(
+                f"similar samples need the criterion embedding_similarity, got {criterion!r}"
+            )
         return self.similar(k)
 
     def positive_pairs(self, criterion: Criterion = "relevant", k: int = 5) -> Iterator[Triplet]:
-        """Every two candidates of a question, unlabelled."""
+        """Every pair of candidates of a question, unlabelled."""
         return triplet_generators.positive_pairs(self.corpus, self.store, criterion=criterion, k=k)
 
     def contrastive(
@@ -148,7 +147,7 @@ class RAGDatasetBase(ABC):
         )
 
     def similar(self, k: int = 5) -> Iterator[Triplet]:
-        """Every relevant source of a question with the k nearest to it, unlabelled."""
+        """Every relevant source of a question with the k sources nearest to it, unlabelled."""
         return triplet_generators.similar(self.corpus, self.store, k=k)
 
     def label(
@@ -162,7 +161,10 @@ class RAGDatasetBase(ABC):
         batch_size: int = 64,
         progress: Callable[[LabelProgress], None] | None = None,
     ) -> LabelProgress:
-        """Generate, have the unlabelled judged, append to `path`; goes on where it was killed."""
+        """Generate triplets, let the judge label them, and append them to `path`.
+
+        Called again after a kill, it continues where it was. `label_triplets` has the arguments.
+        """
         triplets = self.generate_samples(kind, criterion=criterion, k=k)
         return label_triplets(
             path, triplets, self.corpus, judge, batch_size=batch_size, progress=progress

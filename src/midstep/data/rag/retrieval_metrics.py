@@ -1,7 +1,7 @@
-"""Metrics of retrieval from ranks. Pure functions of arrays.
+"""Retrieval metrics from the ranks of relevant candidates. Pure functions of arrays.
 
-Q queries, C candidates. A query has relevant candidates; its rank is that of the best one, from 1.
-A candidate as good as a relevant one counts as ranked before it: no metric gains from ties.
+Q queries, C candidates. Ranks count from 1. A candidate with the same score as a relevant one is
+ranked before it, so that ties never improve a metric.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from midstep.core.errors import ConfigError
+from midstep.core.field_checks import at_least, require
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -21,7 +22,7 @@ def ranks_of_relevant(
     scores_QC: NDArray[Any],  # noqa: N803 - shape suffix
     relevant_QC: NDArray[np.bool_],  # noqa: N803 - shape suffix
 ) -> list[NDArray[np.int64]]:
-    """For every query the ranks of its relevant candidates, from 1, rising.
+    """For each query the ranks of its relevant candidates, from 1, sorted.
 
     >>> ranks_of_relevant(np.array([[0.9, 0.5, 0.7]]), np.array([[False, True, True]]))[0].tolist()
     [2, 3]
@@ -30,12 +31,9 @@ def ranks_of_relevant(
         raise ConfigError(
             f"scores have the shape {list(scores_QC.shape)}, relevance {list(relevant_QC.shape)}"
         )
-    ranks = []
-    for scores, relevant in zip(scores_QC, relevant_QC, strict=True):
-        # Among equal scores the irrelevant come first.
-        order = np.lexsort((relevant, -scores))
-        ranks.append(np.flatnonzero(relevant[order]) + 1)
-    return ranks
+    # `lexsort` sorts by its last key first: by score, and of equal scores the irrelevant first.
+    orders = np.lexsort((relevant_QC, -scores_QC), axis=1)
+    return [np.flatnonzero(row) + 1 for row in np.take_along_axis(relevant_QC, orders, axis=1)]
 
 
 def retrieval_metrics(
@@ -43,24 +41,23 @@ def retrieval_metrics(
 ) -> dict[str, float]:
     """MRR, recall@k and nDCG@k, as means over queries.
 
-    With relevance 0 or 1: MRR is the mean of 1 / best rank, recall@k the share of a query's
-    relevant candidates among the first k, nDCG@k = Σ 1 / log₂(rank + 1) over those, divided by the
+    With relevance 0 or 1: MRR is the mean of 1 / best rank. recall@k is the share of a query's
+    relevant candidates among the first k. nDCG@k is Σ 1 / log₂(rank + 1) over those, divided by the
     same sum for the best order (Järvelin, Kekäläinen 2002).
 
     Args:
-        ranks: of every query's relevant candidates, at least one.
+        ranks: for each query the ranks of its relevant candidates, at least one.
         cutoffs: the values of k.
 
-    >>> made = retrieval_metrics([np.array([1]), np.array([2])], cutoffs=[1])
-    >>> made["mrr"], made["recall@1"], made["ndcg@1"]
+    >>> metrics = retrieval_metrics([np.array([1]), np.array([2])], cutoffs=[1])
+    >>> metrics["mrr"], metrics["recall@1"], metrics["ndcg@1"]
     (0.75, 0.5, 0.5)
     """
     if not len(ranks) or any(not len(each) for each in ranks):
         raise ConfigError("metrics need queries, each with at least one relevant candidate")
+    require(*(at_least("cutoffs", k, 1) for k in cutoffs))
     metrics = {"mrr": float(np.mean([1 / each.min() for each in ranks]))}
     for k in cutoffs:
-        if k < 1:
-            raise ConfigError(f"cutoffs must be at least 1, got {k}")
         metrics[f"recall@{k}"] = float(np.mean([np.mean(each <= k) for each in ranks]))
         metrics[f"ndcg@{k}"] = float(np.mean([_ndcg(each, k) for each in ranks]))
     return metrics

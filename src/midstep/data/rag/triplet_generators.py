@@ -1,16 +1,17 @@
-"""Triplets from a corpus and a store, question by question, in the corpus's order.
+"""Generate triplets from a corpus and a store, question by question, in the order of the corpus.
 
-With R sources relevant to a question and K asked for:
+With R sources that are relevant to a question, and the setting K:
 
 | generator | triplets of a question | label |
 |---|---|---|
-| `positive_pairs` | C(R, 2): every two of the candidates | −1, for a judge |
+| `positive_pairs` | C(R, 2): every pair of candidates | −1, for a judge |
 | `contrastive` | R · K: every relevant source with K wrong ones | 1 or 2: which one is relevant |
 | `similar` | every relevant source with the K sources nearest to it | −1, for a judge |
 
-Candidates, and where wrong sources come from, are a criterion: `relevant`, `all_existing` or
-`embedding_similarity`. A source that is relevant to the question, or has the text of one that is,
-is never given as wrong. Everything is a pure function of (corpus, store, seed).
+The criterion says which sources are candidates, or where wrong sources come from: `relevant`,
+`all_existing` or `embedding_similarity`. A source that is relevant to the question, or has the same
+text as a relevant one, is never used as a wrong one. Everything is a pure function of (corpus,
+store, seed).
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from midstep.core.errors import ConfigError
+from midstep.core.field_checks import at_least, one_of, require
 from midstep.core.random_streams import RandomStream
 from midstep.data.rag.triplets import FIRST_BETTER, SECOND_BETTER, Corpus, Triplet
 from midstep.data.rag.vector_stores import VectorStore
@@ -33,20 +34,20 @@ if TYPE_CHECKING:
 Criterion = Literal["relevant", "all_existing", "embedding_similarity"]
 CRITERIA: tuple[Criterion, ...] = ("relevant", "all_existing", "embedding_similarity")
 BLOCK = 256
-"""Questions searched for together."""
+"""Queries that one search takes."""
 
 
 def positive_pairs(
     corpus: Corpus, store: VectorStore, *, criterion: Criterion = "relevant", k: int = 5
 ) -> Iterator[Triplet]:
-    """Every two candidates of a question: which answers it better is for a judge to say.
+    """Every pair of candidates of a question. A judge says which one answers it better.
 
     Args:
         corpus: questions and sources.
-        store: of the sources.
+        store: holds the sources.
         criterion: candidates are the relevant sources, all sources, or the k nearest to the
             question.
-        k: for `embedding_similarity`.
+        k: number of candidates for `embedding_similarity`.
     """
     _check(criterion, k)
     for question, candidates in _candidates(corpus, store, criterion, k):
@@ -58,13 +59,13 @@ def _candidates(
     corpus: Corpus, store: VectorStore, criterion: Criterion, k: int
 ) -> Iterator[tuple[str, Sequence[str]]]:
     if criterion == "embedding_similarity":
-        names = list(corpus.questions)
-        nothing: list[set[str]] = [set() for _ in names]
-        yield from zip(names, _nearest(store, corpus.question_embeddings, k, nothing), strict=True)
+        forbidden: list[set[str]] = [set() for _ in corpus.questions]
+        nearest = _nearest(store, corpus.question_embeddings, k, forbidden)
+        yield from zip(corpus.questions, nearest, strict=True)
         return
-    everything = list(corpus.sources)
+    every_source = list(corpus.sources)
     for question in corpus.questions:
-        yield question, corpus.answers(question) if criterion == "relevant" else everything
+        yield question, corpus.answers(question) if criterion == "relevant" else every_source
 
 
 def contrastive(
@@ -79,11 +80,11 @@ def contrastive(
 
     Args:
         corpus: questions and sources.
-        store: of the sources.
+        store: holds the sources.
         criterion: wrong sources are drawn from those relevant to other questions, drawn from all,
             or are the nearest to the question.
-        k: wrong sources of a question; fewer only where there are fewer.
-        seed: of the draw, and of which of the two comes first.
+        k: wrong sources of a question; fewer only if there are fewer.
+        seed: seed of the draw, and of which of the two sources comes first.
     """
     _check(criterion, k)
     questions = [name for name in corpus.questions if corpus.answers(name)]
@@ -91,7 +92,7 @@ def contrastive(
         side = RandomStream(seed, f"side of {question}")
         pairs = [(right, each) for right in corpus.answers(question) for each in wrong]
         for at, (right, each) in enumerate(pairs):
-            # A model must not learn that the better one always comes first.
+            # Random sides: a model must not learn that the better source always comes first.
             if side.bits(at) & 1:
                 yield Triplet(question, each, right, SECOND_BETTER)
             else:
@@ -139,7 +140,7 @@ def similar(corpus: Corpus, store: VectorStore, *, k: int = 5) -> Iterator[Tripl
 
 
 def draw_names(pool: Sequence[str], k: int, forbidden: set[str], stream: RandomStream) -> list[str]:
-    """At most k of the pool, none twice, none forbidden: a partial Fisher-Yates shuffle.
+    """Draw at most k names of the pool, none twice, none forbidden: a partial Fisher-Yates shuffle.
 
     >>> sorted(draw_names(["a", "b", "c"], 5, {"b"}, RandomStream(0, "negatives")))
     ['a', 'c']
@@ -160,23 +161,20 @@ def draw_names(pool: Sequence[str], k: int, forbidden: set[str], stream: RandomS
 def _nearest(
     store: VectorStore, rows: NDArray[Any], k: int, forbidden: Sequence[set[str]]
 ) -> Iterator[list[str]]:
-    """The nearest k of each row that are not forbidden; asks for more where too few are left."""
+    """The nearest k names of each row that are not forbidden; searches again for missing ones."""
     total = store.count()
     for start in range(0, len(rows), BLOCK):
-        block, barred = rows[start : start + BLOCK], forbidden[start : start + BLOCK]
-        wanted = k + max(map(len, barred), default=0)
-        hits = store.search(block, min(wanted, total))
-        for row, found, out in zip(block, hits, barred, strict=True):
-            names, asked = [hit.id for hit in found if hit.id not in out], wanted
-            while len(names) < k and asked < total:  # an approximate store may give fewer
-                asked = min(2 * asked, total)
-                again = store.search(row[None], asked)[0]
-                names = [hit.id for hit in again if hit.id not in out]
+        block, block_forbidden = rows[start : start + BLOCK], forbidden[start : start + BLOCK]
+        wanted = k + max(map(len, block_forbidden), default=0)
+        searched = store.search(block, min(wanted, total))
+        for row, hits, excluded in zip(block, searched, block_forbidden, strict=True):
+            names, count = [hit.id for hit in hits if hit.id not in excluded], wanted
+            while len(names) < k and count < total:  # an approximate store may return fewer
+                count = min(2 * count, total)
+                more = store.search(row[None], count)[0]
+                names = [hit.id for hit in more if hit.id not in excluded]
             yield names[:k]
 
 
 def _check(criterion: str, k: int) -> None:
-    if criterion not in CRITERIA:
-        raise ConfigError(f"criterion {criterion!r} is unknown; use {', '.join(CRITERIA)}")
-    if k < 1:
-        raise ConfigError(f"k must be at least 1, got {k}")
+    require(one_of("criterion", criterion, CRITERIA), at_least("k", k, 1))

@@ -1,4 +1,4 @@
-"""A triplet: a question, two sources, and which of them answers it better."""
+"""Triplets (a question, two sources, a label), their file, and the corpus they come from."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from midstep.core import strict_json
-from midstep.core.errors import DatasetError, FormatError
+from midstep.core.errors import DatasetError
 from midstep.core.files import storage
+from midstep.data.checked_files import parse_json
 from midstep.data.text.normalise import normalise_text
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ class Triplet(NamedTuple):
 
 
 def write_triplets(path: str | Path, triplets: Iterable[Triplet]) -> int:
-    """Write triplets as JSON Lines, the whole file at once; gives their number.
+    """Write triplets as JSON Lines, and return how many; the file appears when it is complete.
 
     >>> write_triplets("some.jsonl", [Triplet("q", "a", "b", 1)]), list(read_triplets("some.jsonl"))
     (1, [Triplet(question_id='q', source_id_1='a', source_id_2='b', label=1)])
@@ -47,28 +48,31 @@ def write_triplets(path: str | Path, triplets: Iterable[Triplet]) -> int:
     count = 0
     with storage.replacement(path) as file:
         for count, triplet in enumerate(triplets, start=1):
-            file.write(
-                (strict_json.dumps(list(parse_triplet(triplet, str(count)))) + "\n").encode()
-            )
+            file.write(triplet_line(parse_triplet(triplet, str(count))))
     return count
+
+
+def triplet_line(triplet: Triplet) -> bytes:
+    """A triplet as one line of the file."""
+    return f"{strict_json.dumps(list(triplet))}\n".encode()
 
 
 def read_triplets(path: str | Path) -> Iterator[Triplet]:
     """The triplets of a file, one at a time."""
     with Path(path).open("rb") as file:
         for number, line in enumerate(file, start=1):
-            where = f"{Path(path).name}:{number}"
-            try:
-                value = strict_json.loads(line)
-            except FormatError as error:
-                raise DatasetError(f"{where} is {error}") from None
-            yield parse_triplet(value, where)
+            yield parse_line(line, f"{Path(path).name}:{number}")
+
+
+def parse_line(line: bytes, where: str) -> Triplet:
+    """The triplet in a line of the file; `where` names the line in an error."""
+    return parse_triplet(parse_json(line, where), where)
 
 
 def parse_triplet(value: Any, where: str) -> Triplet:
-    """The triplet in a parsed line, or a `DatasetError` that says where it is wrong."""
-    good = isinstance(value, list | tuple) and len(value) == 4
-    if not good or not all(isinstance(each, str) for each in value[:3]):
+    """The triplet in a parsed line, or a `DatasetError` that says what is wrong and where."""
+    has_four = isinstance(value, list | tuple) and len(value) == 4
+    if not has_four or not all(isinstance(each, str) for each in value[:3]):
         raise DatasetError(f"triplet {where} is {value!r}, expected three ids and a label")
     if isinstance(value[3], bool) or value[3] not in LABELS:
         raise DatasetError(f"the label of triplet {where} is {value[3]!r}, expected -1, 0, 1 or 2")
@@ -79,20 +83,20 @@ def parse_triplet(value: Any, where: str) -> Triplet:
 
 @dataclass(frozen=True, kw_only=True)
 class Corpus:
-    """What triplets are generated from."""
+    """Questions and sources, and which source answers which question."""
 
     questions: Mapping[str, str]
     """Texts by id."""
     question_embeddings: NDArray[Any]
     """[Q, D], in the order of `questions`."""
     sources: Mapping[str, str]
-    """Texts by id; their embeddings are in the store."""
+    """Texts by id; a vector store has their embeddings."""
     relevant: Mapping[str, Sequence[str]]
-    """Sources that answer a question, by its id."""
+    """The sources that answer a question, by the question's id."""
 
     def __post_init__(self) -> None:
         problems = [
-            f"relevant names the question {question!r}, which is not there"
+            f"relevant names the question {question!r}, which does not exist"
             for question in self.relevant
             if question not in self.questions
         ]
@@ -100,7 +104,7 @@ class Corpus:
             if len(set(names)) != len(names):
                 problems.append(f"relevant[{question!r}] names a source twice")
             problems += [
-                f"relevant[{question!r}] names the source {name!r}, which is not there"
+                f"relevant[{question!r}] names the source {name!r}, which does not exist"
                 for name in names
                 if name not in self.sources
             ]
@@ -118,11 +122,11 @@ class Corpus:
         return tuple(self.relevant.get(question, ()))
 
     def never_negative(self, question: str) -> set[str]:
-        """Sources that must never stand as wrong: the relevant ones and all with the same text."""
+        """Sources that must not become negatives: the relevant ones, and others with their text."""
         return {
-            twin
+            same
             for name in self.answers(question)
-            for twin in self._same_text[normalise_text(self.sources[name])]
+            for same in self._same_text[normalise_text(self.sources[name])]
         }
 
     @cached_property

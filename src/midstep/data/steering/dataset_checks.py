@@ -1,10 +1,10 @@
-"""A look at the first batch before hours of training: everything that can be told from it."""
+"""Checks of a steering dataset before training: the first batch of a loader, and a whole folder."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -12,14 +12,11 @@ import torch
 from midstep.core.errors import DatasetError
 from midstep.data.steering.global_batches import RankInfo
 from midstep.data.steering.steering_dataset import Batch, JASPERSteeringDataset
+from midstep.data.steering.steering_loader import create_loader
+from midstep.data.steering.storage.layout import SPLITS
+from midstep.data.steering.storage.tables import open_tables
+from midstep.data.steering.vectors import steering_problems
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Ids = NDArray[np.int64]
-
-
-# B samples, N negatives, D numbers in an embedding
 SHAPES: dict[str, str] = {
     "question_emb": "BD",
     "target_source_emb": "BD",
@@ -32,6 +29,7 @@ SHAPES: dict[str, str] = {
     "negative_tiers": "BN",
     "pair_id": "B",
 }
+"""Dimensions of each entry of a batch: B samples, N negatives, D numbers in an embedding."""
 INTEGER_KEYS = ("cluster_id", "steering_variant", "negative_tiers", "pair_id")
 RANGES: dict[str, tuple[float, float]] = {
     "steering_variant": (0, 3),
@@ -42,51 +40,46 @@ RANGES: dict[str, tuple[float, float]] = {
 
 
 def validate_first_batch(loader: Any) -> Batch:
-    """Check the first batch of a loader, and give it back.
+    """Check the first batch of a loader, and return it.
 
-    Keys, shapes, types, NaN, ranges of cluster ids, relevance, distance, variants and tiers, and
-    that no true source is among its negatives. With several ranks also that their batches have no
-    pair in common and that all stand in the same epoch; every rank must call it then.
+    Checked are keys, shapes, types, finite values, the ranges of cluster ids, relevance, distance,
+    variants and tiers, and that no negative is the true source. With several ranks also that their
+    batches share no pair and that all ranks are in the same epoch; then every rank must call this.
 
     Args:
-        loader: of `create_loader`, whose place stays as it is; or any loader of such batches, from
-            which one batch is drawn.
+        loader: a loader of `create_loader`, whose cursor does not move; or any loader of such
+            batches, from which one batch is drawn.
 
     Raises:
-        DatasetError: (also an `AssertionError`) naming key, index and value.
+        DatasetError: (also an `AssertionError`) with the key, index and value of each problem.
     """
     first = getattr(loader, "first_batch", None)
     batch: Batch = first() if callable(first) else next(iter(loader))
     dataset = getattr(loader, "dataset_obj", getattr(loader, "dataset", None))
-    known = dataset if isinstance(dataset, JASPERSteeringDataset) else None
-    problems = list(batch_problems(batch, known))
+    problems = _batch_problems(
+        batch, dataset if isinstance(dataset, JASPERSteeringDataset) else None
+    )
     ranks = getattr(loader, "ranks", RankInfo())
-    if ranks.world > 1:  # also with problems: the others wait for us
+    if ranks.world > 1:  # also if there are problems: the other ranks wait for this one
         problems += _rank_problems(batch, loader, problems)
     if problems:
-        raise DatasetError("the first batch is not what it should be", problems)
+        raise DatasetError("the first batch is wrong", problems)
     return batch
 
 
-def batch_problems(batch: Any, dataset: JASPERSteeringDataset | None = None) -> Iterator[str]:
-    """What is wrong with a batch; with its dataset at hand, ids are checked against it too."""
+def _batch_problems(batch: Any, dataset: JASPERSteeringDataset | None) -> list[str]:
+    """What is wrong with a batch; ids are checked against the dataset if it is known."""
     if not isinstance(batch, Mapping):
-        yield f"the batch is a {type(batch).__name__}, expected a mapping of tensors"
-        return
-    missing = [f"{key} is missing" for key in SHAPES if key not in batch]
-    yield from missing
-    if missing:
-        return
-    shapes = list(_shape_problems(batch))
-    yield from shapes
-    if shapes:
-        return
+        return [f"the batch is a {type(batch).__name__}, expected a mapping of tensors"]
+    # Each check relies on the one before: no shapes without keys, no values without shapes.
+    problems = [f"{key} is missing" for key in SHAPES if key not in batch]
+    problems = problems or list(_shape_problems(batch))
+    if problems:
+        return problems
     for key in SHAPES:
-        yield from _value_problems(key, batch[key])
-    if dataset is not None:
-        yield from _dataset_problems(batch, dataset)
-    else:
-        yield from _equal_sources(batch)
+        problems += _value_problems(key, batch[key])
+    problems += _equal_sources(batch) if dataset is None else _dataset_problems(batch, dataset)
+    return problems
 
 
 def _shape_problems(batch: Mapping[str, Any]) -> Iterator[str]:
@@ -94,8 +87,8 @@ def _shape_problems(batch: Mapping[str, Any]) -> Iterator[str]:
     for key, letters in SHAPES.items():
         value = batch[key]
         if not isinstance(value, torch.Tensor) or value.dim() != len(letters):
-            found = list(getattr(value, "shape", ())) or type(value).__name__
-            yield f"{key} is {found}, expected a tensor [{', '.join(letters)}]"
+            given = list(getattr(value, "shape", ())) or type(value).__name__
+            yield f"{key} is {given}, expected a tensor [{', '.join(letters)}]"
             continue
         for letter, size in zip(letters, value.shape, strict=True):
             if sizes.setdefault(letter, size) != size:
@@ -110,59 +103,62 @@ def _value_problems(key: str, value: torch.Tensor) -> Iterator[str]:
         yield from _first_wrong(key, value, ~torch.isfinite(value), "a finite number")
     if key in RANGES:
         low, high = RANGES[key]
-        said = f"{round(low)} to {round(high)}"
-        yield from _first_wrong(key, value, (value < low) | (value > high), said)
+        expected = f"{round(low)} to {round(high)}"
+        yield from _first_wrong(key, value, (value < low) | (value > high), expected)
 
 
 def _first_wrong(
     key: str, value: torch.Tensor, wrong: torch.Tensor, expected: str
 ) -> Iterator[str]:
     if bool(wrong.any()):
-        at = [int(each) for each in torch.nonzero(wrong)[0]]
-        yield f"{key}{at} is {value[tuple(at)].item()}, expected {expected}"
+        index = [int(each) for each in torch.nonzero(wrong)[0]]
+        yield f"{key}{index} is {value[tuple(index)].item()}, expected {expected}"
 
 
 def _dataset_problems(batch: Mapping[str, Any], dataset: JASPERSteeringDataset) -> Iterator[str]:
-    """Against the dataset: widths, clusters, pairs of the split, true sources."""
+    """What does not fit the dataset: widths, clusters, pairs of the split, true sources."""
     config = dataset.config
-    found, wanted = list(batch["negative_embs"].shape[1:]), [dataset.n_neg, config.embedding_dim]
-    if found != wanted:
-        yield f"negative_embs has [N, D] = {found}, expected {wanted}"
+    shape, wanted = list(batch["negative_embs"].shape[1:]), [dataset.n_neg, config.embedding_dim]
+    if shape != wanted:
+        yield f"negative_embs has [N, D] = {shape}, expected {wanted}"
     clusters, pairs = batch["cluster_id"], batch["pair_id"].cpu()
     wrong = (clusters < 0) | (clusters >= config.n_clusters)
     yield from _first_wrong("cluster_id", clusters, wrong, f"0 to {config.n_clusters - 1}")
-    strange = ~np.isin(pairs.numpy(), dataset.pair_ids)
-    yield from _first_wrong(
-        "pair_id", pairs, torch.from_numpy(strange), f"a pair of {dataset.split}"
-    )
-    if strange.any():
-        return
     ids = pairs.numpy()
-    among = dataset.stored_negatives(ids) == dataset.true_sources(ids)[:, None]
-    if among.any():
-        row, column = (int(each) for each in np.argwhere(among)[0])
-        source = dataset.true_sources(ids)[row]
-        yield f"negative_embs[{row}, {column}] is source {source}, the true one of pair {ids[row]}"
+    unknown = torch.from_numpy(~np.isin(ids, dataset.pair_ids))
+    yield from _first_wrong("pair_id", pairs, unknown, f"a pair of {dataset.split}")
+    if unknown.any():
+        return
+    sources = dataset.true_sources(ids)
+    for row, column in np.argwhere(dataset.stored_negatives(ids) == sources[:, None])[:1]:
+        yield (
+            f"negative_embs[{row}, {column}] is source {sources[row]}, the true source of pair "
+            f"{ids[row]}"
+        )
 
 
 def _equal_sources(batch: Mapping[str, Any]) -> Iterator[str]:
-    """Without ids, a negative that equals the true source in every number is taken for it."""
+    """Without a dataset there are no source ids: compare the vectors, number by number."""
     same = (batch["negative_embs"] == batch["target_source_emb"][:, None]).all(dim=2)
-    if bool(same.any()):
-        row, column = (int(each) for each in torch.nonzero(same)[0])
+    for row, column in torch.nonzero(same)[:1].tolist():
         yield f"negative_embs[{row}, {column}] equals target_source_emb[{row}]"
 
 
-def _rank_problems(batch: Any, loader: Any, own: list[str]) -> list[str]:
-    """Compare with the other ranks: the same epoch, order and number of problems, other pairs."""
+def _rank_problems(batch: Any, loader: Any, local_problems: list[str]) -> list[str]:
+    """Compare with the other ranks: the same epoch and seed, other pairs, no problems."""
     import torch.distributed as group
 
     if not (group.is_available() and group.is_initialized()):
-        return []  # ranks given by hand have no one to ask
+        return []  # a pair (rank, world) was given: there is no process group to compare with
     pairs = batch["pair_id"].tolist() if isinstance(batch, Mapping) and "pair_id" in batch else []
-    mine = {"epoch": loader.epoch, "seed": loader.batches.seed, "pairs": pairs, "wrong": len(own)}
+    report = {
+        "epoch": loader.epoch,
+        "seed": loader.batches.seed,
+        "pairs": pairs,
+        "problems": len(local_problems),
+    }
     reports: list[Any] = [None] * group.get_world_size()
-    group.all_gather_object(reports, mine)
+    group.all_gather_object(reports, report)
     return list(_compare_ranks(reports))
 
 
@@ -178,28 +174,19 @@ def _compare_ranks(reports: list[dict[str, Any]]) -> Iterator[str]:
             if owner.setdefault(pair, rank) != rank:
                 yield f"pair_id[{index}] is {pair} on rank {rank} and on rank {owner[pair]}"
                 return
-        if each["wrong"]:
-            yield f"rank {rank} found {each['wrong']} problems of its own"
-
-
-ROWS = 4096
+        if each["problems"]:
+            yield f"rank {rank} reports {each['problems']} problems"
 
 
 def validate_dataset(folder: str | Path) -> dict[str, int]:
-    """Check a dataset on disk: hashes, shapes, values, splits, steering, a first batch of each.
+    """Check a dataset on disk: hashes, shapes, values, splits, steering, first batch of each split.
 
     Returns:
-        How many pairs each split has; empty ones are left out.
+        How many pairs each split has; empty splits are left out.
 
     Raises:
-        DatasetError: with everything that is wrong.
+        DatasetError: if anything is wrong, with every problem.
     """
-    from midstep.data.steering.steering_dataset import JASPERSteeringDataset
-    from midstep.data.steering.steering_loader import create_loader
-    from midstep.data.steering.storage.layout import SPLITS
-    from midstep.data.steering.storage.tables import open_tables
-    from midstep.data.steering.vectors import steering_problems
-
     dataset = JASPERSteeringDataset(folder)
     problems = list(steering_problems(open_tables(folder, verify=False)))
     if problems:

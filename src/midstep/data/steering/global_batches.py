@@ -1,4 +1,4 @@
-"""The batches of an epoch: one global order, cut the same way whatever the number of ranks."""
+"""The batches of an epoch: one global order, cut in the same way for any number of ranks."""
 
 from __future__ import annotations
 
@@ -22,34 +22,38 @@ _MASK = (1 << 64) - 1
 
 @dataclass(frozen=True, kw_only=True)
 class RankInfo:
-    """Which of how many processes this one is."""
+    """The rank of this process, and the number of ranks."""
 
     rank: int = 0
     world: int = 1
 
     def __post_init__(self) -> None:
         if not 0 <= self.rank < self.world:
-            raise ConfigError(f"rank must lie in 0 to {self.world - 1}, got {self.rank}")
+            raise ConfigError(f"rank must be from 0 to {self.world - 1}, got {self.rank}")
 
     @classmethod
     def detect(cls, distributed: bool | tuple[int, int] | Literal["auto"]) -> RankInfo:
-        """From `torch.distributed` (`auto`, True), a pair (rank, world), or alone (False)."""
+        """The rank from `torch.distributed` (`auto`, True), from a pair (rank, world), or 0 of 1.
+
+        Raises:
+            ConfigError: if `distributed` is True and there is no process group.
+        """
         if isinstance(distributed, tuple):
             return cls(rank=distributed[0], world=distributed[1])
         import torch.distributed as group
 
-        begun = group.is_available() and group.is_initialized()
-        if distributed is True and not begun:
+        has_group = group.is_available() and group.is_initialized()
+        if distributed is True and not has_group:
             raise ConfigError(
                 "distributed=True needs an initialised process group; call "
-                "torch.distributed.init_process_group before, or leave distributed at 'auto'"
+                "torch.distributed.init_process_group first, or leave distributed at 'auto'"
             )
-        if distributed and begun:
+        if distributed and has_group:
             return cls(rank=group.get_rank(), world=group.get_world_size())
         return cls()
 
     def rank_slice(self, count: int) -> slice:
-        """This rank's part of a global batch: the ranks' parts in a row are the batch.
+        """This rank's part of a global batch of `count` samples; the parts differ by one at most.
 
         >>> [RankInfo(rank=rank, world=3).rank_slice(8) for rank in range(3)]
         [slice(0, 2, None), slice(2, 5, None), slice(5, 8, None)]
@@ -58,15 +62,15 @@ class RankInfo:
 
 
 class GlobalBatches:
-    """A batch sampler: position lists of this rank, a pure function of (seed, epoch).
+    """A batch sampler that gives this rank's part of each batch, as a function of (seed, epoch).
 
     Args:
-        dataset: whose positions are drawn, and whose epoch is followed.
-        batch_size: of the global batch, over all ranks.
+        dataset: the dataset; its epoch decides the order.
+        batch_size: samples of a global batch, over all ranks.
         shuffle: draw in random order.
         drop_last: leave out a last batch that is not full.
-        seed: of the order.
-        ranks: who we are.
+        seed: the seed of the order.
+        ranks: this rank, and how many there are.
     """
 
     def __init__(
@@ -81,7 +85,8 @@ class GlobalBatches:
     ) -> None:
         if batch_size < ranks.world:
             raise ConfigError(
-                f"batch_size is the global one: {batch_size} is too few for {ranks.world} ranks"
+                f"batch_size counts the samples of all ranks: {batch_size} is too few for "
+                f"{ranks.world} ranks; pass at least {ranks.world}"
             )
         self.dataset, self.batch_size, self.shuffle = dataset, batch_size, shuffle
         self.drop_last, self.seed, self.ranks = drop_last, seed, ranks
@@ -93,7 +98,7 @@ class GlobalBatches:
 
     @property
     def samples(self) -> int:
-        """Samples of an epoch, over all ranks."""
+        """How many samples an epoch has, over all ranks."""
         count = len(self.dataset)
         return count - count % self.batch_size if self.drop_last else count
 
@@ -101,13 +106,15 @@ class GlobalBatches:
         return (self.samples + self.batch_size - 1) // self.batch_size
 
     def set_epoch(self, epoch: int) -> None:
-        """Move the dataset, and with it the order, to an epoch."""
+        """Set the epoch of the dataset, and so that of the order."""
         self.dataset.set_epoch(epoch)
 
     def __iter__(self) -> Iterator[EpochIds]:
         return self._from(self.first_sample, self.dataset.epoch)
 
     def _from(self, cursor: int, epoch: int) -> Iterator[EpochIds]:
+        # Batch k is cut from the global order before it is divided among the ranks. So it is the
+        # same set for any number of ranks, and a run can resume with more or fewer.
         for start in range(cursor, self.samples, self.batch_size):
             ids = self.positions(start, min(start + self.batch_size, self.samples), epoch)
             yield EpochIds.of(ids[self.ranks.rank_slice(len(ids))].tolist(), epoch)
@@ -116,15 +123,16 @@ class GlobalBatches:
         """Dataset positions `start` to `stop` of the global order."""
         if self.algorithm == "sequential":
             return np.arange(start, stop, dtype=np.int64)
-        order = self._order  # a local one: the thread of an earlier pass may ask for its epoch
+        # In a local variable: the thread of an earlier pass may replace `_order` by its epoch's.
+        order = self._order
         if order is None or order.epoch != epoch:
             order = self._order = Order(len(self.dataset), self.seed, epoch, self.algorithm)
-        found: NDArray[np.int64] = order.ids(start, stop).numpy()
-        return found
+        ids: NDArray[np.int64] = order.ids(start, stop).numpy()
+        return ids
 
 
 def order_digest(before: int, start: int, ids: NDArray[np.int64]) -> int:
-    """A running sum of hashes of (place, id): equal for equal orders, however they were cut.
+    """A running sum of hashes of (position, id): equal for equal orders, however they were cut.
 
     >>> ids = np.array([4, 2, 9])
     >>> order_digest(order_digest(0, 0, ids[:1]), 1, ids[1:]) == order_digest(0, 0, ids)
@@ -136,4 +144,4 @@ def order_digest(before: int, start: int, ids: NDArray[np.int64]) -> int:
 
 
 _POSITION_FACTOR = stream_key(0, "place") | 1
-"""Any odd number: it keeps places and ids apart."""
+"""An odd number, so that multiplying positions by it modulo 2^64 keeps them distinct."""

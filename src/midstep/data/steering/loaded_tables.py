@@ -1,4 +1,4 @@
-"""The tables of a dataset where batches are drawn from them: in memory, on a device, or mapped."""
+"""The tables that batches are gathered from: in memory, on a device, or mapped from their files."""
 
 from __future__ import annotations
 
@@ -25,38 +25,38 @@ if TYPE_CHECKING:
 
 
 REGION_BYTES = 2 * 1024 * 1024
-"""What one touched row may make resident: the kernel maps a whole huge page where it can."""
+"""Memory that reading one row can take: the kernel maps a whole huge page (2 MiB) if it can."""
 SHARE_HELD = 0.04
-"""Of a mapped file, what may be resident before its pages are released."""
+"""Share of a mapped file that may be resident before its pages are released."""
 STAGED_ROWS = 512
-"""Rows of half precision that are widened together, while they lie in the cache."""
+"""Rows of float16 that are widened together: few enough to stay in the CPU cache."""
 
 
 class MappedPages:
-    """The pages of one mapped array, which are released as soon as they have been read.
+    """The pages of one mapped array. They are released as soon as they have been read.
 
     Args:
-        array: mapped, or in memory, which makes every call do nothing.
+        array: a mapped array; for an array in memory every call does nothing.
     """
 
     def __init__(self, array: NDArray[Any]) -> None:
-        found = getattr(array, "_mmap", None)
-        self._map: mmap.mmap | None = found if isinstance(found, mmap.mmap) else None
+        mapping = getattr(array, "_mmap", None)
+        self._map: mmap.mmap | None = mapping if isinstance(mapping, mmap.mmap) else None
         self._row_bytes = array.nbytes // max(1, len(array))
         self._regions = max(1, int(array.nbytes * SHARE_HELD) // REGION_BYTES)
 
     @property
     def is_mapped(self) -> bool:
-        """Whether there is a file behind the array."""
+        """Whether the array is mapped from a file."""
         return self._map is not None
 
     def release(self) -> None:
-        """Give all pages back; the next read faults them in again from the system's cache."""
+        """Release all pages; the next read takes them from the page cache of the system again."""
         if self._map is not None:
             self._map.madvise(mmap.MADV_DONTNEED)
 
     def split_runs(self, ids: NDArray[np.int64]) -> list[tuple[int, int]]:
-        """Rising ids in runs that touch no more of the file than may be resident."""
+        """Cut sorted ids into runs that touch no more of the file than may be resident."""
         regions = ids * self._row_bytes // REGION_BYTES
         number = np.cumsum(np.diff(regions, prepend=regions[:1]) != 0) // self._regions
         edges = [0, *(np.flatnonzero(np.diff(number)) + 1).tolist(), len(ids)]
@@ -64,11 +64,11 @@ class MappedPages:
 
 
 class RowTable:
-    """A table of rows from which a batch is gathered.
+    """A table whose rows are gathered into batches.
 
     Args:
-        array: float32, or float16, which is widened on the way.
-        device: where to keep it; on the CPU the array itself is used.
+        array: float32, or float16, which the gather widens.
+        device: where to keep the table; on the CPU the array itself is used.
 
     >>> table = RowTable(np.eye(3, dtype=np.float16))
     >>> table.gather(torch.tensor([2, 0]), torch.empty(2, 3)).tolist()
@@ -84,12 +84,13 @@ class RowTable:
             self.pages, self._array = MappedPages(np.empty(0)), None
 
     def gather(self, ids: torch.Tensor, out: torch.Tensor) -> torch.Tensor:
-        """Rows `ids`, which must lie in the table, into `out`, which is float32."""
+        """Copy the rows `ids` into `out`, which is float32. The ids must lie in the table."""
         if self.pages.is_mapped:
             return self._gather_mapped(ids.numpy(), out)
         if self._array is not None and self.tensor.dtype == out.dtype:
-            # As fast as torch in one thread, and it starts no others: torch's own wait for each
-            # other, which costs more than the rows once the cores are busy with training.
+            # As fast as torch on one thread, and it starts no other threads. Those of torch wait
+            # for each other, which costs more than the copy while training keeps the cores busy.
+            # `clip`, because numpy buffers `out` if it has to check the ids (mode `raise`).
             np.take(self._array, ids.numpy(), axis=0, out=out.numpy(), mode="clip")
             return out
         if self.tensor.dtype == out.dtype:
@@ -100,15 +101,15 @@ class RowTable:
         return out
 
     def _gather_mapped(self, ids: NDArray[np.int64], out: torch.Tensor) -> torch.Tensor:
-        """In the order of the file, so that a page is touched once, and released behind us."""
+        """Gather in the order of the file, so that each page is read once and then released."""
         if not len(ids):
             return out
         order = np.argsort(ids, kind="stable")
-        rising = ids[order]
-        where, sorted_ids = torch.from_numpy(order), torch.from_numpy(rising)
-        for start, stop in self.pages.split_runs(rising):
-            rows = torch.index_select(self.tensor, 0, sorted_ids[start:stop])
-            out.index_copy_(0, where[start:stop], rows.to(out.dtype))
+        sorted_ids = ids[order]
+        target_rows, source_rows = torch.from_numpy(order), torch.from_numpy(sorted_ids)
+        for start, stop in self.pages.split_runs(sorted_ids):
+            rows = torch.index_select(self.tensor, 0, source_rows[start:stop])
+            out.index_copy_(0, target_rows[start:stop], rows.to(out.dtype))
             self.pages.release()
         return out
 
@@ -128,9 +129,9 @@ class SteeringRows:
     """The three steering tables as one: row `v * n_pairs + pair`, and a last row of zeros.
 
     Args:
-        tables: the three, of equal length.
+        tables: the three tables, of equal length.
         device: where to keep them.
-        mapped: read from the tables as they are; else they are copied.
+        mapped: gather from the mapped tables; if False, they are copied into one table.
     """
 
     def __init__(self, tables: list[NDArray[Any]], device: torch.device, *, mapped: bool) -> None:
@@ -140,41 +141,37 @@ class SteeringRows:
         self._joined = None if mapped else self._join(tables, device)
 
     def _join(self, tables: list[NDArray[Any]], device: torch.device) -> RowTable:
-        """In memory one table is one gather."""
-        width = tables[0].shape[1]
-        dtype = np.result_type(*(each.dtype for each in tables))
-        joined = np.zeros((self.zero_row + 1, width), dtype=dtype)
-        for number in range(len(tables)):
-            joined[number * self._pairs : (number + 1) * self._pairs] = tables[number]
-        return RowTable(joined, device)
+        """Copy the tables into one, so that a batch needs one gather for its steering vectors."""
+        zeros = np.zeros((1, tables[0].shape[1]), dtype=tables[0].dtype)
+        return RowTable(np.concatenate([*tables, zeros]), device)
 
     def rows(self, pairs: NDArray[np.int64], variants: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The row of each pair under its variant (0 is the zero row)."""
+        """The row of each pair under its variant; variant 0 has the zero row."""
         return np.where(variants == 0, self.zero_row, (variants - 1) * self._pairs + pairs)
 
     def gather(self, ids: torch.Tensor, out: torch.Tensor) -> torch.Tensor:
-        """Rows `ids` into `out`."""
+        """Copy the rows `ids` into `out`."""
         if self._joined is not None:
             return self._joined.gather(ids, out)
         out.zero_()
-        owner = torch.div(ids, max(1, self._pairs), rounding_mode="floor")
+        table_of_id = torch.div(ids, max(1, self._pairs), rounding_mode="floor")
         for number, table in enumerate(self._tables):
-            mine = torch.nonzero(owner == number).view(-1)
-            if len(mine):
-                staged = torch.empty(len(mine), out.shape[1])
-                table.gather(ids[mine] - number * self._pairs, staged)
-                out.index_copy_(0, mine, staged)
+            positions = torch.nonzero(table_of_id == number).view(-1)
+            if len(positions):
+                staged = torch.empty(len(positions), out.shape[1])
+                table.gather(ids[positions] - number * self._pairs, staged)
+                out.index_copy_(0, positions, staged)
         return out
 
     def release(self) -> None:
-        """Give back the pages of mapped tables."""
+        """Release the pages of mapped tables."""
         for table in self._tables:
             table.pages.release()
 
 
 @dataclass(frozen=True, kw_only=True)
 class LoadedTables:
-    """Everything a batch is made of."""
+    """Everything that batches are gathered from."""
 
     folder: Path
     form: Form
@@ -182,15 +179,15 @@ class LoadedTables:
     config: DatasetConfig
     device: torch.device
     digests: Mapping[str, str]
-    """Of every table."""
+    """The digest of every table."""
     digested_whole: bool
-    """Whether from all rows, and not from a sample."""
+    """Whether the digests cover all rows, and not a sample of them."""
     splits: Mapping[str, NDArray[np.int64]]
     """Pair ids of each split."""
     columns: Mapping[str, NDArray[Any]]
-    """One row a pair, narrow."""
+    """Narrow tables with one row for each pair."""
     pages: Mapping[str, MappedPages]
-    """Of the columns."""
+    """The pages of the columns."""
     questions: RowTable
     sources: RowTable
     steering: SteeringRows
@@ -209,8 +206,9 @@ class LoadedTables:
         tables = open_tables(folder, form, verify=verify)
         if mapped and (tables.form != "memmap" or device.type != "cpu"):
             raise DatasetError(
-                f"mapped needs the form memmap on the CPU, {folder} is {tables.form} for {device}; "
-                f"convert it first: midstep data convert {folder} NEW --form memmap"
+                f"mapped=True needs the form memmap on the CPU; {folder} has the form "
+                f"{tables.form} and the device is {device}; convert it first: "
+                f"midstep data convert {folder} NEW --form memmap"
             )
         if verify:
             check_tables(tables, tables.config.counts, tables.label, str(folder))
@@ -220,13 +218,13 @@ class LoadedTables:
     def _from_tables(
         cls, tables: Tables, device: torch.device, *, mapped: bool, verify: bool
     ) -> LoadedTables:
-        def table(name: str) -> NDArray[Any]:
-            kept = mapped or tables.form != "memmap"  # the other forms lie in memory already
-            found: NDArray[Any] = tables[name] if kept else tables.read(name, mapped=False)
-            return found
+        def table(name: str) -> Any:
+            # Forms other than memmap are in memory already: reading them again would copy them.
+            is_ready = mapped or tables.form != "memmap"
+            return tables[name] if is_ready else tables.read(name, mapped=False)
 
         columns = {name: table(name) for name in COLUMNS}
-        made = cls(
+        loaded = cls(
             folder=tables.folder,
             form=tables.form,
             mapped=mapped,
@@ -241,23 +239,27 @@ class LoadedTables:
             sources=RowTable(table("source_embs"), device),
             steering=SteeringRows([tables[name] for name in STEERING], device, mapped=mapped),
         )
-        made.release()
-        return made
+        loaded.release()
+        return loaded
 
     def __reduce__(self) -> Any:
-        """A worker that is not forked opens the dataset again; what was checked stays checked."""
+        """Pickle how to open the dataset: a worker started with `spawn` opens it again."""
+        # Not verified again: that would read every file once more in each worker.
         load = partial(LoadedTables.load, mapped=self.mapped, verify=False)
         return load, (self.folder, self.form, self.device)
 
     def column(self, name: str, pairs: NDArray[np.int64]) -> NDArray[Any]:
-        """Rows of a narrow table; `float` columns come as float32."""
-        found = self.columns[name][pairs]
+        """Rows of a narrow table; float16 becomes float32."""
+        rows = self.columns[name][pairs]
         self.pages[name].release()
-        return found if found.dtype != np.float16 else found.astype(np.float32)
+        return rows if rows.dtype != np.float16 else rows.astype(np.float32)
 
     def check_rows(self, ends: NDArray[np.int64], negatives: NDArray[np.int64]) -> None:
-        """Ids of questions and sources must lie in their tables, verified when opened or not."""
-        for what, ids, count in (
+        """Raise if an id of a question or source does not lie in its table.
+
+        The gather does not check ids, and a dataset opened with verify=False was not checked.
+        """
+        for kind, ids, count in (
             ("question", ends[:, 0], self.config.n_questions),
             ("source", ends[:, 1], self.config.n_sources),
             ("negative", negatives, self.config.n_sources),
@@ -265,23 +267,17 @@ class LoadedTables:
             if ids.size and not 0 <= ids.min() <= ids.max() < count:
                 wrong = int(ids[(ids < 0) | (ids >= count)][0])
                 raise DatasetError(
-                    f"{self.folder}: a pair names the {what} {wrong}, expected 0 to {count - 1}; "
-                    "open it with verify=True, which names file and place"
+                    f"{self.folder}: a pair names the {kind} {wrong}, expected 0 to {count - 1}; "
+                    "open it with verify=True, which names the file and the row"
                 )
 
-    def steering_rows(
-        self, pairs: NDArray[np.int64], variants: NDArray[np.int64]
-    ) -> NDArray[np.int64]:
-        """Rows of the steering tables."""
-        return self.steering.rows(pairs, variants)
-
     def to_device(self, array: NDArray[Any]) -> torch.Tensor:
-        """A column of a plan where the gather takes place."""
-        made = torch.from_numpy(np.ascontiguousarray(array))
-        return made if self.device.type == "cpu" else made.to(self.device, non_blocking=True)
+        """An array as a tensor on the device of the tables."""
+        tensor = torch.from_numpy(np.ascontiguousarray(array))
+        return tensor if self.device.type == "cpu" else tensor.to(self.device, non_blocking=True)
 
     def release(self) -> None:
-        """Give back the pages that loading and checking have touched."""
+        """Release the pages that loading and checking have read."""
         for each in self.pages.values():
             each.release()
         self.questions.pages.release()

@@ -1,4 +1,4 @@
-"""One pass over an epoch from a given sample on, its batches made ahead by threads."""
+"""One pass over an epoch, from any sample on: batches are planned, then gathered by threads."""
 
 from __future__ import annotations
 
@@ -12,26 +12,29 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
+import torch
 
 from midstep.data.steering.global_batches import GlobalBatches
-from midstep.data.steering.steering_dataset import BatchPlan, JASPERSteeringDataset
+from midstep.data.steering.steering_dataset import BatchPlan, JASPERSteeringDataset, NewBuffer
 
 if TYPE_CHECKING:
-    import torch
     from numpy.typing import NDArray
 
 
 SLOTS = 6
-"""Held by the ring: one with the user, one being asked for, the rest filled ahead."""
+"""Buffers that the ring keeps: one with the user, one in the making, the others filled ahead."""
 _FREE_REFERENCES = 3
-"""References to a free buffer while it is looked at: list, variable, and the call itself."""
+"""References to a free buffer while it is checked: the list, the local variable and the argument
+of `getrefcount`."""
 
 
 class BufferRing:
-    """Buffers of `rows` rows of float32.
+    """Buffers that are used again as soon as no tensor refers to them.
+
+    A new buffer for every batch costs more in page faults than the gather itself.
 
     Args:
-        rows: of each buffer.
+        rows: rows of each buffer, float32.
         width: numbers in a row.
 
     >>> ring = BufferRing(2, 3)
@@ -50,10 +53,9 @@ class BufferRing:
         self._lock = threading.Lock()
 
     def take(self) -> torch.Tensor:
-        """A buffer that nobody else holds; its content is whatever was there before."""
-        import torch
-
-        with self._lock:  # a tensor must hold the buffer before another thread looks
+        """A buffer that nothing else refers to; it holds old values."""
+        # The tensor must refer to the buffer before another thread counts the references.
+        with self._lock:
             return torch.from_numpy(self._free_slot())
 
     def _free_slot(self) -> NDArray[Any]:
@@ -61,38 +63,20 @@ class BufferRing:
             slot = self._slots[index]
             if sys.getrefcount(slot) <= _FREE_REFERENCES:
                 return slot
-        made = np.empty((self.rows, self.width), dtype=np.float32)
-        self._slots.append(made)
+        buffer = np.empty((self.rows, self.width), dtype=np.float32)
+        self._slots.append(buffer)
         if len(self._slots) > SLOTS:
-            del self._slots[0]  # the oldest is left to whoever holds it
-        return made
-
-
-class PinnedBuffers:
-    """Buffers of pinned memory, fresh for every batch: torch keeps a ring of them by itself, and
-    knows, as we do not, when a copy to the device that is under way has been made.
-
-    Args:
-        rows: of each buffer.
-        width: numbers in a row.
-    """
-
-    def __init__(self, rows: int, width: int) -> None:
-        self.rows, self.width = rows, width
-
-    def take(self) -> torch.Tensor:
-        """A pinned buffer."""
-        import torch
-
-        return torch.empty(self.rows, self.width, pin_memory=True)
+            del self._slots[0]  # the user holds many batches; the oldest keeps its memory alive
+        return buffer
 
 
 BLOCK = 4096
-"""Samples planned at once: hides the cost of the small gathers, small beside a resume."""
+"""Samples planned at once: enough to hide the cost of the narrow columns, and few enough that a
+resume does not wait for them."""
 AHEAD = 2
-"""Batches made before they are asked for."""
+"""Batches gathered before the loop requests them."""
 THREADS = 2
-"""Which make them: one core alone cannot ask for rows as fast as memory gives them."""
+"""Threads that gather: one core alone does not use the full bandwidth of the memory."""
 
 T = TypeVar("T")
 
@@ -103,32 +87,33 @@ class RankBatch:
 
     batch: Any
     positions: NDArray[np.int64]
-    """Of the global batch, in order."""
+    """Dataset positions of the global batch, in order."""
 
 
 def iterate_batches(
     batches: GlobalBatches, cursor: int, epoch: int, *, pinned: bool = False
 ) -> Generator[RankBatch, None, None]:
-    """The batches from sample `cursor` of `epoch` on, made in this thread."""
-    for make in plan_batches(batches, cursor, epoch, pinned=pinned):
-        # Not held here while it is with the user, or its buffer would never be free.
-        yield make()
+    """The batches from sample `cursor` of `epoch` on, gathered in this thread."""
+    for gather in plan_batches(batches, cursor, epoch, pinned=pinned):
+        # Without a variable: a reference from here would keep the user's buffer from being free.
+        yield gather()
 
 
 def plan_batches(
     batches: GlobalBatches, cursor: int, epoch: int, *, pinned: bool = False
 ) -> Generator[Callable[[], RankBatch], None, None]:
-    """For each batch from sample `cursor` of `epoch` on, a call that makes it, in any thread."""
+    """For each batch from sample `cursor` of `epoch` on, a call that gathers it in any thread."""
     dataset, size = batches.dataset, batches.batch_size
-    buffers = _buffers(batches, pinned=pinned)
+    new_buffer = _buffer_source(batches, pinned=pinned)
     for start, stop in _blocks(cursor, batches.samples, size):
         positions = batches.positions(start, stop, epoch)
-        cuts = _rank_slices(batches, len(positions))
-        plan, at = dataset.plan(np.concatenate([positions[mine] for _, mine in cuts]), epoch), 0
-        for whole, mine in cuts:
-            count = mine.stop - mine.start
-            yield partial(_gather_batch, dataset, plan, at, at + count, buffers, positions[whole])
-            at += count
+        slices = _rank_slices(batches, len(positions))
+        plan = dataset.plan(np.concatenate([positions[part] for _, part in slices]), epoch)
+        first = 0
+        for whole, part in slices:
+            last = first + part.stop - part.start
+            yield partial(_gather_batch, dataset, plan, first, last, new_buffer, positions[whole])
+            first = last
 
 
 def _gather_batch(
@@ -136,14 +121,14 @@ def _gather_batch(
     plan: BatchPlan,
     start: int,
     stop: int,
-    buffers: BufferRing | PinnedBuffers | None,
+    new_buffer: NewBuffer | None,
     positions: NDArray[np.int64],
 ) -> RankBatch:
-    return RankBatch(dataset.gather(plan, start, stop, buffers), positions)
+    return RankBatch(dataset.gather(plan, start, stop, new_buffer), positions)
 
 
 def _blocks(cursor: int, samples: int, size: int) -> Iterator[tuple[int, int]]:
-    """Runs of whole batches: one at first, so that it is there soon, then more at once."""
+    """Cut the epoch into blocks of whole batches: one batch first, so that it comes soon."""
     count = 1
     while cursor < samples:
         stop = min(cursor + count * size, samples)
@@ -151,33 +136,43 @@ def _blocks(cursor: int, samples: int, size: int) -> Iterator[tuple[int, int]]:
         cursor, count = stop, min(2 * count, max(1, BLOCK // size))
 
 
-def _buffers(batches: GlobalBatches, *, pinned: bool) -> BufferRing | PinnedBuffers | None:
-    """What batches are gathered into; None on a device, whose allocator is a ring by itself."""
+def _buffer_source(batches: GlobalBatches, *, pinned: bool) -> NewBuffer | None:
+    """What batches are gathered into; None on a device, where torch's allocator reuses memory."""
     dataset = batches.dataset
     if dataset.device.type != "cpu":
         return None
-    most = -(-batches.batch_size // batches.ranks.world)
-    kind = PinnedBuffers if pinned else BufferRing
-    return kind(most * (3 + dataset.n_neg), dataset.config.embedding_dim)
+    largest_part = -(-batches.batch_size // batches.ranks.world)
+    # Question, source and steering vector of each sample, and its negatives.
+    rows, width = largest_part * (3 + dataset.n_neg), dataset.config.embedding_dim
+    if pinned:
+        # torch's allocator of pinned memory is a ring already. It also knows when a copy to the
+        # device has ended, which a count of references does not show.
+        return partial(torch.empty, rows, width, pin_memory=True)
+    return BufferRing(rows, width).take
 
 
 def _rank_slices(batches: GlobalBatches, count: int) -> list[tuple[slice, slice]]:
     """Each global batch of a block, and this rank's part of it, as slices of the block."""
-    cuts = []
+    slices = []
     for start in range(0, count, batches.batch_size):
         stop = min(start + batches.batch_size, count)
-        mine = batches.ranks.rank_slice(stop - start)
-        cuts.append((slice(start, stop), slice(start + mine.start, start + mine.stop)))
-    return cuts
+        part = batches.ranks.rank_slice(stop - start)
+        slices.append((slice(start, stop), slice(start + part.start, start + part.stop)))
+    return slices
 
 
 def prefetch(
     source: Iterator[Callable[[], T]], *, count: int = AHEAD, threads: int = THREADS
 ) -> Iterator[T]:
-    """What the calls of `source` give, in their order, made while the caller works on earlier ones.
+    """Run the calls of `source` in threads, and yield their results in order.
 
-    An error of the source or of a call comes out where its item would. The threads end with the
-    generator.
+    An error of the source or of a call is raised where its result would come. The threads end with
+    the generator.
+
+    Args:
+        source: yields the calls; one thread at a time draws from it.
+        count: how many calls run ahead of the caller.
+        threads: how many threads run them.
 
     >>> list(prefetch(iter([lambda: 1, lambda: 2, lambda: 3])))
     [1, 2, 3]
@@ -186,13 +181,14 @@ def prefetch(
     waiting: deque[Future[Any]] = deque()
     with ThreadPoolExecutor(threads, thread_name_prefix="midstep-prefetch") as pool:
         try:
+            # Numbered, because two threads may finish in any order and the results must not.
             for number in range(count):
                 waiting.append(pool.submit(calls.run, number))
             while (item := waiting.popleft().result()) is not _END:
                 number += 1
                 waiting.append(pool.submit(calls.run, number))
                 yield item
-                del item  # or its buffer would be held while the next is waited for
+                del item  # else its buffer could not be reused while this waits for the next item
         finally:
             pool.shutdown(wait=True, cancel_futures=True)
 
@@ -201,7 +197,7 @@ _END: Any = object()
 
 
 class _NumberedCalls(Generic[T]):
-    """Calls by their number, whichever thread asks first: one draws from the source at a time."""
+    """The calls of a source by number. Threads may ask in any order; one draws at a time."""
 
     def __init__(self, source: Iterator[Callable[[], T]]) -> None:
         self._source, self._next = source, 0
@@ -209,7 +205,7 @@ class _NumberedCalls(Generic[T]):
         self._lock = threading.Lock()
 
     def run(self, number: int) -> T:
-        """What call `number` gives; the end where there are fewer."""
+        """Run call `number`; the result is `_END` if there are fewer calls."""
         with self._lock:
             while self._next <= number:
                 self._waiting[self._next] = self._next_call()
@@ -220,7 +216,7 @@ class _NumberedCalls(Generic[T]):
     def _next_call(self) -> Callable[[], T]:
         try:
             return next(self._source, _give_end)
-        except BaseException as error:  # noqa: BLE001 - raised where its item would come
+        except BaseException as error:  # noqa: BLE001 - raised where the result would come
             return partial(_raise, error)
 
 

@@ -1,15 +1,15 @@
-"""Steering batches of an embedding dataset: a question, its source, a steering vector, negatives.
+"""Steering batches: for each sample a question, its source, a steering vector and negatives.
 
-A batch is planned first (which rows of which table), for many samples at once, and then filled by
-one gather a table. Both are pure functions of (seed, epoch, pair id).
+A batch is planned first (which rows of which table, for many samples at once) and then filled by
+one gather per table. Both are pure functions of (seed, epoch, pair id).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import torch
@@ -26,16 +26,18 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 Batch = dict[str, torch.Tensor]
+NewBuffer = Callable[[], torch.Tensor]
+"""Returns a buffer for one batch; the buffer may have more rows than the batch needs."""
 
 
 class EpochIds(list[int]):
-    """Positions of a batch together with their epoch, which so reaches workers that live on."""
+    """Positions of a batch with their epoch, so that persistent workers learn the epoch too."""
 
     epoch: int | None = None
 
     @classmethod
     def of(cls, positions: Sequence[int], epoch: int) -> EpochIds:
-        """The positions, of this epoch."""
+        """The positions of a batch in this epoch."""
         ids = cls(positions)
         ids.epoch = epoch
         return ids
@@ -43,17 +45,17 @@ class EpochIds(list[int]):
 
 @dataclass(frozen=True, kw_only=True)
 class BatchPlan:
-    """What a run of samples is made of, row by row; slices of it make batches."""
+    """Which rows a run of samples is gathered from; a slice of it becomes a batch."""
 
     columns: Batch
     """`pair_id`, `cluster_id`, `steering_variant`, `relevance`, `centroid_distance`,
-    `negative_tiers`: given out as they are."""
+    `negative_tiers`: part of the batch as they are."""
     question: torch.Tensor
     """[N] rows of question_embs."""
     source: torch.Tensor
     """[N] rows of source_embs."""
     steering: torch.Tensor
-    """[N] rows of the steering tables, stacked."""
+    """[N] rows of `SteeringRows`."""
     negatives: torch.Tensor
     """[N, n_neg] rows of source_embs."""
 
@@ -62,26 +64,26 @@ class BatchPlan:
 
 
 class JASPERSteeringDataset(Dataset[Batch]):
-    """A split of an embedding dataset, ready to give batches without touching a file.
+    """One split of a steering dataset. Its tables are in memory unless `mapped` is set.
 
     Args:
         dataset_dir: the folder with config.json.
         split: `train`, `val` or `test`.
-        epoch: where the curriculum begins; see `set_epoch`.
-        device: where tables are kept and batches are made. With `cuda` everything is copied there.
-        storage_format: `memmap`, `pt`, `hdf5`, or `auto` for what is there.
-        force_steering: `zero`, `centroid`, `keyword` or `residual` for every pair, in place of the
+        epoch: the first epoch of the curriculum; see `set_epoch`.
+        device: where tables are kept and batches are gathered. `cuda` copies all tables there.
+        storage_format: `memmap`, `pt`, `hdf5`, or `auto` for the form that is present.
+        force_steering: `zero`, `centroid`, `keyword` or `residual` for every pair, instead of the
             curriculum.
-        curriculum: a schedule or its name; the dataset's own when left out.
-        n_neg: how many negatives to give; all that are stored when left out, in stored order. Fewer
-            are chosen anew each epoch.
-        seed: of variants and chosen negatives; `random_seed` of config.json when left out.
-        mapped: leave the tables in their files and read them through memory mapping, for datasets
+        curriculum: a schedule or its name; by default the one in config.json.
+        n_neg: negatives of a sample; by default all that are stored, in stored order. If fewer,
+            each epoch chooses others.
+        seed: seed of variants and chosen negatives; by default `random_seed` of config.json.
+        mapped: leave the tables in their files and read them by memory mapping, for datasets
             larger than memory (form `memmap` only).
-        verify: compare files with their hashes and look at every value. Shapes are always checked.
+        verify: compare files with their hashes and check every value. Shapes are always checked.
 
     Raises:
-        DatasetError: naming file, index and value, for everything that is wrong at once.
+        DatasetError: if anything is wrong; it lists every problem with file, index and value.
     """
 
     def __init__(
@@ -109,10 +111,12 @@ class JASPERSteeringDataset(Dataset[Batch]):
         self.seed = config.random_seed if seed is None else int(seed)
         self.n_neg = _check_n_neg(n_neg, config.n_neg)
         self._forced_variant = forced_variant(force_steering)
+        # Epoch and number of changes, in shared memory: a plain attribute never reaches workers
+        # that already run.
         self._epoch = _in_shared_memory(torch.zeros(2, dtype=torch.int64))
         self.set_epoch(epoch)
 
-    # -- what it is -------------------------------------------------------------------------------
+    # -- description ------------------------------------------------------------------------------
 
     @property
     def config(self) -> Any:
@@ -121,12 +125,12 @@ class JASPERSteeringDataset(Dataset[Batch]):
 
     @property
     def device(self) -> torch.device:
-        """Where the batches are made."""
+        """The device on which batches are gathered."""
         return self._tables.device
 
     @property
     def mapped(self) -> bool:
-        """Whether the tables are read from their files."""
+        """Whether the tables are mapped from their files."""
         return self._tables.mapped
 
     @property
@@ -136,16 +140,16 @@ class JASPERSteeringDataset(Dataset[Batch]):
 
     @property
     def epoch(self) -> int:
-        """The epoch whose variants are given."""
+        """The epoch whose variants and negatives a batch has."""
         return int(self._epoch[0])
 
     @property
     def epoch_changes(self) -> int:
-        """How often an epoch was set, by which a loader knows that its user counts epochs."""
+        """How often an epoch was set: a loader sees by it that the user sets epochs."""
         return int(self._epoch[1])
 
     def set_epoch(self, epoch: int) -> None:
-        """Move the curriculum to `epoch`; reaches workers that live already."""
+        """Set the epoch of the curriculum, also in workers that already run."""
         if epoch < 0:
             raise ConfigError(f"epochs count from 0, got {epoch}")
         self._epoch[0] = epoch
@@ -153,23 +157,23 @@ class JASPERSteeringDataset(Dataset[Batch]):
 
     @property
     def force_steering(self) -> str | None:
-        """The variant every pair gets, or None for the curriculum's choice."""
+        """The variant that every pair gets; None if the curriculum chooses."""
         return None if self._forced_variant is None else VARIANTS[self._forced_variant]
 
     def __len__(self) -> int:
         return len(self.pair_ids)
 
     def for_split(self, split: str, *, force_steering: str | None = None) -> JASPERSteeringDataset:
-        """Another split over the same tables in memory, with an epoch of its own."""
+        """Another split over the same loaded tables; its epoch is set separately."""
         split_table(split)
-        other = object.__new__(type(self))
+        other = object.__new__(type(self))  # not `__init__`, which would load the tables again
         other.__dict__.update(self.__dict__)
         other.split, other._forced_variant = split, forced_variant(force_steering)
         other._epoch = _in_shared_memory(self._epoch.clone())
         return other
 
     def fingerprint(self) -> dict[str, str]:
-        """By what the data is known again: a short digest for every table and setting."""
+        """Short digests of every table and setting, to recognise the same data at a resume."""
         settings = {
             "split": self.split,
             "curriculum": self.curriculum.describe(),
@@ -178,8 +182,8 @@ class JASPERSteeringDataset(Dataset[Batch]):
             "seed": self.seed,
             "steering_probabilities": dict(self.config.steering_probabilities),
         }
-        memory = self._tables
-        return data_fingerprint(memory.digests, settings, whole=memory.digested_whole)
+        tables = self._tables
+        return data_fingerprint(tables.digests, settings, whole=tables.digested_whole)
 
     def stored_negatives(self, pair_ids: NDArray[np.int64]) -> NDArray[np.int64]:
         """All stored negatives (source ids) of these pairs: [N, stored n_neg]."""
@@ -197,13 +201,13 @@ class JASPERSteeringDataset(Dataset[Batch]):
         return {key: value[0] for key, value in self.batch([index % len(self)]).items()}
 
     def __getitems__(self, indices: Sequence[int]) -> Batch:
-        """A whole batch at once: what a `DataLoader` calls; its collate function passes it on."""
+        """A whole batch at once; a `DataLoader` calls this, and must not collate the result."""
         return self.batch(indices, epoch=getattr(indices, "epoch", None))
 
     def batch(
         self, positions: Sequence[int] | NDArray[np.int64] | torch.Tensor, epoch: int | None = None
     ) -> Batch:
-        """The samples at these positions of the split, in an epoch (the present one).
+        """The samples at these positions of the split, in an epoch (by default the current one).
 
         >>> dataset = JASPERSteeringDataset("data/boolq", "train")  # doctest: +SKIP
         >>> dataset.batch([0, 5])["negative_embs"].shape  # doctest: +SKIP
@@ -213,20 +217,22 @@ class JASPERSteeringDataset(Dataset[Batch]):
         return self.gather(plan, 0, len(plan))
 
     def plan(self, positions: NDArray[np.int64], epoch: int | None = None) -> BatchPlan:
-        """Which rows these samples are made of, their variants and chosen negatives included."""
+        """Decide the rows of these samples, with their variants and chosen negatives."""
         epoch = self.epoch if epoch is None else epoch
-        memory, pairs = self._tables, self.pair_ids[positions]
-        read = memory.column
+        tables, pairs = self._tables, self.pair_ids[positions]
+        read = tables.column
         distances = read("centroid_distances", pairs)
         variants = self.variants(pairs, epoch, distances)
-        ends, negatives, tiers = (
+        pair_index, negatives, tiers = (
             read(name, pairs) for name in ("pair_index", "hard_negatives", "negative_tiers")
         )
         if self.n_neg < negatives.shape[1]:
+            # By pair id and not in the order of access, so that workers, ranks and a resume get
+            # the same negatives.
             stream = RandomStream(self.seed, "negatives", epoch=epoch)
             chosen = choose_columns(stream, pairs, negatives.shape[1], self.n_neg)
             negatives, tiers = (np.take_along_axis(t, chosen, axis=1) for t in (negatives, tiers))
-        memory.check_rows(ends, negatives)
+        tables.check_rows(pair_index, negatives)
         columns = {
             "cluster_id": read("pair_cluster_id", pairs),
             "steering_variant": variants,
@@ -236,11 +242,11 @@ class JASPERSteeringDataset(Dataset[Batch]):
             "pair_id": pairs,
         }
         return BatchPlan(
-            columns={name: memory.to_device(value) for name, value in columns.items()},
-            question=memory.to_device(ends[:, 0]),
-            source=memory.to_device(ends[:, 1]),
-            steering=memory.to_device(memory.steering_rows(pairs, variants)),
-            negatives=memory.to_device(negatives),
+            columns={name: tables.to_device(value) for name, value in columns.items()},
+            question=tables.to_device(pair_index[:, 0]),
+            source=tables.to_device(pair_index[:, 1]),
+            steering=tables.to_device(tables.steering.rows(pairs, variants)),
+            negatives=tables.to_device(negatives),
         )
 
     def variants(
@@ -255,22 +261,21 @@ class JASPERSteeringDataset(Dataset[Batch]):
         return self.curriculum.variants(self.seed, epoch, pair_ids, distances, stored)
 
     def gather(
-        self, plan: BatchPlan, start: int, stop: int, buffers: Buffers | None = None
+        self, plan: BatchPlan, start: int, stop: int, new_buffer: NewBuffer | None = None
     ) -> Batch:
-        """Samples `start` to `stop` of a plan as a batch, gathered into one of the buffers."""
-        count, memory = stop - start, self._tables
+        """Gather samples `start` to `stop` of a plan into one buffer; a batch is views of it."""
+        count, tables = stop - start, self._tables
         rows = count * (3 + self.n_neg)
-        if buffers is None:
-            width = self.config.embedding_dim
-            buffer = torch.empty(rows, width, device=memory.device)
+        if new_buffer is None:
+            buffer = torch.empty(rows, self.config.embedding_dim, device=tables.device)
         else:
-            buffer = buffers.take()[:rows]
+            buffer = new_buffer()[:rows]
         question, source, steering = (buffer[at : at + count] for at in (0, count, 2 * count))
         negatives = buffer[3 * count :]
-        memory.questions.gather(plan.question[start:stop], question)
-        memory.sources.gather(plan.source[start:stop], source)
-        memory.steering.gather(plan.steering[start:stop], steering)
-        memory.sources.gather(plan.negatives[start:stop].view(-1), negatives)
+        tables.questions.gather(plan.question[start:stop], question)
+        tables.sources.gather(plan.source[start:stop], source)
+        tables.steering.gather(plan.steering[start:stop], steering)
+        tables.sources.gather(plan.negatives[start:stop].view(-1), negatives)
         return {
             "question_emb": question,
             "target_source_emb": source,
@@ -281,39 +286,28 @@ class JASPERSteeringDataset(Dataset[Batch]):
 
 
 def _in_shared_memory(tensor: Any) -> torch.Tensor:
-    """In shared memory, so that workers which live already see a change."""
+    """Move a tensor to shared memory, so that workers that already run see a change."""
     shared: torch.Tensor = tensor.share_memory_()
     return shared
 
 
-def _check_n_neg(asked: int | None, stored: int) -> int:
-    if asked is None:
+def _check_n_neg(wanted: int | None, stored: int) -> int:
+    if wanted is None:
         return stored
-    if not 1 <= asked <= stored:
-        raise DatasetError(f"n_neg is {asked}, the dataset has 1 to {stored} negatives a pair")
-    return asked
+    if not 1 <= wanted <= stored:
+        raise DatasetError(f"n_neg must be from 1 to {stored}, as stored; got {wanted}")
+    return wanted
 
 
 def choose_columns(
     stream: RandomStream, ids: NDArray[np.int64], columns: int, count: int
 ) -> NDArray[np.int64]:
-    """For every id, `count` of `columns` columns, none twice, in rising order: [ids, count].
+    """For every id, choose `count` of `columns` columns, none twice, sorted: [ids, count].
 
     >>> from midstep.core.random_streams import RandomStream
     >>> choose_columns(RandomStream(0, "negatives"), np.array([7, 8]), 4, 2).shape
     (2, 2)
     """
-    at = ids[:, None] * columns + np.arange(columns)
-    keys = stream.bits_at(at)
-    first = (
-        np.argpartition(keys, count - 1, axis=1)[:, :count] if count < columns else np.argsort(keys)
-    )
-    return np.sort(first, axis=1).astype(np.int64)
-
-
-class Buffers(Protocol):
-    """Where a batch is gathered into."""
-
-    def take(self) -> torch.Tensor:
-        """A buffer that nobody else holds."""
-        ...
+    keys = stream.bits_at(ids[:, None] * columns + np.arange(columns))
+    chosen = np.argpartition(keys, count - 1, axis=1)[:, :count]
+    return np.sort(chosen, axis=1).astype(np.int64)

@@ -1,7 +1,7 @@
-"""Steering vectors: which way a question should be moved. Pure functions of arrays.
+"""Steering vectors: the direction in which to move a question. Pure functions of arrays.
 
-P pairs, D numbers in an embedding, K keywords. Everything is computed in float64 and given as
-float32; a vector too short to have a direction stays zero.
+P pairs, D numbers in an embedding, K keywords. Everything is computed in float64 and returned as
+float32. A vector that is too short to have a direction stays zero.
 
 | variant | `standard` | `legacy` |
 |---|---|---|
@@ -9,7 +9,7 @@ float32; a vector too short to have a direction stays zero.
 | keyword_weighted | unit(Σ w k / Σ w), w = max(cos(q, k), 0) | unit(mean k) |
 | residual | unit(q − (q·ĉ) ĉ) | q − c |
 
-Where a pair has no keyword, or none with weight, keyword_weighted is the centroid's.
+If a pair has no keyword, or none with a weight above 0, keyword_weighted is the centroid's vector.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def steering_tables(
     definition: str = "standard",
     keyword_weights: NDArray[Any] | None = None,
 ) -> dict[str, NDArray[np.float32]]:
-    """The three steering tables and the distances, under the names of the layout.
+    """The three steering tables and the centroid distances, under the names of the layout.
 
     Args:
         questions_PD: the question of each pair.
@@ -60,11 +60,11 @@ def steering_tables(
         keyword_embs_KD: all keywords.
         keyword_ids: the keywords of each pair.
         definition: `standard` or `legacy`; see the top of this module.
-        keyword_weights: one for each of `keyword_ids.values`, in place of the cosine.
+        keyword_weights: one for each of `keyword_ids.values`, instead of the cosine.
 
     >>> q, c, k = np.array([[1.0, 1.0]]), np.array([[2.0, 0.0]]), np.array([[0.0, 5.0]])
-    >>> made = steering_tables(q, c, k, Ragged.of([[0]]))
-    >>> [made[f"steering_{name}"][0].tolist() for name in ("centroid", "residual")]
+    >>> tables = steering_tables(q, c, k, Ragged.of([[0]]))
+    >>> [tables[f"steering_{name}"][0].tolist() for name in ("centroid", "residual")]
     [[1.0, 0.0], [0.0, 1.0]]
     """
     if definition not in ("standard", "legacy"):
@@ -91,7 +91,7 @@ def _standard(q_PD: Floats, c_PD: Floats) -> tuple[Floats, Floats]:  # noqa: N80
     toward = unit(c_PD)
     along = np.einsum("pd,pd->p", q_PD, toward)[:, None] * toward
     rest = q_PD - along
-    # A question on the line of its centroid leaves rounding only, which has no direction.
+    # If the question lies on the line of its centroid, the rest is rounding error: no direction.
     tiny = np.linalg.norm(rest, axis=1) <= 1e-7 * np.linalg.norm(q_PD, axis=1)
     rest[tiny] = 0
     return toward, unit(rest)
@@ -109,31 +109,33 @@ def _keyword_mean(
     definition: str,
     weights: NDArray[Any] | None,
 ) -> Floats:
-    """The weighted sum of each pair's keywords; its length does not matter."""
+    """The weighted sum of each pair's keywords. The caller scales it to length 1."""
     offsets = keyword_ids.offsets[rows.start : rows.stop + 1]
     values = slice(offsets[0], offsets[-1])
-    owner = np.repeat(np.arange(len(q_PD)), np.diff(offsets))
+    pair_of_keyword = np.repeat(np.arange(len(q_PD)), np.diff(offsets))
     keywords = np.asarray(keyword_embs_KD, dtype=np.float64)[keyword_ids.values[values]]
     if definition == "legacy":
-        weight = np.ones(len(owner))
+        weight = np.ones(len(keywords))
     elif weights is not None:
         weight = np.maximum(np.asarray(weights[values], dtype=np.float64), 0)
     else:
-        weight = np.maximum(np.einsum("kd,kd->k", unit(q_PD)[owner], unit(keywords)), 0)
+        cosine = np.einsum("kd,kd->k", unit(q_PD)[pair_of_keyword], unit(keywords))
+        weight = np.maximum(cosine, 0)
     total = np.zeros_like(q_PD)
-    np.add.at(total, owner, keywords * weight[:, None])
+    np.add.at(total, pair_of_keyword, keywords * weight[:, None])
     return total
 
 
 CHECKED_PAIRS = 2048
-"""Pairs that are computed again, spread evenly over all."""
+"""Pairs that `steering_problems` computes again, spread evenly over all pairs."""
 TOLERANCE = {"float32": 1e-4, "float16": 5e-3}
 
 
 def steering_problems(tables: Tables) -> Iterator[str]:
-    """One line for each table that differs; nothing where nobody knows how they were made.
+    """One line for each stored steering table that differs from its definition.
 
-    The keyword vectors are left out: their weights may have come from elsewhere.
+    A dataset whose definition is unknown (`stored`) has no problems. The keyword vectors are not
+    checked, because their weights may have been given.
     """
     config = tables.config
     if config.steering_definition == "stored":
@@ -148,13 +150,13 @@ def steering_problems(tables: Tables) -> Iterator[str]:
     )
     for name in ("steering_centroid", "steering_residual", "centroid_distances"):
         stored = tables[name][pairs]
-        rough = max(tables[each].dtype.itemsize == 2 for each in (name, "question_embs"))
-        limit = TOLERANCE["float16" if rough else "float32"]
-        off = np.abs(stored.astype(np.float64) - expected[name])
-        worst = np.unravel_index(int(off.argmax()), off.shape)
-        if off[worst] > limit * max(1.0, float(np.abs(expected[name][worst]))):
-            at = [int(pairs[worst[0]]), *(int(each) for each in worst[1:])]
+        is_half = any(tables[each].dtype == np.float16 for each in (name, "question_embs"))
+        limit = TOLERANCE["float16" if is_half else "float32"]
+        error = np.abs(stored.astype(np.float64) - expected[name])
+        worst = np.unravel_index(int(error.argmax()), error.shape)
+        if error[worst] > limit * max(1.0, float(np.abs(expected[name][worst]))):
+            index = [int(pairs[worst[0]]), *(int(each) for each in worst[1:])]
             yield (
-                f"{tables.label(name)}{at} is {stored[worst]:.6g}, by the definition "
+                f"{tables.label(name)}{index} is {stored[worst]:.6g}, by the definition "
                 f"{config.steering_definition!r} it is {expected[name][worst]:.6g}"
             )

@@ -1,14 +1,15 @@
-"""Texts to vectors. An encoder is anything with a name, a width and `encode`.
+"""Encoders turn texts into vectors. An encoder has a name, a width and a method `encode`.
 
-`HashingEncoder` needs nothing but numpy: every word, its beginning and every pair of neighbouring
-words is hashed to a few signed places of the vector, so texts that share words point the same way.
-A sentence encoder knows meanings and is the better choice where one lies on disk.
+`HashingEncoder` needs numpy only. It hashes every word, its beginning and every pair of
+neighbouring words to a few signed slots of the vector, so texts that share words get similar
+vectors. A sentence encoder also knows meanings; use one if a model is on disk.
 """
 
 from __future__ import annotations
 
 import hashlib
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 
 SLOTS = 8
-"""Places of the vector that a feature is hashed to: more make the noise between words smaller."""
+"""Slots of the vector that a feature is hashed to. More slots reduce the noise between words."""
 _WORD = re.compile(r"[^\W_]+")
 _COMMON = frozenset(
     re.findall(
@@ -39,11 +40,11 @@ _START_LETTERS = 5
 
 @runtime_checkable
 class Encoder(Protocol):
-    """What the builder asks of an encoder; the same text must always give the same vector."""
+    """What the builder needs. The same text must always give the same vector."""
 
     @property
     def name(self) -> str:
-        """Which encoder this is; a dataset notes it."""
+        """Identifies the encoder; build.json records it."""
         ...
 
     @property
@@ -52,14 +53,14 @@ class Encoder(Protocol):
         ...
 
     def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """One row a text: [N, dimension]."""
+        """One row for each text: [N, dimension]."""
         ...
 
 
 class HashingEncoder:
     """Signed feature hashing of words (Weinberger et al. 2009); rows have length 1.
 
-    Each text is encoded for itself: nothing is fitted, so no split can leak into another.
+    Each text is encoded alone: nothing is fitted, so no split can leak into another.
 
     Args:
         dimension: width of the vectors.
@@ -72,7 +73,7 @@ class HashingEncoder:
     def __init__(self, dimension: int = 384) -> None:
         if dimension < 2:
             raise ConfigError(
-                f"a hashing encoder has a width of at least 2, got {dimension}; 384 is usual"
+                f"a hashing encoder needs a width of at least 2, got {dimension}; 384 is usual"
             )
         self.dimension = dimension
         self._slots: dict[str, tuple[NDArray[np.int64], NDArray[np.float64]]] = {}
@@ -83,7 +84,7 @@ class HashingEncoder:
         return f"hashing-{self.dimension}"
 
     def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """One row a text; a text without words gets a direction of its own all the same."""
+        """One row for each text; a text without words is hashed as a whole."""
         rows = np.zeros((len(texts), self.dimension), dtype=np.float32)
         for row, text in enumerate(texts):
             vector = self._vector(text)
@@ -95,20 +96,16 @@ class HashingEncoder:
         return rows
 
     def _vector(self, text: str) -> NDArray[np.float64]:
-        counts: dict[str, float] = {}
-        weights: dict[str, float] = {}
-        for feature, weight in _features(_WORD.findall(text.casefold())):
-            counts[feature] = counts.get(feature, 0.0) + 1.0
-            weights[feature] = weight
-        # A word said twenty times is not twenty times as telling.
-        return self._sum([(each, weights[each] * np.log1p(n)) for each, n in counts.items()])
+        counts = Counter(_features(_WORD.findall(text.casefold())))
+        # The logarithm, because the twentieth use of a word says less than the first.
+        return self._sum([(each, weight * np.log1p(n)) for (each, weight), n in counts.items()])
 
     def _sum(self, features: Sequence[tuple[str, float]]) -> NDArray[np.float64]:
         if not features:
             return np.zeros(self.dimension)
-        found = [self._hash_feature(feature) for feature, _ in features]
-        slots = np.concatenate([each[0] for each in found])
-        signs = np.concatenate([each[1] for each in found])
+        hashed = [self._hash_feature(feature) for feature, _ in features]
+        slots = np.concatenate([each[0] for each in hashed])
+        signs = np.concatenate([each[1] for each in hashed])
         weights = np.repeat([weight for _, weight in features], SLOTS)
         total: NDArray[np.float64] = np.bincount(
             slots, weights=signs * weights, minlength=self.dimension
@@ -125,12 +122,13 @@ class HashingEncoder:
             slots = (words >> np.uint64(1)) % np.uint64(self.dimension)
             signs = 1.0 - 2.0 * (words & np.uint64(1)).astype(np.float64)
             known = slots.astype(np.int64), signs
-            if len(self._slots) < 1_000_000:  # bounds the memory of a long corpus
+            if len(self._slots) < 1_000_000:  # bounds the memory that a long corpus takes
                 self._slots[feature] = known
         return known
 
 
 def _features(words: Sequence[str]) -> Iterator[tuple[str, float]]:
+    """Features of a text with their weights: words, beginnings of words, neighbouring words."""
     before = ""
     for word in words:
         common = word in _COMMON
@@ -143,11 +141,11 @@ def _features(words: Sequence[str]) -> Iterator[tuple[str, float]]:
 
 
 class CallableEncoder:
-    """Any function of a list of texts as an encoder.
+    """Makes an encoder of a function.
 
     Args:
-        function: texts to an array or tensor [N, D].
-        name: what the dataset notes; the function's own name when left out.
+        function: takes a list of texts and returns an array or tensor [N, D].
+        name: identifies the encoder; by default the name of the function.
 
     >>> encoder = CallableEncoder(lambda texts: [[len(text), 1.0] for text in texts], name="length")
     >>> encoder.dimension, encoder.encode(["abc"]).tolist()
@@ -156,13 +154,12 @@ class CallableEncoder:
 
     def __init__(self, function: Callable[[list[str]], Any], name: str | None = None) -> None:
         self._function = function
-        known = getattr(function, "__qualname__", type(function).__name__)
-        self.name = str(name or known)
+        self.name = str(name or getattr(function, "__qualname__", type(function).__name__))
         self._dimension: int | None = None
 
     @property
     def dimension(self) -> int:
-        """Width of what the function gives; asked once, with one short text."""
+        """Width of the function's vectors; found out once, with one short text."""
         if self._dimension is None:
             vectors = np.asarray(self._function(["midstep"]))
             if vectors.ndim != 2:
@@ -174,21 +171,21 @@ class CallableEncoder:
         return self._dimension
 
     def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """What the function gives, as float32."""
+        """The function's vectors as float32."""
         return np.asarray(self._function(list(texts)), dtype=np.float32)
 
 
 def sentence_encoder(folder: str | Path, *, batch_size: int = 32, device: str = "cpu") -> Encoder:
-    """The sentence encoder in a folder on this machine; nothing is downloaded.
+    """Load a sentence encoder from a local folder; nothing is downloaded.
 
     Args:
-        folder: as sentence-transformers saves a model: weights, tokenizer, kind of pooling.
+        folder: a model as sentence-transformers saves it: weights, tokenizer, pooling.
         batch_size: texts encoded together.
         device: where the model runs.
 
     Raises:
         MissingExtraError: if transformers is not installed.
-        DatasetError: if there is no model in the folder, or one that is used in another way.
+        DatasetError: if the folder holds no model, or a model with an unknown pooling.
     """
     from midstep.data.text.sentence_encoder import SentenceEncoder
 
@@ -196,7 +193,7 @@ def sentence_encoder(folder: str | Path, *, batch_size: int = 32, device: str = 
 
 
 def encoder_from(value: Encoder | Callable[[list[str]], Any] | str) -> Encoder:
-    """An encoder from its name, a function, or as it is.
+    """An encoder from its name, from a function, or the encoder itself.
 
     Args:
         value: `hashing`, `hashing:WIDTH`, `sentence:FOLDER`, an `Encoder`, or a function of texts.
@@ -221,7 +218,7 @@ def encoder_from(value: Encoder | Callable[[list[str]], Any] | str) -> Encoder:
 
 
 def check_encoder(value: Encoder | Callable[[list[str]], Any] | str) -> None:
-    """What `encoder_from` would say of it; a model is looked for, but not loaded."""
+    """Raise what `encoder_from` would raise. A model must exist, but is not loaded."""
     kind, _, folder = value.partition(":") if isinstance(value, str) else ("", "", "")
     if kind == "sentence" and folder:
         from midstep.data.text.sentence_encoder import check_model
@@ -232,7 +229,7 @@ def check_encoder(value: Encoder | Callable[[list[str]], Any] | str) -> None:
 
 
 def encode_checked(encoder: Encoder, texts: Sequence[str]) -> NDArray[np.float32]:
-    """What the encoder gives, if it is one finite row a text; else a `DatasetError`."""
+    """Encode texts, and raise a `DatasetError` unless there is one finite row for each."""
     vectors = np.asarray(encoder.encode(texts), dtype=np.float32)
     wanted = (len(texts), encoder.dimension)
     if vectors.shape != wanted:

@@ -1,6 +1,6 @@
-"""A sentence encoder from a local folder: a transformer, its tokens pooled, at length 1.
+"""A sentence encoder from a local folder: a transformer whose tokens are pooled to a unit vector.
 
-Read is what sentence-transformers writes; transformers alone is enough to run it.
+The folder has the format of sentence-transformers. Running it needs the package transformers only.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from midstep.core import strict_json
-from midstep.core.errors import DatasetError, FormatError, MissingExtraError
+from midstep.core.errors import DatasetError, MissingExtraError
+from midstep.data.checked_files import parse_json
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -21,15 +21,15 @@ if TYPE_CHECKING:
 
 POOLINGS = {"pooling_mode_mean_tokens": "mean", "pooling_mode_cls_token": "first"}
 LONGEST = 256
-"""Tokens of a text that are read, unless the model says otherwise."""
+"""Tokens of a text that the model reads, if its settings do not say."""
 
 
 class SentenceEncoder:
-    """An `Encoder` over a transformer in a folder.
+    """An `Encoder` that runs a transformer from a folder.
 
     Args:
-        folder: of the model.
-        batch_size: texts encoded together; those of like length are put together.
+        folder: the folder of the model.
+        batch_size: texts encoded together; texts of similar length share a batch.
         device: where the model runs.
     """
 
@@ -50,8 +50,9 @@ class SentenceEncoder:
         return f"sentence:{self.folder.name}"
 
     def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """One row a text, at length 1."""
+        """One row of length 1 for each text."""
         vectors = np.zeros((len(texts), self.dimension), dtype=np.float32)
+        # Sorted by length, so that a batch needs little padding.
         order = sorted(range(len(texts)), key=lambda row: len(texts[row]))
         for start in range(0, len(order), self._batch_size):
             rows = order[start : start + self._batch_size]
@@ -76,7 +77,7 @@ class SentenceEncoder:
 
 
 def check_model(folder: Path) -> None:
-    """That there is a model in the folder which can be run here; it is not loaded."""
+    """Raise if the folder holds no model that can run here. The model is not loaded."""
     if not (folder / "config.json").is_file():
         raise DatasetError(
             f"{folder} holds no model (no config.json); name the folder of a sentence encoder "
@@ -94,6 +95,7 @@ def _load_model(folder: Path, device: str) -> tuple[Any, Any]:
         raise MissingExtraError.of("transformers", "hf") from None
     try:
         tokenizer = AutoTokenizer.from_pretrained(str(folder), local_files_only=True)
+        # Neither pickled weights nor Python files: both would run code from the folder.
         model = AutoModel.from_pretrained(
             str(folder), local_files_only=True, use_safetensors=True, trust_remote_code=False
         )
@@ -106,24 +108,19 @@ def _load_model(folder: Path, device: str) -> tuple[Any, Any]:
 
 
 def _pooling(folder: Path) -> str:
-    """How tokens become one vector; the mean where nothing is said."""
-    said = _read_settings(folder / "1_Pooling" / "config.json")
-    used = [key for key, value in said.items() if key.startswith("pooling_mode_") and value is True]
-    if not used:
+    """How tokens become one vector; the mean if the model does not say."""
+    settings = _read_settings(folder / "1_Pooling" / "config.json")
+    modes = [key for key, on in settings.items() if key.startswith("pooling_mode_") and on is True]
+    if not modes:
         return "mean"
-    if len(used) > 1 or used[0] not in POOLINGS:
+    if len(modes) > 1 or modes[0] not in POOLINGS:
         raise DatasetError(
-            f"{folder} pools its tokens by {', '.join(used)}; only the mean and the first token "
-            "are known here: pass the model's own encode function as the encoder"
+            f"{folder} pools its tokens by {', '.join(modes)}; supported are the mean and the "
+            "first token; for others pass the model's own encode function as the encoder"
         )
-    return POOLINGS[used[0]]
+    return POOLINGS[modes[0]]
 
 
 def _read_settings(path: Path) -> dict[str, Any]:
-    if not path.is_file():
-        return {}
-    try:
-        settings = strict_json.loads(path.read_bytes())
-    except FormatError as error:
-        raise DatasetError(f"{path} is {error}") from None
+    settings = parse_json(path.read_bytes(), str(path)) if path.is_file() else {}
     return settings if isinstance(settings, dict) else {}

@@ -1,7 +1,7 @@
-"""Files beside the tables, for people: the texts. Training never reads them.
+"""The texts of a dataset, for reports and audits. Training never reads them.
 
-`texts/questions.jsonl` has one JSON string a line, the line of row i beginning at byte
-`texts/questions.offsets.npy`[i]; likewise sources and keywords.
+`texts/questions.jsonl` has one JSON string per line. The line of row i begins at the byte offset
+`texts/questions.offsets.npy`[i]. Sources and keywords have the same files.
 """
 
 from __future__ import annotations
@@ -12,30 +12,29 @@ from pathlib import Path
 import numpy as np
 
 from midstep.core import strict_json
-from midstep.core.errors import DatasetError, FormatError
+from midstep.core.errors import DatasetError
 from midstep.core.files import storage
+from midstep.data.checked_files import parse_json, save_array
 
-TEXTS = ("questions", "sources", "keywords")
 FOLDER = "texts"
 
 
 def write_texts(folder: Path, name: str, texts: Sequence[str]) -> None:
-    """Write one kind of texts into a dataset's folder."""
+    """Write texts of one kind into the folder of a dataset."""
     inside = storage.make_folder(folder / FOLDER)
     lines = [f"{strict_json.dumps(text)}\n".encode() for text in texts]
     offsets = np.zeros(len(lines) + 1, dtype=np.int64)
     np.cumsum([len(line) for line in lines], out=offsets[1:])
     with storage.replacement(inside / f"{name}.jsonl") as file:
         file.writelines(lines)
-    with storage.replacement(inside / f"{name}.offsets.npy") as file:
-        np.save(file, offsets, allow_pickle=False)
+    save_array(inside / f"{name}.offsets.npy", offsets)
 
 
 class Texts:
-    """The texts of one kind, read a row at a time.
+    """The texts of one kind. A text is read when it is used.
 
     Args:
-        folder: of the dataset.
+        folder: the folder of the dataset.
         name: `questions`, `sources` or `keywords`.
     """
 
@@ -43,14 +42,15 @@ class Texts:
         self.path = Path(folder) / FOLDER / f"{name}.jsonl"
         try:
             self._offsets = np.load(self.path.with_suffix(".offsets.npy"), allow_pickle=False)
-            there = self.path.stat().st_size
-            self._bytes = np.memmap(self.path, mode="r") if there else np.zeros(0, dtype=np.uint8)
+            size = self.path.stat().st_size
+            # An empty file cannot be mapped.
+            self._bytes = np.memmap(self.path, mode="r") if size else np.zeros(0, dtype=np.uint8)
         except (OSError, ValueError) as error:
             raise DatasetError(f"{self.path} cannot be read: {error}") from error
 
     @staticmethod
     def exist(folder: str | Path, name: str) -> bool:
-        """Whether a dataset has them."""
+        """Whether a dataset has texts of this kind."""
         return (Path(folder) / FOLDER / f"{name}.jsonl").is_file()
 
     def __len__(self) -> int:
@@ -60,10 +60,7 @@ class Texts:
         if not 0 <= row < len(self):
             raise IndexError(row)
         start, stop = (int(each) for each in self._offsets[row : row + 2])
-        try:
-            text = strict_json.loads(self._bytes[start:stop].tobytes())
-        except FormatError as error:
-            raise DatasetError(f"{self.path} row {row} is {error}") from None
+        text = parse_json(self._bytes[start:stop].tobytes(), f"{self.path} row {row}")
         if not isinstance(text, str):
             raise DatasetError(f"{self.path} row {row} is {text!r}, expected a text")
         return text

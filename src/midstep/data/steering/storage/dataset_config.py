@@ -105,8 +105,8 @@ class DatasetConfig:
 
     def to_json(self) -> dict[str, Any]:
         """The content of config.json."""
-        own = {each.name: getattr(self, each.name) for each in fields(self) if each.name != "extra"}
-        content: dict[str, Any] = strict_json.plain({**own, **self.extra})
+        known = {name: value for name, value in vars(self).items() if name != "extra"}
+        content: dict[str, Any] = strict_json.plain({**known, **self.extra})
         return content
 
 

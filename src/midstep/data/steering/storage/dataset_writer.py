@@ -1,8 +1,7 @@
-"""Writing a dataset: checked first, then all files at once, with the hash of each."""
+"""Write a steering dataset: check the tables, then write all files and their hashes at once."""
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -14,6 +13,7 @@ import numpy as np
 from midstep.core.errors import DatasetError
 from midstep.core.files import storage
 from midstep.core.files.atomic_folders import new_folder
+from midstep.data.checked_files import hash_file
 from midstep.data.ragged import Ragged
 from midstep.data.steering.storage.dataset_config import DatasetConfig
 from midstep.data.steering.storage.hdf5_file import write_hdf5
@@ -46,30 +46,37 @@ def write_dataset(
     config: DatasetConfig,
     form: Form = "memmap",
 ) -> Path:
-    """Write a dataset into a new folder: there with all its files, or not at all.
+    """Write a dataset into a new folder, which appears complete or not at all.
 
     Args:
         folder: must not exist; its parent must.
-        tables: every table of the layout; arrays, and `Ragged` (or a list of lists) where lengths
-            differ. Whole numbers become int64; float16 stays, other floats become float32.
-        config: counts, seed and schedule; form, hashes and digests are filled in.
+        tables: every table of the layout: arrays, and `Ragged` or a list of lists for the keyword
+            ids. Whole numbers become int64; float16 stays, other floats become float32.
+        config: counts, seed and schedule. The writer fills in form, hashes and digests.
         form: `memmap`, `pt` or `hdf5`.
 
     Raises:
-        DatasetError: with everything that is wrong with the tables; nothing is written then.
+        DatasetError: if a table is wrong, with all problems; nothing is written then.
     """
     if form not in FORMS:
         raise DatasetError(f"form {form!r} is unknown; use one of {', '.join(FORMS)}")
-    ready = _canonical_tables(tables, config)
+    arrays = _canonical_arrays(tables, config)
+    ready = {name: _join_parts(list(parts.values())) for name, parts in arrays.items()}
     check_tables(ready, config.counts)
     with new_folder(folder) as temporary:
-        files = _write_tables(temporary, ready, config, _WRITERS[form])
+        # A dict and not a set keeps the order of the files; HDF5 gives one file for all arrays.
+        files = dict.fromkeys(
+            _WRITERS[form](temporary, array, data)
+            for parts in arrays.values()
+            for array, data in parts.items()
+        )
         written = replace(
             config,
             storage_format=form,
-            files={path.name: _sync_and_hash(path) for path in files},
+            files={path.name: sync_and_hash(path) for path in files},
             tables={name: table_digest(table) for name, table in ready.items()},
         )
+        # Last, because it holds the hashes of the other files.
         storage.replace_json(temporary / CONFIG_NAME, written.to_json())
     return Path(folder)
 
@@ -81,14 +88,14 @@ def convert(
     *,
     precision: Precision | None = None,
 ) -> Path:
-    """Write a dataset anew in another form; its batches stay the same to the byte.
+    """Write a dataset again in another form. Its batches stay the same to the bit.
 
     Args:
-        source: the dataset as it is.
-        folder: the new one; must not exist.
-        form: of the new one.
-        precision: `float16` halves the tables of embeddings and steering, and rounds them;
-            `float32` widens them again. As they are when left out.
+        source: the existing dataset.
+        folder: the new dataset; must not exist.
+        form: the form of the new dataset.
+        precision: `float16` halves the tables of embeddings and steering vectors, and rounds them;
+            `float32` widens them again. By default the precision stays as it is.
     """
     tables = source if isinstance(source, Tables) else open_tables(source)
     if precision is None:
@@ -99,58 +106,48 @@ def convert(
 
 
 def _as_precision(tables: Tables, precision: Precision) -> dict[str, Any]:
-    """The wide float tables in another precision; one number a pair is not worth rounding."""
+    """The wide float tables in another precision; columns with one number a pair stay as is."""
     wide = {name for name, spec in TABLES.items() if spec.kind == "float" and len(spec.shape) == 2}
     return {
         name: table.astype(precision) if name in wide else table for name, table in tables.items()
     }
 
 
-def _canonical_tables(tables: Mapping[str, Any], config: DatasetConfig) -> dict[str, Any]:
-    unknown = [f"{name} is no table of a dataset" for name in tables if name not in TABLES]
-    problems = [f"{name} is missing" for name in TABLES if name not in tables] + unknown
-    parts: dict[str, Any] = {}
-    for name in TABLES.keys() & tables.keys():
-        arrays = stored_arrays(TABLES[name], config.counts)
-        given = _parts(tables[name])
-        if len(given) != len(arrays):
+def _canonical_arrays(
+    tables: Mapping[str, Any], config: DatasetConfig
+) -> dict[str, dict[StoredArray, NDArray[Any]]]:
+    """The arrays of every table as they are stored, or one `DatasetError` with all problems."""
+    problems = [f"{name} is missing" for name in TABLES if name not in tables]
+    problems += [f"{name} is no table of a dataset" for name in tables if name not in TABLES]
+    ready: dict[str, dict[StoredArray, NDArray[Any]]] = {}
+    for name in [each for each in TABLES if each in tables]:
+        arrays, parts = stored_arrays(TABLES[name], config.counts), _split_parts(tables[name])
+        if len(parts) != len(arrays):
             problems.append(f"{name} must be {'Ragged' if len(arrays) > 1 else 'one array'}")
             continue
-        problems += filter(None, map(_problem, arrays, given))
-        parts[name] = given
+        pairs = list(zip(arrays, parts, strict=True))
+        wrong = (array.problem(array.name, data.shape, data.dtype.name) for array, data in pairs)
+        new_problems = [problem for problem in wrong if problem is not None]
+        problems += new_problems
+        if not new_problems:
+            ready[name] = {array: canonical(data, array.kind) for array, data in pairs}
     if problems:
         raise DatasetError("the tables cannot be written", problems)
-    return {name: _assemble(parts[name], config, name) for name in TABLES}
+    return ready
 
 
-def _parts(table: Any) -> list[NDArray[Any]]:
+def _split_parts(table: Any) -> list[NDArray[Any]]:
     if isinstance(table, list) and all(isinstance(each, list | tuple) for each in table):
         table = Ragged.of(table)
     return list(table.parts().values()) if isinstance(table, Ragged) else [np.asarray(table)]
 
 
-def _problem(array: StoredArray, given: NDArray[Any]) -> str | None:
-    return array.problem(array.name, given.shape, given.dtype.name)
+def _join_parts(parts: list[NDArray[Any]]) -> Any:
+    return parts[0] if len(parts) == 1 else Ragged(*parts)
 
 
-def _assemble(parts: list[NDArray[Any]], config: DatasetConfig, name: str) -> Any:
-    kinds = [each.kind for each in stored_arrays(TABLES[name], config.counts)]
-    ready = [canonical(part, kind) for part, kind in zip(parts, kinds, strict=True)]
-    return ready[0] if len(ready) == 1 else Ragged(*ready)
-
-
-def _write_tables(
-    folder: Path, tables: Mapping[str, Any], config: DatasetConfig, write: Writer
-) -> list[Path]:
-    files: dict[Path, None] = {}
-    for name, table in tables.items():
-        arrays = stored_arrays(TABLES[name], config.counts)
-        for array, data in zip(arrays, _parts(table), strict=True):
-            files[write(folder, array, data)] = None
-    return list(files)
-
-
-def _sync_and_hash(path: Path) -> str:
+def sync_and_hash(path: Path) -> str:
+    """Write a file through to the disk, and give its SHA-256."""
     with path.open("rb") as file:
         os.fsync(file.fileno())
-        return hashlib.file_digest(file, "sha256").hexdigest()
+    return hash_file(path)

@@ -1,7 +1,7 @@
-"""One HDF5 file for all tables, in groups; whole-row chunks, nothing compressed.
+"""Storage form `hdf5`: one file for all tables, in groups; chunks of whole rows, no compression.
 
-A file from elsewhere may point out of itself. Links, external storage and virtual datasets are
-refused before a single value is read, and so is any filter that would load a plug-in.
+An HDF5 file from elsewhere may refer to other files or ask for a filter plug-in, which is code.
+Links, external storage, virtual datasets and plug-in filters are refused before a value is read.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from midstep.core.errors import DatasetError, MissingExtraError
-from midstep.data.steering.storage.layout import Form, StoredArray
+from midstep.data.steering.storage.layout import ArrayReader, StoredArray
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -22,30 +22,23 @@ if TYPE_CHECKING:
 FILE_NAME = "dataset.h5"
 CHUNK_BYTES = 512 * 1024
 BUILT_IN_FILTERS = (1, 2, 3, 32000)
-"""Deflate, shuffle, Fletcher-32, LZF: those that need no plug-in."""
+"""Deflate, shuffle, Fletcher-32, LZF: the filters that need no plug-in."""
 MOST_EXPANSION = 1100
-"""Deflate cannot do better than 1,032 to 1; what claims more holds nothing."""
+"""Largest accepted ratio of decompressed to stored bytes. Deflate reaches 1,032 at most."""
 
 
-class Hdf5Reader:
-    """Reads the tables of `dataset.h5`; the file is closed after each."""
+class Hdf5Reader(ArrayReader):
+    """Reads arrays from `dataset.h5`. The file is closed after each."""
 
-    form: Form = "hdf5"
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    form = "hdf5"
 
     def file_of(self, name: str) -> Path:
-        """The one file."""
+        """The one file, whatever the array."""
         del name
         return self.folder / FILE_NAME
 
-    def has(self, array: StoredArray) -> bool:
-        """Whether the file is there."""
-        return self.file_of(array.name).is_file()
-
     def read(self, array: StoredArray, *, mapped: bool) -> NDArray[Any]:
-        """The array in memory; this form is not mapped."""
+        """Read the array into memory; this form cannot be mapped."""
         del mapped
         h5py = _h5py()
         label = f"{FILE_NAME}:{array.group}/{array.name}"
@@ -71,44 +64,46 @@ def _h5py() -> Any:
 
 
 def _find_table(h5py: Any, file: Any, array: StoredArray, label: str) -> Any:
-    """The stored dataset, if it lies in this very file and has the expected shape."""
-    group = _member(h5py, file, array.group, label)
-    stored = _member(h5py, group, array.name, label)
+    """The HDF5 dataset of an array, if it lies in this file and has the expected shape."""
+    stored = _member(h5py, _member(h5py, file, array.group, label), array.name, label)
     if not isinstance(stored, h5py.Dataset):
-        raise DatasetError(f"{label} is no table")
+        raise DatasetError(f"{label} is not a table")
     if stored.is_virtual or stored.external:
         kind = "a virtual dataset" if stored.is_virtual else "stored in another file"
         raise DatasetError(f"{label} is {kind}; copy its values into the file itself")
-    problem = array.problem(label, stored.shape or (), stored.dtype.name)
-    if problem:
-        raise DatasetError(problem)
+    array.check(label, stored.shape or (), stored.dtype.name)
     _check_filters(stored, label)
     _check_size(stored, label)
     return stored
 
 
 def _member(h5py: Any, group: Any, name: str, label: str) -> Any:
-    """A member of a group, never through a link that may lead elsewhere."""
+    """A member of a group. Soft and external links are refused: they may lead to other files."""
     if not isinstance(group, h5py.Group):
-        raise DatasetError(f"{label} is missing: {group.name} is no group")
+        raise DatasetError(f"{label} is missing: {group.name} is not a group")
     link = group.get(name, getlink=True)
     if link is None:
         raise DatasetError(f"{label} is missing")
     if not isinstance(link, h5py.HardLink):
-        raise DatasetError(f"{label} is a {type(link).__name__} to elsewhere; it is not followed")
+        raise DatasetError(
+            f"{label} is a {type(link).__name__}, which is not followed; copy the table into the "
+            "file itself"
+        )
     return group[name]
 
 
 def _check_filters(stored: Any, label: str) -> None:
-    made_with = stored.id.get_create_plist()
-    for at in range(made_with.get_nfilters()):
-        number = made_with.get_filter(at)[0]
+    properties = stored.id.get_create_plist()
+    for index in range(properties.get_nfilters()):
+        number = properties.get_filter(index)[0]
         if number not in BUILT_IN_FILTERS:
-            raise DatasetError(f"{label} needs the filter {number}, which is not built in")
+            raise DatasetError(
+                f"{label} needs the filter {number}, which is not built in; store it without"
+            )
 
 
 def _check_size(stored: Any, label: str) -> None:
-    """A shape that the file has no bytes for would take memory for nothing."""
+    """Refuse a shape that the stored bytes cannot fill: it would only allocate memory."""
     held, wanted = stored.id.get_storage_size(), stored.nbytes
     most = held * MOST_EXPANSION if stored.id.get_create_plist().get_nfilters() else held
     if wanted > most:
@@ -118,7 +113,7 @@ def _check_size(stored: Any, label: str) -> None:
 
 
 def write_hdf5(folder: Path, array: StoredArray, data: NDArray[Any]) -> Path:
-    """Add one array to the file; gives the file."""
+    """Add one array to the file and return the file."""
     path = folder / FILE_NAME
     with _h5py().File(path, "a") as file:
         file.create_dataset(f"{array.group}/{array.name}", data=data, chunks=_chunks(data))
@@ -126,8 +121,8 @@ def write_hdf5(folder: Path, array: StoredArray, data: NDArray[Any]) -> Path:
 
 
 def _chunks(data: NDArray[Any]) -> tuple[int, ...] | None:
-    """Whole rows, about half a megabyte of them; None (in one piece) for an empty table."""
+    """Whole rows, about half a megabyte; None (no chunks), which HDF5 needs for empty tables."""
     if not data.size:
         return None
-    row = max(1, math.prod(data.shape[1:]) * data.itemsize)
-    return (min(len(data), max(1, CHUNK_BYTES // row)), *data.shape[1:])
+    row_bytes = max(1, math.prod(data.shape[1:]) * data.itemsize)
+    return (min(len(data), max(1, CHUNK_BYTES // row_bytes)), *data.shape[1:])

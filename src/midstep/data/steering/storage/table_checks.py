@@ -1,6 +1,6 @@
-"""What the values of the tables must obey: ids in range, no NaN, splits apart, tiers 1 to 4.
+"""Checks of the values in the tables: ids in range, finite numbers, splits apart, tiers 1 to 4.
 
-Each check gives problems that name file, index and value; the first of a kind stands for all.
+A problem names file, index and value. Of each kind of problem the first example is reported.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 ROWS = 65_536
-"""Rows looked at together: a pass over mapped tables must not hold them in memory."""
+"""Rows checked together: a pass over mapped tables must not hold them in memory."""
 
 Label = Callable[[str], str]
 
@@ -29,23 +29,22 @@ Label = Callable[[str], str]
 def check_tables(
     tables: Mapping[str, Any], counts: Mapping[str, int], label: Label = str, where: str = "dataset"
 ) -> None:
-    """One `DatasetError` with everything that is wrong, or nothing.
+    """Raise one `DatasetError` that lists everything wrong with the values, if anything is.
 
     Args:
-        tables: by name, their shapes already checked.
-        counts: of config.json.
-        label: the file of a table, for the message.
-        where: what is being checked, for the message.
+        tables: the tables by name; their shapes are checked already.
+        counts: the counts of config.json.
+        label: gives the file of a table, for the message.
+        where: what is checked, for the message.
     """
-    problems = list(table_problems(tables, counts, label))
+    problems = list(_table_problems(tables, counts, label))
     if problems:
         raise DatasetError(f"the tables of {where} are wrong", problems)
 
 
-def table_problems(
-    tables: Mapping[str, Any], counts: Mapping[str, int], label: Label = str
+def _table_problems(
+    tables: Mapping[str, Any], counts: Mapping[str, int], label: Label
 ) -> Iterator[str]:
-    """Everything that is wrong with the values, one line a kind."""
     for name, spec in TABLES.items():
         table = tables[name]
         if isinstance(table, Ragged):
@@ -54,49 +53,49 @@ def table_problems(
             yield from _finite(table, label(name))
         elif spec.below is not None:
             yield from _within(table, label(name), 0, counts[spec.below] - 1)
+    pair_index = tables["pair_index"]
     for column, count in enumerate(("n_questions", "n_sources")):
-        yield from _within(
-            tables["pair_index"][:, column],
-            f"{label('pair_index')} column {column}",
-            0,
-            counts[count] - 1,
-        )
+        where = f"{label('pair_index')} column {column}"
+        yield from _within(pair_index[:, column], where, 0, counts[count] - 1)
     yield from _within(tables["negative_tiers"], label("negative_tiers"), 1, 4)
     yield from _within(tables["pair_relevance"], label("pair_relevance"), 0, 1)
+    # A cosine distance of two float32 vectors may round to just outside of 0 to 2.
     yield from _within(tables["centroid_distances"], label("centroid_distances"), 0, 2, slack=1e-3)
     yield from _positives(tables, label)
     yield from _splits(tables, label, counts["n_pairs"])
 
 
-def _blocks(table: NDArray[Any]) -> Iterator[tuple[int, NDArray[Any]]]:
+def _first_wrong(
+    table: NDArray[Any], is_wrong: Callable[[NDArray[Any], int], NDArray[np.bool_]]
+) -> list[int] | None:
+    """The index of the first wrong value; None if all are right.
+
+    Args:
+        table: checked block by block.
+        is_wrong: given a block and its first row, says which of its values are wrong.
+    """
     for start in range(0, len(table), ROWS):
-        yield start, table[start : start + ROWS]
-
-
-def _first(wrong: NDArray[Any], start: int) -> list[int]:
-    index = [int(each) for each in np.argwhere(wrong)[0]]
-    return [index[0] + start, *index[1:]]
+        wrong = is_wrong(table[start : start + ROWS], start)
+        if wrong.any():
+            row, *rest = (int(each) for each in np.argwhere(wrong)[0])
+            return [row + start, *rest]
+    return None
 
 
 def _finite(table: NDArray[Any], label: str) -> Iterator[str]:
-    for start, block in _blocks(table):
-        wrong = ~np.isfinite(block)
-        if wrong.any():
-            at = _first(wrong, start)
-            yield f"{label}{at} is {block[(at[0] - start, *at[1:])]}, expected a finite number"
-            return
+    index = _first_wrong(table, lambda block, _start: ~np.isfinite(block))
+    if index is not None:
+        yield f"{label}{index} is {table[tuple(index)]}, expected a finite number"
 
 
 def _within(
     table: NDArray[Any], label: str, low: float, high: float, *, slack: float = 0.0
 ) -> Iterator[str]:
-    for start, block in _blocks(table):
-        wrong = (block < low - slack) | (block > high + slack)
-        if wrong.any():
-            at = _first(wrong, start)
-            value = block[(at[0] - start, *at[1:])]
-            yield f"{label}{at} is {value}, expected {low} to {high}"
-            return
+    index = _first_wrong(
+        table, lambda block, _start: (block < low - slack) | (block > high + slack)
+    )
+    if index is not None:
+        yield f"{label}{index} is {table[tuple(index)]}, expected {low} to {high}"
 
 
 def _ragged(table: Ragged, label: str, below: int) -> Iterator[str]:
@@ -106,7 +105,8 @@ def _ragged(table: Ragged, label: str, below: int) -> Iterator[str]:
         return
     falling = np.flatnonzero(np.diff(offsets) < 0)
     if len(falling):
-        yield f"{label} has an offset {offsets[falling[0] + 1]} at {falling[0] + 1} below the last"
+        at = falling[0] + 1
+        yield f"{label} has the offset {offsets[at]} at {at}, which is below the one before it"
         return
     wrong = np.flatnonzero((values < 0) | (values >= below))
     if len(wrong):
@@ -115,23 +115,24 @@ def _ragged(table: Ragged, label: str, below: int) -> Iterator[str]:
 
 
 def _positives(tables: Mapping[str, Any], label: Label) -> Iterator[str]:
-    """The pair's own source must not be among its negatives."""
-    sources, negatives = tables["pair_index"][:, 1], tables["hard_negatives"]
-    for start, block in _blocks(negatives):
-        wrong = block == sources[start : start + ROWS, None]
-        if wrong.any():
-            at = _first(wrong, start)
-            yield f"{label('hard_negatives')}{at} is {sources[at[0]]}, the pair's own source"
-            return
+    """The source of a pair must not be among its negatives."""
+    sources = tables["pair_index"][:, 1]
+    index = _first_wrong(
+        tables["hard_negatives"],
+        lambda block, start: block == sources[start : start + ROWS, None],
+    )
+    if index is not None:
+        yield f"{label('hard_negatives')}{index} is {sources[index[0]]}, the pair's own source"
 
 
 def _splits(tables: Mapping[str, Any], label: Label, pairs: int) -> Iterator[str]:
+    """No pair may be in two splits, or twice in one."""
     owner = np.full(pairs, -1, dtype=np.int8)
     for number, split in enumerate(SPLITS):
         name = split_table(split)
         ids = tables[name]
         if len(ids) and (ids.min() < 0 or ids.max() >= pairs):
-            return  # told already as an id out of range
+            return  # `_within` has reported the id that is out of range
         taken = np.flatnonzero(owner[ids] >= 0)
         if len(taken):
             other = label(split_table(SPLITS[owner[ids[taken[0]]]]))

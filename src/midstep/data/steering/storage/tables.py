@@ -1,22 +1,24 @@
-"""The tables of a dataset folder, whatever their form: opened, checked, read-only."""
+"""The tables of a dataset folder in any storage form: opened, checked, read-only; their digests."""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import numpy as np
 
 from midstep.core import strict_json
 from midstep.core.errors import DatasetError
+from midstep.data.checked_files import hash_problem
 from midstep.data.ragged import Ragged
 from midstep.data.steering.storage.dataset_config import DatasetConfig, read_config
 from midstep.data.steering.storage.hdf5_file import Hdf5Reader
 from midstep.data.steering.storage.layout import (
     FORMS,
     TABLES,
+    ArrayReader,
     Form,
     StoredArray,
     canonical,
@@ -30,48 +32,35 @@ if TYPE_CHECKING:
 
 
 DIGEST_BYTES = 8 * 1024 * 1024
+"""Bytes hashed together: bounds the memory that a mapped table takes meanwhile."""
 SAMPLED_ROWS = 1024
+"""Rows that the digest of an unverified table is computed from."""
 
-
-class Reader(Protocol):
-    """One physical form."""
-
-    form: Form
-
-    def file_of(self, name: str) -> Path:
-        """The file that holds an array."""
-        ...
-
-    def has(self, array: StoredArray) -> bool:
-        """Whether that file is there."""
-        ...
-
-    def read(self, array: StoredArray, *, mapped: bool) -> NDArray[Any]:
-        """The array, its shape checked before anything is read."""
-        ...
-
-
-READERS: dict[Form, Any] = {"memmap": MemmapReader, "pt": PtReader, "hdf5": Hdf5Reader}
+READERS: dict[Form, type[ArrayReader]] = {
+    "memmap": MemmapReader,
+    "pt": PtReader,
+    "hdf5": Hdf5Reader,
+}
 
 
 class Tables(Mapping[str, Any]):
     """Tables by name: arrays (int64, float32 or float16), and `Ragged` for the keyword ids.
 
-    A `memmap` dataset is mapped; the other forms are read when a table is first asked for.
+    A `memmap` dataset is mapped. The other forms read a table into memory when it is first used.
 
     Args:
-        folder: of the dataset.
+        folder: the folder of the dataset.
         config: its config.json.
-        reader: of its form.
+        reader: reads its form.
     """
 
-    def __init__(self, folder: Path, config: DatasetConfig, reader: Reader) -> None:
+    def __init__(self, folder: Path, config: DatasetConfig, reader: ArrayReader) -> None:
         self.folder, self.config, self._reader = folder, config, reader
         self._cache: dict[str, Any] = {}
 
     @property
     def form(self) -> Form:
-        """The physical form that was opened."""
+        """The storage form that was opened."""
         return self._reader.form
 
     def __getitem__(self, name: str) -> Any:
@@ -87,44 +76,42 @@ class Tables(Mapping[str, Any]):
     def __len__(self) -> int:
         return len(TABLES)
 
+    def _arrays(self, name: str) -> tuple[StoredArray, ...]:
+        return stored_arrays(TABLES[name], self.config.counts)
+
     def label(self, name: str) -> str:
         """The file of a table, for messages."""
-        first = stored_arrays(TABLES[name], self.config.counts)[0]
+        first = self._arrays(name)[0]
         return f"{self._reader.file_of(first.name).name}{f':{name}' if self.form == 'hdf5' else ''}"
 
     def read(self, name: str, *, mapped: bool) -> Any:
-        """A table anew: mapped where the form can be, or a copy in memory."""
-        arrays = stored_arrays(TABLES[name], self.config.counts)
+        """Read a table again: mapped if the form allows it, or as a copy in memory."""
         parts = [
             _read_only(canonical(self._reader.read(each, mapped=mapped), each.kind))
-            for each in arrays
+            for each in self._arrays(name)
         ]
         return parts[0] if len(parts) == 1 else Ragged(*parts)
 
     def files(self) -> dict[str, Path]:
-        """Every file of the dataset but config.json, by name."""
-        paths = {}
-        for spec in TABLES.values():
-            for array in stored_arrays(spec, self.config.counts):
-                path = self._reader.file_of(array.name)
-                paths[path.name] = path
-        return paths
+        """Every file of the dataset except config.json, by name."""
+        paths = (self._reader.file_of(each.name) for name in self for each in self._arrays(name))
+        return {path.name: path for path in paths}
 
     def _has_file_hashes(self, name: str) -> bool:
-        arrays = stored_arrays(TABLES[name], self.config.counts)
-        return all(self._reader.file_of(each.name).name in self.config.files for each in arrays)
+        files = (self._reader.file_of(each.name).name for each in self._arrays(name))
+        return all(file in self.config.files for file in files)
 
     def digest(self, name: str, *, whole: bool = True) -> str:
-        """Of a table's content: as noted in config.json, else computed.
+        """The digest of a table's content: as recorded in config.json, else computed.
 
         Args:
-            name: of the table.
-            whole: believe the note only where a file's hash stands behind it, and compute from all
-                of the table; else from a thousand rows of it.
+            name: the table.
+            whole: trust the recorded digest only if config.json also has the hashes of the files,
+                and compute from all rows. If False, compute from about a thousand rows.
         """
-        noted = self.config.tables.get(name)
-        if noted is not None and (self._has_file_hashes(name) or not whole):
-            return noted
+        recorded = self.config.tables.get(name)
+        if recorded is not None and (self._has_file_hashes(name) or not whole):
+            return recorded
         table = self[name]
         if whole or isinstance(table, Ragged) or len(table) <= SAMPLED_ROWS:
             return table_digest(table)
@@ -134,26 +121,27 @@ class Tables(Mapping[str, Any]):
 def open_tables(
     folder: str | Path, form: Form | Literal["auto"] = "auto", *, verify: bool = True
 ) -> Tables:
-    """Open a dataset. What is wrong with it, all of it, is one `DatasetError`.
+    """Open a dataset. One `DatasetError` lists everything that is wrong with it.
 
     Args:
-        folder: with config.json and the tables.
-        form: which files to read, if there are several; `auto` takes what config.json says, or
-            what is there.
-        verify: compare every file with its hash, where config.json has one. Presence, shapes and
-            types are looked at in any case.
+        folder: the folder with config.json and the tables.
+        form: which files to read, if there are several forms; `auto` takes what config.json says,
+            or else the first form that is present.
+        verify: compare every file with its hash, if config.json has one. Presence, shapes and
+            types are always checked.
     """
     folder = Path(folder)
     config = read_config(folder)
     tables = Tables(folder, config, READERS[_choose_form(folder, config, form)](folder))
-    problems = _missing_files(tables)
+    problems = [f"{name} is missing" for name, path in tables.files().items() if not path.is_file()]
     if not problems and verify:
         problems = _hash_problems(tables)
     if not problems:
         problems = _shape_problems(tables)
     if problems:
         raise DatasetError(
-            f"the dataset in {folder} is not whole; restore it or build it again", problems
+            f"the dataset in {folder} is incomplete or damaged; restore it or build it again",
+            problems,
         )
     return tables
 
@@ -163,29 +151,19 @@ def _choose_form(folder: Path, config: DatasetConfig, form: str) -> Form:
         raise DatasetError(f"storage format {form!r} is unknown; use auto, {', '.join(FORMS)}")
     if form != "auto":
         return cast("Form", form)
-    probe = stored_arrays(TABLES["pair_index"], config.counts)[0]
     likely = (config.storage_format, *FORMS)
-    return next((form for form in likely if READERS[form](folder).has(probe)), likely[0])
-
-
-def _missing_files(tables: Tables) -> list[str]:
-    return [f"{name} is missing" for name, path in tables.files().items() if not path.is_file()]
+    present = (each for each in likely if READERS[each](folder).file_of("pair_index").is_file())
+    return next(present, likely[0])
 
 
 def _hash_problems(tables: Tables) -> list[str]:
-    problems = []
-    for name, path in tables.files().items():
-        wanted = tables.config.files.get(name)
-        if wanted is None:
-            continue
-        with path.open("rb") as file:
-            digest = hashlib.file_digest(file, "sha256").hexdigest()
-        if digest != wanted:
-            problems.append(
-                f"{name} has changed since it was written: its SHA-256 is {digest[:16]}…, "
-                f"config.json says {wanted[:16]}…"
-            )
-    return problems
+    hashes = tables.config.files
+    problems = (
+        hash_problem(path, hashes[name], "config.json")
+        for name, path in tables.files().items()
+        if name in hashes
+    )
+    return [problem for problem in problems if problem is not None]
 
 
 def _shape_problems(tables: Tables) -> list[str]:
@@ -199,6 +177,7 @@ def _shape_problems(tables: Tables) -> list[str]:
 
 
 def _read_only(array: NDArray[Any]) -> NDArray[Any]:
+    # Loaders share these arrays; a write by one user of them would change every later batch.
     if array.flags.writeable:
         array.flags.writeable = False
     return array
@@ -211,8 +190,7 @@ def table_digest(table: Any) -> str:
     False
     """
     digest = hashlib.sha256()
-    parts = [table.offsets, table.values] if isinstance(table, Ragged) else [table]
-    for part in parts:
+    for part in table.parts().values() if isinstance(table, Ragged) else [table]:
         digest.update(f"{part.dtype.str}{list(part.shape)}".encode())
         rows = max(1, DIGEST_BYTES // max(1, part.nbytes // max(1, len(part))))
         for start in range(0, len(part), rows):
@@ -221,17 +199,18 @@ def table_digest(table: Any) -> str:
 
 
 DIGEST_CHARS = 8
+"""Characters of a digest in a fingerprint. A loader state, which holds one, stays under 1 KB."""
 
 
 def data_fingerprint(
     digests: Mapping[str, str], settings: Mapping[str, Any], *, whole: bool = True
 ) -> dict[str, str]:
-    """Short strings: digests of the tables, in their order, and of the settings, by name.
+    """What identifies the data: short digests of the tables, in their order, and of the settings.
 
     Args:
-        digests: of every table.
-        settings: on which batches depend.
-        whole: whether the digests are of all rows, or of a sample of them.
+        digests: the digest of every table.
+        settings: the settings that batches depend on.
+        whole: whether the digests cover all rows, or a sample of them.
 
     >>> data_fingerprint({"train_idx": "0123456789abcdef"}, {"n_neg": 4})["tables"]
     '01234567'
@@ -244,11 +223,11 @@ def data_fingerprint(
 
 
 def check_fingerprint(saved: Mapping[str, str], now: Mapping[str, str]) -> None:
-    """One `DatasetError` that says which tables and settings changed since `saved`."""
+    """Raise a `DatasetError` that names the tables and settings that changed since `saved`."""
     if saved["of"] != now["of"]:
         raise DatasetError(
-            f"the saved place knows the data by {saved['of']}, now {now['of']} were read; open it "
-            "with the same 'verify', or convert it once, which notes digests in config.json"
+            f"the saved state has digests of {saved['of']}, the dataset now of {now['of']}; open "
+            "it with the same 'verify', or convert it once, which records digests in config.json"
         )
     problems = [
         f"the table {name} has changed"
@@ -265,7 +244,7 @@ def check_fingerprint(saved: Mapping[str, str], now: Mapping[str, str]) -> None:
     ]
     if problems or saved != now:
         raise DatasetError(
-            "the saved place belongs to other data; use the same, or begin anew",
+            "the saved state belongs to other data; use the same data, or start a new run",
             problems or ["the layout of the fingerprint differs"],
         )
 

@@ -1,0 +1,62 @@
+"""Arrays, JSON and hashes of single files. What is wrong with a file is a `DatasetError`."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from midstep.core import strict_json
+from midstep.core.errors import DatasetError, FormatError
+from midstep.core.files import storage
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+def save_array(path: Path, array: NDArray[Any]) -> None:
+    """Write a .npy file that appears complete or not at all."""
+    with storage.replacement(path) as file:
+        np.save(file, array, allow_pickle=False)
+
+
+def parse_json(content: str | bytes, where: str) -> Any:
+    """Parse strict JSON.
+
+    Args:
+        content: the JSON text.
+        where: names its file and position in the error.
+
+    >>> parse_json("[1", "pairs.jsonl:7")  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    midstep.core.errors.DatasetError: pairs.jsonl:7 is not JSON...
+    """
+    try:
+        return strict_json.loads(content)
+    except (FormatError, TypeError) as error:  # TypeError: a database may hold a number here
+        raise DatasetError(f"{where} is {error}") from None
+
+
+def hash_file(path: Path) -> str:
+    """The SHA-256 of a file's bytes, in hexadecimal."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def hash_problem(path: Path, expected: str, recorded_in: str) -> str | None:
+    """What to report if a file's SHA-256 is not the recorded one; None if it is.
+
+    Args:
+        path: the file.
+        expected: the recorded SHA-256.
+        recorded_in: where it is recorded, for the message.
+    """
+    digest = hash_file(path)
+    if digest == expected:
+        return None
+    return (
+        f"{path.name} has changed since it was written: its SHA-256 is {digest[:16]}…, "
+        f"{recorded_in} says {expected[:16]}…"
+    )
