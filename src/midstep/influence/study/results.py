@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from midstep.core.errors import ConfigError
+from midstep.influence.kernels.kernel_block import kernel_cosines
 from midstep.influence.sampling.generated_batch import GeneratedBatch
 from midstep.influence.study.workspace import KernelWorkspace
 
@@ -178,7 +179,7 @@ def build_self_kernel(
     kernel = workspace.kernel_uu[rows]
     among = kernel[:, rows]
     norms, raw = workspace.norms[rows], workspace.raw_norms[rows]
-    cosines = among / (norms[:, None] * norms).clamp_min(1e-300)
+    cosines = kernel_cosines(among, norms, norms)
     off_diagonal = ~torch.eye(len(ids), dtype=torch.bool)
     advantages = workspace.batch.advantages.nan_to_num(0.0).to(kernel)
     return SelfKernel(
@@ -197,8 +198,7 @@ def find_contributors(
 ) -> list[list[Contributor]]:
     """The largest contributions to each evaluated sequence."""
     contributions = workspace.step.factor * kernel_eu * weights.to(kernel_eu)
-    norms_u = workspace.norms.to(norms_e)
-    cosines = kernel_eu / (norms_e[:, None] * norms_u).clamp_min(1e-300)
+    cosines = kernel_cosines(kernel_eu, norms_e, workspace.norms.to(norms_e))
     return top_contributors(contributions, kernel_eu, cosines, workspace.batch.sequence_ids, top_k)
 
 
