@@ -245,7 +245,7 @@ class FisherKernelRunner:
 
     def _bind(self, workspace: KernelWorkspace) -> GradientViews:
         """The workspace's own views, or new ones once the fingerprint was found to be the same."""
-        bound = workspace.cache(workspace.batch.sequence_ids[0]).views
+        bound = workspace.views
         if bound is not None and bound.model is self.generator.model.module:
             return bound
         self.fingerprint(workspace.plan).check_same(
