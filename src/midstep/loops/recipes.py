@@ -30,11 +30,9 @@ class RecipeTraining(Protocol):
 
     def open_run(self, *, name: str, run_dir: Path | None = None, run_id: str | None = None) -> Run:
         """The run it will train in, with its settings in the header."""
-        ...
 
     def run_to_end(self, run: Run) -> object:
         """Train in `run` to the last step or until it is stopped, and put the end on record."""
-        ...
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -105,7 +105,6 @@ class EventSink(Protocol):
 
     def event(self, moment: Moment, **fields: Any) -> object:
         """Write a record."""
-        ...
 
 
 class PhaseLog:
