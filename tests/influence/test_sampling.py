@@ -206,7 +206,7 @@ def test_all_zero_advantages_are_told() -> None:
 def test_more_prompts_than_there_are_is_refused() -> None:
     with pytest.raises(ConfigError, match="180 prompts in 'train', 500 were requested"):
         small_generator().generate_update_batch(500, 2)
-    with pytest.raises(ConfigError, match="no split 'dev'; there are train, test"):
+    with pytest.raises(ConfigError, match="no split 'dev'; the splits are train, test"):
         small_generator().generate_update_batch(2, 2, "dev")
 
 
