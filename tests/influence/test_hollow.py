@@ -106,7 +106,7 @@ def test_numbers_for_the_gpu_kernel_make_the_same_diagonal() -> None:
     gradient = torch.randn(3, columns, dtype=parameter.dtype)
     numbers = step.adam_tile(tile)
     clipped = numbers.clip_factor * gradient.flatten()
-    after = numbers.beta2 * numbers.second_P + (1 - numbers.beta2) * clipped.square()
+    after = numbers.beta2 * numbers.second_RC.flatten() + (1 - numbers.beta2) * clipped.square()
     made = numbers.scale / ((after / numbers.corrected).sqrt() + numbers.eps)
     true = step.diagonal(tile, gradient).flatten()
     assert torch.allclose(made, true, rtol=1e-12, atol=0)

@@ -23,14 +23,14 @@ IDS = torch.tensor([[1, 2, 3]])
     ("ids", "response", "attention", "message"),
     [
         (torch.zeros(0, 3).long(), torch.zeros(0, 3), None, "at least one sequence"),
-        (IDS.float(), torch.tensor([[0, 1, 1]]), None, "whole numbers"),
+        (IDS.float(), torch.tensor([[0, 1, 1]]), None, "must be integers"),
         (IDS, torch.tensor([[0, 1]]), None, "pad both to one width"),
         (IDS, torch.tensor([[0, 0, 0]]), None, "no response token"),
-        (IDS, torch.tensor([[1, 1, 1]]), None, "nothing stands before it"),
-        (IDS, torch.tensor([[0, 1, 0]]), torch.tensor([[0, 1, 1]]), "nothing stands before it"),
+        (IDS, torch.tensor([[1, 1, 1]]), None, "no token before it"),
+        (IDS, torch.tensor([[0, 1, 0]]), torch.tensor([[0, 1, 1]]), "no token before it"),
         (IDS, torch.tensor([[0, 1, 1]]), torch.tensor([[1, 1, 0]]), "marks padding"),
-        (IDS, torch.tensor([[0, 0, 1]]), torch.tensor([[1, 0, 1]]), "unbroken run"),
-        (IDS, torch.tensor([[0, 0, 1]]), torch.tensor([[0, 0, 0]]), "unbroken run"),
+        (IDS, torch.tensor([[0, 0, 1]]), torch.tensor([[1, 0, 1]]), "contiguous run"),
+        (IDS, torch.tensor([[0, 0, 1]]), torch.tensor([[0, 0, 0]]), "contiguous run"),
     ],
 )
 def test_malformed_batches_are_refused(ids, response, attention, message: str) -> None:
@@ -73,11 +73,11 @@ def test_bad_weights_are_refused(weights, message: str) -> None:
     ("options", "message"),
     [
         ({"preconditioner": "adam_post"}, "needs the state of an AdamW"),
-        ({"preconditioner": "adam"}, "none of adam_post, adam_state, sgd"),
+        ({"preconditioner": "adam"}, "must be one of adam_post, adam_state, sgd"),
         ({"algorithm": "fast"}, "algorithms are auto, sweep"),
-        ({"algorithm": "direction"}, "gives Δ alone"),
-        ({"want": ("EE",)}, "choose from 'EU'"),
-        ({"parameters": ["nothing.*"]}, "no trained parameter is called 'nothing"),
+        ({"algorithm": "direction"}, "computes Δ alone"),
+        ({"want": ("EE",)}, "must name some of 'EU'"),
+        ({"parameters": ["nothing.*"]}, "no trained parameter matches 'nothing"),
     ],
 )
 def test_bad_settings_are_refused(options, message: str) -> None:
@@ -116,7 +116,7 @@ def test_state_of_another_shape_is_refused() -> None:
     [
         (torch.optim.AdamW(MODEL.parameters(), amsgrad=True), "amsgrad"),
         (torch.optim.Adam(MODEL.parameters(), weight_decay=0.1), "adds its weight decay"),
-        (torch.optim.SGD(MODEL.parameters(), lr=0.1), "not of the Adam family"),
+        (torch.optim.SGD(MODEL.parameters(), lr=0.1), "not an Adam optimizer"),
         (torch.optim.AdamW(MODEL.parameters(), lr=0.0), "learning rate 0"),
     ],
 )

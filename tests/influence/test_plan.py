@@ -43,7 +43,7 @@ def test_plan_comes_back_from_its_description() -> None:
 @pytest.mark.parametrize(
     ("changes", "word"),
     [
-        ({"topk": 3}, "plan has no setting 'topk'; there are algorithm"),
+        ({"topk": 3}, "plan has no setting 'topk'; the settings are algorithm"),
         ({"preconditioner": "adam"}, "preconditioner must be one of"),
         ({"requests": [{"kind": "nothing"}]}, "kind must be one of update"),
         ({"requests": [{"kind": "evaluation"}]}, "needs batch_size_prompts and may have"),
@@ -52,7 +52,7 @@ def test_plan_comes_back_from_its_description() -> None:
         ({"requests": [{"kind": "evaluation", "n": 1}]}, r"requests\[0\] has no setting 'n'"),
         ({"validate_rates": [0.0]}, "validate_rates must be above 0"),
         ({"validate_rates": [float("inf")]}, "validate_rates must be above 0"),
-        ({"top_k": -1}, "top_k must be 0 or above"),
+        ({"top_k": -1}, "top_k must be a whole number of at least 0"),
         *[
             ({name: value}, f"{name} must be a number above 0, got")
             for name in ("lr", "max_grad_norm")
@@ -75,7 +75,7 @@ def test_update_is_needed_and_takes_no_responses() -> None:
 def test_object_tags_and_other_files_are_refused(tmp_path: Path) -> None:
     file = tmp_path / "plan.yaml"
     file.write_text("runner: !!python/object/apply:os.getcwd []\nplan: {}\n")
-    with pytest.raises(FormatError, match="no plain YAML"):
+    with pytest.raises(FormatError, match="not plain YAML"):
         read_plan(file)
     file.write_text("plan: {}\n")
     with pytest.raises(FormatError, match="two keys 'runner'"):

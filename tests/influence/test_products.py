@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 
 import pytest
 import torch
@@ -15,6 +16,7 @@ from midstep.influence.kernels.contraction import inner_products, square_sums
 from midstep.influence.kernels.fisher import fisher_kernel
 from midstep.influence.kernels.kernel_inputs import loss_weights
 from midstep.influence.optimizers.preconditioners import SgdPreconditioner, adam_diagonal
+from midstep.influence.optimizers.triton_scaling import AdamTile
 from tests.influence.twins import batch_of, relative, stepped_optimizer, tiny
 
 WEIGHTS = torch.tensor([0.5, -1.0, 0.0, 0.7, 1.3], dtype=torch.float64)
@@ -64,9 +66,16 @@ def test_diagonal_in_five_passes_equals_the_formula() -> None:
     beta2, clip, corrected, eps, scale = 0.99, 0.3, 0.7, 1e-3, 0.25
     after = beta2 * second + (1 - beta2) * (clip * gradient) ** 2
     true = scale / ((after / corrected).sqrt() + eps)
-    found = adam_diagonal(second, gradient, beta2, clip, corrected, eps, scale)
-    assert relative(found, true) <= 1e-14
-    assert not adam_diagonal(second, gradient, beta2, clip, corrected, eps, 0.0).any()
+    numbers = AdamTile(
+        second_RC=second,
+        beta2=beta2,
+        clip_factor=clip,
+        corrected=corrected,
+        eps=eps,
+        scale=scale,
+    )
+    assert relative(adam_diagonal(numbers, gradient), true) <= 1e-14
+    assert not adam_diagonal(replace(numbers, scale=0.0), gradient).any()
 
 
 @pytest.mark.parametrize("bias", [None, drawn(7)])

@@ -184,7 +184,7 @@ def test_batch_that_lacks_a_part_is_refused(tmp_path: Path, lost: str) -> None:
     told = strict_json.loads((folder / "batch.json").read_bytes())
     del told[lost]
     (folder / "batch.json").write_text(strict_json.dumps(told))
-    with pytest.raises(FormatError, match=r"no whole batch|is damaged"):
+    with pytest.raises(FormatError, match=r"not a complete batch|is damaged"):
         load_batch(folder)
 
 
@@ -204,9 +204,9 @@ def test_all_zero_advantages_are_told() -> None:
 
 
 def test_more_prompts_than_there_are_is_refused() -> None:
-    with pytest.raises(ConfigError, match="180 prompts in 'train', 500 were asked for"):
+    with pytest.raises(ConfigError, match="180 prompts in 'train', 500 were requested"):
         small_generator().generate_update_batch(500, 2)
-    with pytest.raises(ConfigError, match="no split 'dev'; there are train, test"):
+    with pytest.raises(ConfigError, match="no split 'dev'; the splits are train, test"):
         small_generator().generate_update_batch(2, 2, "dev")
 
 

@@ -242,11 +242,11 @@ def test_competition_that_raises_is_reported_once_and_training_goes_on(
     ("settings", "message"),
     [
         ({"condition": "none"}, "condition must be one of novelty, control"),
-        ({"steps": 0}, "steps must lie between"),
-        ({"hidden": 0}, "hidden must be at least 1"),
+        ({"steps": 0}, "steps must be a number from 1"),
+        ({"hidden": 0}, "hidden must be a whole number of at least 1"),
         ({"lr": 0.0}, "lr must be above 0"),
         ({"temperature": -1.0}, "temperature must be above 0"),
-        ({"health_every": 0}, "health_every must be at least 1"),
+        ({"health_every": 0}, "health_every must be a whole number of at least 1"),
     ],
 )
 def test_wrong_settings_are_refused(settings: dict[str, Any], message: str) -> None:

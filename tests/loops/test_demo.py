@@ -191,9 +191,9 @@ def test_squared_error_is_that_of_each_sample() -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"steps": 0}, "steps must lie between 1 and"),
-        ({"batch_size": 0}, "batch_size must be at least 1, got 0"),
-        ({"hidden": -1}, "hidden must be at least 1, got -1"),
+        ({"steps": 0}, "steps must be a number from 1 to"),
+        ({"batch_size": 0}, "batch_size must be a whole number of at least 1, got 0"),
+        ({"hidden": -1}, "hidden must be a whole number of at least 1, got -1"),
         ({"learning_rate": float("nan")}, "learning_rate must be above 0, got nan"),
     ],
 )

@@ -46,5 +46,5 @@ def test_building_draws_from_no_global_generator() -> None:
 
 @pytest.mark.parametrize("field", ["inputs", "hidden"])
 def test_empty_layer_is_refused(field: str) -> None:
-    with pytest.raises(ConfigError, match=f"{field} must be at least 1, got 0"):
+    with pytest.raises(ConfigError, match=f"{field} must be a whole number of at least 1, got 0"):
         LinearAutoencoderConfig(**{field: 0})

@@ -112,8 +112,8 @@ def test_sequence_longer_than_the_context_is_refused_with_the_remedy() -> None:
 @pytest.mark.parametrize(
     ("changes", "word"),
     [
-        ({"width": 15}, "do not divide the width"),
-        ({"kv_heads": 3}, "does not divide heads"),
+        ({"width": 15}, "not a multiple of heads"),
+        ({"kv_heads": 3}, "not a multiple of kv_heads"),
         ({"width": 12}, "even number"),
         ({"layers": 0}, "layers must be"),
         ({"positions": "none"}, "positions must be"),

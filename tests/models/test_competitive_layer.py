@@ -320,7 +320,7 @@ def already_taken() -> nn.Module:
         (lambda: nn.Sequential(nn.Linear(2, 2)), "attaches to an nn.Linear, got Sequential"),
         (lambda: nn.LazyLinear(3), "have no shape yet"),
         (lambda: nn.utils.parametrizations.weight_norm(nn.Linear(2, 2)), "are computed"),
-        (lambda: nn.Linear(2, 2, dtype=torch.complex64), "no real numbers"),
+        (lambda: nn.Linear(2, 2, dtype=torch.complex64), "not floating point"),
         (already_taken, "has a BCL already"),
     ],
 )

@@ -1,4 +1,4 @@
-"""Fisher kernels of an optimizer step: which sequences moved which answers, and was it so.
+"""Fisher kernels of an optimizer step: which sequences change which answers, and a check of it.
 
 The names below are loaded when first used.
 """

@@ -67,7 +67,7 @@ class ArrayFolder:
             raise FormatError(f"{folder / self.json_name} is not of format {self.format_tag}")
         array_file = folder / self.array_name
         if _digest(packed) != digest_in(description):
-            raise FormatError(f"{array_file} is damaged: its hash differs; make the folder again")
+            raise FormatError(f"{array_file} is damaged: its hash differs; create the folder again")
         try:
             return description, load(packed)
         except SafetensorError as error:

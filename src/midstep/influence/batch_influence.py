@@ -1,4 +1,6 @@
-"""Which samples of a batch moved which sample's loss, for any model whose loss is per sample.
+"""How much each sample of a batch changed the loss of each other one, in the last step.
+
+This works for any model whose loss is a mean or sum over samples.
 
 For samples i, j of the batch with gradients g of their losses, and the last step Δθ = −scale · c G
 + rest on the gradient G = Σ_j w_j g_j:
@@ -21,6 +23,7 @@ import torch
 from torch import Tensor, nn
 
 from midstep.core.errors import ConfigError
+from midstep.influence.gradients.batch_gradient import clipping_factor
 from midstep.influence.gradients.model_parts import eval_mode
 from midstep.influence.gradients.sample_gradients import (
     SampleLoss,
@@ -34,32 +37,32 @@ if TYPE_CHECKING:
     from torch.optim import Optimizer
 
 MAX_GRADIENT_BYTES = 1 << 30
-"""Of gradients that are held at once: those of the samples that are shown."""
+"""Memory for the gradients of the samples that are shown."""
 _MISMATCH_ABOVE = 0.3
-"""From where on the optimizer's gradient counts as another than that of the samples."""
+"""Relative difference above which the optimizer's gradient is not that of the samples."""
 _CANCELLED_BELOW = 0.05
-"""Of the batch's part: what is left of it when the rest takes it back."""
+"""Share of the batch's part below which momentum and decay cancel it, which is suspicious."""
 _LOSS_TOLERANCE = 1e-3
-"""How near the batch's loss must be to the mean or sum of its samples' losses."""
+"""Relative difference allowed between a batch's loss and the mean or sum over its samples."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class BatchInfluence:
-    """What the last step did to the losses of some samples of its batch."""
+    """The change of some samples' losses by the last step, split by its causes."""
 
     contribution_SS: Tensor
-    """Row: the sample that was moved. Column: the sample that moved it. In units of the loss."""
+    """Row: the sample whose loss changed. Column: the sample that changed it. Units of the loss."""
     losses_S: Tensor
-    """Of each shown sample where the gradients were taken: before the step, as far as the
-    optimizer's state tells the weights of then."""
+    """Loss of each shown sample at the weights where gradients were taken: before the step, if
+    the optimizer's state allows to compute them."""
     others_S: Tensor
-    """What the samples did that are not shown."""
+    """The change by samples that are not shown."""
     rest_S: Tensor
-    """What momentum of earlier steps and weight decay did."""
+    """The change by momentum of earlier steps and by weight decay."""
     samples: int
-    """B."""
+    """Samples of the batch, B."""
     notes: tuple[str, ...] = ()
-    """What to know about the numbers."""
+    """Sentences that a reader of the numbers needs."""
 
     @property
     def change_S(self) -> Tensor:
@@ -77,22 +80,22 @@ def batch_influence(
     grad_clip_norm: float | None = None,
     together: bool = True,
 ) -> BatchInfluence:
-    """Look at the step that `optimizers` made last, on `batch`. Nothing is changed.
+    """Explain the last step of `optimizers`, made on `batch`. Nothing is changed.
 
-    Modules are looked at in evaluation mode, where a sample's loss does not depend on the others.
+    Gradients are taken in evaluation mode, where a sample's loss does not depend on the others.
 
     Args:
-        model: as it stands after the step.
+        model: the model after the step.
         optimizers: SGD, Adam or AdamW, with their state.
-        loss_of: the mean (or sum) over samples of the loss: of the model and a batch.
-        batch: what the step was made on.
-        samples: the first so many are shown.
-        grad_clip_norm: to which the loop clips its gradient.
-        together: try to make all gradients at once.
+        loss_of: computes the mean (or sum) of the loss over samples, from the model and a batch.
+        batch: the batch of the step.
+        samples: how many samples are shown, from the first.
+        grad_clip_norm: norm to which the loop clips its gradient.
+        together: try to compute all gradients at once.
 
     Raises:
-        ConfigError: the batch has no samples to tell apart, its loss is neither mean nor sum of
-            theirs, or the optimizer is of another kind.
+        ConfigError: the tensors of the batch differ in length, its loss is neither mean nor sum
+            over samples, or the optimizer is not supported.
 
     >>> model = nn.Linear(1, 1, bias=False)
     >>> optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
@@ -100,73 +103,52 @@ def batch_influence(
     >>> x, y = torch.tensor([[1.0], [2.0]]), torch.tensor([[1.0], [-1.0]])
     >>> def loss_of(model, batch):
     ...     return (model(batch[0]) - batch[1]).square().mean()
-    >>> found = batch_influence(model, [optimizer], loss_of, (x, y))
-    >>> found.contribution_SS.round(decimals=2)  # the two pull in opposite directions
+    >>> influence = batch_influence(model, [optimizer], loss_of, (x, y))
+    >>> influence.contribution_SS.round(decimals=2)  # the two pull in opposite directions
     tensor([[-0.2000,  0.4000],
             [ 0.4000, -0.8000]])
     """
     count = sample_count(batch)
     if not count:
         raise ConfigError(
-            "the tensors of this batch do not share a first side, so it has no samples to tell "
-            "apart; give the loop batches of one length"
+            "the tensors of this batch differ in length, so it has no samples to tell apart; use "
+            "batches whose tensors have the same first dimension"
         )
     owners = parameter_owners(optimizers)
     parameters = {name: each for name, each in model.named_parameters() if id(each) in owners}
     if not parameters:
-        raise ConfigError("no parameter of the model is moved by the optimizer")
-    with eval_mode(model):
-        return _measure_influence(
-            model,
-            optimizers,
-            loss_of,
-            batch,
-            parameters,
-            (count, samples),
-            grad_clip_norm,
-            together,
+        raise ConfigError(
+            "the optimizer trains no parameter of the model; give the optimizer of this model"
         )
-
-
-def _measure_influence(
-    model: nn.Module,
-    optimizers: Sequence[Optimizer],
-    loss_of: SampleLoss,
-    batch: Any,
-    parameters: Mapping[str, Tensor],
-    sizes: tuple[int, int],
-    grad_clip_norm: float | None,
-    together: bool,
-) -> BatchInfluence:
-    count, requested = sizes
     size = sum(each.numel() for each in parameters.values())
-    shown = min(requested, count, max(1, MAX_GRADIENT_BYTES // (4 * size)))
+    shown = min(samples, count, max(1, MAX_GRADIENT_BYTES // (4 * size)))
+    # The step was made before now: its gradients are those at the weights before it.
     weights = weights_before(optimizers, parameters)
-    losses_B, grads_SP, summed_P = _gradients(
-        model, loss_of, batch, weights, shown, together=together
-    )
-    weight = _sample_weight(loss_at(model, loss_of, batch, weights), losses_B)
-    clip = _clip_factor(weight * summed_P, grad_clip_norm)
-    scale_P, rest_P = last_step_parts(optimizers, parameters, weights, clip * weight * summed_P)
+    with eval_mode(model):
+        losses_B, grads_SP, summed_P = _gradients(
+            model, loss_of, batch, weights, shown, together=together
+        )
+        weight = _sample_weight(loss_at(model, loss_of, batch, weights), losses_B)
+    clip = clipping_factor(float((weight * summed_P).norm()), grad_clip_norm)
+    gradient_P = clip * weight * summed_P
+    scale_P, rest_P = last_step_parts(optimizers, parameters, weights, gradient_P)
     scaled_SP = grads_SP * scale_P
     contribution_SS = -clip * weight * (scaled_SP @ grads_SP.T)
     batch_change_S = -clip * weight * (scaled_SP @ summed_P)
+    # Exactly zero where all samples are shown, not the rounding of a difference.
+    others_S = torch.zeros_like(batch_change_S)
+    if shown < count:
+        others_S = batch_change_S - contribution_SS.sum(1)
+    rest_S = grads_SP @ rest_P
     return BatchInfluence(
         contribution_SS=contribution_SS,
         losses_S=losses_B[:shown],
-        others_S=batch_change_S - contribution_SS.sum(1)
-        if shown < count
-        else torch.zeros_like(batch_change_S),
-        rest_S=grads_SP @ rest_P,
+        others_S=others_S,
+        rest_S=rest_S,
         samples=count,
         notes=(
-            *_notes(model, shown, requested, count),
-            *_gradient_notes(
-                list(parameters.values()),
-                clip * weight * summed_P,
-                batch_change_S,
-                grads_SP @ rest_P,
-            ),
+            *_notes(model, shown, samples, count),
+            *_gradient_notes(list(parameters.values()), gradient_P, batch_change_S, rest_S),
         ),
     )
 
@@ -180,7 +162,7 @@ def _gradients(
     *,
     together: bool,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """All losses, the gradients of the first samples, and the sum over all."""
+    """All losses, the gradients of the first `shown` samples, and the sum over all samples."""
     losses, first_gradients = [], []
     collected, summed_P = 0, None
     for losses_C, grads_CP in sample_gradients(model, loss_of, batch, weights, together=together):
@@ -194,7 +176,7 @@ def _gradients(
 
 
 def _sample_weight(batch_loss: float, losses_B: Tensor) -> float:
-    """What a sample counts in the loss: 1/B in a mean, 1 in a sum; anything else is refused."""
+    """The weight of a sample in the loss: 1/B in a mean, 1 in a sum. Others raise an error."""
     mean, total = float(losses_B.double().mean()), float(losses_B.double().sum())
     tolerance = _LOSS_TOLERANCE * max(abs(batch_loss), 1e-6)
     if abs(batch_loss - mean) <= tolerance:
@@ -203,16 +185,9 @@ def _sample_weight(batch_loss: float, losses_B: Tensor) -> float:
         return 1.0
     raise ConfigError(
         f"the loss of this batch, {batch_loss:.4g}, is neither the mean ({mean:.4g}) nor the sum "
-        "of its samples' losses, so no sample has a loss of its own; influence needs a loss per "
+        "of its samples' losses, so samples have no separate losses; influence needs a loss per "
         "sample"
     )
-
-
-def _clip_factor(gradient_P: Tensor, grad_clip_norm: float | None) -> float:
-    """What torch's clipping multiplies with."""
-    if grad_clip_norm is None:
-        return 1.0
-    return min(1.0, grad_clip_norm / (float(gradient_P.norm()) + 1e-6))
 
 
 def _notes(model: nn.Module, shown: int, requested: int, count: int) -> tuple[str, ...]:
@@ -224,7 +199,7 @@ def _notes(model: nn.Module, shown: int, requested: int, count: int) -> tuple[st
     mode_dependent = sorted(kind for kind in kinds if "Dropout" in kind or "BatchNorm" in kind)
     if mode_dependent:
         notes.append(
-            f"{', '.join(mode_dependent)} is looked at in evaluation mode; the step itself was "
+            f"{', '.join(mode_dependent)} was evaluated in evaluation mode; the step itself was "
             "made in training mode"
         )
     return tuple(notes)
@@ -233,10 +208,10 @@ def _notes(model: nn.Module, shown: int, requested: int, count: int) -> tuple[st
 def _gradient_notes(
     parameters: Sequence[Tensor], gradient_P: Tensor, batch_change_S: Tensor, rest_S: Tensor
 ) -> tuple[str, ...]:
-    """Whether the optimizer was handed another gradient than the mean over the samples.
+    """A note when the optimizer received another gradient than that of the samples.
 
-    It is compared where it still stands in `.grad`. Elsewhere a part of the batch that the rest
-    takes back nearly whole shows it.
+    The two are compared while `.grad` still holds it. Otherwise it shows when momentum and decay
+    cancel the batch's part almost completely.
     """
     optimizer_gradients = [each.grad for each in parameters]
     if all(each is not None for each in optimizer_gradients):

@@ -1,4 +1,4 @@
-"""What a kernel belongs to: weights, optimizer state, type, parameters and tokenizer."""
+"""Fingerprints of kernels and batches: hashes of weights, optimizer state and tokenizer."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ _REASONS = {
     "tokenizer": "their tokenizers differ",
     "weights": "their weights differ",
     "preconditioner": "their preconditioners are {0} and {1}",
-    "optimizer_step": "their optimizers stand at steps {0} and {1}",
+    "optimizer_step": "their optimizers are at steps {0} and {1}",
     "betas": "their optimizers' betas are {0} and {1}",
-    "moments": "their optimizers hold other moments",
+    "moments": "their optimizers have different moments",
     "dtype": "they compute in {0} and {1}",
     "coverage": "other parameters count",
 }
@@ -31,12 +31,12 @@ _REASONS = {
 
 @dataclass(frozen=True, kw_only=True)
 class KernelFingerprint:
-    """Two kernels may stand side by side only when this is equal."""
+    """What a kernel was computed with. Only kernels with equal fingerprints may be mixed."""
 
     weights: str
     """Hash of the model's weights."""
     optimizer_step: int | None
-    """Steps taken before this one; None without Adam."""
+    """Optimizer steps before this one; None without Adam."""
     betas: tuple[float, float] | None
     """Of Adam's first group; None without Adam."""
     moments: str | None
@@ -48,14 +48,14 @@ class KernelFingerprint:
     tokenizer: str
     """Hash of the tokenizer."""
     preconditioner: str
-    """What stands between two gradients."""
+    """Name of the preconditioner."""
 
     def difference(self, other: KernelFingerprint) -> str | None:
-        """What differs, in words; None when nothing does."""
+        """What differs, in words; None when they are equal."""
         return _difference(self, other)
 
     def check_same(self, other: KernelFingerprint, what: str) -> None:
-        """Refuse when they differ, with the reason."""
+        """Raise an error that names the difference, if there is one."""
         difference = self.difference(other)
         if difference is not None:
             raise ConfigError(
@@ -74,7 +74,7 @@ def kernel_fingerprint(
     names: Iterable[str],
     preconditioner: str,
 ) -> KernelFingerprint:
-    """The fingerprint of a step about to be taken."""
+    """The fingerprint of the optimizer's next step."""
     group = optimizer.param_groups[0] if optimizer is not None else {}
     first_state = next(iter(optimizer.state.values()), None) if optimizer is not None else None
     compute_dtype = dtype or str(next(model.parameters()).dtype).removeprefix("torch.")
@@ -92,7 +92,10 @@ def kernel_fingerprint(
 
 
 def _hash_moments(optimizer: Optimizer | None) -> str | None:
-    """Sums of the moments: enough to tell two states of one model apart."""
+    """Hash of the sums of all moments, which differ between any two steps of a training.
+
+    Hashing all moments would read three times the memory of the weights.
+    """
     if optimizer is None:
         return None
     digest = hashlib.blake2b(digest_size=16)
@@ -103,7 +106,7 @@ def _hash_moments(optimizer: Optimizer | None) -> str | None:
     return digest.hexdigest()
 
 
-_CHUNK_BYTES = 1 << 26
+_CHUNK_BYTES = 1 << 26  # 64 MiB
 
 
 def hash_weights(module: nn.Module) -> str:
@@ -124,7 +127,7 @@ def hash_weights(module: nn.Module) -> str:
 
 
 def _add_bytes(digest: hashlib.blake2b, value: Tensor) -> None:
-    """Piece by piece, so that a large tensor on a device never has a whole copy here."""
+    """Add a tensor in chunks, so that a large tensor on a GPU is never copied as a whole."""
     if value.numel() == 0:
         return
     raw = value.detach().contiguous().flatten().view(torch.uint8)
@@ -142,12 +145,12 @@ class BatchFingerprint:
     """Hash of the tokenizer."""
 
     def difference(self, other: BatchFingerprint) -> str | None:
-        """What differs, in words; None when nothing does."""
+        """What differs, in words; None when they are equal."""
         return _difference(self, other)
 
 
 def _difference(one: object, other: object) -> str | None:
-    """The reason of the first field that both have and that differs."""
+    """The reason for the first field that differs."""
     for name, reason in _REASONS.items():
         mine, theirs = getattr(one, name, None), getattr(other, name, None)
         if mine != theirs:

@@ -1,4 +1,4 @@
-"""Plots of results for notebooks; matplotlib is loaded when the first one is drawn."""
+"""Plots of results for notebooks. matplotlib is loaded with the first plot."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _axes_or_new(axes: Axes | None) -> Axes:
     except ImportError:
         raise MissingExtraError.of("matplotlib", "influence") from None
     figure = Figure(figsize=(6, 4), layout="constrained")
-    FigureCanvasAgg(figure)  # a figure of its own: no global state, nothing to close
+    FigureCanvasAgg(figure)  # without pyplot: no global state, and nothing to close
     subplot: Axes = figure.add_subplot()
     return subplot
 
@@ -31,7 +31,7 @@ def _axes_or_new(axes: Axes | None) -> Axes:
 def plot_kernel(source: RequestResult | KernelWorkspace, axes: Axes | None = None) -> Axes:
     """Heatmap of K(E,U) of a request, or of K(U,U) of a workspace.
 
-    Without `axes` a figure of its own is made; `plot_kernel(…).figure` shows it in a notebook.
+    Without `axes` a new figure is made; `plot_kernel(…).figure` shows it in a notebook.
     """
     kernel: Any = getattr(source, "kernel_eu", None)
     if kernel is None:
@@ -39,6 +39,7 @@ def plot_kernel(source: RequestResult | KernelWorkspace, axes: Axes | None = Non
     if kernel is None:
         raise ConfigError("this request kept no kernel; run it with full_kernel=True")
     target = _axes_or_new(axes)
+    # The 98th percentile: one duplicated sequence would otherwise make all other cells white.
     limit = float(kernel.abs().flatten().double().quantile(0.98)) or 1.0
     image = target.imshow(
         kernel.numpy(), cmap="RdBu_r", vmin=-limit, vmax=limit, aspect="auto", interpolation="none"
@@ -71,7 +72,7 @@ def plot_norms(workspace: KernelWorkspace, axes: Axes | None = None) -> Axes:
 def plot_contributors(
     results: FisherKernelResults, request: str, sequence_id: str, axes: Axes | None = None
 ) -> Axes:
-    """Who moved one sequence, as signed bars."""
+    """The contributors to the change of one sequence, as signed bars."""
     result = results.request(request)
     row = list(reversed(result.contributors[result.batch.index_of(sequence_id)]))
     target = _axes_or_new(axes)

@@ -1,7 +1,7 @@
-"""The demo: a 784-64-784 autoencoder on real digits, stopped, watched and taken back.
+"""The demo: a 784-64-784 autoencoder on digits, trained under a session.
 
-It is written as a user would write a training of their own: a step function, a dataclass of
-settings, and a session that makes the steps.
+It is written as a user would write a training: a step function, a dataclass of settings, and a
+session that runs the steps.
 """
 
 from __future__ import annotations
@@ -36,21 +36,22 @@ if TYPE_CHECKING:
 
 
 Measure = Callable[[Tensor, Tensor], Mapping[str, Tensor]]
-"""Columns from weights [D, I] and activations before the ReLU [B, D]."""
+"""Computes columns from weights [D, I] and activations before the ReLU [B, D]."""
 
 
 def hidden_units(
     model: LinearAutoencoder, images: Tensor, more_columns: Measure | None = None
 ) -> DeferredColumns:
-    """Per hidden unit: activation over a batch, norms of its row of weights, and further columns.
+    """Columns per hidden unit: activation over a batch, norms of its row of weights, and more.
 
     Args:
-        model: as it stands behind the step; it is only read.
-        images: the batch, [B, …], which nobody changes afterwards: it is held, not cloned.
-        more_columns: gives columns that come first.
+        model: the model after the step; it is only read.
+        images: the batch, [B, …]. It must not change later: it is held, not cloned.
+        more_columns: computes columns that come first.
     """
     encoder = model.encoder
     weight, gradient = encoder.weight.detach(), encoder.weight.grad
+    # Cloning three small tensors is cheap; the columns are computed only when a viewer reads them.
     return DeferredColumns(
         partial(_measure_units, images.detach(), more_columns),
         weight=weight,
@@ -76,7 +77,7 @@ def _measure_units(
 CHECKPOINT_EVERY = 1_000
 """Steps between two checkpoints."""
 CHECKPOINTS_KEPT = 4
-"""How many are kept, 1.5 MB each."""
+"""How many checkpoints are kept, 1.5 MB each."""
 LOADERS: Mapping[str, Callable[[Literal["train", "val"]], Digits]] = MappingProxyType(
     {"digits": load_digits, "mnist": load_mnist}
 )
@@ -84,14 +85,14 @@ LOADERS: Mapping[str, Callable[[Literal["train", "val"]], Digits]] = MappingProx
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingResult:
-    """How a demo ended."""
+    """The end of a training."""
 
     steps: int
     """Finished optimizer steps."""
     stopped: bool
-    """Whether somebody stopped it before the last step."""
+    """Whether it was stopped before the last step."""
     loss: float | None
-    """Mean squared error of the last batch; None if no step was made, or the last taken back."""
+    """Mean squared error of the last batch; None if no step was made, or a rewind removed it."""
     validation_loss: float
     """The same over the validation digits at the end."""
     duration_s: float
@@ -99,7 +100,7 @@ class TrainingResult:
 
 
 class AutoencoderTraining:
-    """Model, optimizer and data of one demo.
+    """Model, optimizer and data of one training.
 
     >>> demo = AutoencoderTraining(AutoencoderConfig(steps=3))
     >>> len(demo.digits)
@@ -120,7 +121,7 @@ class AutoencoderTraining:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """What the run's header records."""
+        """The settings that the run's header records."""
         return {"recipe": "demo", **asdict(self.config)}
 
     # -- a step -----------------------------------------------------------------------------------
@@ -142,12 +143,12 @@ class AutoencoderTraining:
         return {"loss": squared_error(pixels, images).mean(), "l1": absolute}
 
     def validate(self) -> dict[str, float]:
-        """The same over the validation digits, with the model as it stands."""
+        """The same over the validation digits, with the present weights."""
         metrics = self.validation_step(self.model, as_batch(self.validation))
         return {name: value.item() for name, value in metrics.items()}
 
     def step_ended(self, session: Session, record: StepRecord) -> None:
-        """Tell of a step what the session does not know: each digit's loss, the whole gradient."""
+        """Capture what the session does not know: losses of digits, norm of the gradient."""
         batch = self._batch
         session.controller.capture_batch(
             batch["images"],
@@ -164,10 +165,10 @@ class AutoencoderTraining:
             self.capture_features(session.controller, batch["images"])
 
     def capture_features(self, control: DebugController, images: torch.Tensor) -> None:
-        """What is inside, while somebody watches."""
+        """Capture the hidden units, while a viewer shows them."""
         control.capture_step_data("features", partial(hidden_units, self.model, images))
 
-    # -- all of them ------------------------------------------------------------------------------
+    # -- all steps --------------------------------------------------------------------------------
 
     def session(self, run: Run) -> Session:
         """The session that trains in `run`."""
@@ -184,7 +185,8 @@ class AutoencoderTraining:
             ),
             [as_batch(self.validation)],
             config=SessionConfig(
-                # Epochs take a tenth of a second, and nobody resumes a demo: a few checkpoints do.
+                # An epoch takes a tenth of a second, and a demo is rarely resumed: few checkpoints
+                # do.
                 checkpoint_epochs=False,
                 deterministic_pauses=False,
                 checkpoint_every_steps=CHECKPOINT_EVERY,
@@ -199,7 +201,7 @@ class AutoencoderTraining:
         return session
 
     def extra_state(self) -> dict[str, Any]:
-        """What moves with the training besides model and optimizer."""
+        """State of the training besides model and optimizer."""
         return {}
 
     def train(self, run: Run) -> TrainingResult:
@@ -221,12 +223,12 @@ class AutoencoderTraining:
             )
 
     def begin(self, session: Session) -> None:
-        """Before the first step."""
+        """Called before the first step."""
 
-    # -- in a run of its own ----------------------------------------------------------------------
+    # -- with a run -------------------------------------------------------------------------------
 
     def open_run(self, *, name: str, **where: Any) -> Run:
-        """A run with these settings in its header; `where` says which directory, as `Run` does."""
+        """A run with these settings in its header; `where` has the folder, as `Run` takes it."""
         return Run(
             name=name,
             config=self.settings,
@@ -237,7 +239,7 @@ class AutoencoderTraining:
         )
 
     def run_to_end(self, run: Run) -> TrainingResult:
-        """Train in `run`, and put on record how that ended."""
+        """Train in `run`, and record how it ended."""
         result = self.train(run)
         end = "stopped" if result.stopped else "finished"
         run.finish(end, train_loss=result.loss, val_loss=result.validation_loss)
@@ -250,7 +252,7 @@ class AutoencoderTraining:
 
 
 class DigitsDataset(Dataset[Mapping[str, torch.Tensor]]):
-    """Digits that are read a batch at a time, which is much faster than one by one."""
+    """Digits as a dataset whose loader reads whole batches, much faster than single samples."""
 
     def __init__(self, digits: Digits) -> None:
         self._digits = digits
@@ -273,12 +275,12 @@ def as_batch(digits: Digits) -> dict[str, torch.Tensor]:
 
 
 def identity_collate(batch: Any) -> Any:
-    """Nothing is left to collate."""
+    """The batch itself: `__getitems__` returns whole batches, so nothing is left to collate."""
     return batch
 
 
 def _record_validation(run: Run, epoch: int, step: int, metrics: Mapping[str, float]) -> None:
-    """The last one, in the middle of an epoch, where a session makes none."""
+    """Record the validation at the end of a training that ends in the middle of an epoch."""
     run.log_finished(**{f"val_{name}": value for name, value in metrics.items()})
     run.event(
         Moment.VALIDATION_END,

@@ -1,8 +1,8 @@
-"""The recipe `bcl`: the linear autoencoder on digits, with competing features or without.
+"""The recipe `bcl`: the linear autoencoder on digits, with or without competing features.
 
-Conditions that differ in nothing but what is attached to the encoder: control (nothing),
-neighborhood (a gate on the gradient), novelty and rescue (a gate and a pull), balance (a pull on
-the length of a feature alone).
+The conditions differ only in what is attached to the encoder: control (nothing), neighborhood (a
+mask on the gradient), novelty and rescue (a mask and a pull), balance (a pull on the length of a
+feature alone).
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ TABLE = Panel(
         otherwise=Level(word="contender", tone="warn"),
     ),
 )
-"""How features are shown."""
+"""How the page shows features without a competition."""
 COMPETITION_TABLE = replace(
     TABLE,
     fields={
@@ -68,17 +68,17 @@ COMPETITION_TABLE = replace(
         "mean_activation": Field(label="Activation"),
     },
 )
-"""How the metrics of competing features are shown."""
+"""How the page shows the metrics of competing features."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class BclResult(TrainingResult):
-    """How a training ended."""
+    """The end of a training."""
 
     condition: Condition
-    """Which of them it was."""
+    """Condition of the training."""
     seed: int
-    """The one it was made with."""
+    """Seed of the training."""
     health: FeatureHealth
     """The features at the end."""
 
@@ -103,11 +103,11 @@ class BclTraining(AutoencoderTraining):
 
     @property
     def settings(self) -> dict[str, Any]:
-        """What the run's header records."""
+        """The settings that the run's header records."""
         return {"recipe": "bcl", **asdict(self.recipe)}
 
     def declare_sources(self, run: Run) -> None:
-        """Tell the run which tensor is looked at by default, and what moves it."""
+        """Declare the tensor that the page shows by default, and what else changes it."""
         run.controller.watches.add_source(SOURCE, lambda: self.model.encoder.weight, default=True)
         if self.bcl is None:
             run.controller.weight_changes.declare_extra_update(SOURCE, metrics_key="features")
@@ -120,9 +120,9 @@ class BclTraining(AutoencoderTraining):
             )
 
     def extra_state(self) -> dict[str, Any]:
-        """What moves with the training besides model and optimizer."""
-        own: dict[str, Any] = {"health": self._monitor}
-        return own if self.bcl is None else {**own, "bcl": self.bcl}
+        """State of the training besides model and optimizer."""
+        state: dict[str, Any] = {"health": self._monitor}
+        return state if self.bcl is None else {**state, "bcl": self.bcl}
 
     def session(self, run: Run) -> Session:
         """The session that trains in `run`."""
@@ -130,12 +130,14 @@ class BclTraining(AutoencoderTraining):
         control, training = session.controller, session.trainer
         session.after_step(lambda _model: self._examine(training.step + 1))
         if self.bcl is not None:
-            # Kept in every step they would cost a hundredth of it: memory is free again later.
+            # Keeping the tensors in every step would cost 1 %: their memory is freed later. Steps
+            # that
+            # a rewind repeats are not shown.
             self.bcl.wants_tensors = lambda: control.captures.shows_step and not training.replaying
         return session
 
     def begin(self, session: Session) -> None:
-        """What the competition shows itself stands in place of the norms of layers."""
+        """Hide the norms of layers: the metrics of the features replace them."""
         session.run.hide(LayerNorms.key)
         self.declare_sources(session.run)
 
@@ -150,16 +152,19 @@ class BclTraining(AutoencoderTraining):
         )
 
     def run_to_end(self, run: Run) -> BclResult:
-        """Train in `run`, and put on record how that ended."""
+        """Train in `run`, and record how it ended."""
         return cast("BclResult", super().run_to_end(run))
 
     def _examine(self, step: int) -> None:
-        """Also where steps are repeated: each examination is made against the one before."""
+        """Measure the features every `health_every` steps.
+
+        Also in steps that a rewind repeats: velocity is measured against the examination before.
+        """
         if step % self.recipe.health_every == 0:
             self._monitor.examine(step)
 
     def step_ended(self, session: Session, record: StepRecord) -> None:
-        """Tell of a step what the session does not know, the competition included."""
+        """Capture what the session does not know, including the competition."""
         super().step_ended(session, record)
         run = session.run
         if self.bcl is not None and self.bcl.fault is not None:
@@ -170,7 +175,7 @@ class BclTraining(AutoencoderTraining):
             run.event(Moment.STEP, **health.as_fact())
 
     def capture_features(self, control: DebugController, images: torch.Tensor) -> None:
-        """What the competition did, nothing after a batch that it left alone."""
+        """Capture the metrics of the competition; nothing for a batch that it skipped."""
         bcl = self.bcl
         if bcl is None:
             control.capture_step_data(
@@ -183,19 +188,19 @@ class BclTraining(AutoencoderTraining):
             control.capture_step_data("bcl_tensors", tensors)
 
     def _features_without_competition(self, images: torch.Tensor) -> DeferredColumns:
-        """Features without a competition, and how they would do in one."""
+        """Columns of features without a competition, and their results in a hypothetical one."""
         return hidden_units(
             self.model, images, partial(competition_metrics, config=self.recipe.competition)
         )
 
     def _report_fault(self, run: Run, fault: str) -> None:
-        """The competition switched itself off; once is enough to say so."""
+        """Record once that the competition switched itself off."""
         if not self._fault_reported:
             self._fault_reported = True
             run.event(Moment.INTERVENTION, who="system", kind="hook_off", hook="bcl", why=fault)
 
     def _record_end(self, run: Run, step: int) -> FeatureHealth:
-        """The features at the end, on record too, unless they were examined just now."""
+        """Measure the features at the end, and record them unless the last step did."""
         previous = self._monitor.last
         health = self._monitor.examine(step)
         if health is not previous:

@@ -1,4 +1,7 @@
-"""Settings of the recipe `bcl`; they can be shown without loading torch."""
+"""Settings of the recipe `bcl`. The page shows them, so this module loads no torch.
+
+The line below each field is the text of the form on the page.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, get_args
 
 from midstep.core.errors import ConfigError
+from midstep.core.field_checks import at_least, one_of, require, within
 from midstep.loops.recipe_settings import bounded_field
 
 if TYPE_CHECKING:
@@ -15,7 +19,7 @@ if TYPE_CHECKING:
 
 MAX_STEPS = 100_000_000
 MAX_SEED = 2**53 - 1
-"""The greatest whole number that every program reads the same from JSON."""
+"""The largest whole number that every JSON reader keeps exactly: they use float64."""
 DataName = Literal["digits", "mnist"]
 
 
@@ -41,14 +45,12 @@ class AutoencoderConfig:
     """5,000 digits, or mnist: 70,000, where they were fetched."""
 
     def __post_init__(self) -> None:
-        if not 1 <= self.steps <= MAX_STEPS:
-            raise ConfigError(f"steps must lie between 1 and {MAX_STEPS:,}, got {self.steps}")
-        for name in ("batch_size", "hidden"):
-            if getattr(self, name) < 1:
-                raise ConfigError(f"{name} must be at least 1, got {getattr(self, name)}")
-        known = get_args(DataName)
-        if self.data not in known:
-            raise ConfigError(f"data must be one of {', '.join(known)}; got {self.data!r}")
+        require(
+            within("steps", self.steps, 1, MAX_STEPS),
+            at_least("batch_size", self.batch_size, 1),
+            at_least("hidden", self.hidden, 1),
+            one_of("data", self.data, get_args(DataName)),
+        )
         if not (math.isfinite(self.learning_rate) and self.learning_rate > 0):
             raise ConfigError(f"learning_rate must be above 0, got {self.learning_rate}")
 
@@ -93,19 +95,17 @@ class BclConfig:
     """Steps between two examinations of all features."""
 
     def __post_init__(self) -> None:
-        if self.condition not in CONDITIONS:
-            raise ConfigError(
-                f"condition must be one of {', '.join(CONDITIONS)}; got {self.condition!r}"
-            )
-        if self.health_every < 1:
-            raise ConfigError(f"health_every must be at least 1, got {self.health_every}")
+        require(
+            one_of("condition", self.condition, CONDITIONS),
+            at_least("health_every", self.health_every, 1),
+        )
         if not (math.isfinite(self.lr) and self.lr > 0):
             raise ConfigError(f"lr must be above 0, got {self.lr}")
-        _ = self.training, self.competition  # these check the rest
+        _ = self.training, self.competition  # their constructors check the other fields
 
     @property
     def competition(self) -> BCLConfig:
-        """How the features compete; under control only the yardstick of their health."""
+        """How the features compete. Under control it only measures their health."""
         from midstep.models.competitive import BCLConfig
 
         return BCLConfig(
@@ -119,7 +119,7 @@ class BclConfig:
 
     @property
     def training(self) -> AutoencoderConfig:
-        """What it shares with every training of this autoencoder."""
+        """The settings of the autoencoder's training."""
         return AutoencoderConfig(
             steps=self.steps,
             batch_size=self.batch_size,

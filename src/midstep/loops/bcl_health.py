@@ -1,7 +1,7 @@
-"""Examines the features of an autoencoder now and then, so that a finished run shows them too.
+"""Measures the features of an autoencoder every few hundred steps, and records them as facts.
 
-Every condition is measured with the same rule on the same digits, also the one without any
-competition: otherwise their figures could not stand beside each other.
+Every condition is measured with the same rule on the same digits, also the one without a
+competition. Otherwise their numbers could not be compared.
 """
 
 from __future__ import annotations
@@ -26,21 +26,21 @@ FEATURE_COLUMNS = ("win_rate", "feature_novelty", "grad_magnitude", "som_magnitu
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class FeatureHealth:
-    """What one examination found."""
+    """One measurement of all features."""
 
     step: int
     """Finished steps."""
     samples: int
-    """Digits it was measured on; the magnitudes are sums over these."""
+    """Digits of the measurement; magnitudes are sums over them."""
     metrics: dict[str, float]
     """l1, psnr, weight_cosine, effective_rank, dead, winners, unreachable, gini, velocity."""
     features: dict[str, Tensor]
     """Per feature: win_rate, feature_novelty, grad_magnitude, som_magnitude, velocity."""
     cosines: Tensor
-    """Of all pairs of features, [M, M]; means over blocks when there are more than 64."""
+    """Cosines of all pairs of features, [M, M]; means over blocks for more than 64 features."""
 
     def as_fact(self) -> dict[str, Any]:
-        """The fields of its record; six digits are enough for a picture."""
+        """The fields of its fact. Six digits are enough for a plot."""
         return {
             "kind": "feature_health",
             "step": self.step,
@@ -56,14 +56,14 @@ class FeatureHealth:
 
 
 class FeatureHealthMonitor:
-    """Examines one model, each time against the weights of the time before.
+    """Measures one model; velocity is relative to the weights of the measurement before.
 
     Args:
         model: the autoencoder in training; it is only read.
-        images: what it is examined on, [B, …].
+        images: the images of the measurement, [B, …].
         config: how the features compete.
-        gated: whether that competition acts on the training; without it every gradient
-            passes whole and nothing pulls.
+        gated: whether the competition acts on the training. Without it gradients pass unmasked, and
+            nothing is pulled.
     """
 
     def __init__(
@@ -73,21 +73,24 @@ class FeatureHealthMonitor:
         self._config, self._gated = config, gated
         self._previous_weight, self._previous_step = model.encoder.weight.detach().clone(), 0
         self.last: FeatureHealth | None = None
-        """The last examination."""
+        """The last measurement."""
 
     def state_dict(self) -> dict[str, Any]:
-        """What the next examination is made against, and the last one."""
+        """The weights for the next velocity, and the last measurement."""
         last = None if self.last is None else dict(vars(self.last))
         return {"before": self._previous_weight, "at": self._previous_step, "found": last}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Put back what `state_dict` gave."""
+        """Restore the state of `state_dict`."""
         self._previous_weight, self._previous_step = state["before"].clone(), state["at"]
         self.last = None if state["found"] is None else FeatureHealth(**state["found"])
 
     @torch.no_grad()
     def examine(self, step: int) -> FeatureHealth:
-        """Measure the model as it stands after `step` steps; once for each step."""
+        """Measure the model after `step` steps.
+
+        A second call for the same step measures nothing.
+        """
         if self.last is not None and self.last.step == step:
             return self.last
         weight = self._model.encoder.weight.detach()
@@ -125,7 +128,7 @@ class FeatureHealthMonitor:
 
 
 def _upper_triangle(cosines: Tensor) -> list[list[float]]:
-    """Row i holds the cosines with i, i + 1, …; three digits are enough for a picture."""
+    """Row i has the cosines with i, i + 1, …; three digits are enough for a plot."""
     return [
         [round(value, 3) for value in row[index:]] for index, row in enumerate(cosines.tolist())
     ]
@@ -135,12 +138,12 @@ def _upper_triangle(cosines: Tensor) -> list[list[float]]:
 def competition_metrics(
     weight: Tensor, activations: Tensor, config: BCLConfig
 ) -> dict[str, Tensor]:
-    """How features would do in a competition that does not act: win_rate, feature_novelty.
+    """Win rate and novelty of features in a competition without effect on the training.
 
     Args:
         weight: one row per feature, [D, I].
         activations: of a batch, before the ReLU, [B, D].
-        config: how they would compete.
+        config: how the features would compete.
     """
     competition = _competition(weight, activations, config)
     return {"win_rate": competition.win_rate_D, "feature_novelty": competition.feature_novelty_D}

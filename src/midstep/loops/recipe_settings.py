@@ -1,4 +1,4 @@
-"""What a form needs to know of a config: the kind, default, bounds and meaning of each setting."""
+"""Describe a config for a form: kind, default, bounds and meaning of each setting."""
 
 from __future__ import annotations
 
@@ -19,31 +19,31 @@ MAX_TEXT = 1_000
 
 
 def bounded_field(default: T, *, minimum: float | None = None, maximum: float | None = None) -> T:
-    """A field of a config with bounds that a form can show; the config itself checks them, too."""
+    """A field of a config with bounds for a form. The config must check them itself as well."""
     return field(default=default, metadata={"minimum": minimum, "maximum": maximum})
 
 
 @dataclass(frozen=True, kw_only=True)
 class RecipeSetting:
-    """One setting of a recipe, typed."""
+    """One setting of a recipe."""
 
     name: str
-    """Of the config's field."""
+    """Name of the config's field."""
     kind: Kind
-    """What a value of it is."""
+    """Type of its values."""
     default: int | float | bool | str
-    """Taken where none is given."""
+    """Value used when none is given."""
     minimum: float | None = None
-    """Least number allowed."""
+    """Smallest allowed number."""
     maximum: float | None = None
-    """Greatest number allowed."""
+    """Largest allowed number."""
     choices: tuple[str, ...] = ()
-    """All there are, where it is a choice."""
+    """All choices, if it is one."""
     about: str = ""
-    """What it does, in a sentence."""
+    """Its meaning, in a sentence."""
 
     def check(self, value: Any) -> str | None:
-        """Why `value` is none of this setting's; None when it is one."""
+        """What is wrong with `value`; None when it is allowed."""
         if self.kind == "bool":
             return None if isinstance(value, bool) else "must be true or false"
         if self.kind == "choice":
@@ -65,7 +65,7 @@ class RecipeSetting:
 
 
 def describe_settings(config: type[Any]) -> tuple[RecipeSetting, ...]:
-    """The settings of a config dataclass, in its order.
+    """The settings of a config dataclass, in the order of its fields.
 
     >>> from midstep.loops.bcl_config import BclConfig
     >>> describe_settings(BclConfig)[0].choices[:2]
@@ -78,7 +78,7 @@ def describe_settings(config: type[Any]) -> tuple[RecipeSetting, ...]:
 
 
 def check_settings(settings: tuple[RecipeSetting, ...], given: Mapping[str, Any]) -> dict[str, Any]:
-    """`given`, or one error that lists all that is wrong with it."""
+    """Return `given`, or raise one error that lists all problems."""
     by_name = {each.name: each for each in settings}
     problems = []
     for name, value in given.items():
@@ -110,7 +110,7 @@ def _setting(each: Field[Any], hint: Any, about: str) -> RecipeSetting:
 
 
 def _field_docstrings(config: type[Any]) -> dict[str, str]:
-    """The line of documentation under each field, which Python itself does not keep."""
+    """The docstring below each field. Python does not keep it, so the source is parsed."""
     (definition,) = ast.parse(inspect.cleandoc(inspect.getsource(config))).body
     body = definition.body if isinstance(definition, ast.ClassDef) else []
     docstrings = {}

@@ -1,6 +1,6 @@
-"""Recipes by name: trainings that can be started from a page, with typed settings and no code.
+"""Recipes by name: trainings that the page can start, with typed settings and no code.
 
-A package adds its own with an entry point of the group `midstep.recipes` that names a `Recipe`.
+Another package adds a recipe with an entry point of the group `midstep.recipes`.
 """
 
 from __future__ import annotations
@@ -26,50 +26,49 @@ GROUP = "midstep.recipes"
 
 
 class RecipeTraining(Protocol):
-    """A training whose settings and data were found to be right; `loops.demo.Demo` is one."""
+    """A training with checked settings and data, such as `AutoencoderTraining`."""
 
     def open_run(self, *, name: str, run_dir: Path | None = None, run_id: str | None = None) -> Run:
-        """The run it will train in, with its settings in the header."""
-        ...
+        """The run of the training, with its settings in the header."""
 
     def run_to_end(self, run: Run) -> object:
-        """Train in `run` to the last step or until it is stopped, and put the end on record."""
-        ...
+        """Train in `run` to the last step or until it is stopped, and record the end."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
-    """A training that can be started by name. Config and training are named, so that listing
-    recipes loads neither torch nor data.
+    """A training that can be started by name.
+
+    Config and training are given as names, so listing recipes loads neither torch nor data.
 
     >>> find_recipe("bcl").settings[1].name
     'steps'
     """
 
     name: str
-    """Under which it is started."""
+    """Name of the recipe."""
     title: str
-    """What people read."""
+    """Title on the page."""
     about: str
-    """What is trained, in a sentence or two."""
+    """What it trains, in one or two sentences."""
     config: str
     """The dataclass of its settings, as `package.module:Name`."""
     training: str
-    """What makes a `RecipeTraining` of such a config, as `package.module:name`."""
+    """A callable that builds a `RecipeTraining` from the config, as `package.module:name`."""
     threads: int | None = None
-    """Threads of torch; None leaves them alone."""
+    """Threads of torch; None does not change them."""
 
     @property
     def settings(self) -> tuple[RecipeSetting, ...]:
-        """What can be set."""
+        """The settings of the recipe."""
         return describe_settings(resolve_name(self.config))
 
     def check_settings(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        """`given`, or one error that lists all that is wrong with it."""
+        """Return `given`, or raise one error that lists all problems."""
         return check_settings(self.settings, given)
 
     def prepare(self, given: Mapping[str, Any]) -> RecipeTraining:
-        """Model and data for these settings; what is wrong with them is found here."""
+        """Build model and data for these settings. Wrong settings raise an error here."""
         config = resolve_name(self.config)(**self.check_settings(given))
         if self.threads is not None:
             import torch
@@ -89,8 +88,8 @@ BUILT_IN = (
         ),
         config="midstep.loops.bcl_config:BclConfig",
         training="midstep.loops.bcl:BclTraining",
-        # The model is too small to share: a second thread gains nothing, and where another training
-        # uses the cores the two slow each other down tenfold.
+        # The model is too small for two threads: a second one gains nothing, and beside another
+        # training on the same cores both become ten times slower.
         threads=1,
     ),
 )
@@ -98,13 +97,13 @@ BUILT_IN = (
 
 @cache
 def recipes() -> Mapping[str, Recipe]:
-    """All there are, by name; ours first."""
+    """All recipes by name; built-in ones take precedence."""
     by_name = {recipe.name: recipe for recipe in BUILT_IN}
     for entry in entry_points(group=GROUP):
         try:
             recipe = entry.load()
-            _ = recipe.settings  # what cannot be shown cannot be started
-        except Exception:  # somebody else's package: the others can still be started
+            _ = recipe.settings  # raises an error for settings that a form cannot show
+        except Exception:  # a broken package must not hide the other recipes
             log.exception("recipe %s of %s cannot be used", entry.name, entry.value)
             continue
         by_name.setdefault(recipe.name, recipe)

@@ -1,1 +1,1 @@
-"""Small models: parts of autoencoders first."""
+"""Small models: a linear autoencoder, competitive learning, a causal language model."""

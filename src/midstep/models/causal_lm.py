@@ -1,6 +1,9 @@
-"""A small causal language model: enough to sample from, to train in a minute, and to look into.
+"""A small causal language model: trains in a minute, can be sampled from and inspected.
 
-It computes in the type of its weights throughout, so that float64 is float64 everywhere.
+It computes in the type of its weights throughout, so float64 is float64 everywhere.
+
+Shapes: B sequences, T new tokens, S all tokens so far, W values of a token, H query heads, G key
+heads, D values of a head, d = D/2, X any.
 """
 
 # ruff: noqa: N803, N806 - names end in their shape
@@ -16,6 +19,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812 - its usual name
 
 from midstep.core.errors import ConfigError
+from midstep.core.field_checks import at_least, one_of, require
 from midstep.core.random_streams import RandomStream
 
 Positions = Literal["rotary", "learned"]
@@ -26,62 +30,61 @@ _COUNTS = ("vocab_size", "width", "layers", "heads", "kv_heads", "mlp_width", "c
 
 @dataclass(frozen=True, kw_only=True)
 class CausalLMConfig:
-    """What a small causal language model is made of.
+    """Sizes and parts of a small causal language model.
 
     >>> CausalLMConfig(vocab_size=32, heads=4, kv_heads=2).head_width
     32
     """
 
     vocab_size: int
-    """Tokens it knows."""
+    """Tokens of the vocabulary."""
     width: int = 128
     """Values of a token in the residual stream."""
     layers: int = 4
     """Blocks of attention and perceptron."""
     heads: int = 4
-    """Query heads of a block; they divide `width`."""
+    """Query heads of a block; `width` is a multiple of it."""
     kv_heads: int | None = None
-    """Key and value heads (grouped-query attention); they divide `heads`. None: as many."""
+    """Key and value heads (grouped-query attention); `heads` is a multiple of it. None: `heads`."""
     mlp_width: int | None = None
     """Values between the two layers of a perceptron. None: four times `width`."""
     positions: Positions = "rotary"
-    """rotary: queries and keys are turned (Su et al. 2021); learned: a vector for each place."""
+    """rotary: queries and keys are rotated (Su et al. 2021); learned: a vector per position."""
     tied: bool = True
-    """The head reads with the weights of the embedding."""
+    """The head shares the weights of the embedding."""
     norm: Norm = "rms"
     """rms: scale alone (Zhang, Sennrich 2019); layer: mean, scale and bias."""
     bias: bool = False
-    """Linear layers of the blocks have biases."""
+    """Whether linear layers of the blocks have biases."""
     context: int = 128
-    """Tokens that a sequence may have."""
+    """The most tokens of a sequence."""
     rotary_base: float = 10_000.0
     """Base of the wavelengths of rotary positions."""
     seed: int = 0
-    """Seed of the initial weights; a stream of its own, no global generator is drawn from."""
+    """Seed of the initial weights. They come from their own stream, not from a global generator."""
 
     def __post_init__(self) -> None:
-        for name in _COUNTS:
-            value = getattr(self, name)
-            if value is not None and (isinstance(value, bool) or value < 1):
-                raise ConfigError(f"{name} must be a whole number of at least 1, got {value!r}")
-        if self.positions not in get_args(Positions):
-            raise ConfigError(f"positions must be 'rotary' or 'learned', got {self.positions!r}")
-        if self.norm not in get_args(Norm):
-            raise ConfigError(f"norm must be 'rms' or 'layer', got {self.norm!r}")
+        counts = {name: getattr(self, name) for name in _COUNTS}
+        require(
+            *(at_least(name, count, 1) for name, count in counts.items() if count is not None),
+            one_of("positions", self.positions, get_args(Positions)),
+            one_of("norm", self.norm, get_args(Norm)),
+        )
         self._check_heads()
 
     def _check_heads(self) -> None:
         if self.width % self.heads:
             raise ConfigError(
-                f"{self.heads} heads do not divide the width {self.width}; change one of them"
+                f"width={self.width} is not a multiple of heads={self.heads}; change one of them"
             )
         if self.heads % self.key_heads:
             raise ConfigError(
-                f"kv_heads={self.key_heads} does not divide heads={self.heads}; change one of them"
+                f"heads={self.heads} is not a multiple of kv_heads={self.key_heads}; change one "
+                "of them"
             )
         if self.positions == "rotary" and self.head_width % 2:
             raise ConfigError(
-                f"rotary positions need an even number of values a head, got {self.head_width}; "
+                f"rotary positions need an even number of values per head, got {self.head_width}; "
                 "change width or heads, or use positions='learned'"
             )
 
@@ -92,7 +95,7 @@ class CausalLMConfig:
 
     @property
     def key_heads(self) -> int:
-        """Key and value heads, as many as query heads unless said."""
+        """Key and value heads; by default as many as query heads."""
         return self.kv_heads or self.heads
 
     @property
@@ -102,10 +105,10 @@ class CausalLMConfig:
 
 
 class KeyValueCache:
-    """Keys and values of the tokens read so far, one pair a layer, in memory taken once.
+    """Keys and values of the tokens so far, for each layer, in memory that is allocated once.
 
     Args:
-        capacity: tokens it can hold.
+        capacity: the most tokens it can hold.
     """
 
     def __init__(self, capacity: int) -> None:
@@ -113,7 +116,7 @@ class KeyValueCache:
         self._pairs: dict[int, tuple[Tensor, Tensor]] = {}
 
     def extend(self, layer: int, keys_BGTD: Tensor, values_BGTD: Tensor) -> tuple[Tensor, Tensor]:
-        """Add the new tokens of a layer; gives its keys and values of all tokens so far."""
+        """Add the new tokens of a layer, and return its keys and values of all tokens so far."""
         end = self.length + keys_BGTD.shape[2]
         if end > self.capacity:
             raise ConfigError(
@@ -131,31 +134,34 @@ class KeyValueCache:
         return like_BGTD.new_zeros(batch, heads, self.capacity, width)
 
     def advance(self, tokens: int) -> None:
-        """Count tokens as read, once every layer has them."""
+        """Count new tokens as read, after every layer has added them."""
         self.length += tokens
 
     def keep(self, rows: Tensor) -> None:
-        """Keep only these sequences, for when others have ended."""
+        """Keep only these sequences, when others have ended."""
         self._pairs = {
             layer: (keys[rows], values[rows]) for layer, (keys, values) in self._pairs.items()
         }
 
 
 def make_norm(config: CausalLMConfig) -> nn.Module:
-    """The norm that a config asks for, on `meta`."""
+    """The norm of a config, on device `meta`: without memory and without drawing weights."""
     if config.norm == "rms":
         return nn.RMSNorm(config.width, eps=1e-6, device="meta")
     return nn.LayerNorm(config.width, eps=1e-5, device="meta")
 
 
 def rotary_angles(positions_BT: Tensor, width: int, base: float) -> Tensor:
-    """Angles [B, T, width/2] in float64, whatever the model's type: nothing rounds on the way."""
+    """Rotary angles [B, T, width/2], in float64 for every model.
+
+    In bfloat16 positions above 256 would be rounded to even numbers.
+    """
     powers = torch.arange(0, width, 2, device=positions_BT.device, dtype=torch.float64) / width
     return positions_BT.to(torch.float64)[..., None] * base**-powers
 
 
 def _rotate(heads_BHTD: Tensor, angles_BTd: Tensor) -> Tensor:
-    """Turn each pair (x_k, x_{k + D/2}) by its angle."""
+    """Rotate each pair (x_k, x_{k + D/2}) by its angle."""
     first, second = heads_BHTD.chunk(2, dim=-1)
     cosine = angles_BTd.cos().to(heads_BHTD.dtype)[:, None]
     sine = angles_BTd.sin().to(heads_BHTD.dtype)[:, None]
@@ -181,7 +187,7 @@ class Attention(nn.Module):
         allowed_B1TS: Tensor | None,
         cache: KeyValueCache | None,
     ) -> Tensor:
-        """What the heads read, [B, T, W]; `allowed` None means causal with nothing in front."""
+        """Output [B, T, W] of the heads; `allowed` None means causal without padding or cache."""
         query = self._heads(self.query(stream_BTW), self.config.heads)
         key = self._heads(self.key(stream_BTW), self.config.key_heads)
         value = self._heads(self.value(stream_BTW), self.config.key_heads)
@@ -191,10 +197,8 @@ class Attention(nn.Module):
             key, value = cache.extend(self.layer, key, value)
         queries_per_key = self.config.heads // self.config.key_heads
         if queries_per_key > 1:
-            key, value = (
-                key.repeat_interleave(queries_per_key, 1),
-                value.repeat_interleave(queries_per_key, 1),
-            )
+            key = key.repeat_interleave(queries_per_key, 1)
+            value = value.repeat_interleave(queries_per_key, 1)
         read = F.scaled_dot_product_attention(
             query, key, value, attn_mask=allowed_B1TS, is_causal=allowed_B1TS is None
         )
@@ -207,7 +211,7 @@ class Attention(nn.Module):
 
 
 class Block(nn.Module):
-    """Attention, then a perceptron with GELU, each behind a norm and added to the stream."""
+    """Attention, then a perceptron with GELU, each after a norm and added to the stream."""
 
     def __init__(self, config: CausalLMConfig, layer: int) -> None:
         super().__init__()
@@ -234,7 +238,7 @@ class Block(nn.Module):
 class CausalLM(nn.Module):
     """Embedding, blocks, norm, head. Sequences may be padded on either side.
 
-    `hidden` and `head` are apart, so that logits over the vocabulary can be made in tiles.
+    `hidden` and `head` are separate, so that logits over the vocabulary can be computed in tiles.
 
     >>> model = CausalLM(CausalLMConfig(vocab_size=11, width=8, layers=1, heads=2))
     >>> model(torch.tensor([[1, 2, 3]])).shape
@@ -244,7 +248,8 @@ class CausalLM(nn.Module):
     def __init__(self, config: CausalLMConfig) -> None:
         super().__init__()
         self.config = config
-        # On `meta` nothing is drawn; the weights come from a stream of their own.
+        # On `meta` torch draws no weights from its global generator; ours come from their own
+        # stream.
         self.embedding = nn.Embedding(config.vocab_size, config.width, device="meta")
         self.places: nn.Embedding | None = None
         if config.positions == "learned":
@@ -258,7 +263,7 @@ class CausalLM(nn.Module):
             self.head.weight = self.embedding.weight
 
     def _draw_weights(self) -> None:
-        """Normal with 0.02, what adds to the stream narrower by its depth (GPT-2's rule)."""
+        """Normal weights of deviation 0.02, smaller where a layer adds to the stream (as GPT-2)."""
         generator = RandomStream(self.config.seed, "causal_lm.weights").torch_generator()
         residual_std = 0.02 / math.sqrt(2 * self.config.layers)
         for name, parameter in self.named_parameters():
@@ -278,7 +283,7 @@ class CausalLM(nn.Module):
         attention_mask: Tensor | None = None,
         cache: KeyValueCache | None = None,
     ) -> Tensor:
-        """Logits [B, T, vocabulary] of the token after each.
+        """Logits [B, T, vocabulary] for the next token at each position.
 
         Args:
             input_ids: tokens [B, T]; with a cache, only those it has not read yet.
@@ -295,7 +300,7 @@ class CausalLM(nn.Module):
         attention_mask: Tensor | None = None,
         cache: KeyValueCache | None = None,
     ) -> Tensor:
-        """What the head reads, [B, T, width]; arguments as of `forward`."""
+        """The head's input, [B, T, width]; arguments as in `forward`."""
         past = cache.length if cache is not None else 0
         self._check_length(past + input_ids.shape[1])
         positions_BT = _token_positions(input_ids, attention_mask, past)
@@ -323,7 +328,7 @@ class CausalLM(nn.Module):
 
 
 def _token_positions(input_ids: Tensor, mask_BS: Tensor | None, past: int) -> Tensor:
-    """The place of each new token among the real ones; padding counts as place 0."""
+    """The position of each new token among the real tokens; padding has position 0."""
     if mask_BS is None:
         positions = torch.arange(past, past + input_ids.shape[1], device=input_ids.device)
         return positions.expand(input_ids.shape[0], -1)
@@ -333,9 +338,9 @@ def _token_positions(input_ids: Tensor, mask_BS: Tensor | None, past: int) -> Te
 def _attention_mask(
     tokens: int, mask_BS: Tensor | None, past: int, device: torch.device
 ) -> Tensor | None:
-    """Which token may read which, [B or 1, 1, T, S]; None for plain causal.
+    """Which token may attend to which, [B or 1, 1, T, S]; None for plain causal attention.
 
-    Padding reads itself: a softmax over nothing would be NaN and spread in the backward pass.
+    Padding attends to itself: a softmax over no token is NaN, which the backward pass would spread.
     """
     if mask_BS is None and past == 0:
         return None

@@ -1,4 +1,4 @@
-"""A linear autoencoder: one matrix in, one matrix out, and nothing hidden between them."""
+"""A linear autoencoder: one matrix for the encoder, one for the decoder."""
 
 from __future__ import annotations
 
@@ -7,25 +7,23 @@ from dataclasses import dataclass
 import torch
 from torch import nn
 
-from midstep.core.errors import ConfigError
+from midstep.core.field_checks import at_least, require
 from midstep.core.random_streams import RandomStream
 
 
 @dataclass(frozen=True, kw_only=True)
 class LinearAutoencoderConfig:
-    """What a linear autoencoder is made of."""
+    """Sizes of a linear autoencoder."""
 
     inputs: int = 784
     """Values per sample, 28 × 28 for the digits."""
     hidden: int = 64
     """Features between the two layers."""
     seed: int = 0
-    """Seed of the initial weights; a stream of its own, no global generator is drawn from."""
+    """Seed of the initial weights. They come from their own stream, not from a global generator."""
 
     def __post_init__(self) -> None:
-        for name in ("inputs", "hidden"):
-            if getattr(self, name) < 1:
-                raise ConfigError(f"{name} must be at least 1, got {getattr(self, name)}")
+        require(at_least("inputs", self.inputs, 1), at_least("hidden", self.hidden, 1))
 
 
 class LinearAutoencoder(nn.Module):
@@ -39,7 +37,8 @@ class LinearAutoencoder(nn.Module):
     def __init__(self, config: LinearAutoencoderConfig) -> None:
         super().__init__()
         self.config = config
-        # On `meta` nothing is drawn; the weights come from a stream of their own.
+        # On `meta` torch draws no weights from its global generator; ours come from their own
+        # stream.
         self.encoder = nn.Linear(config.inputs, config.hidden, device="meta")
         self.decoder = nn.Linear(config.hidden, config.inputs, device="meta")
         self.to_empty(device="cpu")

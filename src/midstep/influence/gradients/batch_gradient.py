@@ -1,13 +1,20 @@
-"""Gradients by autograd: of the whole batch, and the directions that a step takes from it."""
+"""Gradients by autograd: of a weighted batch, and of single micro-batches as a reference.
+
+Every function expects a model inside `eval_mode(model, frozen=True)`.
+"""
+
+# ruff: noqa: N803 - names end in their shape
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import torch
 
+from midstep.core.errors import ConfigError
 from midstep.influence.gradients.factors import accumulation_dtype
+from midstep.influence.gradients.model_parts import requires_gradients
 from midstep.influence.gradients.output_head import ResponseTokens, head_pass, logits_pass
 
 if TYPE_CHECKING:
@@ -15,81 +22,94 @@ if TYPE_CHECKING:
 
     from midstep.influence.gradients.gradient_recorder import RecordedBatch
     from midstep.influence.gradients.model_parts import ModelParts
+    from midstep.influence.gradients.sequences import Microbatch
 
 
 def summed_gradient(
     parts: ModelParts, trained: Mapping[int, str], batch: RecordedBatch
 ) -> dict[str, Tensor]:
-    """∂/∂θ of Σ seeds · log-probability over a side; the model must be `standing`."""
+    """∂/∂θ of Σ token weight · log-probability over a batch, by parameter name."""
     named = {trained[id(p)]: p for p in parts.model.parameters() if id(p) in trained}
+    # Half-precision sums over many micro-batches lose the small ones, so sums are at least float32.
     sums = {
         name: torch.zeros_like(each, dtype=accumulation_dtype(each)) for name, each in named.items()
     }
-    for each in named.values():
-        each.requires_grad_()
-    try:
+    with requires_gradients(named.values()):
         for index in range(len(batch.microbatches)):
-            for name, grad in _microbatch_gradients(parts, trained, named, batch, index, sums):
-                sums[name] += grad
-    finally:
-        for each in named.values():
-            each.requires_grad_(False)  # noqa: FBT003 - its only argument
+            _add_microbatch(parts, trained, named, batch, index, sums)
     return sums
 
 
-def _microbatch_gradients(
+def _add_microbatch(
     parts: ModelParts,
     trained: Mapping[int, str],
     named: Mapping[str, Tensor],
     batch: RecordedBatch,
     index: int,
     sums: Mapping[str, Tensor],
-) -> Iterator[tuple[str, Tensor]]:
+) -> None:
     microbatch, head = batch.microbatches[index], parts.head
     with torch.enable_grad():
-        if parts.hidden is None or head is None:
-            out = parts.logits(microbatch.input_ids)
-        else:
-            out = parts.hidden(microbatch.input_ids)
-    responses = ResponseTokens.of(microbatch, batch.token_weights_NT, accumulation_dtype(out))
-    if parts.hidden is None or head is None:
-        scored = logits_pass(out, responses)
-    else:
+        out = parts.outputs(microbatch.input_ids)
+    weight = bias = None
+    if head is not None:
         weight, bias = trained.get(id(head.weight)), trained.get(id(head.bias))
-        scored = head_pass(
-            out,
-            head,
-            responses,
-            with_bias=bias is not None,
-            weight_sum_VC=None if weight is None else sums[weight],
-        )
-        if bias is not None and scored.bias is not None:
-            yield bias, scored.bias.grads_B.sum(0)
+    # Autograd does not see the head: `head_pass` adds its gradients itself, in blocks of tokens.
+    scored = head_pass(
+        out,
+        head,
+        ResponseTokens.of(microbatch, batch.token_weights_NT, out),
+        with_bias=bias is not None,
+        weight_sum_VC=None if weight is None else sums[weight],
+    )
     batch.logp[index] = scored.logp_BR
+    if bias is not None and scored.bias is not None:
+        sums[bias].add_(scored.bias.grads_B.sum(0))
+    # False when only the head is trained: then the hidden states have no graph.
     if out.requires_grad:
         grads = torch.autograd.grad(out, list(named.values()), scored.grad, allow_unused=True)
         for name, grad in zip(named, grads, strict=True):
             if grad is not None:
-                yield name, grad
+                sums[name].add_(grad)
 
 
 @torch.no_grad()
 def score(parts: ModelParts, batch: RecordedBatch) -> None:
-    """Token log-probabilities of a side, without gradients."""
+    """Write the token log-probabilities of a batch to `batch.logp`, without gradients."""
     for index, microbatch in enumerate(batch.microbatches):
-        if parts.hidden is None or parts.head is None:
-            logits = parts.logits(microbatch.input_ids)
-            responses = ResponseTokens.of(
-                microbatch, batch.token_weights_NT, accumulation_dtype(logits)
+        out = parts.outputs(microbatch.input_ids)
+        responses = ResponseTokens.of(microbatch, batch.token_weights_NT, out)
+        batch.logp[index] = head_pass(out, parts.head, responses, with_gradient=False).logp_BR
+
+
+def score_gradients(
+    parts: ModelParts, microbatch: Microbatch, token_weights_NT: Tensor, parameters: list[Tensor]
+) -> tuple[Tensor | None, ...]:
+    """∂/∂θ of a micro-batch's Σ token weight · log-probability, by autograd through whole logits.
+
+    This is the slow reference: it uses neither hooks nor the split-off head. A parameter without
+    influence on the logits has the gradient None.
+    """
+    with requires_gradients(parameters), torch.enable_grad():
+        logits = parts.logits(microbatch.input_ids)
+        if not logits.requires_grad:
+            raise ConfigError(
+                "no trained parameter influences the logits, so there is no gradient to compute: "
+                "unfreeze the parameters that are trained"
             )
-            batch.logp[index] = logits_pass(logits, responses).logp_BR
-        else:
-            hidden = parts.hidden(microbatch.input_ids)
-            responses = ResponseTokens.of(
-                microbatch, batch.token_weights_NT, accumulation_dtype(hidden)
-            )
-            scored = head_pass(hidden, parts.head, responses, with_bias=False, with_gradient=False)
-            batch.logp[index] = scored.logp_BR
+        responses = ResponseTokens.of(microbatch, token_weights_NT, logits)
+        logit_grads = logits_pass(logits, responses).grad
+        return torch.autograd.grad(logits, parameters, logit_grads, allow_unused=True)
+
+
+def fill_missing(
+    gradients: Iterable[Tensor | None], parameters: Sequence[Tensor]
+) -> tuple[Tensor, ...]:
+    """Gradients of `torch.autograd.grad(allow_unused=True)` with zeros in place of None."""
+    return tuple(
+        torch.zeros_like(parameter) if grad is None else grad
+        for parameter, grad in zip(parameters, gradients, strict=True)
+    )
 
 
 def square_norm(gradient: Mapping[str, Tensor]) -> float:
@@ -98,5 +118,6 @@ def square_norm(gradient: Mapping[str, Tensor]) -> float:
 
 
 def clipping_factor(norm: float, max_grad_norm: float | None) -> float:
-    """C as `torch.nn.utils.clip_grad_norm_` takes it."""
+    """The factor c that `torch.nn.utils.clip_grad_norm_` multiplies a gradient of this norm by."""
+    # 1e-6 is torch's own constant: with another one the prediction would miss the true step.
     return 1.0 if max_grad_norm is None else min(1.0, max_grad_norm / (norm + 1e-6))

@@ -1,4 +1,8 @@
-"""Which group of parameters a name belongs to, for the coverage report."""
+"""Groups of parameters for the report, and a probe that every parameter is recorded correctly.
+
+Hooks cannot know every module that a user writes. So recorded gradients are compared with autograd
+on two short sequences before any number is given. What differs is computed by autograd instead.
+"""
 
 from __future__ import annotations
 
@@ -11,11 +15,9 @@ from weakref import WeakKeyDictionary
 import torch
 from torch import nn
 
-from midstep.core.errors import ConfigError
-from midstep.influence.gradients.factors import accumulation_dtype
+from midstep.influence.gradients.batch_gradient import score_gradients
 from midstep.influence.gradients.gradient_recorder import RecordedBatch
 from midstep.influence.gradients.model_passes import ModelPasses
-from midstep.influence.gradients.output_head import ResponseTokens, logits_pass
 from midstep.influence.gradients.sequences import Microbatch, SequenceBatch
 from midstep.influence.gradients.tiles import split_into_tiles
 
@@ -51,7 +53,7 @@ _NAME_PATTERNS = (
 def parameter_groups(
     model: nn.Module, names: Sequence[str], head: nn.Module | None
 ) -> Mapping[str, str]:
-    """The group of each parameter; a weight that is also the head's counts as head."""
+    """The group of each parameter. A tied embedding counts as head."""
     parameters = dict(model.named_parameters())
     embedding_ids = {
         id(each)
@@ -65,6 +67,7 @@ def parameter_groups(
 
 def _group(name: str, parameter: Tensor, embedding_ids: set[int], head_ids: set[int]) -> str:
     lower = name.lower()
+    # Adapters and norms first: their biases belong to them, all other biases to "bias".
     for group, pattern in _NAME_PATTERNS[:2]:
         if re.search(pattern, lower):
             return group
@@ -80,23 +83,26 @@ def _group(name: str, parameter: Tensor, embedding_ids: set[int], head_ids: set[
 
 PROBE_TOKENS = 8
 TOLERANCES = {torch.float64: 1e-6, torch.float32: 1e-3}
+"""Allowed difference from autograd, relative to the gradient's norm, by type."""
 HALF_TOLERANCE = 0.1
+"""The same for bfloat16 and float16."""
 
 
 @dataclass(frozen=True)
 class Coverage:
-    """Which parameters are recorded how."""
+    """The parameters that hooks do not record."""
 
     slow: list[str]
-    """Not seen rightly by the hooks: autograd on each sequence, right but slow."""
+    """Recorded wrongly or not at all: autograd on each sequence computes them, which is slow."""
     unused: list[str]
-    """Not part of the graph of the log-probability: their gradient is zero."""
+    """Without influence on the log-probability: their gradient is zero."""
 
 
 def probe_batch(batch: SequenceBatch) -> SequenceBatch:
-    """Two short pieces of a batch, every token but the first counted."""
+    """The first tokens of two sequences; every token but the first counts."""
     part = Microbatch(batch, list(range(min(2, len(batch)))))
     ids = part.input_ids[:, :PROBE_TOKENS]
+    # Two rows are needed to see whether gradients of different sequences are kept apart.
     if len(ids) == 1:
         ids = torch.cat([ids, ids.flip(1)])
     mask = torch.ones_like(ids, dtype=torch.bool)
@@ -104,13 +110,14 @@ def probe_batch(batch: SequenceBatch) -> SequenceBatch:
     return SequenceBatch(ids, mask)
 
 
+# Weak keys: the cache must not keep a large model alive.
 _coverage_by_model: WeakKeyDictionary[nn.Module, tuple[frozenset[tuple[int, str]], Coverage]] = (
     WeakKeyDictionary()
 )
 
 
 def probe_coverage(parts: ModelParts, trained: dict[int, str], batch: SequenceBatch) -> Coverage:
-    """Compare recorded gradients with autograd's; once for a model and its parameters."""
+    """Compare recorded gradients with autograd's, once for a model and its set of parameters."""
     key = frozenset(trained.items())
     cached = _coverage_by_model.get(parts.model)
     if cached is None or cached[0] != key:
@@ -147,33 +154,22 @@ def _compare_with_autograd(
 def _autograd_gradients(
     parts: ModelParts, trained: dict[int, str], batch: SequenceBatch
 ) -> dict[str, Tensor | None]:
-    """The gradient of the first sequence's score alone."""
-    counted = [each for each in parts.model.parameters() if id(each) in trained]
-    for each in counted:
-        each.requires_grad_()
-    try:
-        with torch.enable_grad():
-            logits = parts.logits(batch.input_ids)
-        token_weights = batch.response_mask.float()
-        token_weights[1:] = 0
-        responses = ResponseTokens.of(
-            Microbatch(batch, [0, 1]), token_weights, accumulation_dtype(logits)
-        )
-        if not logits.requires_grad:
-            raise ConfigError("no trained parameter has a part in the logits: nothing to compute")
-        grads = torch.autograd.grad(
-            logits, counted, logits_pass(logits, responses).grad, allow_unused=True
-        )
-    finally:
-        for each in counted:
-            each.requires_grad_(False)  # noqa: FBT003 - its only argument
+    """The gradient of the first sequence's score alone, in a batch of two."""
+    counted: list[Tensor] = [each for each in parts.model.parameters() if id(each) in trained]
+    token_weights = batch.response_mask.float()
+    # The second sequence has weight 0: a hook that mixes the two gives another gradient.
+    token_weights[1:] = 0
+    grads = score_gradients(parts, Microbatch(batch, [0, 1]), token_weights, counted)
     return {trained[id(p)]: g for p, g in zip(counted, grads, strict=True)}
 
 
 def _matches_autograd(
     recorded: RecordedBatch, name: str, expected: Tensor, total_norm: float
 ) -> bool:
-    """Within rounding, of its own size or (where it is only noise) of the whole gradient's."""
+    """Whether a recorded gradient equals autograd's up to rounding.
+
+    A gradient that is only noise is measured by the whole gradient's norm, not by its own.
+    """
     uses = recorded.records[0].factors[name]
     by_rows = any(each.by_rows for each in uses)
     error = expected.new_zeros((), dtype=torch.float64)

@@ -1,4 +1,4 @@
-"""Pointwise functions that are compiled into one kernel on a GPU and run as they are elsewhere."""
+"""How the numerical functions run: compiled on a GPU, in threads on a CPU, timed by phase."""
 
 from __future__ import annotations
 
@@ -12,14 +12,18 @@ from typing import Any, ParamSpec, TypeVar
 import torch
 
 MIN_COMPILED_VALUES = 2**20
-"""Fewer values than this are not worth a compilation of their own."""
+"""Smaller tensors run uncompiled: a compilation takes seconds, the function microseconds."""
 _log = logging.getLogger("midstep.influence")
 _Arguments = ParamSpec("_Arguments")
 _Result = TypeVar("_Result")
 
 
 def fused(function: Callable[_Arguments, _Result]) -> Callable[_Arguments, _Result]:
-    """Compile `function` for large tensors on a GPU; eager, said once, where that fails."""
+    """Compile a pointwise `function` for large tensors on a GPU.
+
+    Compiled into one kernel each, they take the kernel of a 1.5 B model from about 28 s to 15 s on
+    an H200. Where compilation fails, the function runs uncompiled and a warning says so once.
+    """
     compiled: list[Callable[..., Any]] = []
 
     @functools.wraps(function)
@@ -46,14 +50,17 @@ _Item = TypeVar("_Item")
 
 
 def run_in_threads(shares: Sequence[Sequence[_Item]], work: Callable[[int, _Item], None]) -> None:
-    """Call `work(lane, item)` for the items of each share in their order, a thread a share.
+    """Call `work(lane, item)` for the items of each share in order, with one thread per share.
 
-    An error in one lane, or Ctrl-C, ends all of them before their next item; the first error is
-    raised once every thread has ended.
+    Each thread takes whole items. Splitting single operations over the cores makes one core read
+    what another has just written, which was slower.
 
-    >>> found = [[], []]
-    >>> run_in_threads([[1, 2], [3]], lambda lane, item: found[lane].append(item))
-    >>> found
+    An error in one lane, or Ctrl-C, stops all lanes before their next item. The first error is
+    raised after every thread has ended.
+
+    >>> items = [[], []]
+    >>> run_in_threads([[1, 2], [3]], lambda lane, item: items[lane].append(item))
+    >>> items
     [[1, 2], [3]]
     """
     stop, ready = threading.Event(), threading.Semaphore(0)
@@ -61,7 +68,8 @@ def run_in_threads(shares: Sequence[Sequence[_Item]], work: Callable[[int, _Item
     errors: list[BaseException] = []
 
     def run(worker: int) -> None:
-        # Of this thread alone; for threads that start later the caller puts it right below.
+        # torch keeps this number per thread, but new threads start with the number set last: the
+        # caller restores it below.
         torch.set_num_threads(1)
         ready.release()
         try:
@@ -70,7 +78,7 @@ def run_in_threads(shares: Sequence[Sequence[_Item]], work: Callable[[int, _Item
                     if stop.is_set():
                         return
                     work(worker, item)
-        except BaseException as error:  # noqa: BLE001 - raised again by the caller
+        except BaseException as error:  # noqa: BLE001 - the caller raises it again
             errors.append(error)
             stop.set()
         finally:
@@ -87,12 +95,16 @@ def run_in_threads(shares: Sequence[Sequence[_Item]], work: Callable[[int, _Item
         for _ in threads:
             ready.acquire()
         torch.set_num_threads(thread_count)
-        for each in finished:  # Python 3.11 takes a thread for ended whose join was interrupted
+        # Not `thread.join`: when Ctrl-C interrupts a join, Python 3.11 marks the thread as ended,
+        # and a second join returns while the thread still works.
+        for each in finished:
             each.wait()
     finally:
         stop.set()
         for each, thread in zip(finished, threads, strict=True):
-            if thread in threading.enumerate():  # also one whose start was interrupted
+            # Also a thread whose start was interrupted. A thread that never started must not be
+            # waited for: its event is never set.
+            if thread in threading.enumerate():
                 each.wait()
                 thread.join()
         torch.set_num_threads(thread_count)
@@ -101,9 +113,9 @@ def run_in_threads(shares: Sequence[Sequence[_Item]], work: Callable[[int, _Item
 
 
 PhaseTimer = Callable[[str], AbstractContextManager[object]]
-"""Called with the name of a phase; the phase lasts as long as the `with` block."""
+"""Called with the name of a phase. The phase lasts as long as the `with` block."""
 
 
 def no_timer(_: str) -> AbstractContextManager[object]:
-    """No measuring: what is used unless another stopwatch is given."""
+    """The default timer, which measures nothing."""
     return nullcontext()

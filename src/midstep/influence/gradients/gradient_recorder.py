@@ -1,7 +1,8 @@
 """Hooks that turn a forward and a backward pass into factors of per-sequence gradients.
 
-Parameters stand still (autograd makes no gradient of theirs): each module that owns a trained
-parameter leaves its input and, when the backward pass comes by, the gradient of its output.
+Parameters are frozen, so autograd computes only gradients of activations. A hook on each module
+with a trained parameter records the module's input and the gradient of its output. For a linear
+map these two are the gradient of every sequence: ∂/∂W = Σ_t grad_t ⊗ input_t.
 
 Shapes: B sequences, T tokens, I values in, O values out.
 """
@@ -11,13 +12,15 @@ Shapes: B sequences, T tokens, I values in, O values out.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn
 
+from midstep.influence.gradients.batch_gradient import fill_missing
 from midstep.influence.gradients.execution import fused
 from midstep.influence.gradients.factors import EmbeddingFactor, Factor, OuterFactor, StoredFactor
 from midstep.influence.gradients.sequences import Microbatch
@@ -30,32 +33,32 @@ if TYPE_CHECKING:
 
 
 class FactorRecord:
-    """The factors that one micro-batch left, by parameter name."""
+    """The factors recorded for one micro-batch, by parameter name."""
 
     def __init__(self, sequences: int, tokens: int) -> None:
         self.sequences, self.tokens = sequences, tokens
         self.factors: dict[str, list[Factor]] = defaultdict(list)
         self.direction_products: dict[str, Tensor] = {}
-        """[B] of the head's weight with directions, by label, where they were asked for."""
+        """[B] inner products of the head weight's gradient with directions, by label."""
 
-    def add(self, name: str | None, factor: Factor) -> None:
-        """Note one use of a parameter; nameless ones are not trained."""
-        if name is not None:
+    def add(self, name: str | None, factor: Factor | None) -> None:
+        """Add the factor of one use of a parameter. A parameter without a name is not trained."""
+        if name is not None and factor is not None:
             self.factors[name].append(factor)
 
     def drop(self, names: Iterable[str]) -> None:
-        """Let go of what these parameters left."""
+        """Delete the factors of these parameters."""
         for name in names:
             self.factors.pop(name, None)
 
 
 class Recorder:
-    """Hooks on every module that owns a trained parameter, while the `with` block runs.
+    """Hooks on every module that owns a trained parameter.
 
     Args:
-        model: whose modules are watched.
-        trained: names of the parameters that count, by their identity.
-        without: modules that are recorded elsewhere, such as the split-off head.
+        model: the model whose modules get hooks.
+        trained: names of the parameters that count, by identity.
+        exclude: modules that are recorded elsewhere, such as the split-off head.
     """
 
     def __init__(
@@ -68,32 +71,38 @@ class Recorder:
         self.model, self.trained = model, trained
         self._excluded = set(exclude)
         self._handles: list[RemovableHandle] = []
-        self.record: FactorRecord | None = None
+        self._record: FactorRecord | None = None
 
-    def __enter__(self) -> Recorder:
+    @contextmanager
+    def recording(self, record: FactorRecord) -> Iterator[None]:
+        """Record into `record` while the block runs."""
+        self._record = record
         for module in self.model.modules():
             names = self._names(module)
-            # A module with parts of its own is left to the coverage probe: its hooks would nest.
+            # A module with children would record them twice: the coverage probe sees that its
+            # parameters are missing and computes them by autograd.
             if names and module not in self._excluded and not any(module.children()):
                 hook = self._hook(names)
                 self._handles.append(module.register_forward_hook(hook, with_kwargs=True))
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for handle in self._handles:
-            handle.remove()
-        self._handles.clear()
+        try:
+            yield
+        finally:
+            for handle in self._handles:
+                handle.remove()
+            self._handles.clear()
+            self._record = None
 
     def _names(self, module: nn.Module) -> dict[str, str]:
-        own = module.named_parameters(recurse=False)
-        return {key: self.trained[id(each)] for key, each in own if id(each) in self.trained}
+        parameters = module.named_parameters(recurse=False)
+        return {key: self.trained[id(each)] for key, each in parameters if id(each) in self.trained}
 
     def _hook(self, names: dict[str, str]) -> Callable[..., Any]:
         def after_forward(
             module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any
         ) -> Any:
-            record = self.record
+            record = self._record
             usable = isinstance(output, torch.Tensor) and output.is_floating_point()
+            # Without grad mode no backward pass follows: this is the first run of a replayed block.
             if record is None or not usable or not torch.is_grad_enabled():
                 return None
             inputs = args[0] if args else next(iter(kwargs.values()), None)
@@ -101,6 +110,7 @@ class Recorder:
                 return None
             if isinstance(module, nn.Embedding):
                 inputs, output = _expand_shared_output(inputs, output, record.sequences)
+            # The first module of a frozen model has no graph; a leaf here makes one begin.
             if not output.requires_grad:
                 output = output.detach().requires_grad_()
             record_use = _recording_function(module)
@@ -114,7 +124,10 @@ class Recorder:
 
 
 def _expand_shared_output(ids: Tensor, output: Tensor, sequences: int) -> tuple[Tensor, Tensor]:
-    """Positions shared by all sequences get an output for each, so that gradients stay apart."""
+    """Give each sequence its own copy of position embeddings that the model computes once for all.
+
+    Otherwise autograd would sum the gradients of all sequences before the hook sees them.
+    """
     if output.dim() == 2 and sequences > 1 and ids.dim() == 1:
         ids, output = ids[None], output[None]
     if output.dim() == 3 and output.shape[0] == 1 and sequences > 1:
@@ -123,7 +136,7 @@ def _expand_shared_output(ids: Tensor, output: Tensor, sequences: int) -> tuple[
 
 
 def _by_sequence(values: Tensor, record: FactorRecord) -> Tensor | None:
-    """[B, T, X] of what a module saw; None when sequences cannot be told apart."""
+    """[B, T, X] of a module's values; None when the sequences cannot be separated."""
     if values.dim() >= 3 and values.shape[0] == record.sequences:
         return values.flatten(1, -2)
     if values.dim() == 2 and values.shape[0] == record.sequences * record.tokens:
@@ -133,14 +146,14 @@ def _by_sequence(values: Tensor, record: FactorRecord) -> Tensor | None:
 
 @fused
 def layer_norm_sums(inputs_BTC: Tensor, grads_BTC: Tensor, eps: float) -> Tensor:
-    """[B, C] gradients of a LayerNorm's scale."""
+    """[B, C] gradients of a LayerNorm's scale: Σ_t normalised input_t · grad_t."""
     normed = nn.functional.layer_norm(inputs_BTC, (inputs_BTC.shape[-1],), eps=eps)
     return (normed * grads_BTC).sum(1)
 
 
 @fused
 def rms_norm_sums(inputs: Tensor, grads: Tensor, eps: float | None) -> Tensor:
-    """[B, C] gradients of an RMSNorm's scale."""
+    """[B, C] gradients of an RMSNorm's scale: Σ_t normalised input_t · grad_t."""
     normed = nn.functional.rms_norm(inputs, (inputs.shape[-1],), eps=eps)
     return (normed * grads).flatten(1, -2).sum(1)
 
@@ -151,32 +164,29 @@ RecordFunction = Callable[[nn.Module, dict[str, str], FactorRecord, "Tensor", "T
 def _recording_function(module: nn.Module) -> RecordFunction:
     if isinstance(module, nn.Embedding):
         return _record_embedding
-    if type(module).__name__ == "Conv1D" and hasattr(module, "nf"):
-        return _record_conv1d
-    if isinstance(module, nn.Linear):
+    if isinstance(module, nn.Linear) or _is_conv1d(module):
         return _record_linear
     if isinstance(module, nn.LayerNorm):
         return _record_layer_norm
     return _record_any
 
 
+def _is_conv1d(module: nn.Module) -> bool:
+    """Whether a module is the Conv1D of transformers (GPT-2): a linear map with weight [in, out].
+
+    By name, because importing transformers here would cost every user its start time.
+    """
+    return type(module).__name__ == "Conv1D" and hasattr(module, "nf")
+
+
 def _record_linear(
-    _: nn.Module, names: dict[str, str], record: FactorRecord, inputs: Tensor, grads: Tensor
+    module: nn.Module, names: dict[str, str], record: FactorRecord, inputs: Tensor, grads: Tensor
 ) -> None:
     inputs_BTI, grads_BTO = _by_sequence(inputs, record), _by_sequence(grads, record)
     if inputs_BTI is None or grads_BTO is None:
         return
-    record.add(names.get("weight"), OuterFactor(grads_BTO, inputs_BTI))
-    _record_bias(names, record, grads_BTO)
-
-
-def _record_conv1d(
-    _: nn.Module, names: dict[str, str], record: FactorRecord, inputs: Tensor, grads: Tensor
-) -> None:
-    inputs_BTI, grads_BTO = _by_sequence(inputs, record), _by_sequence(grads, record)
-    if inputs_BTI is None or grads_BTO is None:
-        return
-    record.add(names.get("weight"), OuterFactor(inputs_BTI, grads_BTO))
+    left, right = (inputs_BTI, grads_BTO) if _is_conv1d(module) else (grads_BTO, inputs_BTI)
+    record.add(names.get("weight"), OuterFactor(left, right))
     _record_bias(names, record, grads_BTO)
 
 
@@ -213,9 +223,10 @@ def _record_layer_norm(
 def _record_any(
     module: nn.Module, names: dict[str, str], record: FactorRecord, inputs: Tensor, grads: Tensor
 ) -> None:
-    """Any module that reads one tensor: its backward pass, a copy of the parameters each."""
+    """Any other module with one input tensor: run it again, with parameters for each sequence."""
     if inputs.dim() < 2 or inputs.shape[0] != record.sequences or len(grads) != len(inputs):
         return
+    # Without its hooks: they would record this second run too.
     hooks, module._forward_hooks = module._forward_hooks, type(module._forward_hooks)()
     try:
         gradients = _broadcast_gradients(module, names, inputs, grads)
@@ -230,7 +241,10 @@ def _record_any(
 def _broadcast_gradients(
     module: nn.Module, names: dict[str, str], inputs: Tensor, grads: Tensor
 ) -> dict[str, Tensor] | None:
-    """RMSNorm and its like: vectors that broadcast over tokens, one copy for each sequence."""
+    """Norms of unknown classes: parameter vectors that broadcast over tokens, one copy a sequence.
+
+    One backward pass then gives the gradients of all sequences. None when the module does not fit.
+    """
     parameters = dict(module.named_parameters(recurse=False))
     if set(parameters) != set(names) or any(each.dim() != 1 for each in parameters.values()):
         return None
@@ -248,17 +262,19 @@ def _broadcast_gradients(
             return None
         parameter_grads = torch.autograd.grad(out, list(copies.values()), grads, allow_unused=True)
     except RuntimeError:
-        return None  # a fused kernel that wants plain vectors: the slow way is right as well
+        return None  # a fused kernel that takes only plain vectors; the loop below works too
     return {
-        key: (torch.zeros_like(copy) if grad is None else grad).reshape(len(inputs), -1)
-        for (key, copy), grad in zip(copies.items(), parameter_grads, strict=True)
+        key: grad.reshape(len(inputs), -1)
+        for key, grad in zip(
+            copies, fill_missing(parameter_grads, list(copies.values())), strict=True
+        )
     }
 
 
 def _loop_gradients(
     module: nn.Module, names: dict[str, str], inputs: Tensor, grads: Tensor
 ) -> dict[str, Tensor]:
-    """A backward pass of this module alone for each sequence."""
+    """One backward pass of this module alone for each sequence: slow, but right for any module."""
     parameters = {
         key: each.detach().requires_grad_() for key, each in module.named_parameters(recurse=False)
     }
@@ -270,12 +286,7 @@ def _loop_gradients(
         parameter_grads = torch.autograd.grad(
             out, counted, grads[index : index + 1], allow_unused=True
         )
-        rows.append(
-            tuple(
-                torch.zeros_like(p) if g is None else g
-                for p, g in zip(counted, parameter_grads, strict=True)
-            )
-        )
+        rows.append(fill_missing(parameter_grads, counted))
     return {
         key: torch.stack(each) for key, each in zip(names, zip(*rows, strict=True), strict=True)
     }
@@ -283,31 +294,31 @@ def _loop_gradients(
 
 @dataclass
 class RecordedBatch:
-    """One batch on its way through the model, its micro-batches in order of length."""
+    """One batch with what its passes recorded; micro-batches of the longest sequences first."""
 
     microbatches: list[Microbatch]
     token_weights_NT: Tensor  # noqa: N815 - name ends in its shape
     """Weight of each token's log-probability in its sequence's score."""
     records: list[FactorRecord] = field(default_factory=list)
     logp: dict[int, Tensor] = field(default_factory=dict)
-    """Token log-probabilities [B, R] by micro-batch."""
+    """Token log-probabilities [B, R] by number of the micro-batch."""
 
     @property
     def row_order(self) -> list[int]:
-        """Rows of the batch, in the order that kernels are computed in."""
+        """Rows of the batch in the order of the micro-batches, in which kernels are computed."""
         return [row for each in self.microbatches for row in each.row_ids]
 
     def __len__(self) -> int:
         return sum(len(each) for each in self.microbatches)
 
     def begin(self) -> None:
-        """Fresh records for a new pass."""
+        """Start a new pass with empty records."""
         self.records = [
             FactorRecord(len(each), each.input_ids.shape[1]) for each in self.microbatches
         ]
 
     def rows(self, tile: Tile, out_NRC: Tensor) -> None:
-        """Per-sequence gradients of a tile, all sequences of this side."""
+        """Write the gradients of a tile, of all sequences of this batch, to `out_NRC`."""
         start = 0
         for record in self.records:
             part = out_NRC[start : start + record.sequences]
@@ -319,7 +330,7 @@ class RecordedBatch:
             start += record.sequences
 
     def drop(self, names: Sequence[str]) -> None:
-        """Let go of the factors of these parameters."""
+        """Delete the factors of these parameters in all records."""
         for record in self.records:
             record.drop(names)
 

@@ -1,11 +1,11 @@
-"""Where a causal language model can be taken apart: hidden states, head, blocks.
+"""Find the parts of a causal language model: hidden states, output head, blocks.
 
-A model that cannot be taken apart still works: its logits are made whole, a micro-batch at a time.
+A model without these parts works too: its logits are computed whole, one micro-batch at a time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -23,21 +23,23 @@ _CONTEXT_NAMES = ("context", "n_positions", "max_position_embeddings", "max_seq_
 
 @dataclass(frozen=True, kw_only=True)
 class ModelParts:
-    """The parts of a model that the kernels use."""
+    """The parts of a model that the kernels use. `hidden` and `head` are given together or not."""
 
     model: nn.Module
     hidden: Callable[[Tensor], Tensor] | None
-    """Token ids [B, T] to what the head reads [B, T, width]; None when there is no such seam."""
-    trunk: nn.Module | None
-    """The module behind `hidden`."""
+    """Token ids [B, T] to the head's input [B, T, width]; None when the model has no such parts."""
     head: nn.Linear | None
-    """The linear head; None when logits have to be made whole."""
+    """The linear output head; None when logits must be computed whole."""
     blocks: tuple[nn.Module, ...]
-    """The layers of the residual stream, in order; empty when not found."""
+    """The blocks of the residual stream, in order; empty when not found."""
 
     def logits(self, input_ids: Tensor) -> Tensor:
-        """Logits of the whole model."""
+        """Logits [B, T, V] of the whole model."""
         return _logits(self.model, input_ids)
+
+    def outputs(self, input_ids: Tensor) -> Tensor:
+        """What `head_pass` takes: hidden states where the head is split off, else logits."""
+        return self.logits(input_ids) if self.hidden is None else self.hidden(input_ids)
 
 
 @contextmanager
@@ -63,8 +65,20 @@ def eval_mode(model: nn.Module, *, frozen: bool = False) -> Iterator[None]:
             parameter.requires_grad_(needs)
 
 
+@contextmanager
+def requires_gradients(parameters: Collection[Tensor]) -> Iterator[None]:
+    """Let frozen parameters require gradients while the block runs."""
+    for parameter in parameters:
+        parameter.requires_grad_()
+    try:
+        yield
+    finally:
+        for parameter in parameters:
+            parameter.requires_grad_(False)  # noqa: FBT003 - its only argument
+
+
 def context_length(model: nn.Module) -> int | None:
-    """The longest sequence the model takes, where its config says so."""
+    """The longest sequence that the model accepts; None when its config has no such field."""
     config = getattr(_without_adapters(model), "config", None)
     for name in _CONTEXT_NAMES:
         value = getattr(config, name, None)
@@ -74,18 +88,19 @@ def context_length(model: nn.Module) -> int | None:
 
 
 def find_model_parts(model: nn.Module, probe_ids: Tensor) -> ModelParts:
-    """Find the seams, and check on `probe_ids` that the parts give what the whole gives."""
+    """Find the parts, and check on `probe_ids` that together they give the logits of the model."""
     inner = _without_adapters(model)
     trunk, head = _trunk(inner), _head(inner)
     hidden = _hidden_function(inner, trunk)
     blocks = _blocks(trunk if trunk is not None else inner)
+    # A model may cap or scale its logits after the head; then the parts give other numbers.
     if hidden is None or head is None or not _parts_match_model(model, hidden, head, probe_ids):
-        return ModelParts(model=model, hidden=None, trunk=None, head=None, blocks=())
-    return ModelParts(model=model, hidden=hidden, trunk=trunk, head=head, blocks=blocks)
+        return ModelParts(model=model, hidden=None, head=None, blocks=())
+    return ModelParts(model=model, hidden=hidden, head=head, blocks=blocks)
 
 
 def _without_adapters(model: nn.Module) -> nn.Module:
-    """The language model inside a wrapper that adds adapters."""
+    """The language model inside a PEFT wrapper."""
     unwrap = getattr(model, "get_base_model", None)
     return unwrap() if callable(unwrap) else model
 
@@ -101,7 +116,7 @@ def _trunk(model: nn.Module) -> nn.Module | None:
 def _head(model: nn.Module) -> nn.Linear | None:
     getter = getattr(model, "get_output_embeddings", None)
     head = getter() if callable(getter) else getattr(model, "head", None)
-    # A wrapped head (an adapter on it) is no plain product, so no subclass will do.
+    # Exactly nn.Linear: a subclass (an adapter on the head) computes more than one product.
     return head if type(head) is nn.Linear else None
 
 
@@ -111,8 +126,8 @@ def _hidden_function(
     if trunk is None:
         return None
     if trunk is model:
-        own: Callable[[Tensor], Tensor] = model.hidden  # type: ignore[assignment]
-        return own
+        hidden_method: Callable[[Tensor], Tensor] = model.hidden  # type: ignore[assignment]
+        return hidden_method
 
     def hidden(input_ids: Tensor) -> Tensor:
         out: Any = trunk(input_ids=input_ids, use_cache=False)
@@ -123,7 +138,7 @@ def _hidden_function(
 
 
 def _blocks(trunk: nn.Module) -> tuple[nn.Module, ...]:
-    """The longest list of modules of one kind."""
+    """The largest list of modules of one type, counted in parameters."""
     lists = [each for each in trunk.modules() if isinstance(each, nn.ModuleList) and len(each)]
     alike = [each for each in lists if len({type(part) for part in each}) == 1]
     best = max(alike, key=lambda each: sum(p.numel() for p in each.parameters()), default=None)

@@ -1,7 +1,10 @@
-"""Log-probabilities and their gradients without all logits at once: blocks of tokens.
+"""Log-probabilities of response tokens and their gradients, without all logits in memory.
 
-Shapes: B sequences, T tokens, R response tokens of the longest (seed 0 beyond), C values a token,
- V vocabulary, K tokens of a block.
+Logits are computed for one block of tokens at a time. For S = Σ_t a_t log p(x_t) with token
+weights a: ∂S/∂logits_t = a_t (onehot(x_t) − softmax_t).
+
+Shapes: B sequences, T tokens, R response tokens of the longest (weight 0 beyond), C values of a
+token, V vocabulary, K tokens of a block.
 """
 
 # ruff: noqa: N803, N806, N815 - names end in their shape
@@ -14,7 +17,13 @@ from typing import TYPE_CHECKING
 import torch
 
 from midstep.influence.gradients.execution import fused
-from midstep.influence.gradients.factors import HeadFactor, StoredFactor, matmul_wide, row_dots
+from midstep.influence.gradients.factors import (
+    HeadFactor,
+    StoredFactor,
+    accumulation_dtype,
+    matmul_wide,
+    row_dots,
+)
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -22,12 +31,12 @@ if TYPE_CHECKING:
     from midstep.influence.gradients.sequences import Microbatch
 
 BLOCK_BYTES_CPU = 64 * 2**20
-BLOCK_BYTES_GPU = 4 * 2**30
+BLOCK_BYTES_GPU = 4 * 2**30  # of 139 GiB; fewer, larger products
 
 
 @dataclass(frozen=True)
 class ResponseTokens:
-    """Which hidden states predict which response tokens."""
+    """Which hidden states predict which response tokens, moved together to the left."""
 
     positions_BR: Tensor
     """Index of the hidden state before each response token."""
@@ -39,13 +48,15 @@ class ResponseTokens:
 
     @classmethod
     def of(
-        cls, microbatch: Microbatch, token_weights_NT: Tensor, dtype: torch.dtype
+        cls, microbatch: Microbatch, token_weights_NT: Tensor, outputs: Tensor
     ) -> ResponseTokens:
-        """The responses of a micro-batch, moved together."""
+        """The responses of a micro-batch; the type of `outputs` decides that of the weights."""
+        dtype = accumulation_dtype(outputs)
         mask_BT = microbatch.response_mask
         longest = int(mask_BT.sum(1).max())
-        if mask_BT.is_cuda:  # odd sizes keep matrix products off the tensor cores
+        if mask_BT.is_cuda:  # tensor cores need sizes that are multiples of 8
             longest = min(mask_BT.shape[1], -(-longest // 8) * 8)
+        # A stable sort of the mask moves response tokens to the left and keeps their order.
         tokens_BR = (~mask_BT).long().argsort(dim=1, stable=True)[:, :longest]
         counted_BR = mask_BT.gather(1, tokens_BR)
         token_weights_BR = (
@@ -61,12 +72,12 @@ class ResponseTokens:
 
 @dataclass(frozen=True)
 class HeadPass:
-    """What the head says of a micro-batch."""
+    """Scores of a micro-batch, and the gradients at the head."""
 
     logp_BR: Tensor
     """Log-probability of each response token; 0 at padding."""
     grad: Tensor
-    """Of Σ seeds · log-probability: to the hidden states [B, T, C] (or to the logits)."""
+    """Gradient of Σ weight · log-probability to hidden states [B, T, C], or to logits [B, T, V]."""
     factor: HeadFactor | None = None
     bias: StoredFactor | None = None
     direction_products: dict[str, Tensor] = field(default_factory=dict)
@@ -74,27 +85,30 @@ class HeadPass:
 
 
 def head_pass(
-    hidden_BTC: Tensor,
-    head: nn.Linear,
+    outputs: Tensor,
+    head: nn.Linear | None,
     responses: ResponseTokens,
     *,
-    with_bias: bool,
+    with_bias: bool = False,
     weight_sum_VC: Tensor | None = None,
     with_gradient: bool = True,
     directions: Mapping[str, Tensor] | None = None,
 ) -> HeadPass:
-    """Score a micro-batch and give the gradient to its hidden states.
+    """Score a micro-batch, and compute the gradient at its hidden states.
 
     Args:
-        hidden_BTC: what the head reads.
-        head: a linear layer.
+        outputs: what `ModelParts.outputs` gives: hidden states [B, T, C], or logits without a head.
+        head: the output head; None when the model has none that can be split off.
         responses: which states predict which tokens.
-        with_bias: whether the per-sequence gradients of the bias are wanted.
+        with_bias: also compute the per-sequence gradients of the head's bias.
         weight_sum_VC: the summed gradient of the head's weight is added here.
-        with_gradient: False scores only.
+        with_gradient: False computes the scores alone.
         directions: tensors of the weight's shape by label, contracted with its gradient while the
             softmax is in memory.
     """
+    if head is None:
+        return logits_pass(outputs, responses)
+    hidden_BTC = outputs
     weight_VC, bias_V = head.weight.detach(), None if head.bias is None else head.bias.detach()
     index = responses.positions_BR[..., None].expand(-1, -1, hidden_BTC.shape[-1])
     states_BRC = hidden_BTC.detach().gather(1, index)
@@ -112,6 +126,7 @@ def head_pass(
     block_tokens = _block_tokens(weight_VC, token_weights)
     for start in range(0, len(flat_KC), block_tokens):
         part = slice(start, start + block_tokens)
+        # Logits in float32 also for half-precision models: bfloat16 would round them by about 0.1.
         logits_KV = matmul_wide(flat_KC[part], weight_VC.mT)
         if bias_V is not None:
             logits_KV += bias_V
@@ -135,6 +150,7 @@ def head_pass(
             bias_BV.index_add_(0, owners, logit_grads_KV.to(bias_BV.dtype))
     grad_BTC = torch.zeros_like(hidden_BTC)
     if with_gradient:
+        # Added, not copied: padding, whose gradient is 0, may point to the state of a real token.
         grad_BTC.scatter_add_(1, index, grads_KC.view_as(states_BRC))
     shape = responses.token_weights_BR.shape
     factor = HeadFactor(
@@ -163,11 +179,13 @@ def token_scores(logits_KV: Tensor, targets_K: Tensor) -> tuple[Tensor, Tensor]:
 def softmax_gradient(
     logits_KV: Tensor, targets_K: Tensor, token_weights_K: Tensor, dtype: torch.dtype
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Log-probability, logsumexp and seed · (onehot − softmax); the logits may be used up."""
+    """Log-probability, logsumexp and weight · (onehot − softmax). The logits may be overwritten."""
     if logits_KV.is_cuda:
         return _softmax_gradient_out_of_place(logits_KV, targets_K, token_weights_K, dtype)
     highest_K1 = logits_KV.amax(dim=1, keepdim=True)
     picked_K = logits_KV.gather(1, targets_K[:, None])[:, 0]
+    # In place on a CPU: a block of logits (64 MiB) is larger than its cache, so each new copy
+    # would be one more pass over memory.
     logits_KV.sub_(highest_K1).exp_()
     total_K = logits_KV.sum(dim=1)
     lse_K = total_K.log() + highest_K1[:, 0]
@@ -180,7 +198,7 @@ def softmax_gradient(
 def _softmax_gradient_out_of_place(
     logits_KV: Tensor, targets_K: Tensor, token_weights_K: Tensor, dtype: torch.dtype
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """The same without touching the logits: two passes over them once compiled."""
+    """The same for a GPU: out of place, so that the compiler fuses it into two passes."""
     highest_K1 = logits_KV.amax(dim=1, keepdim=True)
     total_K1 = (logits_KV - highest_K1).exp().sum(dim=1, keepdim=True)
     lse_K1 = total_K1.log() + highest_K1
@@ -193,7 +211,7 @@ def _softmax_gradient_out_of_place(
 
 
 def logits_pass(logits_BTV: Tensor, responses: ResponseTokens) -> HeadPass:
-    """The same for a model whose head cannot be split off: its logits are there already."""
+    """The same for a model whose head cannot be split off: all logits are in memory already."""
     index = responses.positions_BR[..., None].expand(-1, -1, logits_BTV.shape[-1])
     picked_BRV = logits_BTV.detach().gather(1, index).to(responses.token_weights_BR.dtype)
     logp_K, _, logit_grads_KV = softmax_gradient(
@@ -210,6 +228,6 @@ def logits_pass(logits_BTV: Tensor, responses: ResponseTokens) -> HeadPass:
 def _block_tokens(weight_VC: Tensor, token_weights: Tensor) -> int:
     budget = BLOCK_BYTES_GPU if weight_VC.is_cuda else BLOCK_BYTES_CPU
     fits = int(budget // (len(weight_VC) * token_weights.element_size()))
-    if weight_VC.is_cuda:  # blocks of one size: a power of two divides most micro-batches
+    if weight_VC.is_cuda:  # a power of two divides most micro-batches: compiled for few shapes
         return max(16, 1 << max(fits, 1).bit_length() - 1)
     return max(16, fits // 128 * 128 if fits >= 128 else fits)

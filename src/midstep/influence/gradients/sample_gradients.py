@@ -1,4 +1,4 @@
-"""Gradients of the loss of each sample of a batch, for any model: all at once, or one by one.
+"""Gradients of the loss of each sample in a batch, for any model: with `vmap`, or in a loop.
 
 Shapes: B samples of the batch, C samples of a chunk, P trained parameters in one row.
 """
@@ -13,14 +13,16 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call, grad_and_value, vmap
 
+from midstep.influence.gradients.batch_gradient import fill_missing
+
 SampleLoss = Callable[[nn.Module, Any], Tensor]
-"""The loss of a batch: of the model and the batch, one number."""
+"""Computes the loss of a batch, one number, from the model and the batch."""
 CHUNK_BYTES = 256 << 20
-"""Gradients that are made at a time."""
+"""Memory for the gradients of one chunk of samples."""
 
 
 def sample_count(batch: Any) -> int | None:
-    """How many samples a batch has: the length that all its tensors share; None if none do.
+    """The number of samples: the length that all tensors of a batch share, or None.
 
     >>> sample_count({"x": torch.zeros(4, 2), "y": torch.zeros(4)})
     4
@@ -30,7 +32,7 @@ def sample_count(batch: Any) -> int | None:
 
 
 def take_sample(batch: Any, at: int) -> Any:
-    """One sample as a batch of its own; what is not a tensor or a list a sample stays whole."""
+    """One sample as a batch of one. Parts that are not one per sample are passed on whole."""
     count = sample_count(batch)
     return _map_tensors(batch, lambda leaf: leaf[at : at + 1], at, count)
 
@@ -60,7 +62,7 @@ def _map_tensors(tree: Any, change: Callable[[Tensor], Tensor], at: int, count: 
 
 
 def flatten_gradients(gradients: Mapping[str, Tensor], names: list[str]) -> Tensor:
-    """Gradients [C, …] of some parameters as rows [C, P], at least 32 bits each."""
+    """Gradients [C, …] by name as rows [C, P], in float32 or wider."""
     rows = [gradients[name].flatten(1) for name in names]
     wide = torch.promote_types(rows[0].dtype, torch.float32)
     return torch.cat([row.to(wide) for row in rows], dim=1)
@@ -76,13 +78,13 @@ def sample_gradients(
 ) -> Iterator[tuple[Tensor, Tensor]]:
     """Losses [C] and gradients [C, P] of all samples in order, chunk by chunk.
 
-    The model itself is not touched. What `vmap` cannot take is done sample by sample.
+    The model is not changed. Where `vmap` fails, samples are computed one by one.
 
     Args:
-        model: in the mode in which it is to be looked at.
-        loss_of: of the model and a batch of any number of samples.
+        model: in the mode in which its gradients are wanted.
+        loss_of: computes the loss of a batch of any number of samples.
         batch: tensors, or a tree of them.
-        weights: parameters that count, with the values at which to look.
+        weights: values of the parameters that count, by name.
         together: try `vmap` first.
     """
     count = sample_count(batch) or 0
@@ -105,7 +107,7 @@ def loss_at(
 
 
 class _LossModule(nn.Module):
-    """The loss as a module, so that other parameters can be put under whatever calls the model."""
+    """The loss as a module, so that `functional_call` can replace parameters of the inner model."""
 
     def __init__(self, model: nn.Module, loss_of: SampleLoss, names: list[str]) -> None:
         super().__init__()
@@ -116,7 +118,7 @@ class _LossModule(nn.Module):
         return self._loss_of(self.model, batch)
 
     def at(self, weights: Mapping[str, Tensor], batch: Any) -> Tensor:
-        """The loss with these values in every place where a parameter is used."""
+        """The loss with these values wherever the parameters are used."""
         overrides = {f"model.{use}": weights[name] for use, name in self._uses.items()}
         loss: Tensor = functional_call(self, overrides, (batch,), tie_weights=False)
         return loss.reshape(())
@@ -125,7 +127,7 @@ class _LossModule(nn.Module):
 def _vmap_gradients(
     loss: _LossModule, batch: Any, weights: Mapping[str, Tensor], chunk: range
 ) -> tuple[Tensor, Tensor] | None:
-    """A chunk by `vmap`; None where that is not possible."""
+    """A chunk by `vmap`; None when the model or the batch does not allow it."""
     leaves = [leaf[chunk.start : chunk.stop] for leaf in _tensors(batch)]
     if _has_lists(batch, sample_count(batch)):
         return None
@@ -136,35 +138,35 @@ def _vmap_gradients(
 
     try:
         with warnings.catch_warnings():
-            # Where vmap has no rule of its own it says so and goes one by one.
+            # Operations without a rule for vmap (fused attention) warn and run one by one.
             warnings.filterwarnings("ignore", "There is a performance drop", UserWarning)
             gradients, losses = vmap(
                 grad_and_value(sample_loss),
                 in_dims=(None, *(0 for _ in leaves)),
                 randomness="different",
             )(dict(weights), *leaves)
-    except Exception:  # noqa: BLE001 - the loop does the same; an error of the user's comes there
+    except Exception:  # noqa: BLE001 - the loop raises a user's error again
         return None
     return losses.detach(), flatten_gradients(gradients, list(weights)).detach()
 
 
 def _parameter_uses(model: nn.Module, names: list[str]) -> dict[str, str]:
-    """Every place where a parameter is used, once for each module, by the parameter's name.
+    """The name of the parameter behind every use of it, by the path of that use.
 
-    A weight may be shared by several modules, and a module may have several names. Torch's own
-    tying takes the names of one module for several places, and leaves it changed.
+    A weight may be shared by several modules, and a module may have several names. `tie_weights` of
+    torch treats the names of one module as several uses, and leaves the module changed.
     """
     wanted = {id(model.get_parameter(name)): name for name in names}
     uses: dict[str, str] = {}
     for prefix, module in model.named_modules():
-        for own, parameter in module.named_parameters(recurse=False, remove_duplicate=False):
+        for attribute, parameter in module.named_parameters(recurse=False, remove_duplicate=False):
             if id(parameter) in wanted:
-                uses[f"{prefix}.{own}" if prefix else own] = wanted[id(parameter)]
+                uses[f"{prefix}.{attribute}" if prefix else attribute] = wanted[id(parameter)]
     return uses
 
 
 def _has_lists(tree: Any, count: int | None) -> bool:
-    """Whether samples also have parts that are no tensors, such as texts."""
+    """Whether the batch has lists with one entry per sample, such as texts."""
     if isinstance(tree, Mapping):
         return any(_has_lists(each, count) for each in tree.values())
     if not isinstance(tree, list | tuple):
@@ -184,9 +186,7 @@ def _loop_gradients(
             sample_loss = loss.at(leaves, take_sample(batch, at))
             grads = torch.autograd.grad(sample_loss, list(leaves.values()), allow_unused=True)
             losses.append(sample_loss.detach())
-            gradients = {
-                name: (torch.zeros_like(weight) if each is None else each)[None]
-                for (name, weight), each in zip(leaves.items(), grads, strict=True)
-            }
+            filled = fill_missing(grads, list(leaves.values()))
+            gradients = {name: each[None] for name, each in zip(leaves, filled, strict=True)}
             rows.append(flatten_gradients(gradients, list(leaves)).detach())
     return torch.stack(losses), torch.cat(rows)

@@ -1,4 +1,4 @@
-"""Sequences whose log-probability counts, and how they are cut into micro-batches.
+"""Token sequences with their response tokens, and how they are split into micro-batches.
 
 Shapes: N sequences, T tokens, B sequences of one micro-batch.
 """
@@ -23,8 +23,8 @@ class SequenceBatch:
     Args:
         input_ids: [N, T] token ids.
         response_mask: [N, T], true where the log-probability of that token counts.
-        attention_mask: [N, T], true at real tokens, one unbroken run a row; padding may stand on
-            either side and changes nothing.
+        attention_mask: [N, T], true at real tokens, which are contiguous in each row. Padding may
+            be on either side and changes nothing.
 
     >>> import torch
     >>> batch = SequenceBatch(torch.tensor([[5, 6, 7]]), torch.tensor([[0, 1, 1]]))
@@ -55,18 +55,18 @@ class SequenceBatch:
 
     @cached_property
     def lengths(self) -> Tensor:
-        """[N] tokens that matter: up to the last response token (what follows cannot act back)."""
+        """[N] tokens up to the last response token. A causal model does not see what follows."""
         width = self.response_mask.shape[1]
         last = width - self.response_mask.flip(1).long().argmax(dim=1)
         return last - self.starts
 
     @property
     def response_tokens(self) -> Tensor:
-        """[N] how many tokens of each sequence count."""
+        """[N] number of response tokens of each sequence."""
         return self.response_mask.sum(dim=1)
 
     def select(self, ids: Sequence[int] | Tensor) -> SequenceBatch:
-        """The sequences at these places, in this order."""
+        """The sequences of these rows, in this order."""
         import torch
 
         rows = torch.as_tensor(ids, dtype=torch.long, device=self.input_ids.device)
@@ -74,9 +74,13 @@ class SequenceBatch:
         return SequenceBatch(self.input_ids[rows], self.response_mask[rows], mask)
 
     def buckets(self, max_tokens: int, max_sequences: int | None = None) -> list[Microbatch]:
-        """Micro-batches of like length, at most `max_tokens` tokens (padding included) each."""
+        """Micro-batches of similar length with at most `max_tokens` tokens each, padding included.
+
+        A sequence longer than that gets a micro-batch of its own.
+        """
         order = self.lengths.argsort(descending=True, stable=True).tolist()
         lengths = self.lengths.tolist()
+        # Longest first: the first row of a group sets the width that all its rows are padded to.
         groups: list[list[int]] = []
         for row in order:
             group = groups[-1] if groups else []
@@ -89,11 +93,11 @@ class SequenceBatch:
 
 
 class Microbatch:
-    """Some sequences of a batch, moved to the left edge and cut to the longest of them.
+    """Some sequences of a batch, aligned to the left and cut to the length of the longest.
 
     Args:
-        batch: where they come from.
-        places: their rows in it.
+        batch: the whole batch.
+        row_ids: rows of the batch.
     """
 
     def __init__(self, batch: SequenceBatch, row_ids: Sequence[int]) -> None:
@@ -115,7 +119,7 @@ class Microbatch:
         return len(self.row_ids)
 
     def align(self, values: Tensor) -> Tensor:
-        """[B, T] of this micro-batch out of [N, T] of the whole batch, zero at padding."""
+        """[B, T] values of this micro-batch from [N, T] of the whole batch, zero at padding."""
         rows = self._row_index.to(values.device)[:, None]
         picked = values[rows, self._columns.to(values.device)]
         return picked.masked_fill(~self.valid.to(values.device), 0)
@@ -125,7 +129,7 @@ def _check_shapes(batch: SequenceBatch) -> None:
     ids, response, attention = batch.input_ids, batch.response_mask, batch.attention_mask
     if ids.dim() != 2 or ids.shape[0] == 0 or ids.is_floating_point():
         raise ConfigError(
-            f"input_ids must be whole numbers [sequences, tokens] with at least one sequence, "
+            f"input_ids must be integers of shape [sequences, tokens] with at least one sequence, "
             f"got {ids.dtype} {list(ids.shape)}"
         )
     for name, mask in (("response_mask", response), ("attention_mask", attention)):
@@ -140,26 +144,27 @@ def _check_responses(batch: SequenceBatch) -> None:
     empty = (~batch.response_mask.any(dim=1)).nonzero().flatten().tolist()
     if empty:
         raise ConfigError(
-            f"sequence {empty[0]} has no response token, so its log-probability is empty: "
+            f"sequence {empty[0]} has no response token, so it has no log-probability: "
             "leave it out or mark its response in response_mask"
         )
     mask = batch.attention_mask
     if mask is not None:
+        # Starts of runs of real tokens: more than one means padding in the middle of a row.
         breaks = (mask.long().diff(dim=1) == 1).sum(dim=1) + mask[:, 0]
         if bool((breaks != 1).any()):
             raise ConfigError(
                 f"attention_mask of sequence {int((breaks != 1).long().argmax())} is not one "
-                "unbroken run: padding belongs at the edges, packed sequences in rows of their own"
+                "contiguous run: put padding at the edges, and packed sequences into separate rows"
             )
         outside = (batch.response_mask & ~mask).any(dim=1)
         if bool(outside.any()):
             raise ConfigError(
                 f"response_mask of sequence {int(outside.long().argmax())} marks padding: "
-                "mark real tokens only"
+                "mark only real tokens"
             )
     first = batch.response_mask.gather(1, batch.starts[:, None]).flatten()
     if bool(first.any()):
         raise ConfigError(
             f"the first token of sequence {int(first.long().argmax())} is marked as response, but "
-            "nothing stands before it to predict it: begin with a prompt or a start token"
+            "no token before it predicts it: begin with a prompt or a start token"
         )

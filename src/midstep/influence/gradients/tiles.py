@@ -1,4 +1,4 @@
-"""A tile: some rows or some columns of one parameter, laid out as a matrix.
+"""A tile: a range of rows or columns of one parameter, as a matrix.
 
 Shapes: R rows of the tile, C columns.
 """
@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 ALIGNMENT = 16
-"""Matrix products of rows that are no multiple of it are slower, on CPUs by a tenth."""
+"""Rows of a tile are a multiple of this: other matrix products are a tenth slower on CPUs."""
 
 
 @dataclass(frozen=True)
 class Tile:
-    """Places `start:stop` along `axis` of a matrix; of any other shape the flat values, C = 1."""
+    """Indices `start:stop` along `axis` of a matrix. Other shapes are one flat column, C = 1."""
 
     name: str
     axis: int
@@ -30,7 +30,7 @@ class Tile:
     dtype: torch.dtype
     device: torch.device
     transposed: bool = False
-    """Whether columns of the parameter are laid out as rows, as GPUs contract them faster."""
+    """Whether columns of the parameter become rows, because GPUs contract them faster."""
 
     @classmethod
     def whole(cls, name: str, values: Tensor, dtype: torch.dtype) -> Tile:
@@ -40,7 +40,7 @@ class Tile:
 
     @property
     def length(self) -> int:
-        """How many places of the axis."""
+        """Number of indices along the axis."""
         return self.stop - self.start
 
     @property
@@ -50,7 +50,7 @@ class Tile:
         return (self.length, self.other_length) if upright else (self.other_length, self.length)
 
     def take(self, values: Tensor) -> Tensor:
-        """[R, C] of a tensor of the parameter's shape, in the tile's type and place."""
+        """[R, C] values of a tensor of the parameter's shape, in the tile's type, on its device."""
         if values.dim() == 2:
             part = values.narrow(self.axis, self.start, self.length)
             part = part.mT if self.transposed else part
@@ -69,19 +69,20 @@ def split_into_tiles(
     by_rows: bool = False,
     transpose: bool = False,
 ) -> Iterator[Tile]:
-    """Tiles that cover a parameter once.
+    """Tiles that together cover a parameter exactly once.
 
     Args:
-        name: of the parameter.
-        parameter: for shape and device.
-        max_values: a tile has about this many values at most.
-        max_rows: a tile of a matrix has at most this many rows.
-        dtype: what tiles are computed in.
-        by_rows: cut along the first axis even where the second is longer.
-        transpose: lay columns out as rows.
+        name: the parameter's name.
+        parameter: gives shape and device.
+        max_values: about the most values of a tile.
+        max_rows: the most rows of a tile of a matrix.
+        dtype: type of the computation.
+        by_rows: split the first axis even where the second is longer.
+        transpose: let columns become rows.
     """
     axis = 0
     if parameter.dim() == 2:
+        # Along the longer axis: tiles are then closer to square.
         axis = int(not by_rows and parameter.shape[1] > parameter.shape[0])
         length, other_length = parameter.shape[axis], parameter.shape[1 - axis]
     else:

@@ -1,7 +1,11 @@
-"""One tile of per-sequence gradients turned into its part of the kernel.
+"""Contract tiles of per-sequence gradients into the kernel, K_ij = g_i · D · g_j.
 
-Shapes: U and E sequences of the two sides, N of both, R rows and C columns of a tile, P = R·C, X
-rows of the right side: U, and under them the directions of momentum and decay.
+For each tile: gradients of all sequences from their factors, G = Σ_j w_j g_j, D from G, U's
+gradients times D, and one matrix product. Nothing of size batch × parameters is stored. D is
+applied once, to the U side, because only its product with both sides is needed.
+
+Shapes: U and E sequences of the two batches, N of both, R rows and C columns of a tile, P = R·C, X
+rows of the right side: U, and below them the directions of momentum and decay.
 """
 
 # ruff: noqa: N802, N803, N806, N815 - names end in their shape
@@ -18,7 +22,7 @@ import torch
 
 from midstep.influence.gradients.execution import PhaseTimer, fused, no_timer, run_in_threads
 from midstep.influence.gradients.factors import accumulation_dtype, matmul_wide
-from midstep.influence.gradients.tiles import Tile, split_into_tiles
+from midstep.influence.gradients.tiles import split_into_tiles
 from midstep.influence.optimizers.triton_scaling import adam_scaled, can_scale
 
 if TYPE_CHECKING:
@@ -30,20 +34,21 @@ if TYPE_CHECKING:
 
 
 MIN_TRIANGULAR = 512
-"""From this many sequences of U on, what the symmetry of K(U,U) spares outweighs the split."""
+"""With at least this many sequences of U, only one half of the symmetric K(U,U) is computed. With
+fewer the saved product is smaller than the cost of splitting it in two."""
 
 CHUNK_VALUES = 2**15
-"""Of each row, in one matrix product on a CPU: short and long together they stay in its cache."""
+"""Values of each row in one matrix product on a CPU, so that both factors stay in its cache."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class SweepInputs:
-    """What all threads of a sweep share, and none of them changes."""
+    """What all threads of a sweep read and none of them changes."""
 
     update: RecordedBatch
     evaluation: RecordedBatch | None
     weights_U: Tensor
-    """W, in the order of the U side's micro-batches."""
+    """Weights w, in the order of U's micro-batches."""
     preconditioner: Preconditioner
     parameters: Mapping[str, Tensor]
     groups: Mapping[str, str]
@@ -54,7 +59,7 @@ class SweepInputs:
 
     @cached_property
     def example(self) -> Tensor:
-        """Some parameter, for device and type."""
+        """Any parameter; it gives device and type."""
         return next(iter(self.parameters.values()))
 
     @property
@@ -64,18 +69,18 @@ class SweepInputs:
 
     @cached_property
     def dtype(self) -> torch.dtype:
-        """What tiles are computed in: float16 has too small a range for D."""
-        own = self.example.dtype
-        return torch.float32 if own == torch.float16 else own
+        """The type of tiles. Not float16: D reaches 1/ε = 1e8, which is beyond its range."""
+        dtype = self.example.dtype
+        return torch.float32 if dtype == torch.float16 else dtype
 
     @cached_property
     def sum_dtype(self) -> torch.dtype:
-        """What sums over tiles are kept in."""
+        """The type of sums over tiles. float64 costs nothing on a CPU, where products dominate."""
         return torch.float64 if self.device.type == "cpu" else accumulation_dtype(self.example)
 
     @cached_property
     def exact_weights_U(self) -> Tensor:
-        """W where the model is, never shorter than sums over sequences are."""
+        """Weights w on the model's device, in the type of sums over sequences."""
         return self.weights_U.to(self.device, accumulation_dtype(self.example))
 
     @cached_property
@@ -90,18 +95,21 @@ class SweepInputs:
 
     @property
     def is_triangular(self) -> bool:
-        """Whether K(U,U) is computed by halves and mirrored."""
+        """Whether one half of K(U,U) is computed and mirrored.
+
+        Not with momentum and decay: they are extra columns of the same product.
+        """
         return self.with_uu and not self.with_momentum_decay and self.count_u >= MIN_TRIANGULAR
 
 
 @dataclass
 class KernelSums:
-    """What the sweep adds up, in the order of the micro-batches: U first, then E (N of both)."""
+    """The sums of a sweep. Rows are in the order of the micro-batches: U first, then E."""
 
     kernel: Tensor
     """[N, U], or [E, U] without K(U,U)."""
     momentum_decay: Tensor | None
-    """The same rows: inner products with the directions of momentum and decay, [·, 2]."""
+    """Inner products of the same rows with the directions of momentum and decay, [·, 2]."""
     squares: Tensor | None
     """[N, 2] g·D·g and g·g."""
     gradient_square: Tensor
@@ -111,7 +119,7 @@ class KernelSums:
 
     @classmethod
     def empty(cls, inputs: SweepInputs) -> KernelSums:
-        """Zeros."""
+        """Sums of no tiles: zeros."""
 
         def zeros(*shape: int) -> Tensor:
             return torch.zeros(shape, dtype=inputs.sum_dtype, device=inputs.device)
@@ -126,7 +134,7 @@ class KernelSums:
         )
 
     def add(self, other: KernelSums) -> None:
-        """Add the sums of other tiles of the same task."""
+        """Add the sums that another thread made of other tiles."""
         self.kernel += other.kernel
         if self.momentum_decay is not None and other.momentum_decay is not None:
             self.momentum_decay += other.momentum_decay
@@ -138,11 +146,11 @@ class KernelSums:
 
 
 class TileContraction:
-    """Tiles one after the other, with sums and scratch memory of its own.
+    """Contracts tiles one after the other, into its own sums. Each thread of a sweep has one.
 
     Args:
-        task: shared with others.
-        stopwatch: told which phase begins and ends.
+        inputs: shared with the other threads.
+        timer: called with the name of each phase.
     """
 
     def __init__(self, inputs: SweepInputs, timer: PhaseTimer = no_timer) -> None:
@@ -151,7 +159,7 @@ class TileContraction:
         self.sums = KernelSums.empty(inputs)
 
     def add(self, tile: Tile) -> None:
-        """Contract a tile into the sums."""
+        """Contract a tile, and add it to the sums."""
         with self.timer("per-sequence gradients"):
             grads_NP = self._gradient_rows(tile)
         with self.timer("scaling"):
@@ -171,16 +179,18 @@ class TileContraction:
         return out_NRC.flatten(1)
 
     def _buffer(self, use: str, dtype: torch.dtype, *shape: int) -> Tensor:
-        """Memory taken once and used for every tile: fresh pages would cost more than the work."""
+        """Memory that all tiles share: page faults of new memory would cost more than the work."""
         need = math.prod(shape)
         if use not in self._buffers or self._buffers[use].numel() < need:
             self._buffers[use] = torch.empty(need, dtype=dtype, device=self.inputs.device)
         return self._buffers[use][:need].view(shape)
 
     def _right_side(self, tile: Tile, grads_UP: Tensor) -> tuple[Tensor, Tensor]:
-        """U's gradients times D, under them the directions of momentum and decay; and D itself."""
+        """U's gradients times D, below them the directions of momentum and decay; and D itself."""
         inputs = self.inputs
+        # D and G are computed in float32 for half-precision models: bfloat16 has 8 bits for v'.
         exact_tile = replace(tile, dtype=accumulation_dtype(grads_UP))
+        # D = 1 needs neither a product nor a second buffer.
         if inputs.preconditioner.name == "sgd" and not inputs.with_momentum_decay:
             gradient_P = self._weighted_sum(grads_UP)
             right_XP, diagonal_P = (
@@ -199,7 +209,7 @@ class TileContraction:
         return right_XP, diagonal_P
 
     def _write_momentum_decay(self, exact_tile: Tile, diagonal_RC: Tensor, out_2P: Tensor) -> None:
-        """Write the directions of momentum and decay."""
+        """Write the directions of momentum and decay to two rows of the right side."""
         weights_RC = exact_tile.take(self.inputs.parameters[exact_tile.name].detach())
         rows = out_2P.view(2, *exact_tile.shape)
         same_dtype = out_2P.dtype == exact_tile.dtype
@@ -211,7 +221,7 @@ class TileContraction:
                 row.copy_(each)
 
     def _scale(self, exact_tile: Tile, grads_UP: Tensor, out_UP: Tensor) -> tuple[Tensor, Tensor]:
-        """Write U's gradients times D; G up to its sign, and D, in the type that sums are in."""
+        """Write U's gradients times D to `out_UP`, and return Σ_j w_j g_j = −G and D."""
         inputs = self.inputs
         adam = inputs.preconditioner.adam_tile(exact_tile) if can_scale(grads_UP) else None
         weights_U = inputs.exact_weights_U
@@ -229,7 +239,7 @@ class TileContraction:
         return gradient_P, diagonal_P
 
     def _weighted_sum(self, grads_UP: Tensor) -> Tensor:
-        """G up to its sign, which D does not see."""
+        """Σ_j w_j g_j = −G. D depends on G², so the sign does not matter."""
         weights_U = self.inputs.exact_weights_U
         if grads_UP.is_cuda or grads_UP.dtype != weights_U.dtype:
             return weighted_sum(grads_UP, weights_U)
@@ -252,18 +262,17 @@ class TileContraction:
         return trace_of_products(grads_NP[:count_u], right_XP[:count_u]).to(dtype)
 
     def _add_triangle(self, grads_NP: Tensor, right_UP: Tensor) -> Tensor:
-        """All but the first half of U against the second, which `mirrored` fills in."""
+        """All products but U's first half with its second, which `fill_mirrored_half` adds."""
         half, dtype = self.inputs.count_u // 2, self.inputs.sum_dtype
         first = inner_products(grads_NP, right_UP[:half])
         second = inner_products(grads_NP[half:], right_UP[half:])
         self.sums.kernel[:, :half] += first
         self.sums.kernel[half:, half:] += second
-        own = [each.diagonal().sum(dtype=dtype) for each in (first, second)]
-        return own[0] + own[1]
+        return first.diagonal().sum(dtype=dtype) + second.diagonal().sum(dtype=dtype)
 
 
 def fill_mirrored_half(inputs: SweepInputs, sums: KernelSums) -> KernelSums:
-    """The sums with the half of K(U,U) that its symmetry spared."""
+    """Fill in the half of K(U,U) that was not computed, from its symmetry."""
     if inputs.is_triangular:
         half = inputs.count_u // 2
         sums.kernel[:half, half:] = sums.kernel[half : inputs.count_u, :half].mT
@@ -271,69 +280,69 @@ def fill_mirrored_half(inputs: SweepInputs, sums: KernelSums) -> KernelSums:
 
 
 def inner_products(left_NP: Tensor, right_XP: Tensor) -> Tensor:
-    """[N, X] of every row with every row; on a CPU piece by piece, the pieces summed in float64."""
+    """[N, X] inner products of all pairs of rows; on a CPU in chunks, summed in float64."""
     if left_NP.is_cuda:
         return matmul_wide(left_NP, right_XP.mT)
     total_XN = torch.zeros(len(right_XP), len(left_NP), dtype=torch.float64)
     for start in range(0, left_NP.shape[1], CHUNK_VALUES):
         part = slice(start, start + CHUNK_VALUES)
-        # The thinner side first is faster; the numbers are the same.
+        # Fewer rows on the left is faster; the numbers are the same.
         total_XN += right_XP[:, part] @ left_NP[:, part].mT
     return total_XN.mT
 
 
 def trace_of_products(left_UP: Tensor, right_UP: Tensor) -> Tensor:
-    """Σ_j of each row with its own."""
+    """Σ_j left_j · right_j, the trace of the product."""
     if left_UP.is_cuda:
         return (left_UP * right_UP).sum(dtype=accumulation_dtype(left_UP))
-    own_U: Tensor = torch.linalg.vecdot(left_UP, right_UP)
-    return own_U.sum(dtype=torch.float64)
+    products_U: Tensor = torch.linalg.vecdot(left_UP, right_UP)
+    return products_U.sum(dtype=torch.float64)
 
 
 @fused
 def weighted_sum(grads_NP: Tensor, weights_N: Tensor) -> Tensor:
-    """[P] Σ_j w_j g_j, in float32 for the half types."""
+    """[P] Σ_j w_j g_j, in float32 for half precision."""
     dtype = accumulation_dtype(grads_NP)
     return (grads_NP.to(dtype) * weights_N.to(dtype)[:, None]).sum(0)
 
 
 @fused
 def scale_rows(grads_NP: Tensor, diagonal_P: Tensor, out_NP: Tensor) -> None:
-    """Every row times D."""
+    """Write every row times D to `out_NP`."""
     torch.mul(grads_NP, diagonal_P, out=out_NP)
 
 
 @fused
 def square_sums(grads_NP: Tensor, diagonal_P: Tensor) -> Tensor:
-    """[N, 2] g·D·g and g·g; the gradients may be used up."""
+    """[N, 2] g·D·g and g·g. The gradients may be overwritten."""
     dtype = accumulation_dtype(grads_NP)
     diagonal_P = diagonal_P.to(dtype)
-    if grads_NP.is_cuda:  # compiled into one pass
+    if grads_NP.is_cuda:  # compiled into one pass over the gradients
         squares_NP = grads_NP.to(dtype).square()
         return torch.stack([(squares_NP * diagonal_P).sum(1), squares_NP.sum(1)], dim=1)
-    squares_NP = grads_NP.to(dtype).square_()  # nobody reads the gradients after this
+    squares_NP = grads_NP.to(dtype).square_()  # last use of the gradients of this tile
     return torch.stack([squares_NP @ diagonal_P, squares_NP.sum(1)], dim=1)
 
 
-TILE_BYTES_CPU = 6 * 2**20
+TILE_BYTES_CPU = 6 * 2**20  # gradients of a tile stay in the caches between the passes over them
 TILE_BYTES_GPU = 4 * 2**30
 MAX_ROWS_GPU = 512
-"""Gradient rows more than about 1.6 MB apart make the kernel's matrix product slower on an H200."""
+"""Rows of a tile on a GPU. On an H200 the kernel's matrix product runs at 646 TFLOP/s with gradient
+rows 1.6 MB apart, and at 475 with 3 to 5.5 MB."""
 
 MIN_THREADED_VALUES = 2**20
-"""Gradient values below which starting threads costs more than it spares."""
+"""With fewer gradient values, starting threads costs more than it saves."""
 
 
 class KernelSweep:
-    """Contracts parameters as they become ready; nothing of size batch × parameters is kept.
+    """Contracts parameters as they become ready.
 
-    On a CPU as many threads as torch is set to take tiles in turn, always the same ones, so that
-    results are the same from run to run; between different numbers of threads they differ by
-    rounding.
+    On a CPU, as many threads as torch uses take whole tiles in turn. A tile always goes to the same
+    thread, so results are the same in every run; another number of threads changes the rounding.
 
     Args:
-        task: sides, weights, preconditioner and what is wanted.
-        stopwatch: told which phase begins and ends; of several threads the first one's.
+        inputs: batches, weights, preconditioner and what is wanted.
+        timer: called with the name of each phase of the first thread.
     """
 
     def __init__(self, inputs: SweepInputs, *, timer: PhaseTimer = no_timer) -> None:
@@ -341,7 +350,7 @@ class KernelSweep:
         self._contractions = [TileContraction(inputs, timer)]
 
     def consume(self, names: Sequence[str]) -> None:
-        """Contract these parameters and let their factors go."""
+        """Contract these parameters and delete their factors."""
         tiles = [tile for name in names for tile in self._tiles(name)]
         threads = self._thread_count(tiles)
         if threads == 1:
@@ -381,7 +390,7 @@ class KernelSweep:
         return wanted
 
     def total(self) -> KernelSums:
-        """The sums, once every parameter has been consumed."""
+        """The sums of all threads, after every parameter is consumed."""
         first, *others = self._contractions
         for each in others:
             first.sums.add(each.sums)

@@ -1,4 +1,12 @@
-"""Δ log π alone: the step's direction contracted through activations, or carried forward."""
+"""Δ log π alone, without K: gradients contracted with the direction of the step.
+
+`contract_directions` uses recorded factors, g_i · direction. `token_tangents` uses forward-mode
+derivatives and gives the change of every token.
+
+Shapes: B sequences, R response tokens, C values of a token.
+"""
+
+# ruff: noqa: N803 - names end in their shape
 
 from __future__ import annotations
 
@@ -8,7 +16,8 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from midstep.influence.gradients.factors import accumulation_dtype
+from midstep.core.errors import ConfigError
+from midstep.influence.gradients.factors import accumulation_dtype, matmul_wide
 from midstep.influence.gradients.output_head import ResponseTokens
 from midstep.influence.gradients.tiles import Tile
 
@@ -17,25 +26,14 @@ if TYPE_CHECKING:
 
     from midstep.influence.gradients.gradient_recorder import RecordedBatch
     from midstep.influence.gradients.model_parts import ModelParts
-    from midstep.influence.optimizers.preconditioners import Preconditioner
-
-from typing import TYPE_CHECKING
-
-from midstep.core.errors import ConfigError
-from midstep.influence.gradients.factors import matmul_wide
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from midstep.influence.gradients.gradient_recorder import RecordedBatch
-    from midstep.influence.gradients.model_parts import ModelParts
     from midstep.influence.gradients.model_passes import ModelPasses
+    from midstep.influence.optimizers.preconditioners import Preconditioner
 
 
 def contract_directions(
     passes: ModelPasses, batch: RecordedBatch, directions: Mapping[str, Mapping[str, Tensor]]
 ) -> dict[str, Tensor]:
-    """[N] inner products of each sequence's gradient with each direction, in the batch's order."""
+    """[N] inner products of each sequence's gradient with each direction, in batch order."""
     batch.begin()
     rows: dict[str, list[Tensor]] = {label: [] for label in directions}
     for index, record in enumerate(batch.records):
@@ -57,19 +55,17 @@ def contract_directions(
 def token_tangents(
     parts: ModelParts, batch: RecordedBatch, direction: Mapping[str, Tensor]
 ) -> Tensor:
-    """[N, T] change of each response token's log-probability along a direction, 0 elsewhere.
-
-    Forward-mode derivatives have no fused attention, so the plain one is used.
-    """
+    """[N, T] derivative of each response token's log-probability along a direction, 0 elsewhere."""
     from torch.nn.attention import SDPBackend, sdpa_kernel
 
     out = torch.zeros(
         batch.token_weights_NT.shape, dtype=torch.float64, device=batch.token_weights_NT.device
     )
     for microbatch in batch.microbatches:
+        # The fused attention kernels of torch have no forward-mode derivative.
         with sdpa_kernel(SDPBackend.MATH):
             state, tangent = _forward_dual(parts, microbatch.input_ids, direction)
-        responses = ResponseTokens.of(microbatch, batch.token_weights_NT, accumulation_dtype(state))
+        responses = ResponseTokens.of(microbatch, batch.token_weights_NT, state)
         state_index = responses.positions_BR[..., None].expand(-1, -1, state.shape[-1])
         changes = _head_tangent(
             parts,
@@ -90,15 +86,14 @@ def token_tangents(
 def _forward_dual(
     parts: ModelParts, input_ids: Tensor, direction: Mapping[str, Tensor]
 ) -> tuple[Tensor, Tensor]:
-    """Hidden states (or logits) and their tangent."""
+    """Hidden states (or logits) and their derivative along the direction."""
     from torch.autograd import forward_ad
 
     model = parts.model
-    run = parts.hidden or parts.logits
     with forward_ad.dual_level():
         swapped = _swap_in_duals(model, direction)
         try:
-            out = run(input_ids)
+            out = parts.outputs(input_ids)
         except NotImplementedError as error:
             raise ConfigError(
                 f"algorithm 'jvp' needs forward-mode derivatives, which this model lacks "
@@ -115,7 +110,7 @@ def _forward_dual(
 def _swap_in_duals(
     model: torch.nn.Module, direction: Mapping[str, Tensor]
 ) -> list[tuple[torch.nn.Module, str, torch.nn.Parameter]]:
-    """Put dual numbers in place of the parameters, shared ones at each of their places."""
+    """Replace the parameters by dual numbers, a shared parameter wherever it is used."""
     from torch.autograd import forward_ad
 
     names = {id(each): name for name, each in model.named_parameters()}
@@ -131,7 +126,7 @@ def _swap_in_duals(
                 duals[name] = forward_ad.make_dual(parameter.detach(), moved)  # type: ignore[no-untyped-call]
             swapped.append((module, key, parameter))
     for module, key, parameter in swapped:
-        # Straight into the table, which keeps its order and takes a tensor that is no parameter.
+        # `setattr` refuses a tensor that is no parameter; the table itself takes it.
         module._parameters[key] = duals[names[id(parameter)]]  # type: ignore[assignment]
     return swapped
 
@@ -139,12 +134,15 @@ def _swap_in_duals(
 def _head_tangent(
     parts: ModelParts,
     direction: Mapping[str, Tensor],
-    states_BRC: Tensor,  # noqa: N803 - name ends in its shape
-    tangents_BRC: Tensor,  # noqa: N803 - name ends in its shape
+    states_BRC: Tensor,
+    tangents_BRC: Tensor,
     responses: ResponseTokens,
     block: int = 256,
 ) -> Tensor:
-    """Tangent of each response token's log-probability, in blocks of tokens."""
+    """Derivative of each response token's log-probability, in blocks of tokens.
+
+    For logits z with derivative z': d log p(x) = z'_x − Σ_v softmax(z)_v z'_v.
+    """
     targets = responses.targets_BR.flatten()
     states, tangents = states_BRC.flatten(0, 1), tangents_BRC.flatten(0, 1)
     changes = torch.empty(len(states), dtype=accumulation_dtype(states), device=states.device)
@@ -182,7 +180,7 @@ def _head_directions(
 
 @dataclass(frozen=True)
 class Directions:
-    """What a step adds to the weights per unit of η, in three parts, by parameter name."""
+    """The change of the weights per unit of η, in three parts, by parameter name."""
 
     kernel: dict[str, Tensor]
     """rate · c · D Σ_j w_j g_j."""
@@ -197,7 +195,7 @@ class Directions:
         }
 
     def parts(self) -> dict[str, dict[str, Tensor]]:
-        """Each part by its name."""
+        """The three parts by name."""
         return {"kernel": self.kernel, "momentum": self.momentum, "decay": self.decay}
 
 

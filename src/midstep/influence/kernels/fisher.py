@@ -1,6 +1,8 @@
-"""`fisher_kernel`: which sequences of an update moved the log-probability of that one.
+"""`fisher_kernel`: how much each sequence of an update changes the log-probability of another.
 
 G = −Σ_j w_j g_j     K_ij = g_i · D · g_j
+
+with g = ∂ log π/∂θ of a sequence, w the weights of the loss, D the diagonal of the optimizer step:
 Δ log π_i = η (rate · c Σ_j K_ij w_j + momentum_i + decay_i) + O(η²)
 """
 
@@ -17,14 +19,11 @@ import torch
 from midstep.influence.gradients.execution import PhaseTimer, no_timer
 from midstep.influence.gradients.model_parts import eval_mode
 from midstep.influence.kernels.kernel_inputs import (
-    bind_adam_state,
     check_positive,
-    sgd_learning_rate,
-    sgd_weight_decay,
+    step_preconditioner,
     trained_parameters,
 )
 from midstep.influence.kernels.kernel_job import KernelJob, Want
-from midstep.influence.optimizers.preconditioners import PreconditionerName, make_preconditioner
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -33,6 +32,7 @@ if TYPE_CHECKING:
     from midstep.influence.kernels.kernel_block import KernelBlock
     from midstep.influence.kernels.planner import Algorithm, Mode
     from midstep.influence.optimizers.adam_state import AdamState
+    from midstep.influence.optimizers.preconditioners import PreconditionerName
 
 _log = logging.getLogger("midstep.influence")
 
@@ -70,24 +70,25 @@ def fisher_kernel(
         evaluation: the batch E whose log-probabilities move; None: only U itself.
         optimizer: `torch.optim.AdamW` with its state, or an `AdamState`; not needed for sgd.
         preconditioner: adam_post (D after the step), adam_state (D as stored), sgd (1).
-        weights: w of the loss −Σ_j w_j log π_j: [N] a sequence, or [N, T] a token (then U's side of
-            K is of the weighted scores, each of weight 1). None: the batch's own, else 1/N.
-        want: EU and UU are blocks of K, delta the predicted change.
+        weights: w of the loss −Σ_j w_j log π_j: [N], one per sequence, or [N, T], one per token
+            (then K has one row and column per weighted score, each of weight 1). None: the
+            weights of the batch, else 1/N.
+        want: what to compute: EU and UU are blocks of K, delta is the predicted change.
         algorithm: auto, sweep, direction, jvp or resident; see `midstep.influence.kernels.planner`.
-        dtype: compute in this type, on a copy of the model.
-        microbatch: most sequences a pass takes at once.
+        dtype: type of the computation, on a copy of the model; None: the model's.
+        microbatch: the most sequences of one pass.
         parameters: names or patterns (`*.mlp.*`) that count; None: all that require gradients.
-        mode: of the sweep: resident keeps activations, bounded runs blocks again.
+        mode: of the sweep: resident keeps all activations, bounded runs blocks again.
         lr: η; None: the optimizer's (the largest of its groups).
-        clip_factor: c, where the trainer knows it; otherwise from `max_grad_norm`.
+        clip_factor: c, if the trainer knows it; otherwise it follows from `max_grad_norm`.
         max_grad_norm: clip as `torch.nn.utils.clip_grad_norm_` does.
-        fresh_state: accept an optimizer before its first step.
+        fresh_state: accept an optimizer that has not made a step yet.
         terms: False sums momentum and decay into one direction where only Δ is wanted (cheaper).
-        spill: folder for the residual stream in mode bounded.
-        check_coverage: prove on two short sequences that each parameter is recorded rightly.
-        norms: whether every sequence's norms are wanted beside K.
-        announce: called with the plan's line before the work starts; None: the log.
-        stopwatch: told of each phase as it begins and ends.
+        spill: folder for the stored inputs of blocks in mode bounded; None: memory.
+        check_coverage: compare recorded gradients with autograd on two short sequences.
+        norms: also compute the norms of every sequence.
+        announce: called with the planner's line before the work starts; None: the log.
+        stopwatch: called with the name of each phase, and used as a `with` block around it.
 
     >>> from midstep.influence import SequenceBatch
     >>> from midstep.models.causal_lm import CausalLM, CausalLMConfig
@@ -99,19 +100,19 @@ def fisher_kernel(
     ((2, 2), True)
     """
     check_positive(lr=lr, clip_factor=clip_factor, max_grad_norm=max_grad_norm)
-    state = bind_adam_state(optimizer, model, fresh=fresh_state, needed=preconditioner != "sgd")
-    decay = sgd_weight_decay(optimizer, model)
+    step = step_preconditioner(
+        preconditioner,
+        optimizer,
+        model,
+        list(trained_parameters(model, parameters).values()),
+        lr=lr,
+        clip_factor=1.0 if clip_factor is None else clip_factor,
+        fresh=fresh_state,
+    )
+    # The state is bound by name before the copy: it belongs to the parameters of the original.
     if dtype is not None and dtype != next(model.parameters()).dtype:
         model = copy.deepcopy(model).to(dtype)
     trained = trained_parameters(model, parameters)
-    step = make_preconditioner(
-        preconditioner,
-        state,
-        list(trained.values()),
-        lr=lr if lr is not None else sgd_learning_rate(optimizer),
-        decay=decay,
-        clip_factor=1.0 if clip_factor is None else clip_factor,
-    )
     with eval_mode(model, frozen=True), torch.no_grad():
         job = KernelJob(
             model,
@@ -138,7 +139,7 @@ def per_sequence_gradients(
     parameters: Sequence[str] | None = None,
     microbatch: int | None = None,
 ) -> dict[str, Tensor]:
-    """Full gradients [N, *shape] of every sequence's log-probability, by parameter name.
+    """Gradients [N, *shape] of every sequence's log-probability, by parameter name.
 
     >>> from midstep.influence import SequenceBatch
     >>> from midstep.models.causal_lm import CausalLM, CausalLMConfig

@@ -1,4 +1,4 @@
-"""Arguments turned into what the kernels work on, or refused with what to do."""
+"""Check the arguments of a kernel computation and convert them."""
 
 from __future__ import annotations
 
@@ -14,6 +14,11 @@ from midstep.core.errors import ConfigError
 from midstep.influence.gradients.model_parts import context_length
 from midstep.influence.gradients.sequences import SequenceBatch
 from midstep.influence.optimizers.adam_state import AdamState
+from midstep.influence.optimizers.preconditioners import (
+    Preconditioner,
+    PreconditionerName,
+    make_preconditioner,
+)
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -21,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def to_sequence_batch(batch: Any, model: nn.Module) -> SequenceBatch:
-    """A `SequenceBatch` on the model's device, from one or from a generated batch."""
+    """A `SequenceBatch` on the model's device, from a `SequenceBatch` or a generated batch."""
     sequences = batch if isinstance(batch, SequenceBatch) else batch.sequence_batch()
     device = next(model.parameters()).device
     if sequences.input_ids.device == device:
@@ -35,7 +40,7 @@ def to_sequence_batch(batch: Any, model: nn.Module) -> SequenceBatch:
 
 
 def check_fits(batch: SequenceBatch, model: nn.Module, which: str) -> None:
-    """Refuse sequences that are longer than the model's context, and ids it has no row for."""
+    """Raise an error for sequences longer than the context, and for ids outside the vocabulary."""
     context, longest = context_length(model), int(batch.lengths.max())
     if context is not None and longest > context:
         raise ConfigError(
@@ -47,7 +52,7 @@ def check_fits(batch: SequenceBatch, model: nn.Module, which: str) -> None:
     low, high = int(batch.input_ids.min()), int(batch.input_ids.max())
     if low < 0 or (vocabulary is not None and high >= vocabulary):
         raise ConfigError(
-            f"{which} has token ids from {low} to {high}, the model knows 0 to "
+            f"{which} has token ids from {low} to {high}, the model has rows for 0 to "
             f"{(vocabulary or 0) - 1}: use the tokenizer of this checkpoint, and a real id for "
             "padding"
         )
@@ -56,19 +61,23 @@ def check_fits(batch: SequenceBatch, model: nn.Module, which: str) -> None:
 def loss_weights(
     weights: Tensor | Sequence[float] | None, update: Any, batch: SequenceBatch
 ) -> tuple[Tensor, Tensor]:
-    """W [N] and the weight of each token in its sequence's score [N, T]."""
+    """Weights w [N] of the loss, and the weight of each token in its sequence's score [N, T].
+
+    Weights per token move into the second: the score of a sequence is then Σ_t w_t log p(x_t), and
+    each such score has weight 1.
+    """
     device = batch.input_ids.device
-    dtype = torch.float64  # on a GPU too: a model may be float64 there
-    own_weights = getattr(update, "weights", None)
-    source = weights if weights is not None else own_weights
+    dtype = torch.float64  # on a GPU too: the model may be float64 there
+    batch_weights = getattr(update, "weights", None)
+    source = weights if weights is not None else batch_weights
     if source is None:
         source = torch.full((len(batch),), 1.0 / len(batch))
     values = torch.as_tensor(source).detach().to(device, dtype)
     mask_NT = batch.response_mask.to(dtype)  # noqa: N806 - name ends in its shape
     if values.shape not in {(len(batch),), tuple(mask_NT.shape)}:
         raise ConfigError(
-            f"weights have shape {list(values.shape)}; expected [{len(batch)}], one a sequence of "
-            f"the update, or {list(mask_NT.shape)}, one a token"
+            f"weights have shape {list(values.shape)}; expected [{len(batch)}], one per sequence "
+            f"of the update, or {list(mask_NT.shape)}, one per token"
         )
     if not bool(values.isfinite().all()):
         raise ConfigError("a weight of the update is NaN or infinite: check rewards and advantages")
@@ -76,8 +85,8 @@ def loss_weights(
         values = values * mask_NT
     if not bool(values.any()):
         raise ConfigError(
-            "every weight of the update is zero, so this batch moves nothing: in GRPO that is a "
-            "group whose rewards are all equal; sample again or give other weights"
+            "every weight of the update is zero, so this batch changes nothing: in GRPO all "
+            "rewards of a group are equal then; sample again or give other weights"
         )
     if values.dim() == 2:
         return torch.ones(len(batch), dtype=dtype, device=device), values
@@ -85,13 +94,14 @@ def loss_weights(
 
 
 def trained_parameters(model: nn.Module, wanted: Sequence[str] | None) -> dict[int, str]:
-    """Names of the parameters that count, by identity."""
+    """Names of the trained parameters that match `wanted`, by identity. None matches all."""
+    # By identity: `named_parameters` lists a tied weight once, but it has several names.
     names = {id(each): name for name, each in model.named_parameters() if each.requires_grad}
     if wanted is not None:
         for pattern in wanted:
             if not any(fnmatchcase(name, pattern) for name in names.values()):
                 raise ConfigError(
-                    f"no trained parameter is called {pattern!r}; the first are "
+                    f"no trained parameter matches {pattern!r}; the first names are "
                     f"{', '.join(list(names.values())[:4])}"
                 )
         names = {
@@ -101,7 +111,7 @@ def trained_parameters(model: nn.Module, wanted: Sequence[str] | None) -> dict[i
         }
     if not names:
         raise ConfigError(
-            "the model has no parameter that requires a gradient: unfreeze those that are trained"
+            "no parameter of the model requires a gradient: unfreeze those that are trained"
         )
     return names
 
@@ -109,7 +119,7 @@ def trained_parameters(model: nn.Module, wanted: Sequence[str] | None) -> dict[i
 def bind_adam_state(
     optimizer: Optimizer | AdamState | None, model: nn.Module, *, fresh: bool, needed: bool
 ) -> AdamState | None:
-    """The state by name, from whichever form it was given in."""
+    """Adam's state by name, from an optimizer or from an `AdamState`."""
     if optimizer is None or isinstance(optimizer, AdamState):
         return optimizer
     if not needed:
@@ -118,18 +128,18 @@ def bind_adam_state(
 
 
 def sgd_learning_rate(optimizer: Any) -> float | None:
-    """The learning rate of an optimizer without Adam's moments."""
+    """The learning rate of an optimizer without Adam's moments; None for Adam or no optimizer."""
     groups = getattr(optimizer, "param_groups", None)
     if groups is None or "betas" in groups[0]:
         return None
     rates = {float(group["lr"]) for group in groups}
     if len(rates) > 1:
-        raise ConfigError("groups of this optimizer have several learning rates: pass lr=")
+        raise ConfigError("the groups of this optimizer have different learning rates: pass lr=")
     return rates.pop()
 
 
 def sgd_weight_decay(optimizer: Any, model: nn.Module) -> Mapping[str, float]:
-    """Weight decay by name, of an optimizer without Adam's moments."""
+    """Weight decay by parameter name of an optimizer without Adam's moments; empty for others."""
     groups = getattr(optimizer, "param_groups", None)
     if groups is None or "betas" in groups[0]:
         return {}
@@ -142,6 +152,27 @@ def sgd_weight_decay(optimizer: Any, model: nn.Module) -> Mapping[str, float]:
     }
 
 
+def step_preconditioner(
+    name: PreconditionerName,
+    optimizer: Optimizer | AdamState | None,
+    model: nn.Module,
+    names: list[str],
+    *,
+    lr: float | None,
+    clip_factor: float = 1.0,
+    fresh: bool = False,
+) -> Preconditioner:
+    """D of the step that `optimizer` makes next on the parameters `names` of `model`."""
+    return make_preconditioner(
+        name,
+        bind_adam_state(optimizer, model, fresh=fresh, needed=name != "sgd"),
+        names,
+        lr=lr if lr is not None else sgd_learning_rate(optimizer),
+        decay=sgd_weight_decay(optimizer, model),
+        clip_factor=clip_factor,
+    )
+
+
 _WHEN_LEFT_OUT = {
     "lr": "the optimizer's own rate",
     "max_grad_norm": "no clipping",
@@ -150,7 +181,7 @@ _WHEN_LEFT_OUT = {
 
 
 def check_positive(**numbers: float | None) -> None:
-    """Refuse what would turn or wipe out the step; None is not given.
+    """Raise an error for numbers that would reverse the step or make it zero. None is skipped.
 
     >>> check_positive(lr=1e-4, max_grad_norm=None)
     >>> check_positive(max_grad_norm=-1.0)  # doctest: +ELLIPSIS

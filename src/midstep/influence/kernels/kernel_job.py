@@ -1,4 +1,4 @@
-"""One computation from its checked inputs to its result."""
+"""One kernel computation: checked inputs, the plan, the passes, the result."""
 
 from __future__ import annotations
 
@@ -51,17 +51,17 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
 
     from midstep.influence.gradients.sequences import SequenceBatch
-    from midstep.influence.optimizers.preconditioners import AdamPreconditioner
+    from midstep.influence.optimizers.preconditioners import Preconditioner
 
 Want = Literal["EU", "UU", "delta"]
-TOKENS_CPU = 2048
+TOKENS_CPU = 2048  # tokens of a micro-batch, padding included
 TOKENS_GPU = 32768
 
 
 class KernelJob:
-    """One computation on a model: checked inputs first, then a plan, then the result.
+    """One computation on a model. The constructor checks the inputs; then call `plan` and `run`.
 
-    Make and use it inside `eval_mode(model, frozen=True)` and `torch.no_grad()`.
+    Create and use it inside `eval_mode(model, frozen=True)` and `torch.no_grad()`.
 
     Args:
         model: a causal language model.
@@ -85,7 +85,7 @@ class KernelJob:
         evaluation: Any = None,
         *,
         weights: Tensor | Sequence[float] | None = None,
-        preconditioner: AdamPreconditioner | SgdPreconditioner | None = None,
+        preconditioner: Preconditioner | None = None,
         max_grad_norm: float | None = None,
         microbatch: int | None = None,
         spill: Path | None = None,
@@ -127,18 +127,18 @@ class KernelJob:
     def _recorded_batch(self, batch: SequenceBatch, token_weights: Tensor) -> RecordedBatch:
         max_tokens = TOKENS_GPU if batch.input_ids.is_cuda else TOKENS_CPU
         if batch.input_ids.is_cuda and self.microbatch is not None:
-            max_tokens = batch.input_ids.numel()  # the caller knows what fits
+            max_tokens = batch.input_ids.numel()  # `microbatch` alone decides what fits
         return RecordedBatch(batch.buckets(max_tokens, self.microbatch), token_weights)
 
     def plan(self, want: Collection[Want], algorithm: Algorithm, mode: Mode) -> CostPlan:
-        """What will be done and what it costs."""
+        """Choose the algorithm, and estimate its cost."""
         unknown = set(want) - {"EU", "UU", "delta"}
         if unknown or not want:
-            raise ConfigError(f"want {sorted(want)!r}: choose from 'EU', 'UU', 'delta'")
+            raise ConfigError(f"want must name some of 'EU', 'UU', 'delta'; got {sorted(want)!r}")
         wants_kernel = bool({"EU", "UU"} & set(want))
         if wants_kernel and algorithm in {"direction", "jvp"}:
             raise ConfigError(
-                f"algorithm {algorithm!r} gives Δ alone: ask for want=('delta',), or use 'sweep'"
+                f"algorithm {algorithm!r} computes Δ alone: pass want=('delta',), or use 'sweep'"
             )
         work = measure_workload(
             self.parts,
@@ -154,14 +154,15 @@ class KernelJob:
         plan = choose_algorithm(work, algorithm, mode, rate=rate, free_bytes=free_bytes)
         if plan.mode != "bounded":
             return plan
-        # What blocks leave out is proved by running them, so only where they will run again.
+        # Which maps a second run skips is tested by running the blocks, so only where they run
+        # twice.
         work = replace(work, parameters_skipped=self.passes.parameters_skipped())
         return choose_algorithm(work, algorithm, mode, rate=rate, free_bytes=free_bytes)
 
     def run(
         self, plan: CostPlan, want: Collection[Want], *, terms: bool = True, norms: bool = True
     ) -> KernelBlock:
-        """The result of a plan."""
+        """Compute the result as planned."""
         if plan.algorithm in {"direction", "jvp"}:
             return self._run_direction(plan, terms=terms)
         return self._run_sweep(plan, want, norms=norms)
@@ -195,7 +196,7 @@ class KernelJob:
         return self._block_from_sums(sweep.total(), plan, want)
 
     def _sum_gradient(self) -> tuple[dict[str, Tensor], float]:
-        """Σ_j w_j g_j by a plain backward pass, and its norm, which sets c."""
+        """Σ_j w_j g_j = −G by a plain backward pass, and |G|, which decides the clip factor c."""
         with self.timer("gradient of the update"):
             batch = self.loss_batch()
             ascent = summed_gradient(self.parts, self.trained, batch)
@@ -206,7 +207,10 @@ class KernelJob:
         return ascent, norm
 
     def _log_pi_u(self) -> Tensor:
-        """Of U: from its own pass, else from the gradient's, and scored where the weight is 0."""
+        """Log π of U: from its recorded pass, else from the pass of the summed gradient.
+
+        The summed gradient leaves out sequences of weight 0; those are scored here.
+        """
         if self.update.logp:
             return self.update.log_pi()
         if self._weighted_log_pi is None:
@@ -215,12 +219,7 @@ class KernelJob:
         is_weighted = (self.weights != 0).to(log_pi.device)
         log_pi[is_weighted] = self._weighted_log_pi
         if not bool(is_weighted.all()):
-            unweighted = (
-                is_weighted.logical_not()
-                .nonzero()
-                .flatten()
-                .to(self.update.token_weights_NT.device)
-            )
+            unweighted = (self.weights == 0).nonzero().flatten()
             batch = self._recorded_batch(
                 self.batch_u.select(unweighted), self.update.token_weights_NT[unweighted]
             )
@@ -229,13 +228,13 @@ class KernelJob:
         return log_pi
 
     def loss_batch(self) -> RecordedBatch:
-        """U with its weights in the seeds; sequences of weight zero are left out."""
+        """U with w multiplied into the token weights, without sequences of weight 0."""
         weighted = self.weights.nonzero().flatten()
         token_weights = self.update.token_weights_NT[weighted] * self.weights[weighted, None]
         return self._recorded_batch(self.batch_u.select(weighted), token_weights)
 
     def store_gradients(self, batch: RecordedBatch) -> None:
-        """Full per-sequence gradients of a side, in place of its factors."""
+        """Replace the factors of a batch by full per-sequence gradients."""
         batch.begin()
         for index, record in enumerate(batch.records):
             self.passes.run_microbatch(batch, index)
@@ -249,7 +248,7 @@ class KernelJob:
                 record.add(name, StoredFactor(out.view(record.sequences, *parameter.shape)))
 
     def gradients(self) -> dict[str, Tensor]:
-        """[N, *shape] of every parameter for U, in the batch's order."""
+        """Per-sequence gradients [N, *shape] of U by parameter name, in the order of the batch."""
         self.store_gradients(self.update)
         batch_order = torch.tensor(self.update.row_order).argsort()
         gradients = {}
@@ -270,12 +269,13 @@ class KernelJob:
         if self.evaluation is not None:
             order_e = torch.tensor(self.evaluation.row_order, device=device).argsort()
             eu = sums.kernel[first:][order_e][:, order_u]
-        terms = terms_u = None
-        if sums.momentum_decay is not None:
-            terms = (
-                None if order_e is None else self._terms(eu, sums.momentum_decay[first:][order_e])
-            )
-            terms_u = self._terms(uu, sums.momentum_decay[:first][order_u]) if first else None
+        changes: dict[str, Any] = {}
+        if sums.momentum_decay is not None and uu is not None:
+            terms_u = self._terms(uu, sums.momentum_decay[:first][order_u])
+            changes |= {"terms_u": terms_u, "delta_logpi_u": terms_u.total()}
+        if sums.momentum_decay is not None and eu is not None:
+            terms = self._terms(eu, sums.momentum_decay[first:][order_e])
+            changes |= {"terms": terms, "delta_logpi": terms.total()}
         norms = self._norms(sums.squares, order_u, order_e)
         if not norms and uu is not None:
             norms = {"norms_u": uu.diagonal().clamp_min(0).sqrt()}
@@ -285,10 +285,9 @@ class KernelJob:
             plan,
             k_eu=eu if "EU" in want else None,
             k_uu=uu,
-            terms=terms,
-            terms_u=terms_u,
             coverage={name: each / total for name, each in traces.items()},
             gradient_norm=float(sums.gradient_square) ** 0.5,
+            **changes,
             **norms,
         )
 
@@ -298,22 +297,21 @@ class KernelJob:
         if squares is None:
             return {}
         roots, count_u = squares.clamp_min(0).sqrt(), len(self.update)
-        own, other = roots[:count_u][order_u], roots[count_u:]
-        norms = {"norms_u": own[:, 0], "raw_norms_u": own[:, 1]}
+        of_u = roots[:count_u][order_u]
+        norms = {"norms_u": of_u[:, 0], "raw_norms_u": of_u[:, 1]}
         if order_e is not None:
-            norms |= {"norms_e": other[order_e][:, 0], "raw_norms_e": other[order_e][:, 1]}
+            of_e = roots[count_u:][order_e]
+            norms |= {"norms_e": of_e[:, 0], "raw_norms_e": of_e[:, 1]}
         return norms
 
-    def _terms(self, block: Tensor | None, momentum_decay: Tensor | None) -> DeltaTerms | None:
-        if block is None or momentum_decay is None:
-            return None
+    def _terms(self, block: Tensor, momentum_decay: Tensor) -> DeltaTerms:
+        """Δ log π = η (rate · c K w + momentum + decay), by term."""
         step = self.preconditioner
-        kernel = step.rate * step.clip_factor * (block @ self.weights.to(block))
         return DeltaTerms(
-            kernel=step.lr * kernel,
-            momentum=step.lr * momentum_decay[:, 0],
-            decay=step.lr * momentum_decay[:, 1],
-        )
+            kernel=step.rate * step.clip_factor * (block @ self.weights.to(block)),
+            momentum=momentum_decay[:, 0],
+            decay=momentum_decay[:, 1],
+        ).scaled(step.lr)
 
     # -- Δ alone ------------------------------------------------------------------------------
 
@@ -338,77 +336,43 @@ class KernelJob:
             sums = contract_directions(self.passes, batch, by_label)
         total = self.preconditioner.lr * torch.stack(list(sums.values())).sum(0)
         split = DeltaTerms(**sums).scaled(self.preconditioner.lr) if terms else None
-        own = self.evaluation is None
-        return self._result(
-            plan,
-            delta=None if own else total,
-            delta_u=total if own else None,
-            terms=None if own else split,
-            terms_u=split if own else None,
-            token_delta=token_delta,
-            gradient_norm=norm,
-        )
+        changes = {"delta_logpi": split.total() if split is not None else total, "terms": split}
+        if self.evaluation is None:
+            changes = {f"{name}_u": each for name, each in changes.items()}
+        return self._result(plan, **changes, token_delta=token_delta, gradient_norm=norm)
 
     def diagonal(self) -> dict[str, Tensor]:
-        """D of the step by parameter name, each in the shape of its parameter."""
+        """D of the step by parameter name, in the shape of each parameter."""
         ascent, _ = self._sum_gradient()
         diagonal = {}
         for name, total in ascent.items():
             tile = Tile.whole(name, total, total.dtype)
-            own = self.preconditioner.diagonal(tile, -tile.take(total))
-            diagonal[name] = own.reshape(total.shape)
+            diagonal_RC = self.preconditioner.diagonal(tile, -tile.take(total))  # noqa: N806
+            diagonal[name] = diagonal_RC.reshape(total.shape)
         return diagonal
 
     def _in_parameter_dtype(self, direction: dict[str, Tensor]) -> dict[str, Tensor]:
-        """Converted once, not for every micro-batch."""
+        """Convert a direction once, instead of in every micro-batch."""
         return {name: each.to(self.parameters[name].dtype) for name, each in direction.items()}
 
-    def _result(
-        self,
-        plan: CostPlan,
-        *,
-        terms: DeltaTerms | None,
-        terms_u: DeltaTerms | None,
-        gradient_norm: float,
-        delta: Tensor | None = None,
-        delta_u: Tensor | None = None,
-        k_eu: Tensor | None = None,
-        k_uu: Tensor | None = None,
-        token_delta: Tensor | None = None,
-        norms_u: Tensor | None = None,
-        norms_e: Tensor | None = None,
-        raw_norms_u: Tensor | None = None,
-        raw_norms_e: Tensor | None = None,
-        coverage: dict[str, float] | None = None,
-    ) -> KernelBlock:
+    def _result(self, plan: CostPlan, **computed: Any) -> KernelBlock:
+        """A block of `computed` fields and of those that every algorithm gives."""
         step = self.preconditioner
         return KernelBlock(
-            k_eu=k_eu,
-            k_uu=k_uu,
-            delta_logpi=terms.total() if terms is not None else delta,
-            terms=terms,
-            delta_logpi_u=terms_u.total() if terms_u is not None else delta_u,
-            terms_u=terms_u,
-            token_delta=token_delta,
             weights=self.weights,
-            norms_u=norms_u,
-            norms_e=norms_e,
-            raw_norms_u=raw_norms_u,
-            raw_norms_e=raw_norms_e,
             logpi_u=self._log_pi_u(),
             logpi_e=None if self.evaluation is None else self.evaluation.log_pi(),
-            coverage=coverage or {},
             slow_parameters=self.coverage.slow,
             unused_parameters=self.coverage.unused,
             preconditioner=step.name,
             lr=step.lr,
             rate=step.rate,
             clip_factor=step.clip_factor,
-            gradient_norm=gradient_norm,
             plan=plan,
+            **computed,
         )
 
 
 def _symmetric(block: Tensor) -> Tensor:
-    """Rounding differs between the two halves; their mean is symmetric."""
+    """The mean of a block and its transpose: rounding differs between the two halves."""
     return (block + block.mT) / 2

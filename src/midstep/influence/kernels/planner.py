@@ -1,4 +1,4 @@
-"""What a computation will cost, and which algorithm suits it; said before it runs."""
+"""Choose the algorithm of a computation, and estimate its cost before it runs."""
 
 from __future__ import annotations
 
@@ -24,55 +24,55 @@ Mode = Literal["auto", "resident", "bounded"]
 ALGORITHMS = ("auto", "sweep", "direction", "jvp", "resident")
 MODES = ("auto", "resident", "bounded")
 KEPT_GRADIENTS_BYTES = 256 * 2**20
-"""Full per-sequence gradients up to this size are simply kept."""
+"""Per-sequence gradients up to this size are kept whole (algorithm resident)."""
 MEMORY_SHARE = 0.5
-"""Of the free memory, what activations may take before blocks are run again instead."""
+"""Share of the free memory that activations may take; above it blocks run twice instead."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Workload:
-    """The sizes that decide a cost."""
+    """The sizes that the cost depends on."""
 
     sequences_u: int
     sequences_e: int
     tokens_u: int
-    """Padding included."""
+    """Tokens of U, padding included."""
     tokens_e: int
     parameters: int
-    """Trained and counted."""
+    """Trained parameters that count."""
     parameters_all: int
-    """What a forward pass goes through."""
+    """Parameters that a forward pass multiplies by; not tables that it only looks up."""
     layer_values: int
-    """Values a token leaves at all recorded modules (inputs and output gradients)."""
+    """Values recorded per token in all modules (inputs and gradients of outputs)."""
     block_values: int
-    """The same for the largest block."""
+    """The same for the largest block alone."""
     width: int
     blocks: int
     vocabulary: int
     item_bytes: int
     wants_kernel: bool
     norm_first: bool
-    """Clipping by norm needs G before the sweep: one more pass over U."""
+    """Clipping by norm needs |G| before the sweep: one more forward and backward pass over U."""
     splittable: bool
     """Whether blocks and head were found."""
     parameters_skipped: int = 0
-    """Of the maps at the end of blocks that are left out when blocks run again."""
+    """Weights of the linear maps that a second run of the blocks skips."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class CostPlan:
-    """An algorithm with its cost."""
+    """An algorithm and its estimated cost."""
 
     algorithm: str
     mode: str | None
     flops: float
     bytes: int
-    """Memory beyond weights and optimizer state, at its largest."""
+    """Peak memory besides weights and optimizer state."""
     seconds: float
     reason: str
 
     def describe(self) -> str:
-        """One line to print before the work starts."""
+        """One line for the log, before the work starts."""
         mode = f" ({self.mode})" if self.mode else ""
         return (
             f"{self.algorithm}{mode}: {self.flops / 1e12:.3g} TFLOP, "
@@ -83,24 +83,23 @@ class CostPlan:
 def choose_algorithm(
     work: Workload, algorithm: Algorithm, mode: Mode, *, rate: float, free_bytes: int
 ) -> CostPlan:
-    """The algorithm asked for, or for `auto` the cheapest that fits, with its cost.
+    """The requested algorithm, or for `auto` the cheapest that fits into memory.
 
     Args:
-        work: sizes.
+        work: sizes of the computation.
         algorithm: a name, or auto.
-        mode: of the sweep.
+        mode: mode of the sweep.
         rate: FLOP/s of a matrix product.
-        free_bytes: memory that may be used.
+        free_bytes: free memory.
     """
     if algorithm not in ALGORITHMS or mode not in MODES:
         raise ConfigError(
-            f"algorithm {algorithm!r} with mode {mode!r}: algorithms are {', '.join(ALGORITHMS)}; "
+            f"got algorithm {algorithm!r}, mode {mode!r}; algorithms are {', '.join(ALGORITHMS)}, "
             f"modes of the sweep are {', '.join(MODES)}"
         )
     if mode == "bounded" and not work.splittable:
         raise ConfigError(
-            "mode 'bounded' needs a model whose blocks and head can be run apart; "
-            "use mode='resident'"
+            "mode 'bounded' needs a model whose blocks and head were found; use mode='resident'"
         )
     if algorithm != "auto":
         return _cost_plan(work, algorithm, _choose_mode(work, mode, free_bytes), rate, "as asked")
@@ -141,9 +140,11 @@ def _activation_bytes(work: Workload) -> int:
 def _cost_plan(
     work: Workload, algorithm: str, mode: str | None, rate: float, reason: str
 ) -> CostPlan:
-    passes = 2 * work.parameters_all * _tokens(work)  # one forward; input gradients cost the same
+    # A product of T tokens with P weights takes 2·P·T operations; input gradients take the same.
+    passes = 2 * work.parameters_all * _tokens(work)
     pairs = work.sequences_u * (work.sequences_u + work.sequences_e)
     kernel = 2 * work.parameters * (_tokens(work) + pairs)
+    # Softmax gradients of the head are recomputed once per tile of the vocabulary.
     head_again = 2 * work.vocabulary * work.width * _tokens(work)
     extra = 6 * work.parameters_all * work.tokens_u if work.norm_first else 0
     if algorithm in {"sweep", "resident"}:
@@ -171,7 +172,7 @@ def _cost_plan(
 def measure_matmul_rate(
     device: torch.device, dtype: torch.dtype, sizes: Sequence[int] = (384, 2048)
 ) -> float:
-    """FLOP/s of a matrix product of this type here, measured in a moment."""
+    """FLOP/s of a matrix product of this type on this device, the best of three short runs."""
     size = sizes[1] if device.type == "cuda" else sizes[0]
     left = torch.ones(size, size, dtype=dtype, device=device)
     best = float("inf")
@@ -179,6 +180,7 @@ def measure_matmul_rate(
         start = time.perf_counter()
         product = left @ left
         if device.type == "cuda":
+            # Reading one number waits for the GPU, which otherwise returns before it has finished.
             product[0, 0].item()
         best = min(best, time.perf_counter() - start)
     return 2 * size**3 / max(best, 1e-9)
@@ -193,7 +195,7 @@ def measure_workload(
     wants_kernel: bool,
     norm_first: bool,
 ) -> Workload:
-    """The sizes of this computation."""
+    """The sizes of a computation."""
     model, head = parts.model, parts.head
     counted = [each for each in model.parameters() if id(each) in trained]
     embedding_ids = {
@@ -234,7 +236,7 @@ def _head_sizes(head: nn.Module | None) -> tuple[int, int]:
 
 
 def _values_per_token(module: nn.Module, trained: dict[int, str], head: nn.Module | None) -> int:
-    """Values a token leaves at the recorded modules; for matrices both sides are kept."""
+    """Values recorded per token in a module; for a weight matrix, input and output gradient."""
     total = 0
     for part in module.modules():
         for each in part.parameters(recurse=False):
@@ -248,7 +250,7 @@ def _values_per_token(module: nn.Module, trained: dict[int, str], head: nn.Modul
 
 
 def free_memory_bytes(device: torch.device) -> int:
-    """Memory that is free where the model stands."""
+    """Free memory on the model's device."""
     if device.type == "cuda":
         return int(torch.cuda.mem_get_info(device)[0])
     pages = "SC_AVPHYS_PAGES" if "SC_AVPHYS_PAGES" in os.sysconf_names else "SC_PHYS_PAGES"

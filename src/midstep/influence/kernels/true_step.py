@@ -1,4 +1,4 @@
-"""Predicted against actual: one true optimizer step on a copy, and the change that it makes."""
+"""Check a prediction: make one true optimizer step on a copy, and measure the change."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from midstep.core.errors import ConfigError
 from midstep.influence.gradients.batch_gradient import score, summed_gradient
 from midstep.influence.gradients.model_parts import eval_mode
 from midstep.influence.kernels.fisher import fisher_kernel
@@ -32,12 +33,13 @@ _DELTA: tuple[Want, ...] = ("delta",)
 
 
 def predicted_change(block: KernelBlock, *, lr: float | None = None) -> Tensor:
-    """[nE] predicted Δ log π of a block (of U itself without E), at another η if given."""
-    from midstep.core.errors import ConfigError
+    """[nE] predicted Δ log π of a block (of U itself without E), at another η if given.
 
+    Δ is linear in η: AdamW multiplies its whole step by the learning rate.
+    """
     change = block.delta_logpi if block.delta_logpi is not None else block.delta_logpi_u
     if change is None:
-        raise ConfigError("this block holds no Δ: ask for it with want=('delta', …)")
+        raise ConfigError("this block has no Δ: request it with want=('delta', …)")
     return change if lr is None else change * (lr / block.lr)
 
 
@@ -68,34 +70,24 @@ def actual_change(
     weights: Tensor | Sequence[float] | None,
     evaluation: Any,
     *,
-    lr: float | None = None,
-    max_grad_norm: float | None = None,
-    clip_factor: float | None = None,
-    fresh_state: bool = False,
     microbatch: int | None = None,
+    **options: Any,
 ) -> Tensor:
     """[nE] change of log π after one true step of AdamW (or SGD) on a copy of the model.
 
     Args:
-        model: before the step; left as it is.
+        model: the model before the step; it is not changed.
         optimizer: with its state; None or one without moments: plain gradient descent.
         update: U.
         weights: w; None as in `fisher_kernel`.
         evaluation: E.
-        lr: η of the fastest group; the others keep their ratio.
-        max_grad_norm: clip as a trainer does.
-        clip_factor: or multiply the gradient by this.
-        fresh_state: accept an optimizer before its first step.
-        microbatch: most sequences of a pass.
+        microbatch: the most sequences of one pass.
+        **options: lr, max_grad_norm, clip_factor and fresh_state of `stepped_copy`.
     """
-    options: dict[str, Any] = {
-        "max_grad_norm": max_grad_norm,
-        "clip_factor": clip_factor,
-        "fresh_state": fresh_state,
-        "microbatch": microbatch,
-    }
     before = log_probabilities(model, evaluation, microbatch=microbatch)
-    stepped_model = stepped_copy(model, optimizer, update, weights, lr=lr, **options)
+    stepped_model = stepped_copy(
+        model, optimizer, update, weights, microbatch=microbatch, **options
+    )
     return log_probabilities(stepped_model, evaluation, microbatch=microbatch) - before
 
 
@@ -111,7 +103,19 @@ def stepped_copy(
     fresh_state: bool = False,
     microbatch: int | None = None,
 ) -> nn.Module:
-    """A copy of the model after the true step; arguments as of `actual_change`."""
+    """A copy of the model after one true step on the update.
+
+    Args:
+        model: the model before the step; it is not changed.
+        optimizer: with its state; None or one without moments: plain gradient descent.
+        update: U.
+        weights: w; None as in `fisher_kernel`.
+        lr: η of the fastest group; the other groups keep their ratio to it.
+        max_grad_norm: clip the gradient as a trainer does.
+        clip_factor: or multiply the gradient by this number.
+        fresh_state: accept an optimizer that has not made a step yet.
+        microbatch: the most sequences of one pass.
+    """
     adam = optimizer is not None and sgd_learning_rate(optimizer) is None
     state = bind_adam_state(optimizer, model, fresh=fresh_state, needed=adam)
     stepped_model = copy.deepcopy(model)
@@ -127,6 +131,7 @@ def stepped_copy(
         )
         ascent = summed_gradient(job.parts, job.trained, job.loss_batch())
     for name, each in job.parameters.items():
+        # `ascent` is Σ_j w_j g_j; the loss −Σ_j w_j log π_j has the opposite gradient.
         each.grad = -ascent[name] * (1.0 if clip_factor is None else clip_factor)
     if max_grad_norm is not None and clip_factor is None:
         torch.nn.utils.clip_grad_norm_(job.parameters.values(), max_grad_norm)
@@ -143,7 +148,7 @@ def stepped_copy(
 
 
 def _adamw(state: AdamState, parameters: dict[str, Any], lr: float | None) -> torch.optim.AdamW:
-    """A true AdamW over these parameters, its state laid in by name."""
+    """A `torch.optim.AdamW` for these parameters, with the state of each by name."""
     state.require(list(parameters))
     states = {name: state.parameters[name] for name in parameters}
     ratio = 1.0 if lr is None else lr / max(each.lr for each in states.values())
@@ -178,7 +183,7 @@ def _sgd(parameters: dict[str, Any], decay: Any, lr: float) -> torch.optim.SGD:
 
 @dataclass(frozen=True, kw_only=True)
 class RateCheck:
-    """Prediction and truth at one learning rate."""
+    """Predicted and actual change at one learning rate."""
 
     lr: float
     predicted: Tensor
@@ -189,7 +194,7 @@ class RateCheck:
 
     @classmethod
     def compare(cls, lr: float, predicted: Tensor, actual: Tensor) -> RateCheck:
-        """The check of one learning rate from both changes, [n] each."""
+        """The check of one learning rate from the two changes, [n] each."""
         return cls(
             lr=lr,
             predicted=predicted,
@@ -210,17 +215,17 @@ def check_learning_rates(
     block: KernelBlock | None = None,
     **options: Any,
 ) -> list[RateCheck]:
-    """Compare at several learning rates; the error should fall in proportion to η.
+    """Compare prediction and true step at several learning rates. The error should fall like η.
 
     Args:
-        model: before the step.
+        model: the model before the step.
         optimizer: with its state.
         update: U.
         weights: w.
         evaluation: E.
         rates: learning rates to try.
-        block: a prediction made before; None makes one (Δ alone).
-        **options: as of `actual_change` (max_grad_norm, clip_factor, fresh_state, microbatch).
+        block: a prediction made before; None computes one (Δ alone).
+        **options: as in `actual_change` (max_grad_norm, clip_factor, fresh_state, microbatch).
     """
     if block is None:
         kind: Any = (
@@ -247,7 +252,7 @@ def check_learning_rates(
 
 
 def error_slope(checks: Sequence[RateCheck]) -> float:
-    """Slope of log(relative error) over log(η): 1 when the prediction is exact to first order."""
+    """Slope of log(relative error) over log(η); 1 when the prediction is exact to first order."""
     points = [(math.log(each.lr), math.log(each.relative_error)) for each in checks]
     mean_x = sum(x for x, _ in points) / len(points)
     mean_y = sum(y for _, y in points) / len(points)

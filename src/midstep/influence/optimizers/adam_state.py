@@ -1,4 +1,7 @@
-"""Adam's state bound to parameters by name, with shapes checked."""
+"""Adam's state by parameter name, with checked shapes.
+
+Positions in an optimizer's groups depend on how a trainer sorted the parameters. Names do not.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class ParameterState:
-    """What AdamW knows of one parameter before a step."""
+    """The state and settings of AdamW for one parameter before a step."""
 
     step: int
     """Steps taken so far."""
@@ -49,7 +52,7 @@ class AdamState:
     def from_optimizer(
         cls, optimizer: Optimizer, model: nn.Module, *, fresh: bool = False
     ) -> AdamState:
-        """From a live `torch.optim.AdamW`; `fresh` allows one that has not stepped yet."""
+        """From a `torch.optim.AdamW`; `fresh` accepts one that has not made a step yet."""
         names = {id(parameter): name for name, parameter in model.named_parameters()}
         states: dict[str, ParameterState] = {}
         for group in optimizer.param_groups:
@@ -62,18 +65,18 @@ class AdamState:
         return cls(states)
 
     def require(self, names: Sequence[str]) -> None:
-        """Refuse when a trained parameter is not among them."""
+        """Raise an error when a trained parameter has no state."""
         missing = [name for name in names if name not in self.parameters]
         if missing:
             raise ConfigError(
                 f"the optimizer holds no state for {missing[0]!r} and {len(missing) - 1} more: "
                 "give the optimizer that trains them, freeze them (requires_grad_(False)), or "
-                "name the ones to count with parameters=[…]"
+                "name the parameters that count with parameters=[…]"
             )
 
 
 def decay_groups(model: nn.Module) -> list[list[str]]:
-    """Names of the decayed and the other parameters, in the order of the Hugging Face trainer."""
+    """Names of the parameters with and without decay, in the order of the Hugging Face trainer."""
     from torch import nn
 
     plain = {
@@ -92,11 +95,14 @@ def _check_group(optimizer: Optimizer | None, group: Mapping[str, Any]) -> None:
     kind = type(optimizer).__name__ if optimizer is not None else "the saved optimizer"
     if "betas" not in group:
         raise ConfigError(
-            f"{kind} is not of the Adam family: pass a torch.optim.AdamW, or preconditioner='sgd'"
+            f"{kind} is not an Adam optimizer: pass a torch.optim.AdamW, or preconditioner='sgd'"
         )
     for name in ("amsgrad", "maximize"):
         if group.get(name):
-            raise ConfigError(f"{kind} uses {name}=True, which the kernel does not describe")
+            raise ConfigError(
+                f"{kind} uses {name}=True, which the kernel does not support: use a plain AdamW"
+            )
+    # torch.optim.Adam adds λθ to the gradient, so decay would change v and D.
     decoupled = group.get("decoupled_weight_decay", True)
     if group["weight_decay"] and not decoupled:
         raise ConfigError(
@@ -117,7 +123,7 @@ def _bind_state(
     if not state and not fresh:
         raise ConfigError(
             f"the optimizer has no state for {name!r}: load the state saved with this checkpoint, "
-            "take a step first, or pass fresh_state=True if its very first step is meant"
+            "make a step first, or pass fresh_state=True to predict the first step"
         )
     moments = {}
     for key in ("exp_avg", "exp_avg_sq"):
@@ -126,7 +132,7 @@ def _bind_state(
             given = "nothing" if value is None else str(list(value.shape))
             raise ConfigError(
                 f"{key} of {name!r} has shape {given}, the parameter {list(parameter.shape)}: "
-                "this state belongs to another model or to other names"
+                "this state belongs to another model"
             )
         moments[key] = value.detach()
     return ParameterState(

@@ -1,13 +1,15 @@
-"""What the last optimizer step was made of: the batch's gradient, and everything else.
+"""Split the last optimizer step into the part of the batch's gradient and the rest.
 
-For a step on the gradient G (after clipping) the weights moved by
+For a step on the gradient G (after clipping) the weights changed by
 
     Δθ = −scale · G + rest        scale = η (1−β₁)/(1−β₁ᵗ) D for Adam, η for plain descent
 
-`scale` and `rest` follow from the optimizer's state as it stands after the step: Adam's D is made
-of the very v that the step used, and its m holds G and the momentum of earlier steps. So do the
-weights before the step; G must be taken there, where v was: a weight whose gradient was zero so far
-has D = 1/ε. Shapes: P trained parameters in one row.
+`scale`, `rest` and the weights before the step follow from the optimizer's state after the step:
+Adam's v is the one that the step used, and its m contains G and the momentum of earlier steps. G
+must be taken at the weights before the step, where v was computed: a weight whose gradient was
+zero so far has D = 1/ε, so a gradient taken elsewhere would be multiplied by 1/ε.
+
+Shapes: P trained parameters in one row.
 """
 
 # ruff: noqa: N803 - names end in their shape
@@ -26,11 +28,11 @@ from midstep.core.errors import ConfigError
 def parameter_owners(
     optimizers: Sequence[Optimizer],
 ) -> dict[int, tuple[Optimizer, dict[str, Any]]]:
-    """Optimizer and group of each parameter that moves, by its identity."""
+    """Optimizer and group of each trained parameter, by identity."""
     for optimizer in optimizers:
         if not isinstance(optimizer, SGD | Adam | AdamW):
             raise ConfigError(
-                f"influence knows the steps of SGD, Adam and AdamW; this run trains with "
+                f"influence supports the steps of SGD, Adam and AdamW; this run trains with "
                 f"{type(optimizer).__name__}"
             )
     return {
@@ -45,10 +47,10 @@ def parameter_owners(
 def weights_before(
     optimizers: Sequence[Optimizer], parameters: Mapping[str, Tensor]
 ) -> dict[str, Tensor]:
-    """The weights as they were before the last step, as far as the state tells.
+    """The weights before the last step, as far as the optimizer's state allows.
 
-    Plain descent and Nesterov's momentum keep no trace of it: there they stay as they are, which
-    is another of first order in the learning rate.
+    Plain descent and Nesterov momentum do not keep the last step. There the present weights are
+    returned, which differ to first order in the learning rate.
     """
     owners = parameter_owners(optimizers)
     before = {}
@@ -58,6 +60,7 @@ def weights_before(
         value = parameter.detach()
         if "exp_avg" in state:
             scale, _, decay = _adam_parts(state, _group_settings(optimizer, group))
+            # AdamW first decays, θ(1−ηλ), then subtracts scale · m: both are undone in reverse.
             value = (value + scale * state["exp_avg"]) / (1 - decay)
         elif state.get("momentum_buffer") is not None and not group["nesterov"]:
             value = value + float(group["lr"]) * state["momentum_buffer"]
@@ -71,13 +74,13 @@ def last_step_parts(
     weights: Mapping[str, Tensor],
     gradient_P: Tensor,
 ) -> tuple[Tensor, Tensor]:
-    """`scale` and `rest` of the last step, [P] each; a parameter that never moved has zeros.
+    """`scale` and `rest` of the last step, [P] each; zeros for a parameter that has no state.
 
     Args:
-        optimizers: that made it.
-        parameters: that it moved, by name.
-        weights: their values before it.
-        gradient_P: of the batch, as it was handed to the optimizers.
+        optimizers: the optimizers that made the step.
+        parameters: the parameters that they changed, by name.
+        weights: values of the parameters before the step.
+        gradient_P: gradient of the batch, as the optimizers received it.
     """
     owners = parameter_owners(optimizers)
     scales, rests, first = [], [], 0
@@ -99,12 +102,12 @@ def last_step_parts(
 
 
 def _group_settings(optimizer: Optimizer, group: Mapping[str, Any]) -> dict[str, Any]:
-    """The group's, with what older versions of torch leave to the class."""
+    """Settings of a group, with `decoupled_weight_decay`, which older versions of torch lack."""
     return {"decoupled_weight_decay": isinstance(optimizer, AdamW), **group}
 
 
 def _adam_parts(state: Mapping[str, Any], group: Mapping[str, Any]) -> tuple[Tensor, float, float]:
-    """What m is multiplied with, β₁, and the share of a weight that decays by itself."""
+    """The factor of m, β₁, and the share of a weight that decoupled decay removes."""
     beta_1, beta_2 = (float(beta) for beta in group["betas"])
     steps, lr = float(state["step"]), float(group["lr"])
     second = state["max_exp_avg_sq"] if group.get("amsgrad") else state["exp_avg_sq"]
@@ -120,6 +123,7 @@ def _adam_step_parts(
         return torch.zeros_like(weight_P), torch.zeros_like(weight_P)
     scale, beta_1, decay = _adam_parts(state, group)
     sign = -1.0 if group.get("maximize") else 1.0
+    # m = β₁ m_before + (1−β₁) G: what is left without G is momentum of earlier steps.
     rest = -scale * (state["exp_avg"] - (1 - beta_1) * sign * gradient_P)
     return sign * (1 - beta_1) * scale, rest - decay * weight_P
 

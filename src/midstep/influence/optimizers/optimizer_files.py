@@ -1,7 +1,4 @@
-"""The state of an AdamW optimizer on disk, bound to the names of the parameters.
-
-Places in an optimizer's groups depend on how a trainer sorted the parameters; names do not.
-"""
+"""The state of an AdamW optimizer on disk, by parameter name."""
 
 from __future__ import annotations
 
@@ -19,7 +16,7 @@ from midstep.core.files.atomic_folders import Chunks
 from midstep.influence.optimizers.adam_state import decay_groups
 
 ParameterOrder = Literal["names", "model", "decay"]
-"""By recorded names only; or in the model's order; or decayed ones first, then the others."""
+"""By recorded names; in the model's order; or with decayed parameters first, then the others."""
 
 FORMAT = "midstep.adamw/1"
 _JSON, _TENSORS = "optimizer.json", "optimizer.safetensors"
@@ -54,7 +51,7 @@ def serialize_optimizer(optimizer: torch.optim.Optimizer, model: nn.Module) -> d
 def _parameter_name(names: Mapping[int, str], parameter: Tensor) -> str:
     if id(parameter) not in names:
         raise ConfigError(
-            "the optimizer holds a parameter that is not the model's; make it from "
+            "the optimizer holds a parameter that the model does not have; create it from "
             "model.parameters() and save both together"
         )
     return names[id(parameter)]
@@ -63,12 +60,12 @@ def _parameter_name(names: Mapping[int, str], parameter: Tensor) -> str:
 def load_optimizer(
     path: str | os.PathLike[str], model: nn.Module, *, order: ParameterOrder = "names"
 ) -> torch.optim.AdamW:
-    """An AdamW over `model` with the state at `path`, every tensor checked against its parameter.
+    """An AdamW for `model` with the state at `path`; every tensor is checked against its parameter.
 
     Args:
         path: a folder with optimizer.json, or a file of `torch.save(optimizer.state_dict())`.
         model: the model that was trained.
-        order: how places in a file without names are bound.
+        order: which parameters the positions in a file without names belong to.
 
     Raises:
         ConfigError: state is missing, or of other names or shapes than the model's.
@@ -107,7 +104,7 @@ def _read_folder(folder: Path) -> tuple[list[dict[str, Any]], dict[str, dict[str
 def _read_torch_file(
     file: Path, model: nn.Module, order: ParameterOrder
 ) -> tuple[list[dict[str, Any]], dict[str, dict[str, Any]]]:
-    """State dict of torch; only tensors, numbers and strings are accepted in it."""
+    """A state dict of torch. `weights_only` accepts tensors, numbers and strings, and no code."""
     import pickle
 
     try:
@@ -133,7 +130,7 @@ def _read_torch_file(
 def _names_in_groups(
     groups: list[dict[str, Any]], model: nn.Module, file: Path, order: ParameterOrder
 ) -> list[list[str]]:
-    """Names of the parameters at each place of each group."""
+    """Names of the parameters of each group, in the order of their positions."""
     if all("param_names" in group for group in groups):
         return [list(group["param_names"]) for group in groups]
     if order == "decay":
@@ -142,9 +139,9 @@ def _names_in_groups(
         names = [[name for name, one in model.named_parameters() if one.requires_grad]]
     else:
         raise ConfigError(
-            f"{file} holds numbers instead of parameter names, a guess may bind wrong ones. "
-            "Make the optimizer from model.named_parameters(); or say optimizer_order='decay' for "
-            "the groups of a transformers trainer, 'model' for one group in the model's order"
+            f"{file} holds numbers instead of parameter names, and a guess may be wrong. "
+            "Create the optimizer from model.named_parameters(), or pass optimizer_order='decay' "
+            "for the groups of a transformers trainer, 'model' for one group in the model's order"
         )
     sizes = [len(group["params"]) for group in groups]
     if sizes != [len(members) for members in names]:
@@ -170,7 +167,7 @@ def _build_optimizer(
     if missing or not listed <= parameters.keys():
         absent = missing or sorted(listed - parameters.keys())
         raise ConfigError(
-            f"optimizer state at {source} has nothing for {absent[0]!r} and {len(absent) - 1} "
+            f"optimizer state at {source} has no entry for {absent[0]!r} and {len(absent) - 1} "
             "others; it belongs to another model, was saved before the first step, or that "
             "parameter was frozen: freeze it here too (requires_grad_(False)), or use "
             "preconditioner='sgd'"
@@ -179,7 +176,7 @@ def _build_optimizer(
         [
             {
                 "params": [parameters[name] for name in group["names"]],
-                **{key: group[key] for key in (*_SETTINGS,)},
+                **{key: group[key] for key in _SETTINGS},
                 "betas": tuple(group["betas"]),
             }
             for group in groups

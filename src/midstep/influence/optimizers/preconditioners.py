@@ -1,4 +1,4 @@
-"""What stands between two gradients: D of one optimizer step, tile by tile.
+"""The diagonal D of one optimizer step, tile by tile: what multiplies a gradient in the kernel.
 
 For a step t with the state (m, v) and the clipped gradient cG:
 
@@ -7,7 +7,9 @@ For a step t with the state (m, v) and the clipped gradient cG:
     sgd          D = 1
 
 Where groups differ in learning rate or β₁, D carries the ratio to the reference (the largest rate),
-so that Δ log π = η (rate · K w + momentum + decay) holds over all groups.
+so that Δ log π = η (rate · c K w + momentum + decay) holds over all groups.
+
+Shapes: R rows and C columns of a tile, P = R·C.
 """
 
 # ruff: noqa: N803, N806 - names end in their shape
@@ -15,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Literal
 
 import torch
 
@@ -31,47 +33,18 @@ if TYPE_CHECKING:
 PreconditionerName = Literal["adam_post", "adam_state", "sgd"]
 
 
-class Preconditioner(Protocol):
-    """D of a step and the parts of the step that are not the batch's."""
-
-    lr: float
-    """Reference learning rate η."""
-    rate: float
-    """(1−β₁)/(1−β₁ᵗ) of the reference: what stands before c Σ_j K_ij w_j."""
-    clip_factor: float
-
-    @property
-    def name(self) -> str:
-        """adam_post, adam_state or sgd."""
-
-    def diagonal(
-        self, tile: Tile, gradient_RC: Tensor | None, *, out_RC: Tensor | None = None
-    ) -> Tensor:
-        """D of a tile, given the tile of G; written to `out_RC` where that helps."""
-
-    def adam_tile(self, tile: Tile) -> AdamTile | None:
-        """The same as numbers for a kernel that makes D itself; None where D is of another form."""
-
-    def momentum_and_decay(
-        self,
-        tile: Tile,
-        weights_RC: Tensor,
-        diagonal_RC: Tensor,
-        *,
-        out: tuple[Tensor, Tensor] | None = None,
-    ) -> tuple[Tensor, Tensor]:
-        """The directions of momentum and of decay, both per unit of η; written to `out`."""
-
-
 @dataclass
 class SgdPreconditioner:
-    """The identity: plain gradient descent, with its weight decay if there is one."""
+    """D = 1: plain gradient descent, with its weight decay if there is one."""
 
     lr: float
+    """Learning rate η."""
     decay: Mapping[str, float]
-    """Weight decay by parameter name; none where missing."""
+    """Weight decay by parameter name; a missing name has none."""
     clip_factor: float = 1.0
+    """The factor c of gradient clipping."""
     rate: float = 1.0
+    """Factor of c Σ_j K_ij w_j; plain descent has no first moment."""
 
     @property
     def name(self) -> str:
@@ -81,15 +54,15 @@ class SgdPreconditioner:
     def diagonal(
         self,
         tile: Tile,
-        gradient_RC: Tensor | None,  # noqa: ARG002 - of the interface
+        gradient_RC: Tensor | None,  # noqa: ARG002 - the interface of AdamPreconditioner
         *,
-        out_RC: Tensor | None = None,  # noqa: ARG002 - of the interface
+        out_RC: Tensor | None = None,  # noqa: ARG002 - the interface of AdamPreconditioner
     ) -> Tensor:
         """One everywhere."""
         return torch.ones((), dtype=tile.dtype, device=tile.device).expand(tile.shape)
 
-    def adam_tile(self, tile: Tile) -> AdamTile | None:  # noqa: ARG002 - of the interface
-        """Of another form."""
+    def adam_tile(self, tile: Tile) -> AdamTile | None:  # noqa: ARG002 - as above
+        """None: D does not have Adam's form."""
         return None
 
     def momentum_and_decay(
@@ -100,7 +73,7 @@ class SgdPreconditioner:
         *,
         out: tuple[Tensor, Tensor] | None = None,
     ) -> tuple[Tensor, Tensor]:
-        """No momentum; −λθ."""
+        """The directions of momentum (none) and of decay, −λθ."""
         momentum, decay = _output_pair(diagonal_RC, out)
         rate = self.decay.get(tile.name, 0.0)
         return momentum.zero_(), torch.mul(weights_RC, -rate, out=decay)
@@ -108,15 +81,18 @@ class SgdPreconditioner:
 
 @dataclass
 class AdamPreconditioner:
-    """D of AdamW, from the state after the step's gradient (`after`) or the stored one."""
+    """D of AdamW, from v after the step (`post_step`) or from the stored v."""
 
     state: AdamState
     lr: float
+    """Reference learning rate η."""
     rate: float
+    """(1−β₁)/(1−β₁ᵗ) of the reference: the factor of c Σ_j K_ij w_j."""
     ratio: float
     """`lr` over the rate of the optimizer's fastest group; every group is scaled by it."""
     post_step: bool = True
     clip_factor: float = 1.0
+    """The factor c of gradient clipping."""
 
     @property
     def name(self) -> str:
@@ -124,45 +100,40 @@ class AdamPreconditioner:
         return "adam_post" if self.post_step else "adam_state"
 
     def group_ratio(self, adam: ParameterState) -> float:
-        """What this parameter's group steps, against the reference."""
+        """The learning rate of this parameter's group over the reference."""
         return adam.lr * self.ratio / self.lr
+
+    def _scale(self, adam: ParameterState) -> float:
+        """The factor by which D of this parameter differs from Adam's formula (see the top)."""
+        return self.group_ratio(adam) * first_moment_rate(adam) / self.rate
 
     def diagonal(
         self, tile: Tile, gradient_RC: Tensor | None, *, out_RC: Tensor | None = None
     ) -> Tensor:
-        """D of a tile."""
-        adam = self.state.parameters[tile.name]
-        second = tile.take(adam.exp_avg_sq)
-        scale = self.group_ratio(adam) * first_moment_rate(adam) / self.rate
-        if not self.post_step:
+        """D of a tile, given the tile of G; written to `out_RC` where that saves memory."""
+        numbers = self.adam_tile(tile)
+        if numbers is None:
+            adam = self.state.parameters[tile.name]
+            # Before the first step v is 0 and 1−β₂⁰ too; 0/0 would make D NaN.
             corrected = 1 - adam.beta2 ** max(adam.step, 1)
-            return scale / ((second / corrected).sqrt() + adam.eps)
+            second_RC = tile.take(adam.exp_avg_sq)
+            return self._scale(adam) / ((second_RC / corrected).sqrt() + adam.eps)
         if gradient_RC is None:
-            raise ConfigError("adam_post needs the batch's gradient to know v'")
-        corrected = 1 - adam.beta2 ** (adam.step + 1)
-        return adam_diagonal(
-            second,
-            gradient_RC,
-            adam.beta2,
-            self.clip_factor,
-            corrected,
-            adam.eps,
-            scale,
-            out_RC=out_RC,
-        )
+            raise ConfigError("preconditioner 'adam_post' needs the batch's gradient to compute v'")
+        return adam_diagonal(numbers, gradient_RC, out_RC=out_RC)
 
     def adam_tile(self, tile: Tile) -> AdamTile | None:
-        """The numbers of D after the step."""
+        """The numbers that D is computed from after the step; None for `adam_state`."""
         if not self.post_step:
             return None
         adam = self.state.parameters[tile.name]
         return AdamTile(
-            second_P=tile.take(adam.exp_avg_sq).reshape(-1),
+            second_RC=tile.take(adam.exp_avg_sq),
             beta2=adam.beta2,
             clip_factor=self.clip_factor,
             corrected=1 - adam.beta2 ** (adam.step + 1),
             eps=adam.eps,
-            scale=self.group_ratio(adam) * first_moment_rate(adam) / self.rate,
+            scale=self._scale(adam),
         )
 
     def momentum_and_decay(
@@ -173,15 +144,19 @@ class AdamPreconditioner:
         *,
         out: tuple[Tensor, Tensor] | None = None,
     ) -> tuple[Tensor, Tensor]:
-        """−β₁/(1−β₁ᵗ) D m and −λθ, each times the group's share."""
+        """The directions −β₁/(1−β₁ᵗ) D m and −λθ per unit of η, each times the group's ratio."""
         adam = self.state.parameters[tile.name]
-        # `diagonal` carries (1−β₁)/(1−β₁ᵗ) of its own group over the reference's: undone here.
+        # `diagonal` contains (1−β₁)/(1−β₁ᵗ) of its own group over the reference's. Momentum has
+        # β₁/(1−β₁ᵗ) instead, so that factor is divided out here.
         factor = adam.beta1 * self.rate / (1 - adam.beta1) if adam.beta1 < 1 else 0.0
         momentum, decay = _output_pair(diagonal_RC, out)
         torch.mul(diagonal_RC, tile.take(adam.exp_avg), out=momentum).mul_(-factor)
         return momentum, torch.mul(
             weights_RC, -self.group_ratio(adam) * adam.weight_decay, out=decay
         )
+
+
+Preconditioner = AdamPreconditioner | SgdPreconditioner
 
 
 def _output_pair(like: Tensor, out: tuple[Tensor, Tensor] | None) -> tuple[Tensor, Tensor]:
@@ -192,31 +167,25 @@ def _output_pair(like: Tensor, out: tuple[Tensor, Tensor] | None) -> tuple[Tenso
 
 
 def adam_diagonal(
-    second_RC: Tensor,
-    gradient_RC: Tensor,
-    beta2: float,
-    clip_factor: float,
-    corrected: float,
-    eps: float,
-    scale: float,
-    *,
-    out_RC: Tensor | None = None,
+    numbers: AdamTile, gradient_RC: Tensor, *, out_RC: Tensor | None = None
 ) -> Tensor:
-    """D after the step: scale / (sqrt(v'/(1−β₂ᵗ)) + ε), in five passes.
+    """D after the step: scale / (sqrt(v'/(1−β₂ᵗ)) + ε).
 
-    1 / (sqrt(v' / (1−β₂ᵗ) / scale²) + ε / scale): the numbers are put together beforehand.
+    Computed as 1 / (sqrt(v' / ((1−β₂ᵗ) scale²)) + ε / scale). The constants are merged beforehand,
+    so five passes over the tile are enough.
     """
     diagonal_RC = torch.empty_like(gradient_RC) if out_RC is None else out_RC
-    if scale == 0:  # a group that does not move
+    if numbers.scale == 0:  # the learning rate of the group is 0; 1 / scale would be infinite
         return diagonal_RC.zero_()
-    correction = corrected * scale**2
-    torch.mul(second_RC, beta2 / correction, out=diagonal_RC)
-    diagonal_RC.addcmul_(gradient_RC, gradient_RC, value=(1 - beta2) * clip_factor**2 / correction)
-    return diagonal_RC.sqrt_().add_(eps / scale).reciprocal_()
+    correction = numbers.corrected * numbers.scale**2
+    torch.mul(numbers.second_RC, numbers.beta2 / correction, out=diagonal_RC)
+    clipped_share = (1 - numbers.beta2) * numbers.clip_factor**2 / correction
+    diagonal_RC.addcmul_(gradient_RC, gradient_RC, value=clipped_share)
+    return diagonal_RC.sqrt_().add_(numbers.eps / numbers.scale).reciprocal_()
 
 
 def first_moment_rate(adam: ParameterState) -> float:
-    """(1−β₁)/(1−β₁ᵗ) of the coming step."""
+    """(1−β₁)/(1−β₁ᵗ) of the next step."""
     return (1 - adam.beta1) / (1 - adam.beta1 ** (adam.step + 1))
 
 
@@ -228,23 +197,23 @@ def make_preconditioner(
     lr: float | None = None,
     decay: Mapping[str, float] | None = None,
     clip_factor: float = 1.0,
-) -> AdamPreconditioner | SgdPreconditioner:
-    """The preconditioner of that name over these parameters.
+) -> Preconditioner:
+    """The preconditioner of this name for these parameters.
 
     Args:
         name: adam_post, adam_state or sgd.
-        state: Adam's state, needed by the first two.
+        state: Adam's state; the first two need it.
         names: the parameters that count.
-        lr: reference rate; None takes the optimizer's own, 1 without one.
+        lr: reference learning rate; None takes the optimizer's, or 1 without an optimizer.
         decay: weight decay by name, for sgd.
-        clip_factor: c.
+        clip_factor: the factor c of gradient clipping.
     """
     if name == "sgd":
         return SgdPreconditioner(
             lr=1.0 if lr is None else lr, decay=decay or {}, clip_factor=clip_factor
         )
     if name not in {"adam_post", "adam_state"}:
-        raise ConfigError(f"preconditioner {name!r} is none of adam_post, adam_state, sgd")
+        raise ConfigError(f"preconditioner must be one of adam_post, adam_state, sgd; got {name!r}")
     if state is None:
         raise ConfigError(
             f"preconditioner {name!r} needs the state of an AdamW optimizer: pass optimizer=, "
@@ -253,7 +222,10 @@ def make_preconditioner(
     state.require(names)
     fastest = max((state.parameters[each] for each in names), key=lambda kept: kept.lr)
     if fastest.lr <= 0:
-        raise ConfigError("every group of the optimizer has learning rate 0: nothing would move")
+        raise ConfigError(
+            "every group of the optimizer has learning rate 0, so the step changes nothing: give "
+            "the optimizer of a step with a learning rate above 0"
+        )
     return AdamPreconditioner(
         state=state,
         lr=fastest.lr if lr is None else lr,

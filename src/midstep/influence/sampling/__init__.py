@@ -1,4 +1,4 @@
-"""Sampling: prompts, responses, rewards and advantages, with names that stay."""
+"""Sampling: prompts, responses, rewards and advantages, with permanent ids."""
 
 from midstep.influence.fingerprints import BatchFingerprint
 from midstep.influence.sampling.arithmetic import Arithmetic, ArithmeticConfig

@@ -1,4 +1,4 @@
-"""Sums and differences as a prompt set: generated, with exact answers, no file needed."""
+"""A prompt set of sums and differences: generated, with exact answers, no file needed."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from midstep.core.errors import ConfigError
+from midstep.core.field_checks import at_least, require
 from midstep.core.random_streams import RandomStream
 from midstep.influence.sampling.prompt_sets import Judgement, Prompt
 
@@ -16,28 +17,27 @@ _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)")
 
 @dataclass(frozen=True, kw_only=True)
 class ArithmeticConfig:
-    """Which problems there are."""
+    """Settings of the prompt set."""
 
     largest: int = 19
     """Operands go from 0 to this."""
     operations: str = "+-"
     """Signs in use, out of + - *."""
     test_share: float = 0.1
-    """Share of the problems that stand in the split `test`."""
+    """Share of the problems in the split `test`."""
     seed: int = 0
-    """Order of the problems; part of what an id means."""
+    """Seed of the order of the problems. Ids of prompts depend on it."""
 
     def __post_init__(self) -> None:
-        if self.largest < 1:
-            raise ConfigError(f"largest must be at least 1, got {self.largest}")
+        require(at_least("largest", self.largest, 1))
         if not self.operations or set(self.operations) - set("+-*"):
-            raise ConfigError(f"operations are made of + - *, got {self.operations!r}")
+            raise ConfigError(f"operations must be some of + - *, got {self.operations!r}")
         if not 0 < self.test_share < 1:
-            raise ConfigError(f"test_share must lie between 0 and 1, got {self.test_share}")
+            raise ConfigError(f"test_share must be between 0 and 1, got {self.test_share}")
 
 
 class Arithmetic:
-    """Every problem of two operands, each in exactly one split.
+    """All problems of two operands, each in exactly one split.
 
     >>> problem = Arithmetic(ArithmeticConfig()).prompt("train", 0)
     >>> problem.global_prompt_id, problem.text, problem.answer
@@ -63,11 +63,11 @@ class Arithmetic:
         }
 
     def splits(self) -> Mapping[str, int]:
-        """Problems of `train` and `test`."""
+        """The number of problems of `train` and `test`."""
         return {split: len(problems) for split, problems in self._problems.items()}
 
     def prompt(self, split: str, index: int) -> Prompt:
-        """The problem at a place."""
+        """The problem with this index in the split."""
         problem = self._problems[split][index]
         answer = str(_solve(problem))
         return Prompt(
@@ -80,12 +80,12 @@ class Arithmetic:
         )
 
     def apply_template(self, question: str) -> str:
-        """A problem with its equals sign."""
+        """A problem followed by an equals sign."""
         bare = question.strip()
         return bare if bare.endswith("=") else f"{bare}="
 
     def judge(self, prompt: Prompt, response: str) -> Judgement:
-        """Form: nothing but a number. Answer: that number."""
+        """The form is right for a number alone, the answer for the right number."""
         is_number = _NUMBER.fullmatch(response) is not None
         return Judgement(
             format=float(is_number), answer=float(is_number and response == prompt.answer)
@@ -95,6 +95,6 @@ class Arithmetic:
 def _solve(problem: str) -> int:
     match = re.fullmatch(r"(\d+)([-+*])(\d+)", problem)
     if match is None:
-        raise ConfigError(f"{problem!r} is no problem of two operands")
+        raise ConfigError(f"{problem!r} is not a problem of two operands, such as 3+4")
     first, second = int(match[1]), int(match[3])
     return {"+": first + second, "-": first - second, "*": first * second}[match[2]]

@@ -1,4 +1,7 @@
-"""Batches on disk: a folder with strict JSON and safetensors, there at once or not at all."""
+"""Batches on disk: a folder with strict JSON and safetensors, written atomically.
+
+Token values are stored as flat tensors with lengths, because responses differ in length.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,7 @@ _FOLDER = ArrayFolder(
 
 
 def save_batch(batch: GeneratedBatch, path: str | os.PathLike[str]) -> Path:
-    """Write `batch` as the new folder `path`; an existing folder is refused."""
+    """Write `batch` as the new folder `path`. An existing folder is an error."""
     return _FOLDER.write(
         path,
         _tensors(batch),
@@ -46,6 +49,7 @@ def _digest_in(description: Mapping[str, Any]) -> object:
 
 def _tensors(batch: GeneratedBatch) -> dict[str, Tensor]:
     records = batch.records
+    # One length for all columns: NaN fills the responses that the model did not draw.
     nothing = [float("nan")]
     return {
         "prompt_tokens": _flat([one.prompt_tokens for one in records], torch.int64),
@@ -73,7 +77,7 @@ def load_batch(
 
     Args:
         path: its folder.
-        expected: the checkpoint it is to be used with; another one is refused.
+        expected: the checkpoint that will use it; a batch of another one is an error.
 
     Raises:
         FormatError: the files are damaged or of another format.
@@ -91,7 +95,7 @@ def load_batch(
             diagnostics=description["diagnostics"],
         )
     except (KeyError, TypeError, AttributeError) as error:
-        raise FormatError(f"{folder} is no whole batch: {error!r}") from None
+        raise FormatError(f"{folder} is not a complete batch: {error!r}") from None
     _check_fingerprint(batch, expected, folder)
     return batch
 
@@ -106,7 +110,7 @@ def _records(
     }
     if len(descriptions) != len(prompts):
         raise FormatError(
-            f"{folder} tells of {len(descriptions)} sequences and holds {len(prompts)}"
+            f"{folder} describes {len(descriptions)} sequences, but holds {len(prompts)}"
         )
     was_drawn = tensors["was_drawn"].tolist()
     return [
@@ -136,5 +140,5 @@ def _check_fingerprint(
     if difference is not None:
         raise ConfigError(
             f"the batch {folder} was made with another checkpoint: {difference}. Load that "
-            "checkpoint, sample a new batch, or (same tokenizer) let it be scored again: rescore"
+            "checkpoint, sample a new batch, or (with the same tokenizer) pass rescore: true"
         )

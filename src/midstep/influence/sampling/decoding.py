@@ -1,9 +1,12 @@
 """Batched decoding whose tokens do not depend on the batch.
 
-Batched matrix products round differently with the batch's shape. So a token whose choice is close
-(`margin`) is decided again from the sequence alone, unpadded and without a cache; that answer is a
-function of the sequence and its random stream. The promise: as long as batching moves no logit by
-more than half the margin, the same seed gives the same tokens for any micro-batch size.
+Batched matrix products round differently for different batch shapes. So when the two best tokens
+are closer than `margin`, the token is decided again from the sequence alone, unpadded and without
+a cache. That decision depends only on the sequence and its random stream. As long as batching
+changes no logit by more than half the margin, the same seed gives the same tokens for any
+micro-batch size.
+
+Shapes: B sequences, T tokens, V tokens of the vocabulary.
 """
 
 # ruff: noqa: N803, N806 - names end in their shape
@@ -17,27 +20,30 @@ import torch
 from torch import Tensor
 
 from midstep.core.errors import ConfigError
+from midstep.core.field_checks import at_least, require
 from midstep.core.random_streams import stream_key
 from midstep.influence.gradients.model_parts import eval_mode
 from midstep.influence.sampling.language_models import Decoder, LanguageModel
 
-_INCREMENT = -7046029254386353131  # 0x9E3779B97F4A7C15 as a signed word
+# Constants of SplitMix64. torch has no unsigned 64-bit arithmetic, so they are signed words, and
+# products and sums wrap around as they should.
+_INCREMENT = -7046029254386353131  # 0x9E3779B97F4A7C15
 _FIRST_MULTIPLIER = -4658895280553007687  # 0xBF58476D1CE4E5B9
 _SECOND_MULTIPLIER = -7723592293110705685  # 0x94D049BB133111EB
 
 
 def to_signed(key: int) -> int:
-    """A 64-bit key as the signed word that torch can hold."""
+    """A 64-bit key as a signed word, which torch can hold."""
     return key - (1 << 64) if key >= 1 << 63 else key
 
 
 def _shift(words: Tensor, by: int) -> Tensor:
-    """A logical shift to the right; torch's own keeps the sign."""
+    """A logical shift to the right; the shift of torch keeps the sign."""
     return (words >> by) & ((1 << (64 - by)) - 1)
 
 
 def gumbel_noise(keys_B: Tensor, vocab_size: int) -> Tensor:
-    """Standard Gumbel noise [B, V] in float64, by SplitMix64 of key and token.
+    """Standard Gumbel noise [B, V] in float64, from SplitMix64 of key and token.
 
     >>> keys = torch.tensor([3, 4])
     >>> torch.equal(gumbel_noise(keys, 8)[1:], gumbel_noise(keys[1:], 8))
@@ -48,15 +54,16 @@ def gumbel_noise(keys_B: Tensor, vocab_size: int) -> Tensor:
     words = (words ^ _shift(words, 30)) * _FIRST_MULTIPLIER
     words = (words ^ _shift(words, 27)) * _SECOND_MULTIPLIER
     words = words ^ _shift(words, 31)
-    # Half a unit keeps the uniform away from 0 and 1, where the logarithms end.
+    # Half a unit keeps the uniform number away from 0 and 1, where a logarithm is infinite.
     uniform = (_shift(words, 11).to(torch.float64) + 0.5) * 2.0**-53
     return -(-uniform.log()).log()
 
 
 def gumbel_argmax(logits_BV: Tensor, keys_B: Tensor, temperature: float) -> tuple[Tensor, Tensor]:
-    """The tokens drawn [B], and the gap to the second [B] in units of a logit.
+    """The drawn tokens [B], and the gap to the second best [B] in units of a logit.
 
-    A temperature of 0 takes the likeliest token.
+    argmax(logits + temperature · Gumbel noise) is a draw from softmax(logits / temperature). A
+    temperature of 0 takes the most likely token.
     """
     scores = logits_BV.to(torch.float64)
     if temperature > 0:
@@ -73,55 +80,56 @@ _COARSE_MARGIN = 0.5  # bfloat16 and float16: logits of size 20 are 0.1 apart
 
 @dataclass(frozen=True, kw_only=True)
 class DecodingConfig:
-    """How responses are drawn."""
+    """Settings of decoding."""
 
     max_new_tokens: int = 64
-    """Tokens of a response at most; it also ends where the context does."""
+    """The most tokens of a response. It also ends at the end of the context."""
     temperature: float = 1.0
-    """Logits are divided by it; 0 takes the likeliest token."""
+    """Logits are divided by it; 0 takes the most likely token."""
     microbatch: int = 32
-    """Sequences decoded together; changes speed, not tokens."""
+    """Sequences decoded together. It changes the speed, not the tokens."""
     margin: float | None = None
-    """Logits closer than this are decided from the sequence alone. None: by the model's type
+    """Tokens with a smaller gap are decided from the sequence alone. None: by the model's type
     (1e-9 for float64, 1e-3 for float32, 0.5 below)."""
 
     def __post_init__(self) -> None:
-        for name in ("max_new_tokens", "microbatch"):
-            if getattr(self, name) < 1:
-                raise ConfigError(f"{name} must be at least 1, got {getattr(self, name)}")
+        require(
+            at_least("max_new_tokens", self.max_new_tokens, 1),
+            at_least("microbatch", self.microbatch, 1),
+        )
         if not 0 <= self.temperature < float("inf"):
             raise ConfigError(f"temperature must be 0 or above, got {self.temperature}")
 
     def margin_for(self, dtype: torch.dtype) -> float:
-        """The margin in use for a model of type `dtype`."""
+        """The margin for a model of type `dtype`."""
         return self.margin if self.margin is not None else _MARGINS.get(dtype, _COARSE_MARGIN)
 
 
 @dataclass(frozen=True)
 class DrawKey:
-    """Where the random numbers of one sequence come from."""
+    """The key of the random numbers of one sequence."""
 
     seed: int
     prompt_id: str
     draw: int
 
     def key(self, position: int) -> int:
-        """The key of the draw of one token, as a signed word."""
+        """The key for drawing the token at `position`, as a signed word."""
         return to_signed(stream_key(self.seed, f"sampling/{self.prompt_id}", self.draw, position))
 
 
 @dataclass
 class DecodedSequence:
-    """What was drawn after one prompt."""
+    """The response drawn for one prompt."""
 
     tokens: list[int] = field(default_factory=list)
-    """The response, with its end token where it ended."""
+    """Tokens of the response, with the end token if there is one."""
     sampler_logprobs: list[float] = field(default_factory=list)
     """Log-probability of each token under the distribution it was drawn from."""
     finished: bool = False
-    """It ended by itself, not by the limit."""
+    """Whether it ended with the end token, not at a limit."""
     close_calls: int = 0
-    """Tokens decided from the sequence alone."""
+    """How many tokens were decided from the sequence alone."""
 
 
 @torch.no_grad()
@@ -134,7 +142,7 @@ def decode(
     pad_id: int,
     config: DecodingConfig,
 ) -> list[DecodedSequence]:
-    """Draw one response after each prompt, prompts of like length together."""
+    """Draw one response for each prompt; prompts of similar length are decoded together."""
     _check_prompts(prompts, model.context)
     decoded: list[DecodedSequence] = [DecodedSequence() for _ in prompts]
     with eval_mode(model.module):
@@ -157,8 +165,10 @@ def _check_prompts(prompts: Sequence[Sequence[int]], context: int) -> None:
 def _microbatches(
     lengths: Sequence[int], context: int, config: DecodingConfig
 ) -> Iterator[list[int]]:
-    """Places of prompts of like length. Padding must not use up the context of a short prompt:
-    where the context may end a response, only prompts of one length share a batch.
+    """Rows of prompts of similar length.
+
+    Padding must not use up the context of a short prompt: where the context may end a response,
+    only prompts of one length share a micro-batch.
     """
     order = sorted(range(len(lengths)), key=lambda at: lengths[at])
     rows: list[int] = []
@@ -174,7 +184,7 @@ def _microbatches(
 
 
 class _DecodingBatch:
-    """One micro-batch: sequences padded on the left, dropped as they end."""
+    """One micro-batch: sequences padded on the left, removed when they end."""
 
     def __init__(
         self,
@@ -210,6 +220,7 @@ class _DecodingBatch:
         keys = [self.draw_keys[row].key(position) for row in self.rows]
         keys_B = torch.tensor(keys, device=self.device)
         drawn_B, gap_B = gumbel_argmax(logits_BV, keys_B, self.config.temperature)
+        # Close calls: rare (few tokens have two equal candidates), so one by one.
         for at in (gap_B <= self.margin).nonzero()[:, 0].tolist():
             logits_BV = logits_BV.index_put(
                 (torch.tensor([at], device=self.device),), self._logits_alone(self.rows[at])
@@ -223,7 +234,7 @@ class _DecodingBatch:
         return drawn_B
 
     def _logits_alone(self, row: int) -> Tensor:
-        """Logits [1, V] after this sequence, read by itself."""
+        """Logits [1, V] after one sequence, computed without batch, padding and cache."""
         tokens = [*self.prompts[row], *self.decoded[row].tokens]
         ids_1T = torch.tensor([tokens], device=self.device)
         hidden = self.model.hidden(ids_1T, torch.ones_like(ids_1T))
@@ -235,13 +246,13 @@ class _DecodingBatch:
             logs = (logits_BV.to(torch.float64) / temperature).log_softmax(1)
             logprobs = logs.gather(1, drawn_B[:, None])[:, 0].tolist()
         else:
-            logprobs = [0.0] * len(self.rows)  # the likeliest token is certain
+            logprobs = [0.0] * len(self.rows)  # the most likely token has probability 1
         for row, token, logprob in zip(self.rows, drawn_B.tolist(), logprobs, strict=True):
             self.decoded[row].tokens.append(token)
             self.decoded[row].sampler_logprobs.append(logprob)
 
     def _mark_finished(self, drawn_B: Tensor, end_id: int) -> list[int]:
-        """Places in this batch of the sequences that go on."""
+        """Mark sequences that have ended, and return the positions of the others in this batch."""
         unfinished = []
         for at, token in enumerate(drawn_B.tolist()):
             length = len(self.prompts[self.rows[at]]) + len(self.decoded[self.rows[at]].tokens)

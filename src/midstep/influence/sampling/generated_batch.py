@@ -1,4 +1,4 @@
-"""Many sequences together: padded tensors, masks, and lookups by name."""
+"""Scored sequences, one by one and as a batch with padded tensors, masks and lookups by id."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Provenance:
-    """Where a sequence comes from."""
+    """The origin of a sequence."""
 
     global_prompt_id: str
-    """The prompt, the same in every batch."""
+    """Id of the prompt, the same in every batch."""
     split: str
     """Part of the prompt set, or `custom`."""
     prompt_index: int
-    """Place of the prompt in its batch."""
+    """Index of the prompt in its batch."""
     completion_index: int
-    """Which of the prompt's responses in this batch."""
+    """Index among the responses to the prompt in this batch."""
     source: str = "generated"
     """generated, reference, or given."""
 
@@ -50,7 +50,7 @@ class SequenceRecord:
     """
 
     sequence_id: str
-    """Stable name within its batch: U-000-01 is the second response to the first prompt."""
+    """Stable id within its batch: U-000-01 is the second response to the first prompt."""
     prompt_text: str
     """The prompt as the model saw it, template applied."""
     response_text: str
@@ -58,29 +58,29 @@ class SequenceRecord:
     prompt_tokens: tuple[int, ...]
     """Tokens of the prompt."""
     response_tokens: tuple[int, ...]
-    """Tokens whose log-probability counts, the end token among them."""
+    """Tokens whose log-probability counts, including the end token."""
     logprobs: tuple[float, ...]
     """Log-probability of each response token under the model, teacher-forced."""
     entropies: tuple[float, ...]
-    """Entropy of the distribution that each response token was taken from."""
+    """Entropy of the model's distribution at each response token."""
     provenance: Provenance
-    """Where it comes from."""
+    """Its origin."""
     sampler_logprobs: tuple[float, ...] | None = None
-    """Log-probability under the sampler (temperature), as it was drawn; None: not drawn."""
+    """Log-probability under the sampler (with temperature); None if it was not drawn."""
     finished: bool = True
-    """The response ended by itself."""
+    """Whether the response ended with the end token."""
     reward: float | None = None
-    """What the rules gave; None: not judged."""
+    """Reward by the rules; None if it was not judged."""
     reward_parts: Mapping[str, float] = field(default_factory=dict)
-    """What each rule gave, before weighting."""
+    """Result of each rule, before weighting."""
     advantage: float | None = None
-    """Better than the baseline by so much; None: not part of an update."""
+    """Reward above the baseline, as the scheme defines it; None outside of updates."""
     normaliser: float | None = None
-    """What the trainer's loss multiplies the advantage by: 1/N, 1/(N |o|), …"""
+    """Factor of the advantage in the trainer's loss: 1/N, 1/(N |o|), …"""
     weight: float | None = None
     """Advantage × normaliser, w of the update: the loss is −Σ w log π."""
     metadata: Mapping[str, Any] = field(default_factory=dict)
-    """Whatever else was said about it."""
+    """Other information about it."""
 
     def __post_init__(self) -> None:
         if not self.prompt_tokens:
@@ -111,7 +111,7 @@ class SequenceRecord:
         return sum(self.logprobs)
 
     def summary(self) -> dict[str, Any]:
-        """What results.json says of a sequence, whichever batch it belongs to."""
+        """The fields of a sequence in results.json that batches of all kinds share."""
         return {
             "sequence_id": self.sequence_id,
             "global_prompt_id": self.provenance.global_prompt_id,
@@ -123,7 +123,7 @@ class SequenceRecord:
         }
 
     def to_json(self) -> dict[str, Any]:
-        """Everything but what goes into tensors."""
+        """All fields as plain data, except those stored in tensors."""
         skipped = {*TENSOR_FIELDS, "provenance", "reward_parts", "metadata"}
         plain = {
             one.name: getattr(self, one.name) for one in fields(self) if one.name not in skipped
@@ -134,7 +134,7 @@ class SequenceRecord:
 
     @classmethod
     def from_json(cls, description: Mapping[str, Any], **tensors: Any) -> SequenceRecord:
-        """The record of `described` and what stood in the tensors."""
+        """The record from its description and the values of its tensors."""
         try:
             rest = {key: value for key, value in description.items() if key != "provenance"}
             return cls(provenance=Provenance(**description["provenance"]), **rest, **tensors)
@@ -143,24 +143,24 @@ class SequenceRecord:
 
 
 TENSOR_FIELDS = ("prompt_tokens", "response_tokens", "logprobs", "entropies", "sampler_logprobs")
-"""Fields that a batch file keeps in tensors."""
+"""Fields that a batch file stores in tensors."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class GeneratedBatch:
-    """Sequences with their scores; tensors are made when first asked for.
+    """Sequences with their scores. Tensors are made when first used.
 
-    Sequences stand prompt first, then response, then padding.
+    A row has the prompt first, then the response, then padding.
     """
 
     records: tuple[SequenceRecord, ...]
-    """One a sequence, in order."""
+    """One record per sequence."""
     pad_id: int = 0
-    """What stands where a sequence has ended."""
+    """Token id of the padding."""
     fingerprint: BatchFingerprint | None = None
-    """The checkpoint that scored it; None: not known."""
+    """The checkpoint that scored it; None if unknown."""
     diagnostics: Mapping[str, Any] = field(default_factory=dict)
-    """How it was sampled, and how that went."""
+    """Settings and counts of the sampling."""
 
     def __post_init__(self) -> None:
         if not self.records:
@@ -169,7 +169,7 @@ class GeneratedBatch:
             ids = [record.sequence_id for record in self.records]
             duplicate = next(one for one in ids if ids.count(one) > 1)
             raise ConfigError(
-                f"sequence id {duplicate!r} stands twice in a batch; ids name one each"
+                f"sequence id {duplicate!r} occurs twice in a batch; ids must be unique"
             )
 
     @cached_property
@@ -184,11 +184,11 @@ class GeneratedBatch:
 
     @property
     def sequence_ids(self) -> tuple[str, ...]:
-        """Names of the sequences, in order."""
+        """Ids of the sequences, in order."""
         return tuple(self._index_by_id)
 
     def index_of(self, sequence_id: str) -> int:
-        """The place of a sequence."""
+        """The row of a sequence."""
         if sequence_id not in self._index_by_id:
             known = ", ".join(list(self._index_by_id)[:4])
             raise ConfigError(
@@ -201,7 +201,7 @@ class GeneratedBatch:
         return self.records[self.index_of(sequence_id)]
 
     def by_prompt(self, global_prompt_id: str) -> tuple[SequenceRecord, ...]:
-        """All responses to a prompt; empty when it is not in the batch."""
+        """All responses to a prompt; empty if the batch does not have it."""
         return tuple(
             record
             for record in self.records
@@ -247,7 +247,7 @@ class GeneratedBatch:
 
     @cached_property
     def normalisers(self) -> Tensor:
-        """What the loss multiplies each advantage by, [N] in float64; NaN where not known."""
+        """Factor of each advantage in the loss, [N] in float64; NaN where unknown."""
         return self._column("normaliser")
 
     @cached_property
@@ -262,7 +262,7 @@ class GeneratedBatch:
         )
 
     def sequence_batch(self) -> SequenceBatch:
-        """The tensors alone, as the kernels take them."""
+        """The tensors alone, for the kernels."""
         from midstep.influence.gradients.sequences import SequenceBatch
 
         return SequenceBatch(
@@ -272,7 +272,7 @@ class GeneratedBatch:
         )
 
     def clone_with_subset(self, sequence_ids: Sequence[str]) -> GeneratedBatch:
-        """A batch of these sequences, in this order; names, weights and scores stay."""
+        """A batch of these sequences, in this order, with the same ids, weights and scores."""
         records = tuple(self.record(one) for one in sequence_ids)
         return replace(self, records=records)
 

@@ -1,6 +1,6 @@
-"""GSM8K word problems (Cobbe et al. 2021) from local JSONL files, asked with reasoning tags.
+"""GSM8K word problems (Cobbe et al. 2021) from local JSONL files, with tags for reasoning.
 
-Each line has `question` and `answer`; the final answer stands after `####`.
+Each line has `question` and `answer`; the final answer follows after `####`.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ _NUMBER = re.compile(r"-?[0-9][0-9,]*(?:\.[0-9]+)?")
 
 @dataclass(frozen=True, kw_only=True)
 class GSM8KConfig:
-    """Where the problems are."""
+    """Settings of the prompt set."""
 
     path: str
     """Folder with train.jsonl and test.jsonl, or one JSONL file, which becomes `train`."""
 
 
 class GSM8K:
-    """Word problems in the R1 form: reasoning and answer in tags."""
+    """Word problems in the form of DeepSeek-R1: reasoning and answer in tags."""
 
     name = "gsm8k"
 
@@ -48,15 +48,16 @@ class GSM8K:
         }
 
     def splits(self) -> Mapping[str, int]:
-        """Problems of each file."""
+        """The number of problems of each file."""
         return {split: len(problems) for split, problems in self._problems.items()}
 
     def prompt(self, split: str, index: int) -> Prompt:
-        """The problem at a place; its id carries a hash of the question."""
+        """The problem with this index. Its id contains a hash of the question."""
         question, solution = self._problems[split][index]
         reasoning, _, final = solution.rpartition("####")
         answer = final.strip()
         digest = hashlib.blake2b(question.encode(), digest_size=4).hexdigest()
+        # The solutions contain calculator annotations such as <<48/2=24>>, which nobody writes.
         thinking = _CALCULATION.sub("", reasoning).strip()
         return Prompt(
             global_prompt_id=f"gsm8k-{split}-{index:05d}-{digest}",
@@ -72,7 +73,7 @@ class GSM8K:
         return TEMPLATE.replace("{question}", question.strip())
 
     def judge(self, prompt: Prompt, response: str) -> Judgement:
-        """Form: each tag once, in order, nothing outside. Answer: the number in its tags."""
+        """Form: each tag once, in order, no text outside. Answer: the one number in its tags."""
         given = _answer_part(response)
         is_well_formed = _FORM.fullmatch(response) is not None and all(
             response.count(tag) == 1 for tag in _TAGS
@@ -82,16 +83,17 @@ class GSM8K:
 
 
 def _answer_part(response: str) -> str | None:
-    """What stands in the only answer tags; None without them or with several."""
+    """The text in the answer tags; None without tags or with several."""
     parts = re.findall(r"<answer>(.*?)</answer>", response, re.DOTALL)
     return parts[0] if len(parts) == 1 else None
 
 
 def _same_number(given: str, expected: str | None) -> bool:
-    """Whether `given` holds exactly one number, and it is the expected one."""
+    """Whether `given` contains exactly one number, and it is the expected one."""
     numbers: list[str] = _NUMBER.findall(given)
     if len(numbers) != 1 or expected is None:
         return False
+    # Decimal, so that 0.1 equals 0.10 and 1,000 equals 1000 without rounding.
     try:
         return bool(Decimal(numbers[0].replace(",", "")) == Decimal(expected.replace(",", "")))
     except InvalidOperation:

@@ -1,57 +1,27 @@
-"""One way to ask any causal language model: hidden states, head, and decoding with a cache.
+"""One interface to causal language models: hidden states, head, and decoding with a cache.
 
-Shapes: B sequences, T tokens, W values a token, V tokens of the vocabulary.
+`BuiltInModel` and `HuggingFaceModel` have the same methods:
+
+    hidden(ids_BT, mask_BT)   the head's input [B, T, W]
+    head(hidden_NW)           logits [N, V] of some tokens
+    decoder(capacity)         reads a batch token by token: `read` gives logits [B, V] after the
+                              last new token, `keep` continues with some of the sequences
+
+Shapes: B sequences, T new tokens, S all tokens so far, N some tokens, W values of a token, V tokens
+of the vocabulary.
 """
 
 # ruff: noqa: N803 - names end in their shape
 from __future__ import annotations
 
 import inspect
-from typing import Any, Protocol, cast
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
 
 from midstep.core.errors import ConfigError
 from midstep.models.causal_lm import CausalLM, KeyValueCache
-
-
-class Decoder(Protocol):
-    """One batch being read token by token."""
-
-    def read(self, ids_BT: Tensor, mask_BS: Tensor) -> Tensor:
-        """Logits [B, V] after the last of the new tokens; the mask covers all tokens so far."""
-        ...
-
-    def keep(self, rows: Tensor) -> None:
-        """Go on with these sequences alone."""
-        ...
-
-
-class LanguageModel(Protocol):
-    """What sampling and scoring ask of a model."""
-
-    @property
-    def module(self) -> nn.Module:
-        """The module whose parameters are trained."""
-        ...
-
-    @property
-    def context(self) -> int:
-        """Tokens that a sequence may have."""
-        ...
-
-    def hidden(self, ids_BT: Tensor, mask_BT: Tensor) -> Tensor:
-        """What the head reads, [B, T, W]."""
-        ...
-
-    def head(self, hidden_NW: Tensor) -> Tensor:
-        """Logits [N, V] of some tokens."""
-        ...
-
-    def decoder(self, capacity: int) -> Decoder:
-        """A decoder for sequences of up to `capacity` tokens."""
-        ...
 
 
 class BuiltInModel:
@@ -62,7 +32,7 @@ class BuiltInModel:
         self.context = module.config.context
 
     def hidden(self, ids_BT: Tensor, mask_BT: Tensor) -> Tensor:
-        """What the head reads."""
+        """The head's input."""
         return self.module.hidden(ids_BT, mask_BT)
 
     def head(self, hidden_NW: Tensor) -> Tensor:
@@ -70,8 +40,8 @@ class BuiltInModel:
         logits: Tensor = self.module.head(hidden_NW)
         return logits
 
-    def decoder(self, capacity: int) -> Decoder:
-        """A decoder with the model's own cache."""
+    def decoder(self, capacity: int) -> _BuiltInDecoder:
+        """A decoder for sequences of up to `capacity` tokens."""
         return _BuiltInDecoder(self.module, capacity)
 
 
@@ -89,7 +59,7 @@ class _BuiltInDecoder:
 
 
 class HuggingFaceModel:
-    """A causal language model of transformers, as `AutoModelForCausalLM` gives it."""
+    """A causal language model of transformers, as `AutoModelForCausalLM` loads it."""
 
     def __init__(self, module: nn.Module) -> None:
         self.module = module
@@ -98,10 +68,12 @@ class HuggingFaceModel:
         limit = getattr(settings, "max_position_embeddings", None) or getattr(
             settings, "n_positions", None
         )
+        # Models with relative positions have no limit; 2³¹ is more than any sequence.
         self.context = int(limit) if limit else 2**31
         self._takes_position_ids = (
             "position_ids" in inspect.signature(self._model.forward).parameters
         )
+        # Gemma caps and Cohere scales its logits after the head, so the head alone is not enough.
         logit_cap = getattr(settings, "final_logit_softcapping", None)
         logit_scale = getattr(settings, "logit_scale", None) or getattr(
             settings, "logits_scaling", None
@@ -114,15 +86,16 @@ class HuggingFaceModel:
             )
 
     def model_inputs(self, ids_BT: Tensor, mask_BS: Tensor) -> dict[str, Tensor]:
-        """Keyword arguments of the model; positions count real tokens only."""
+        """Keyword arguments of the model. Positions count real tokens only."""
         inputs = {"input_ids": ids_BT, "attention_mask": mask_BS}
+        # Without them a model counts the padding on the left as positions.
         if self._takes_position_ids:
             positions = (mask_BS.long().cumsum(1) - 1).clamp(min=0)
             inputs["position_ids"] = positions[:, -ids_BT.shape[1] :]
         return inputs
 
     def hidden(self, ids_BT: Tensor, mask_BT: Tensor) -> Tensor:
-        """What the head reads; a head that caps or scales its logits is asked as a whole."""
+        """The head's input; for a model that caps or scales its logits, the logits themselves."""
         if not self._has_plain_head:
             logits: Tensor = self._model(**self.model_inputs(ids_BT, mask_BT)).logits
             return logits
@@ -131,7 +104,7 @@ class HuggingFaceModel:
         return states
 
     def _base(self) -> Any:
-        """The model under the head, also inside a PEFT wrapper."""
+        """The model below the head, also inside a PEFT wrapper."""
         inner = (
             self._model.get_base_model() if hasattr(self._model, "get_base_model") else self._model
         )
@@ -144,9 +117,8 @@ class HuggingFaceModel:
         logits: Tensor = self._head(hidden_NW)
         return logits
 
-    def decoder(self, capacity: int) -> Decoder:
-        """A decoder with the model's own cache, which grows by itself."""
-        del capacity
+    def decoder(self, capacity: int) -> _HuggingFaceDecoder:  # noqa: ARG002 - see below
+        """A decoder; the cache of transformers grows by itself and needs no capacity."""
         return _HuggingFaceDecoder(self)
 
 
@@ -167,8 +139,12 @@ class _HuggingFaceDecoder:
         cache.batch_select_indices(rows)
 
 
+LanguageModel = BuiltInModel | HuggingFaceModel
+Decoder = _BuiltInDecoder | _HuggingFaceDecoder
+
+
 def language_model(module: nn.Module | LanguageModel) -> LanguageModel:
-    """The right way to ask `module`.
+    """The interface to `module`.
 
     >>> from midstep.models.causal_lm import CausalLMConfig
     >>> language_model(CausalLM(CausalLMConfig(vocab_size=9, context=32))).context
@@ -187,5 +163,5 @@ def language_model(module: nn.Module | LanguageModel) -> LanguageModel:
 
 
 def model_device(model: LanguageModel) -> torch.device:
-    """Where the model's weights are."""
+    """The device of the model's weights."""
     return next(model.module.parameters()).device

@@ -1,7 +1,7 @@
-"""Checkpoints to sample from: a folder of the small language model, or one of transformers.
+"""Checkpoints of language models: folders of midstep's small model, or of transformers.
 
-Ours holds `config.json` (model and tokenizer), `model.safetensors`, and with an optimizer
-`optimizer.json` and `optimizer.safetensors`, its state bound to parameter names.
+A folder of midstep has `config.json` (model and tokenizer) and `model.safetensors`. With an
+optimizer it also has `optimizer.json` and `optimizer.safetensors`, the state by parameter name.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def save_checkpoint(
     tokenizer: CharacterTokenizer,
     optimizer: torch.optim.Optimizer | None = None,
 ) -> Path:
-    """Write the small language model, and its optimizer's state, as a new folder."""
+    """Write the small language model, and the state of its optimizer, as a new folder."""
     from safetensors.torch import save
 
     config = {
@@ -44,7 +44,7 @@ def save_checkpoint(
         "dtype": str(next(model.parameters()).dtype).removeprefix("torch."),
         "tokenizer": tokenizer.describe(),
     }
-    # A tied head is one parameter: named_parameters gives it once.
+    # A tied head is one parameter, which `named_parameters` lists once; safetensors refuses two.
     weights = {name: one.detach().contiguous() for name, one in model.named_parameters()}
     files: dict[str, Chunks] = {
         "config.json": [(strict_json.dumps(config) + "\n").encode()],
@@ -58,7 +58,7 @@ def save_checkpoint(
 def load_checkpoint(
     path: str | os.PathLike[str], *, device: str = "cpu", dtype: str | None = None
 ) -> tuple[nn.Module, Tokenizer]:
-    """Model and tokenizer of a local folder; nothing is ever downloaded.
+    """Model and tokenizer of a local folder. Nothing is downloaded.
 
     Args:
         path: the folder.
@@ -75,7 +75,7 @@ def load_checkpoint(
     if "model_type" in config:
         return _load_hugging_face(folder, device, dtype)
     raise FormatError(
-        f"{folder} is neither a midstep language model nor one of transformers: its config.json "
+        f"{folder} is no checkpoint of midstep or transformers: its config.json "
         "has no 'format' and no 'model_type'"
     )
 
@@ -88,7 +88,7 @@ def _read_config(folder: Path) -> dict[str, Any]:
             f"cannot read {folder / 'config.json'}: {error.strerror}; give a checkpoint's folder"
         ) from error
     if not isinstance(config, dict):
-        raise FormatError(f"{folder / 'config.json'} holds no settings")
+        raise FormatError(f"{folder / 'config.json'} does not hold a JSON object")
     return config
 
 
@@ -104,7 +104,7 @@ def _load_built_in(folder: Path, config: dict[str, Any]) -> tuple[CausalLM, Char
     parameters = dict(model.named_parameters())
     if parameters.keys() != weights.keys():
         different = sorted(parameters.keys() ^ weights.keys())[0]
-        raise FormatError(f"checkpoint {folder} does not fit its own config: {different!r}")
+        raise FormatError(f"checkpoint {folder} does not match its config.json: {different!r}")
     with torch.no_grad():
         for name, parameter in parameters.items():
             if parameter.shape != weights[name].shape:

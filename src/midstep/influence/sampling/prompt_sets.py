@@ -1,7 +1,4 @@
-"""Prompt sets: questions with ids that never change, their template, answers and rules.
-
-A set is asked by split and place or by id; it applies its template, and it judges responses.
-"""
+"""Prompt sets: questions with permanent ids, a template, answers, and rules for rewards."""
 
 from __future__ import annotations
 
@@ -16,62 +13,59 @@ _Config = TypeVar("_Config")
 
 @dataclass(frozen=True, kw_only=True)
 class Prompt:
-    """One question, ready to be asked."""
+    """One question with its template applied."""
 
     global_prompt_id: str
-    """The same in every batch, run and machine."""
+    """Id of the prompt, the same in every batch, run and machine."""
     split: str
     """Part of the prompt set, or `custom`."""
     text: str
-    """What the model sees: the template is applied."""
+    """The text that the model reads."""
     answer: str | None = None
-    """The exact answer; None: there is none to compare with."""
+    """The exact answer; None if there is none to compare with."""
     reference: str | None = None
-    """A response written by hand or by rule; None: there is none."""
+    """A response written by hand or by rule; None if there is none."""
     metadata: Mapping[str, Any] = field(default_factory=dict)
-    """Whatever else the set knows."""
+    """Other information of the set."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Judgement:
-    """What the rules say of one response, each 0 or 1."""
+    """The result of the rules for one response, 0 or 1 each."""
 
     format: float
-    """It has the form that was asked for."""
+    """Whether it has the requested form."""
     answer: float
-    """Its answer is exactly right."""
+    """Whether its answer is exactly right."""
 
 
 class PromptSet(Protocol):
-    """What sampling asks of a set of prompts."""
+    """The interface of a set of prompts. Users may write their own."""
 
     @property
     def name(self) -> str:
-        """How plans call it."""
-        ...
+        """Its name in plans."""
 
     def splits(self) -> Mapping[str, int]:
-        """Names of the parts, each with its number of prompts."""
-        ...
+        """The number of prompts of each split."""
 
     def prompt(self, split: str, index: int) -> Prompt:
-        """The prompt at a place of a part."""
-        ...
+        """The prompt with this index in a split."""
 
     def apply_template(self, question: str) -> str:
-        """A question of one's own, in the form of the set."""
-        ...
+        """A user's question in the template of the set."""
 
     def judge(self, prompt: Prompt, response: str) -> Judgement:
-        """What the rules say of a response."""
-        ...
+        """Apply the rules to a response."""
 
 
 def prompt_at(prompts: PromptSet, split: str, index: int) -> Prompt:
-    """The prompt at a place, with a clear word when there is none."""
+    """The prompt with this index; an error that lists splits and sizes if there is none."""
     splits = prompts.splits()
     if split not in splits:
-        raise ConfigError(f"{prompts.name} has no split {split!r}; there are {', '.join(splits)}")
+        raise ConfigError(
+            f"{prompts.name} has no split {split!r}; the splits are {', '.join(splits)}"
+        )
     if not 0 <= index < splits[split]:
         raise ConfigError(
             f"{prompts.name} has {splits[split]} prompts in {split!r}; there is no number {index}"
@@ -80,10 +74,11 @@ def prompt_at(prompts: PromptSet, split: str, index: int) -> Prompt:
 
 
 def resolve_prompt(prompts: PromptSet, split: str, prompt_id: str | int) -> Prompt:
-    """The prompt with this id, or at this place of `split`."""
+    """The prompt with this id, or with this index in `split`."""
     if isinstance(prompt_id, int):
         return prompt_at(prompts, split, prompt_id)
     parts = prompt_id.split("-")
+    # Ids are name-split-index-hash; the whole id is compared, so that a changed set is noticed.
     if len(parts) >= 3 and parts[2].isdigit():
         prompt = prompt_at(prompts, parts[1], int(parts[2]))
         if prompt.global_prompt_id == prompt_id:
@@ -108,7 +103,7 @@ def prompt_set(name: str, **settings: Any) -> PromptSet:
         from midstep.influence.sampling.gsm8k import GSM8K, GSM8KConfig
 
         return GSM8K(_build_settings(GSM8KConfig, name, settings))
-    raise ConfigError(f"no prompt set {name!r}; there are arithmetic and gsm8k")
+    raise ConfigError(f"no prompt set {name!r}; the sets are arithmetic and gsm8k")
 
 
 def _build_settings(kind: type[_Config], name: str, settings: Mapping[str, Any]) -> _Config:

@@ -1,4 +1,4 @@
-"""Sequences before they are scored: drawn from the model, or written down."""
+"""Responses to prompts: sampled from the model, taken from a reference, or given as text."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from midstep.influence.sampling.tokenizers import Tokenizer
 
 _log = logging.getLogger("midstep.influence")
 Responses = Literal["generated", "reference"] | Sequence[str]
-"""Drawn from the model, taken from the prompt set, or given as texts, one a prompt."""
+"""Sampled from the model, taken from the prompt set, or given as one text per prompt."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class UnscoredSequence:
     source: str
 
     def record(self, prefix: str, **scored: Any) -> SequenceRecord:
-        """The record of this sequence, with what scoring and judging gave."""
+        """The record of this sequence, with the fields of scoring and judging."""
         return SequenceRecord(
             sequence_id=f"{prefix}-{self.prompt_index:03d}-{self.completion_index:02d}",
             prompt_text=self.prompt.text,
@@ -59,7 +59,7 @@ class UnscoredSequence:
 
 
 def custom_prompt(text: str, metadata: Mapping[str, Any]) -> Prompt:
-    """A prompt of one's own; its id is a hash of its text."""
+    """A user's prompt. Its id is a hash of its text."""
     return Prompt(
         global_prompt_id=f"custom-{stream_key(0, text):016x}",
         split="custom",
@@ -76,9 +76,9 @@ def sample_responses(
     seed: int,
     config: DecodingConfig,
 ) -> list[UnscoredSequence]:
-    """Responses drawn from the model, `completions` a prompt.
+    """Responses sampled from the model, `completions` per prompt.
 
-    A prompt that stands in the batch twice goes on in its random stream: no response comes again.
+    A prompt that occurs twice in the batch continues its random stream, so no draw is repeated.
     """
     draws: Counter[str] = Counter()
     pending, draw_keys = [], []
@@ -132,7 +132,7 @@ def written_response(
     closed: bool = False,
     source: str = "given",
 ) -> UnscoredSequence:
-    """A response that was written, not drawn; `closed` adds the end token."""
+    """A given response; `closed` adds the end token."""
     if source == "given":
         _check_response(tokenizer, text)
     tokens = tokenizer.encode(text, prompt=False)
@@ -148,17 +148,17 @@ def written_response(
 
 
 def _check_response(tokenizer: Tokenizer, text: str) -> None:
-    """Refuse a response of the user's own that would be scored as another."""
+    """Raise an error for a response that the tokenizer would turn into another text."""
     unknown = tokenizer.unknown_in(text)
     if unknown:
         raise ConfigError(
             f"the response {text[-40:]!r} has characters that the tokenizer does not know "
-            f"({unknown[:20]!r}): another text would be scored in its place; write it without them"
+            f"({unknown[:20]!r}), so another text would be scored; write it without them"
         )
 
 
 def _warn_of_unknown_characters(tokenizer: Tokenizer, text: str) -> None:
-    """Say what the model will not see of a prompt of the user's own."""
+    """Log a warning for characters of a prompt that the model will not see."""
     unknown = tokenizer.unknown_in(text)
     if unknown:
         _log.warning(
@@ -175,7 +175,7 @@ def _prompt_tokens(tokenizer: Tokenizer, prompt: Prompt) -> list[int]:
     tokens = tokenizer.encode(prompt.text, prompt=True)
     if not tokens:
         raise ConfigError(
-            f"prompt {prompt.global_prompt_id} is empty, and the tokenizer puts nothing in "
+            f"prompt {prompt.global_prompt_id} is empty, and the tokenizer adds no token in "
             "front of it; give it at least one character"
         )
     return tokens

@@ -1,4 +1,4 @@
-"""Rewards by rule: what a judgement of form and answer is worth."""
+"""Rewards of judged responses, their advantages, and the weights of the loss."""
 
 from __future__ import annotations
 
@@ -11,17 +11,18 @@ import torch
 from torch import Tensor
 
 from midstep.core.errors import ConfigError
+from midstep.core.field_checks import one_of, require
 from midstep.influence.sampling.prompt_sets import Judgement
 
 
 @dataclass(frozen=True, kw_only=True)
 class RewardConfig:
-    """What each rule is worth."""
+    """Weights of the rules."""
 
     format_weight: float = 0.1
-    """For the form that was asked for."""
+    """Weight of the requested form."""
     answer_weight: float = 1.0
-    """For the exact answer."""
+    """Weight of the exact answer."""
 
     def __post_init__(self) -> None:
         for name in ("format_weight", "answer_weight"):
@@ -43,20 +44,17 @@ Scheme = Literal["grpo", "dr_grpo", "rloo", "reinforce"]
 
 @dataclass(frozen=True, kw_only=True)
 class AdvantageConfig:
-    """How rewards become weights of the update."""
+    """How rewards become weights of the update; formulas in docs/influence.md."""
 
     scheme: Scheme = "grpo"
     """grpo, dr_grpo, rloo or reinforce."""
     epsilon: float = 1e-4
     """Added to the standard deviation of a group (grpo)."""
     baseline: float = 0.0
-    """Taken from every reward (reinforce)."""
+    """Subtracted from every reward (reinforce)."""
 
     def __post_init__(self) -> None:
-        if self.scheme not in get_args(Scheme):
-            raise ConfigError(
-                f"scheme must be one of {', '.join(get_args(Scheme))}; got {self.scheme!r}"
-            )
+        require(one_of("scheme", self.scheme, get_args(Scheme)))
         if not self.epsilon >= 0 or not math.isfinite(self.baseline):
             raise ConfigError(
                 f"epsilon must be 0 or above and baseline finite, got {self.epsilon} and "
@@ -72,7 +70,9 @@ def advantages_of(rewards: Tensor, groups: Sequence[str | int], config: Advantag
     """
     rewards = rewards.to(torch.float64)
     if not rewards.isfinite().all():
-        raise ConfigError("a reward is NaN or infinite; mend the reward rule or leave it out")
+        raise ConfigError(
+            "a reward is NaN or infinite; correct the reward rule, or leave the sequence out"
+        )
     if config.scheme == "reinforce":
         return rewards - config.baseline
     advantages = torch.empty_like(rewards)
@@ -98,6 +98,7 @@ def _group_advantages(rewards_G: Tensor, config: AdvantageConfig) -> Tensor:  # 
     if config.scheme == "dr_grpo":
         return centred
     members = len(rewards_G)
+    # rloo: the baseline is the mean of the other responses in the group.
     return rewards_G - (rewards_G.sum() - rewards_G) / (members - 1)
 
 
@@ -115,7 +116,7 @@ def weights_of(
 def normalisers_of(
     response_lengths: Sequence[int], config: AdvantageConfig, *, max_new_tokens: int
 ) -> Tensor:
-    """What each advantage is multiplied by, n [N]."""
+    """The factor n [N] of each advantage in the loss of the scheme."""
     lengths = torch.tensor(response_lengths, dtype=torch.float64)
     if config.scheme == "grpo":
         return 1 / (len(lengths) * lengths)

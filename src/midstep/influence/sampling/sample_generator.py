@@ -1,4 +1,4 @@
-"""Sampling batches from a checkpoint: for an update, for evaluation, or from one's own prompts."""
+"""Sample batches from a checkpoint: for an update, for evaluation, or for a user's prompts."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import torch
 from torch import nn
 
 from midstep.core.errors import ConfigError
+from midstep.core.field_checks import at_least, require
 from midstep.core.random_streams import RandomStream
 from midstep.influence.fingerprints import BatchFingerprint, hash_weights
 from midstep.influence.sampling.decoding import DecodingConfig
@@ -38,12 +39,12 @@ from midstep.influence.sampling.tokenizers import Tokenizer
 
 
 class SampleGenerator:
-    """Owns a model and its tokenizer, and samples batches from them.
+    """Samples batches from a model and its tokenizer.
 
     Args:
         model: a midstep CausalLM or a causal language model of transformers.
-        tokenizer: turns text into its tokens.
-        prompts: questions to draw from; None: only prompts of one's own.
+        tokenizer: converts text to tokens.
+        prompts: prompt set to draw from; None allows only custom prompts.
         decoding: how responses are drawn.
 
     >>> from midstep.influence.sampling.arithmetic import Arithmetic
@@ -92,7 +93,7 @@ class SampleGenerator:
         return self._prompts
 
     def fingerprint(self) -> BatchFingerprint:
-        """The model as it stands now and its tokenizer."""
+        """The fingerprint of the present weights and the tokenizer."""
         return BatchFingerprint(
             weights=hash_weights(self.model.module), tokenizer=self.tokenizer.fingerprint
         )
@@ -108,17 +109,16 @@ class SampleGenerator:
         reward_cfg: RewardConfig | None = None,
         advantage_cfg: AdvantageConfig | None = None,
     ) -> GeneratedBatch:
-        """A batch to update with: several responses a prompt, rewards, advantages, weights.
+        """An update batch: several responses per prompt, with rewards, advantages and weights.
 
-        No prompt is drawn twice. A batch in which every advantage is zero is given as it is; its
+        No prompt is drawn twice. A batch in which every advantage is zero is returned as it is; its
         diagnostics say so under `all_advantages_zero`.
         """
         rewards = reward_cfg or RewardConfig()
         scheme = advantage_cfg or AdvantageConfig()
-        indices = self._draw_indices(
+        prompts = self._draw_prompts(
             dataset_split, batch_size_prompts, seed, with_replacement=False
         )
-        prompts = [prompt_at(self.prompts, dataset_split, index) for index in indices]
         batch = self._generate("U", prompts, completions_per_prompt, seed, "generated", rewards)
         return self._with_advantages(batch, scheme)
 
@@ -131,11 +131,10 @@ class SampleGenerator:
         seed: int = 0,
         responses: Responses = "generated",
     ) -> GeneratedBatch:
-        """A batch to look at: one response a prompt unless said, no advantages."""
-        indices = self._draw_indices(
+        """An evaluation batch: one response per prompt by default, no advantages."""
+        prompts = self._draw_prompts(
             dataset_split, batch_size_prompts, seed, with_replacement=with_replacement
         )
-        prompts = [prompt_at(self.prompts, dataset_split, index) for index in indices]
         return self._generate("E", prompts, completions_per_prompt, seed, responses)
 
     def generate_from_prompt_ids(
@@ -146,7 +145,7 @@ class SampleGenerator:
         seed: int = 0,
         responses: Responses = "generated",
     ) -> GeneratedBatch:
-        """Responses to these prompts, named by id or by their place in the split."""
+        """Responses to these prompts, given by id or by index in the split."""
         prompts = [resolve_prompt(self.prompts, dataset_split, one) for one in prompt_ids]
         return self._generate("E", prompts, completions_per_prompt, seed, responses)
 
@@ -157,7 +156,7 @@ class SampleGenerator:
         seed: int = 0,
         responses: Responses = "generated",
     ) -> GeneratedBatch:
-        """Responses to questions of one's own, in the prompt set's template if there is a set."""
+        """Responses to a user's questions, in the template of the prompt set if there is one."""
         apply = self._prompts.apply_template if self._prompts is not None else str
         custom = [custom_prompt(apply(question), {"question": question}) for question in prompts]
         return self._generate("C", custom, completions_per_prompt, seed, responses)
@@ -170,20 +169,20 @@ class SampleGenerator:
         *,
         closed: bool = False,
     ) -> GeneratedBatch:
-        """A batch of one, prompt and response exactly as given.
+        """A batch of one sequence, with prompt and response exactly as given.
 
         Args:
-            prompt: what the model sees; no template is applied.
+            prompt: what the model reads; no template is applied.
             response: the text whose log-probability counts.
             metadata: kept with the record.
-            closed: the end token counts as its last token.
+            closed: append the end token to the response.
         """
         custom = custom_prompt(prompt, metadata or {})
         sequence = written_response(self.tokenizer, custom, response, closed=closed)
         return self._score_batch("C", [sequence], None, {"kind": "custom_sequence"})
 
     def rescore(self, batch: GeneratedBatch) -> GeneratedBatch:
-        """The same tokens under the model as it stands now; rewards and weights stay."""
+        """The same tokens scored with the present weights; rewards and weights stay."""
         scores = self.processor.score([(one.prompt_tokens, one.response_tokens) for one in batch])
         records = [
             replace(record, logprobs=score.logprobs, entropies=score.entropies)
@@ -196,26 +195,28 @@ class SampleGenerator:
             diagnostics={**batch.diagnostics, "rescored": True},
         )
 
-    # -- inside -----------------------------------------------------------------------------------
+    # -- internal ---------------------------------------------------------------------------------
 
-    def _draw_indices(
+    def _draw_prompts(
         self, split: str, count: int, seed: int, *, with_replacement: bool
-    ) -> list[int]:
-        if count < 1:
-            raise ConfigError(f"batch_size_prompts must be at least 1, got {count}")
-        available = self.prompts.splits().get(split)
-        if available is None:
-            prompt_at(self.prompts, split, 0)  # says which splits there are
-            raise AssertionError(split)
-        stream = RandomStream(seed, f"prompts/{self.prompts.name}/{split}")
-        if with_replacement:
-            return [stream.integer(available, at=at) for at in range(count)]
-        if count > available:
+    ) -> list[Prompt]:
+        require(at_least("batch_size_prompts", count, 1))
+        prompt_at(self.prompts, split, 0)  # an unknown split is an error that lists the splits
+        available = self.prompts.splits()[split]
+        if count > available and not with_replacement:
             raise ConfigError(
-                f"{self.prompts.name} has {available} prompts in {split!r}, {count} were asked for "
-                "without drawing one twice; ask for fewer"
+                f"{self.prompts.name} has {available} prompts in {split!r}, {count} were requested "
+                "without repetition; request fewer"
             )
-        return sorted(range(available), key=stream.bits)[:count]
+        stream = RandomStream(seed, f"prompts/{self.prompts.name}/{split}")
+        # Sorting by addressed bits is a shuffle in which every prompt has a fixed key: a larger
+        # batch of the same seed begins with the same prompts.
+        indices = (
+            [stream.integer(available, at=at) for at in range(count)]
+            if with_replacement
+            else sorted(range(available), key=stream.bits)[:count]
+        )
+        return [prompt_at(self.prompts, split, index) for index in indices]
 
     def _generate(
         self,
@@ -226,8 +227,7 @@ class SampleGenerator:
         responses: Responses,
         rewards: RewardConfig | None = None,
     ) -> GeneratedBatch:
-        if completions < 1:
-            raise ConfigError(f"completions_per_prompt must be at least 1, got {completions}")
+        require(at_least("completions_per_prompt", completions, 1))
         if not prompts:
             raise ConfigError("no prompts were given; give at least one")
         if responses == "generated":
@@ -288,7 +288,7 @@ class SampleGenerator:
     def _judge(
         self, sequence: UnscoredSequence, text: str, rewards: RewardConfig | None
     ) -> tuple[float | None, dict[str, float]]:
-        """Only a prompt with an answer can be judged."""
+        """Reward and results of the rules; none for a prompt without an answer."""
         if rewards is None or sequence.prompt.answer is None:
             return None, {}
         judgement = self.prompts.judge(sequence.prompt, text)

@@ -1,6 +1,6 @@
-"""Teacher-forced scores of sequences, in micro-batches of like length.
+"""Teacher-forced scores of sequences, in micro-batches of similar length.
 
-Shapes: B sequences, T tokens, W values a token, N tokens of a tile, V tokens of the vocabulary.
+Shapes: B sequences, T tokens, W values of a token, N tokens of a tile, V tokens of the vocabulary.
 """
 
 # ruff: noqa: N803, N806 - names end in their shape
@@ -30,7 +30,7 @@ class TokenScores:
 
 
 def token_scores(logits_NV: Tensor, targets_N: Tensor) -> tuple[Tensor, Tensor]:
-    """Log-probability of each target and entropy of each distribution, in float64 at the end.
+    """Log-probability of each target and entropy of each distribution, returned in float64.
 
     >>> logprob, entropy = token_scores(torch.zeros(1, 4), torch.tensor([2]))
     >>> round(logprob.item(), 4), round(entropy.item(), 4)
@@ -38,15 +38,16 @@ def token_scores(logits_NV: Tensor, targets_N: Tensor) -> tuple[Tensor, Tensor]:
     """
     logits = logits_NV.to(torch.promote_types(logits_NV.dtype, torch.float32))
     logs_NV = logits.log_softmax(1)
+    # 0 · log 0 counts as 0: the clamp keeps a masked token's −inf from making the sum NaN.
     entropy_N = -(logs_NV.exp() * logs_NV.clamp(min=-1e30)).sum(1)
     logprob_N = logs_NV.gather(1, targets_N[:, None])[:, 0]
     return logprob_N.to(torch.float64), entropy_N.to(torch.float64)
 
 
 def length_buckets(lengths: Sequence[int], max_tokens: int) -> Iterator[list[int]]:
-    """Places of sequences of like length, at most `max_tokens` with their padding a bucket.
+    """Rows of sequences of similar length, at most `max_tokens` tokens per bucket with padding.
 
-    A sequence longer than that makes a bucket of its own.
+    A longer sequence gets a bucket of its own.
 
     >>> list(length_buckets([9, 2, 3], max_tokens=8))
     [[1, 2], [0]]
@@ -62,13 +63,13 @@ def length_buckets(lengths: Sequence[int], max_tokens: int) -> Iterator[list[int
 
 
 class SequenceProcessor:
-    """Scores sequences with a model, never holding [tokens, vocabulary] as a whole.
+    """Scores sequences with a model, without all logits [tokens, vocabulary] in memory.
 
     Args:
         model: a midstep CausalLM or a causal language model of transformers.
-        pad_id: what stands where a sequence has ended.
-        max_tokens: tokens of a micro-batch, padding included; changes speed, not scores.
-        tile: tokens whose logits are held at once.
+        pad_id: token id of the padding.
+        max_tokens: tokens of a micro-batch, padding included.
+        tile: tokens whose logits are in memory at once.
     """
 
     def __init__(
@@ -110,7 +111,7 @@ class SequenceProcessor:
     def _score_bucket(self, pairs: Sequence[TokenPair]) -> list[TokenScores]:
         ids_BT, mask_BT, scored_BT = self.padded_tensors(pairs)
         hidden_BTW = self.model.hidden(ids_BT, mask_BT)
-        # The token at t is predicted by what was read up to t - 1.
+        # The hidden state at t - 1 predicts the token at t.
         read_BT = scored_BT[:, 1:]
         logprobs, entropies = self._score_tiles(hidden_BTW[:, :-1][read_BT], ids_BT[:, 1:][read_BT])
         ends = accumulate((len(response) for _, response in pairs), initial=0)

@@ -1,4 +1,4 @@
-"""Tokenizers: text to tokens and back, with the few ids that sampling needs."""
+"""Tokenizers: text to tokens and back, with the special ids that sampling needs."""
 
 from __future__ import annotations
 
@@ -13,38 +13,32 @@ _SPECIAL = ("<pad>", "<begin>", "<end>", "<unknown>")
 
 
 class Tokenizer(Protocol):
-    """What sampling asks of a tokenizer."""
+    """The interface of a tokenizer. Users may write their own."""
 
     @property
     def pad_id(self) -> int:
-        """Fills up short sequences; masked everywhere, so any token will do."""
-        ...
+        """Id of the padding. It is masked everywhere, so any token works."""
 
     @property
     def end_id(self) -> int:
-        """The token after which a response is over."""
-        ...
+        """Id of the token that ends a response."""
 
     @property
     def fingerprint(self) -> str:
-        """A hash of what turns text into tokens."""
-        ...
+        """Hash of everything that decides the tokens of a text."""
 
     def encode(self, text: str, *, prompt: bool) -> list[int]:
-        """Tokens of `text`; a prompt begins with whatever a sequence begins with."""
-        ...
+        """Tokens of `text`; a prompt begins with the start token, if there is one."""
 
     def decode(self, tokens: Sequence[int]) -> str:
-        """The text of tokens, without special ones."""
-        ...
+        """The text of tokens, without special tokens."""
 
     def unknown_in(self, text: str) -> str:
-        """The characters of `text` that no token stands for, each once."""
-        ...
+        """The characters of `text` that have no token, each once."""
 
 
 class CharacterTokenizer:
-    """One token a character: printable ASCII and line ends, with four special tokens in front.
+    """One token per character: printable ASCII and line ends, after four special tokens.
 
     >>> tokenizer = CharacterTokenizer()
     >>> tokenizer.decode(tokenizer.encode("12+7=", prompt=True))
@@ -56,18 +50,18 @@ class CharacterTokenizer:
     def __init__(self, alphabet: str | None = None) -> None:
         self.alphabet = alphabet if alphabet is not None else _printable()
         if len(set(self.alphabet)) != len(self.alphabet) or not self.alphabet:
-            raise ConfigError("an alphabet holds each character once, and at least one")
+            raise ConfigError("an alphabet must have at least one character, and each only once")
         first = len(_SPECIAL)
         self._ids = {character: first + at for at, character in enumerate(self.alphabet)}
 
     @property
     def vocab_size(self) -> int:
-        """Tokens with the special ones."""
+        """Number of tokens, including special ones."""
         return len(_SPECIAL) + len(self.alphabet)
 
     @property
     def fingerprint(self) -> str:
-        """A hash of the alphabet."""
+        """Hash of the alphabet."""
         return _hash("characters", self.alphabet)
 
     def encode(self, text: str, *, prompt: bool) -> list[int]:
@@ -76,7 +70,7 @@ class CharacterTokenizer:
         return [self.begin_id, *tokens] if prompt else tokens
 
     def decode(self, tokens: Sequence[int]) -> str:
-        """The characters of `tokens`; special ones give nothing, unknown ones a mark."""
+        """The characters of `tokens`, without special tokens; an unknown one becomes a mark."""
         first = len(_SPECIAL)
         characters = []
         for token in tokens:
@@ -95,12 +89,12 @@ class CharacterTokenizer:
         return "".join(dict.fromkeys(one for one in text if one not in self._ids))
 
     def describe(self) -> dict[str, Any]:
-        """What `from_description` needs to make it again."""
+        """The data from which `from_description` builds the same tokenizer."""
         return {"kind": "characters", "alphabet": self.alphabet}
 
     @classmethod
     def from_description(cls, description: Any) -> CharacterTokenizer:
-        """The tokenizer that `describe` told of."""
+        """The tokenizer with this description."""
         if not isinstance(description, dict) or description.get("kind") != "characters":
             raise FormatError(f"not the description of a character tokenizer: {description!r:.200}")
         return cls(str(description["alphabet"]))
@@ -111,27 +105,27 @@ def _printable() -> str:
 
 
 class HuggingFaceTokenizer:
-    """A tokenizer of transformers; one without padding pads with its end token.
+    """A tokenizer of transformers. Without a padding token it pads with its end token.
 
     Args:
-        tokenizer: as `AutoTokenizer.from_pretrained` gives it.
+        tokenizer: as `AutoTokenizer.from_pretrained` loads it.
     """
 
     def __init__(self, tokenizer: Any) -> None:
         self.tokenizer = tokenizer
         if tokenizer.eos_token_id is None:
             raise ConfigError(
-                "the tokenizer has no end token, so no response would ever end; "
+                "the tokenizer has no end token, so a response cannot end; "
                 "set tokenizer.eos_token and save the tokenizer beside the checkpoint"
             )
         self.end_id = int(tokenizer.eos_token_id)
-        # Padding is masked in attention and in every sum, so the end token serves as well.
+        # Padding is masked in attention and in every sum, so the end token works too.
         padding = tokenizer.pad_token_id
         self.pad_id = int(padding) if padding is not None else self.end_id
 
     @property
     def fingerprint(self) -> str:
-        """A hash of the vocabulary, the added tokens and the merging rules where they show."""
+        """Hash of vocabulary, added tokens and merge rules; a slow tokenizer has only the first."""
         backend = getattr(self.tokenizer, "backend_tokenizer", None)
         if backend is not None:
             return _hash("hugging face", backend.to_str())
@@ -139,11 +133,11 @@ class HuggingFaceTokenizer:
         return _hash("hugging face", repr(vocabulary))
 
     def encode(self, text: str, *, prompt: bool) -> list[int]:
-        """Tokens of `text`; only a prompt gets the tokenizer's own special tokens in front."""
+        """Tokens of `text`; only a prompt gets the tokenizer's special tokens."""
         if not prompt:
             return list(self.tokenizer.encode(text, add_special_tokens=False))
         tokens = list(self.tokenizer.encode(text, add_special_tokens=True))
-        while tokens and tokens[-1] == self.end_id:  # some close what they encode; a prompt is open
+        while tokens and tokens[-1] == self.end_id:  # some add it; a prompt must stay open
             tokens.pop()
         return tokens
 
@@ -153,7 +147,7 @@ class HuggingFaceTokenizer:
         return text
 
     def unknown_in(self, text: str) -> str:
-        """The characters that become the unknown token; nothing where that is the end token."""
+        """The characters that become the unknown token; none if that is also the end token."""
         unknown = self.tokenizer.unk_token_id
         if unknown is None or unknown == self.end_id:
             return ""

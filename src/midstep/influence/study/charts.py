@@ -1,4 +1,7 @@
-"""Small charts as text: SVG, and a heatmap as a picture inside the page."""
+"""Charts of the report as HTML text: SVG figures, and a heatmap as an inline PNG.
+
+Own code instead of matplotlib: a report works in an install without extras.
+"""
 
 from __future__ import annotations
 
@@ -19,12 +22,13 @@ _WIDTH, _HEIGHT, _MARGIN = 420, 240, 44
 def heatmap(rows: Rows, *, title: str) -> str:
     """Signed values as an image: red above zero, blue below, white at zero.
 
-    The scale ends at the 98th percentile of the sizes, so that a few large ones do not hide all.
+    The colour scale ends at the 98th percentile, so that a few large values do not make all others
+    white.
     """
     sizes = sorted(abs(value) for row in rows for value in row if math.isfinite(value))
     limit = sizes[int(0.98 * (len(sizes) - 1))] if sizes else 0.0
     pixels = [[_colour(value, limit or 1.0) for value in row] for row in rows]
-    # Reports are kept and sent around, so here size counts more than time.
+    # Reports are stored and sent by mail, so size matters more than time here.
     image = encode_png(np.array(pixels, np.uint8), level=9, strategy=zlib.Z_DEFAULT_STRATEGY)
     source = base64.b64encode(image).decode()
     height = min(480, max(80, 6 * len(rows)))
@@ -44,7 +48,7 @@ def _colour(value: float, limit: float) -> tuple[int, int, int]:
 
 
 def histogram(values: Sequence[float], *, title: str, bins: int = 24) -> str:
-    """How often which value."""
+    """A histogram of the finite values; empty text when there are none."""
     finite = [value for value in values if math.isfinite(value)]
     if not finite:
         return ""
@@ -60,10 +64,7 @@ def histogram(values: Sequence[float], *, title: str, bins: int = 24) -> str:
         for at, count in enumerate(counts)
         if count
     )
-    labels = _label(_MARGIN, _HEIGHT - 12, f"{low:.3g}") + _label(
-        _WIDTH - _MARGIN, _HEIGHT - 12, f"{high:.3g}", anchor="end"
-    )
-    return _figure(bars + labels + _label(4, 20, str(most)), title)
+    return _figure(bars + _range_labels(low, high) + _label(4, 20, str(most)), title)
 
 
 def scatter(
@@ -86,10 +87,7 @@ def scatter(
         for x, y, name in pairs
     )
     line = f'<line x1="{_x_pixel(0)}" y1="{_y_pixel(0)}" x2="{_x_pixel(1)}" y2="{_y_pixel(1)}"/>'
-    labels = _label(_MARGIN, _HEIGHT - 12, f"{low:.3g}") + _label(
-        _WIDTH - _MARGIN, _HEIGHT - 12, f"{low + span:.3g}", anchor="end"
-    )
-    return _figure(line + dots + labels, title)
+    return _figure(line + dots + _range_labels(low, low + span), title)
 
 
 def _x_pixel(share: float) -> float:
@@ -98,6 +96,13 @@ def _x_pixel(share: float) -> float:
 
 def _y_pixel(share: float) -> float:
     return _HEIGHT - _MARGIN + 12 - share * (_HEIGHT - 2 * _MARGIN)
+
+
+def _range_labels(low: float, high: float) -> str:
+    """The smallest and the largest value below the horizontal axis."""
+    bottom = _HEIGHT - 12
+    left = _label(_MARGIN, bottom, f"{low:.3g}")
+    return left + _label(_WIDTH - _MARGIN, bottom, f"{high:.3g}", anchor="end")
 
 
 def _label(x: float, y: float, text: str, anchor: str = "start") -> str:

@@ -1,4 +1,4 @@
-"""Gradients of single sequences, made when asked for, and the D of the step between them."""
+"""Gradients of single sequences, computed on request, and D of the step."""
 
 from __future__ import annotations
 
@@ -13,12 +13,10 @@ from midstep.influence.gradients.sequences import SequenceBatch
 from midstep.influence.kernels.fisher import per_sequence_gradients
 from midstep.influence.kernels.kernel_inputs import (
     bind_adam_state,
-    sgd_learning_rate,
-    sgd_weight_decay,
+    step_preconditioner,
     trained_parameters,
 )
 from midstep.influence.kernels.kernel_job import KernelJob
-from midstep.influence.optimizers.preconditioners import make_preconditioner
 from midstep.influence.study.plan import FisherKernelPlan
 
 if TYPE_CHECKING:
@@ -36,14 +34,16 @@ COMPUTE_TYPES = {
 
 
 class GradientViews:
-    """The model and optimizer of a workspace, asked for one sequence at a time.
+    """Computes gradients of single sequences with the model and optimizer of a workspace.
+
+    A workspace stores norms, not gradients: those of one sequence are as large as the model.
 
     Args:
-        model: as it stood before the step.
+        model: the model before the step.
         optimizer: its AdamW; None for sgd.
         update: the batch of the step.
-        weights: w of the update.
-        plan: says which parameters count and what stands between the gradients.
+        weights: weights w of the update.
+        plan: which parameters count, and the preconditioner.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class GradientViews:
 
     @property
     def computing_model(self) -> nn.Module:
-        """The model in the plan's type: itself, or a copy made once."""
+        """The model in the plan's type: the model itself, or a copy that is made once."""
         wanted = COMPUTE_TYPES[self.plan.dtype] if self.plan.dtype else None
         if wanted is None or wanted == next(self.model.parameters()).dtype:
             return self.model
@@ -75,20 +75,20 @@ class GradientViews:
         return bind_adam_state(self.optimizer, self.model, fresh=False, needed=adam)
 
     def raw(self, record: SequenceRecord) -> dict[str, Tensor]:
-        """The gradient of this sequence's log π, by parameter name."""
+        """The gradient of a sequence's log π, by parameter name."""
         gradients = per_sequence_gradients(
             self.computing_model, _single_sequence(record), parameters=self.plan.parameters
         )
         return {name: grads[0] for name, grads in gradients.items()}
 
     def all_raw(self, batch: GeneratedBatch) -> dict[str, Tensor]:
-        """Gradients [N, *shape] of all sequences of a batch."""
+        """Gradients [N, *shape] of all sequences of a batch, by parameter name."""
         return per_sequence_gradients(
             self.computing_model, batch.sequence_batch(), parameters=self.plan.parameters
         )
 
     def preconditioned(self, raw: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """D g, by parameter name."""
+        """D g by parameter name."""
         diagonal = self.diagonal()
         return {name: diagonal[name] * grad for name, grad in raw.items()}
 
@@ -101,7 +101,7 @@ class GradientViews:
         )
 
     def diagonal(self) -> dict[str, Tensor]:
-        """D of the step, by parameter name; as large as the model, made once."""
+        """D of the step by parameter name. It is as large as the model and computed once."""
         if self._diagonal is None:
             self._diagonal = self._make_diagonal()
         return self._diagonal
@@ -109,12 +109,8 @@ class GradientViews:
     def _make_diagonal(self) -> dict[str, Tensor]:
         model, plan = self.computing_model, self.plan
         trained = trained_parameters(model, plan.parameters)
-        step = make_preconditioner(
-            plan.preconditioner,
-            self.adam_state(),
-            list(trained.values()),
-            lr=plan.lr if plan.lr is not None else sgd_learning_rate(self.optimizer),
-            decay=sgd_weight_decay(self.optimizer, self.model),
+        step = step_preconditioner(
+            plan.preconditioner, self.optimizer, self.model, list(trained.values()), lr=plan.lr
         )
         with eval_mode(model, frozen=True), torch.no_grad():
             job = KernelJob(

@@ -1,4 +1,4 @@
-"""What a study of an optimizer step consists of: the update, the questions, what to keep."""
+"""Plans: which update, which requests about it, and what is stored."""
 
 from __future__ import annotations
 
@@ -11,8 +11,13 @@ from typing import Any, Literal, TypeVar, get_args
 
 from midstep.core import strict_json
 from midstep.core.errors import ConfigError, FormatError, MissingExtraError, StorageError
+from midstep.core.field_checks import at_least, one_of, require
 from midstep.influence.kernels.kernel_inputs import check_positive
+from midstep.influence.kernels.planner import Algorithm
+from midstep.influence.optimizers.optimizer_files import ParameterOrder
+from midstep.influence.optimizers.preconditioners import PreconditionerName
 
+ComputeType = Literal["float64", "float32", "bfloat16"]
 RequestKind = Literal[
     "update", "evaluation", "prompt_ids", "custom_prompts", "custom_sequence", "from_file"
 ]
@@ -39,22 +44,23 @@ _Config = TypeVar("_Config")
 
 @dataclass(frozen=True, kw_only=True)
 class BatchRequest:
-    """A batch to make or to load.
+    """A request for a batch, to be sampled or loaded.
 
     >>> BatchRequest(kind="custom_sequence", params={"prompt": "1+1=", "response": "2"}).name
     'custom_sequence'
     """
 
     kind: RequestKind
-    """Which way of `SampleGenerator` makes it, or from_file."""
+    """Which method of `SampleGenerator` makes the batch, or from_file."""
     params: Mapping[str, Any] = field(default_factory=dict)
-    """Arguments of that way; for from_file: path, and rescore for another checkpoint's batch."""
+    """Arguments of that method. For from_file: path, and rescore for a batch of another
+    checkpoint."""
     responses: str | Sequence[str] = "generated"
-    """generated, reference, or one text a prompt."""
+    """generated, reference, or one text per prompt."""
     sequence_ids: tuple[str, ...] | None = None
     """Only these sequences of the batch, in this order. None: all."""
     name: str = ""
-    """How results call it; by default its kind."""
+    """Name in the results; by default its kind."""
 
     def __post_init__(self) -> None:
         if self.kind not in get_args(RequestKind):
@@ -83,22 +89,22 @@ def _list_names(names: frozenset[str] | set[str]) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class FisherKernelPlan:
-    """One update, the batches whose log-probabilities it moves, and what is kept of it."""
+    """One update, the batches whose log-probabilities it changes, and what is stored."""
 
     update: BatchRequest
-    """How U is made or loaded; its sequences need weights."""
+    """How U is sampled or loaded. Its sequences need weights."""
     requests: tuple[BatchRequest, ...] = ()
     """Batches to evaluate, in order."""
     name: str = "study"
     """Part of the folder's name."""
-    preconditioner: Literal["adam_post", "adam_state", "sgd"] = "adam_post"
-    """What stands between two gradients."""
-    algorithm: Literal["auto", "sweep", "direction", "jvp", "resident"] = "auto"
-    """How it is computed; auto lets the planner choose."""
-    dtype: Literal["float64", "float32", "bfloat16"] | None = None
-    """Compute in this type, on a copy of the model. None: as the model is."""
+    preconditioner: PreconditionerName = "adam_post"
+    """D between two gradients."""
+    algorithm: Algorithm = "auto"
+    """Algorithm of the computation; auto lets the planner choose."""
+    dtype: ComputeType | None = None
+    """Type of the computation, on a copy of the model. None: the type of the model."""
     microbatch: int | None = None
-    """Most sequences a pass takes at once."""
+    """The most sequences of one pass."""
     parameters: tuple[str, ...] | None = None
     """Names or patterns of the parameters that count. None: all that train."""
     lr: float | None = None
@@ -106,24 +112,25 @@ class FisherKernelPlan:
     max_grad_norm: float | None = None
     """The trainer clips the gradient to this norm."""
     full_kernel: bool = True
-    """Keep K(E,U) of each request, which what-if needs; else only top contributors."""
+    """Store K(E,U) of each request, which `what_if` needs; otherwise only the top contributors."""
     self_kernel: bool = True
     """Compute K(U,U)."""
     top_k: int = 10
-    """Contributors kept for each sequence."""
+    """Contributors stored for each sequence."""
     validate_rates: tuple[float, ...] = ()
-    """Learning rates at which a true step checks the prediction."""
+    """Learning rates at which true steps check the prediction."""
 
     def __post_init__(self) -> None:
         for name in ("requests", "validate_rates", "parameters"):
             if getattr(self, name) is not None:
                 object.__setattr__(self, name, tuple(getattr(self, name)))
-        _check_choice(self, "preconditioner", ("adam_post", "adam_state", "sgd"))
-        _check_choice(self, "algorithm", ("auto", "sweep", "direction", "jvp", "resident"))
-        _check_choice(self, "dtype", (None, "float64", "float32", "bfloat16"))
+        require(
+            one_of("preconditioner", self.preconditioner, get_args(PreconditionerName)),
+            one_of("algorithm", self.algorithm, get_args(Algorithm)),
+            None if self.dtype is None else one_of("dtype", self.dtype, get_args(ComputeType)),
+            at_least("top_k", self.top_k, 0),
+        )
         check_positive(lr=self.lr, max_grad_norm=self.max_grad_norm)
-        if self.top_k < 0:
-            raise ConfigError(f"top_k must be 0 or above, got {self.top_k}")
         if any(not 0 < rate < math.inf for rate in self.validate_rates):
             raise ConfigError(f"validate_rates must be above 0, got {self.validate_rates}")
         names = [request.name for request in self.requests]
@@ -133,71 +140,71 @@ class FisherKernelPlan:
 
     @classmethod
     def from_mapping(cls, settings: Mapping[str, Any]) -> FisherKernelPlan:
-        """The plan that `told` describes; unknown names are refused."""
+        """The plan with these settings. Unknown names raise an error."""
         fields_given = dict(settings)
         if "update" not in fields_given:
             raise ConfigError("a plan needs 'update': how the update batch is made or loaded")
-        fields_given["update"] = _build_config(BatchRequest, fields_given["update"], "update")
+        fields_given["update"] = build_config(BatchRequest, fields_given["update"], "update")
         fields_given["requests"] = tuple(
-            _build_config(BatchRequest, one, f"requests[{at}]")
+            build_config(BatchRequest, one, f"requests[{at}]")
             for at, one in enumerate(fields_given.get("requests") or ())
         )
-        return _build_config(cls, fields_given, "plan")
+        return build_config(cls, fields_given, "plan")
 
     def to_json(self) -> dict[str, Any]:
         """As plain data, for plan.json."""
-        plain: dict[str, Any] = strict_json.loads(strict_json.dumps(asdict(self)))
-        return plain
+        return _plain_fields(self)
 
 
 @dataclass(frozen=True, kw_only=True)
 class FisherKernelConfig:
-    """What a runner works with."""
+    """Settings of a runner."""
 
     checkpoint: str
-    """Folder of the model: ours, or one of transformers."""
+    """Folder of the model: a checkpoint of midstep or of transformers."""
     optimizer_state: str | None = None
-    """Folder or file of the AdamW state. None: what the checkpoint's folder holds."""
-    optimizer_order: Literal["names", "model", "decay"] = "names"
-    """How a state file without parameter names is bound; see `load_optimizer`."""
+    """Folder or file of the AdamW state. None: the state in the checkpoint's folder."""
+    optimizer_order: ParameterOrder = "names"
+    """Order of the parameters in a state file without names; see `load_optimizer`."""
     prompt_set: str | Mapping[str, Any] | None = "arithmetic"
     """Name of a prompt set, or its name with settings: {name: gsm8k, path: …}."""
     device: str = "cpu"
-    """Where the model goes."""
-    dtype: Literal["float64", "float32", "bfloat16"] | None = None
+    """Device of the model."""
+    dtype: ComputeType | None = None
     """Type of the model. None: as saved."""
     max_new_tokens: int = 64
     """Tokens of a response at most."""
     temperature: float = 1.0
-    """Of sampling."""
+    """Temperature of sampling."""
     microbatch: int = 32
     """Sequences sampled together; changes no token."""
     outputs: str = "outputs/influence"
-    """Folder under which each run makes its own."""
+    """Parent folder of the runs' folders."""
 
     def __post_init__(self) -> None:
-        _check_choice(self, "dtype", (None, "float64", "float32", "bfloat16"))
-        _check_choice(self, "optimizer_order", ("names", "model", "decay"))
+        require(
+            None if self.dtype is None else one_of("dtype", self.dtype, get_args(ComputeType)),
+            one_of("optimizer_order", self.optimizer_order, get_args(ParameterOrder)),
+        )
 
     @classmethod
     def from_mapping(cls, settings: Mapping[str, Any]) -> FisherKernelConfig:
-        """The settings that `told` describes; unknown names are refused."""
-        return _build_config(cls, settings, "runner")
+        """The config with these settings. Unknown names raise an error."""
+        return build_config(cls, settings, "runner")
 
     def to_json(self) -> dict[str, Any]:
         """As plain data, for plan.json."""
-        plain: dict[str, Any] = strict_json.loads(strict_json.dumps(asdict(self)))
-        return plain
+        return _plain_fields(self)
 
 
-def _check_choice(config: object, name: str, choices: tuple[str | None, ...]) -> None:
-    value = getattr(config, name)
-    if value not in choices:
-        raise ConfigError(f"{name} must be one of {', '.join(map(str, choices))}; got {value!r}")
+def _plain_fields(config: FisherKernelPlan | FisherKernelConfig) -> dict[str, Any]:
+    # Through JSON, so that tuples are lists: a plan is compared with the one read from plan.json.
+    plain: dict[str, Any] = strict_json.loads(strict_json.dumps(asdict(config)))
+    return plain
 
 
-def _build_config(kind: type[_Config], settings: Any, location: str) -> _Config:
-    """`kind` out of a mapping, with the place named when it does not fit."""
+def build_config(kind: type[_Config], settings: Any, location: str) -> _Config:
+    """A config of class `kind` from a mapping; errors name the `location` in the plan."""
     if isinstance(settings, kind):
         return settings
     if not isinstance(settings, Mapping):
@@ -208,7 +215,7 @@ def _build_config(kind: type[_Config], settings: Any, location: str) -> _Config:
     unknown = sorted(set(map(str, settings)) - known)
     if unknown:
         raise ConfigError(
-            f"{location} has no setting {unknown[0]!r}; there are {', '.join(sorted(known))}"
+            f"{location} has no setting {unknown[0]!r}; the settings are {', '.join(sorted(known))}"
         )
     try:
         return kind(**settings)
@@ -225,13 +232,11 @@ def read_plan(path: str | os.PathLike[str]) -> tuple[FisherKernelConfig, FisherK
             f"{file} must have the two keys 'runner' (checkpoint, prompt_set, …) and 'plan' "
             "(update, requests, …)"
         )
-    return FisherKernelConfig.from_mapping(document["runner"]), _plan_from(document["plan"])
-
-
-def _plan_from(settings: Any) -> FisherKernelPlan:
-    if not isinstance(settings, Mapping):
-        raise ConfigError(f"plan must be a mapping of settings, got {type(settings).__name__}")
-    return FisherKernelPlan.from_mapping(settings)
+    plan = document["plan"]
+    if not isinstance(plan, Mapping):
+        raise ConfigError(f"plan must be a mapping of settings, got {type(plan).__name__}")
+    runner = FisherKernelConfig.from_mapping(document["runner"])
+    return runner, FisherKernelPlan.from_mapping(plan)
 
 
 def _parse_file(file: Path) -> Any:
@@ -246,6 +251,6 @@ def _parse_file(file: Path) -> Any:
     except ImportError:
         raise MissingExtraError.of("pyyaml", "influence") from None
     try:
-        return yaml.safe_load(text)  # refuses object tags
+        return yaml.safe_load(text)  # builds no Python objects from tags
     except yaml.YAMLError as error:
-        raise FormatError(f"{file} is no plain YAML: {' '.join(str(error).split())}") from None
+        raise FormatError(f"{file} is not plain YAML: {' '.join(str(error).split())}") from None

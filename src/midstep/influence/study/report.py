@@ -1,4 +1,4 @@
-"""report.html: one page with everything in it, readable without network or scripts."""
+"""report.html: one file with all results, readable without network and scripts."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ svg text{font-size:11px;fill:#57606a}.heat{image-rendering:pixelated;min-width:1
 """
 _NUMBER_MARK, _NUMBER_CLASS = "\x00", ' class="n"'
 MAX_SHOWN = 12
-"""Sequences of a request whose contributors are shown with their texts: those moved most."""
+"""How many sequences of a request are shown with contributors: those with the largest change."""
 
 
 def report_html(document: Mapping[str, Any], results: FisherKernelResults) -> str:
-    """The page for `told` (results.json) with the arrays of `results`."""
+    """The page for `document` (the content of results.json) with the arrays of `results`."""
     parts = [
         f"<h1>Influence: {escape(str(document['name']))}</h1>",
         _summary(document),
@@ -179,7 +179,7 @@ def _number_cell(text: str) -> str:
 
 
 def _table(head: Iterable[str], rows: Iterable[Sequence[str]]) -> str:
-    """Cells that `_number_cell` made are numbers and stand to the right."""
+    """A table. Cells of `_number_cell` are aligned to the right."""
     rows = list(rows)
     first = rows[0] if rows else []
     numbers = {at for at, cell in enumerate(first) if cell.startswith(_NUMBER_MARK)}

@@ -1,4 +1,7 @@
-"""What a study found: per request the predicted changes and who made them."""
+"""Results of a study: for each request the predicted changes and their contributors.
+
+Shapes: E evaluated sequences, U sequences of the update.
+"""
 
 # ruff: noqa: N803 - names end in their shape
 
@@ -13,6 +16,7 @@ import torch
 from torch import Tensor
 
 from midstep.core.errors import ConfigError
+from midstep.influence.kernels.kernel_block import kernel_cosines
 from midstep.influence.sampling.generated_batch import GeneratedBatch
 from midstep.influence.study.workspace import KernelWorkspace
 
@@ -22,16 +26,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Contributor:
-    """One sequence of the update, seen from one that it moved."""
+    """One sequence of the update and its contribution to the change of an evaluated sequence."""
 
     sequence_id: str
-    """Its name in the update."""
+    """Its id in the update."""
     contribution: float
-    """What it adds to Δ log π, in nats, with its sign."""
+    """Its signed contribution to Δ log π, in nats."""
     kernel: float
-    """K between the two."""
+    """K of the two sequences."""
     cosine: float
-    """K over the two norms; NaN when a norm is zero or not known."""
+    """K over the two norms; NaN when a norm is unknown."""
 
 
 def top_contributors(
@@ -41,7 +45,7 @@ def top_contributors(
     sequence_ids: Sequence[str],
     top_k: int,
 ) -> list[list[Contributor]]:
-    """The `top_k` largest contributions in size to each row, zeros left out.
+    """The `top_k` contributions of the largest size to each row, without zeros; ties by id.
 
     >>> import torch
     >>> values = torch.tensor([[0.5, -2.0, 0.5, 0.0]])
@@ -71,40 +75,40 @@ def _largest_first(moved: Sequence[float], sequence_ids: Sequence[str]) -> list[
 
 @dataclass(frozen=True, kw_only=True)
 class RequestResult:
-    """The answer to one request: how far the update moves each sequence, and by whom."""
+    """The result of one request: the change of each sequence, and its contributors."""
 
     name: str
     """The request's."""
     kind: str
     """The request's."""
     batch: GeneratedBatch
-    """E."""
+    """The evaluated batch E."""
     delta: Mapping[str, Tensor]
     """total, kernel, momentum, decay: predicted change of log π in nats, each [nE]."""
     contributors: Sequence[Sequence[Contributor]]
-    """Per sequence, who moved it most."""
+    """The largest contributors of each sequence."""
     norms: Tensor | None = None
     """sqrt(g · D · g), [nE]; None when only Δ was computed."""
     raw_norms: Tensor | None = None
     """|g|, [nE]."""
     kernel_eu: Tensor | None = None
-    """K(E,U), [nE, nU], when it was to be kept."""
+    """K(E,U), [nE, nU], if the plan or the caller keeps it."""
     token_delta: Tensor | None = None
     """Change of each response token [nE, T], from the algorithm jvp."""
     notes: Mapping[str, Any] = field(default_factory=dict)
-    """What the planner said; whether advantages were changed."""
+    """The planner's line, and whether advantages were changed."""
 
     def what_if(
         self, workspace: KernelWorkspace, advantages: Mapping[str, float] | Tensor
     ) -> dict[str, Tensor]:
-        """The change under other advantages, without a model pass.
+        """The change under other advantages, without a pass of the model.
 
-        The preconditioner is held as the true update made it: exact for `adam_state` and `sgd`,
-        and for `adam_post` as good as v' stays the same. Momentum and decay do not change.
+        The preconditioner stays that of the true update. That is exact for `adam_state` and `sgd`;
+        with `adam_post` other advantages would also change v'. Momentum and decay do not change.
         """
         if self.kernel_eu is None:
             raise ConfigError(
-                f"request {self.name!r} kept no kernel; run it with full_kernel=True for what-if"
+                f"request {self.name!r} kept no kernel; run it with full_kernel=True to use what_if"
             )
         weights = workspace.weights_for(advantages).to(self.kernel_eu)
         kernel = workspace.step.factor * (self.kernel_eu @ weights)
@@ -143,7 +147,7 @@ class SelfKernel:
     """K within the update."""
 
     sequence_ids: tuple[str, ...]
-    """The sequences looked at."""
+    """The selected sequences of U."""
     influence: Tensor
     """Σ_j K(t, t_j) A_j over all of U, [n]."""
     delta: Tensor
@@ -151,34 +155,27 @@ class SelfKernel:
     norms: Tensor
     """sqrt(K(t, t)), [n]."""
     norm_ratios: Tensor
-    """norm over |g|: how much D shrinks or stretches, [n]."""
+    """norm over |g|: how much D scales the gradient, [n]."""
     mean_cosine: float
-    """Of the pairs of different sequences."""
+    """Mean cosine of pairs of different sequences."""
     kernel: Tensor | None = None
-    """K among them, when it was to be captured."""
+    """K among the selected sequences, when requested."""
 
     def to_json(self) -> dict[str, Any]:
         """As plain data for results.json."""
-        return {
-            "sequence_ids": self.sequence_ids,
-            "influence": self.influence,
-            "delta": self.delta,
-            "norms": self.norms,
-            "norm_ratios": self.norm_ratios,
-            "mean_cosine": self.mean_cosine,
-        }
+        return {name: value for name, value in vars(self).items() if name != "kernel"}
 
 
 def build_self_kernel(
     workspace: KernelWorkspace, sequence_ids: Sequence[str] | None = None, *, capture_full: bool
 ) -> SelfKernel:
-    """K among some sequences of the update and what all of U does to them."""
+    """K among some sequences of the update, and the effect of all of U on them."""
     ids = tuple(sequence_ids) if sequence_ids is not None else workspace.batch.sequence_ids
     rows = torch.tensor([workspace.batch.index_of(one) for one in ids])
     kernel = workspace.kernel_uu[rows]
     among = kernel[:, rows]
     norms, raw = workspace.norms[rows], workspace.raw_norms[rows]
-    cosines = among / (norms[:, None] * norms).clamp_min(1e-300)
+    cosines = kernel_cosines(among, norms, norms)
     off_diagonal = ~torch.eye(len(ids), dtype=torch.bool)
     advantages = workspace.batch.advantages.nan_to_num(0.0).to(kernel)
     return SelfKernel(
@@ -197,27 +194,26 @@ def find_contributors(
 ) -> list[list[Contributor]]:
     """The largest contributions to each evaluated sequence."""
     contributions = workspace.step.factor * kernel_eu * weights.to(kernel_eu)
-    norms_u = workspace.norms.to(norms_e)
-    cosines = kernel_eu / (norms_e[:, None] * norms_u).clamp_min(1e-300)
+    cosines = kernel_cosines(kernel_eu, norms_e, workspace.norms.to(norms_e))
     return top_contributors(contributions, kernel_eu, cosines, workspace.batch.sequence_ids, top_k)
 
 
 @dataclass(frozen=True, kw_only=True)
 class FisherKernelResults:
-    """Everything one run of a plan found."""
+    """Everything that one run of a plan computed."""
 
     workspace: KernelWorkspace
     """The update."""
     requests: tuple[RequestResult, ...]
-    """One a request, in the plan's order."""
+    """One result per request, in the order of the plan."""
     self_kernel: SelfKernel | None = None
     """K within the update."""
     validation: Mapping[str, Any] | None = None
-    """Predicted against actual, where it was asked for."""
+    """Comparison with true steps, if the plan requests it."""
     config: Mapping[str, Any] = field(default_factory=dict)
     """The runner's settings."""
     directory: Path | None = None
-    """Where it lies."""
+    """Folder of the run."""
 
     def request(self, name: str) -> RequestResult:
         """The result of a request by its name."""
@@ -225,7 +221,7 @@ class FisherKernelResults:
             if one.name == name:
                 return one
         known = ", ".join(one.name for one in self.requests) or "none"
-        raise ConfigError(f"no request is called {name!r}; there are {known}")
+        raise ConfigError(f"no request is called {name!r}; the requests are {known}")
 
 
 def delta_by_term(total: Tensor | None, terms: DeltaTerms | None) -> dict[str, Tensor]:
@@ -249,7 +245,7 @@ def build_request_result(
     *,
     full: bool,
 ) -> RequestResult:
-    """The answer to a request under the update's own weights."""
+    """The result of a request with the update's own weights."""
     kernel, norms = _to_cpu(block.k_eu), _to_cpu(block.norms_e)
     contributors: list[Any] = [[] for _ in batch]
     if kernel is not None and norms is not None:
@@ -280,7 +276,7 @@ def with_other_advantages(
     workspace: KernelWorkspace,
     advantages: Mapping[str, float] | Tensor,
 ) -> RequestResult:
-    """The same answer for other advantages; the preconditioner is that of the true update."""
+    """The result for other advantages; the preconditioner stays that of the true update."""
     weights, top_k = workspace.weights_for(advantages), workspace.plan.top_k
     norms = result.norms if result.norms is not None else kernel.new_ones(len(kernel))
     return replace(

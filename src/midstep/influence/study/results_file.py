@@ -1,6 +1,6 @@
-"""results.json: everything a page or a notebook shows, as strict JSON.
+"""results.json: everything that the page and notebooks show, as strict JSON.
 
-Reading it as plain data loads neither torch nor numpy.
+Reading it loads neither torch nor numpy, because the server lists results without them.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ def read_results_json(directory: str | os.PathLike[str]) -> dict[str, Any]:
             "the same plan again to finish it"
         ) from error
     if not isinstance(document, dict) or document.get("format") != FORMAT:
-        raise FormatError(f"{file} holds no results of format {FORMAT}")
+        raise FormatError(f"{file} does not hold results of format {FORMAT}")
     return document
 
 
 MAX_JSON_ENTRIES = 4096
-"""Kernels of at most so many entries stand in the JSON too; larger ones only in their arrays."""
+"""Kernels with at most this many entries are in the JSON too; larger ones only in the arrays."""
 
 
 def results_json(results: FisherKernelResults) -> dict[str, Any]:
@@ -95,7 +95,10 @@ def _if_small(kernel: Any) -> Any:
 
 
 def load_results(directory: str | os.PathLike[str]) -> FisherKernelResults:
-    """The results of a finished run with all arrays; what-if works, new questions need a runner."""
+    """The results of a finished run with all arrays.
+
+    `what_if` works; new requests need a runner.
+    """
     from midstep.influence.study.results import FisherKernelResults, build_self_kernel
     from midstep.influence.study.workspace_files import load_request, load_workspace
 

@@ -38,7 +38,8 @@ if TYPE_CHECKING:
 Evaluation = (
     BatchRequest | GeneratedBatch | KernelWorkspace | Callable[[SampleGenerator], GeneratedBatch]
 )
-"""What can be evaluated: a request, records, the batch of a workspace, or what makes one."""
+"""What can be evaluated: a request, records, the batch of a workspace, or a function that
+makes a batch."""
 
 
 class FisherKernelRunner:
@@ -46,7 +47,7 @@ class FisherKernelRunner:
 
     Args:
         config: checkpoint, optimizer state, prompt set, device, type.
-        logger: gets a fact for each phase; None: `run` writes them into its folder.
+        logger: receives a fact for each phase; None: `run` writes them into its folder.
     """
 
     def __init__(
@@ -61,31 +62,31 @@ class FisherKernelRunner:
 
     @property
     def generator(self) -> SampleGenerator:
-        """The checkpoint's model and tokenizer, and the prompt set; made when first needed."""
+        """The checkpoint's model and tokenizer with the prompt set, loaded when first needed."""
         return self._inputs.generator
 
     @property
     def optimizer(self) -> AdamW:
-        """The AdamW that takes the step, its state bound by name."""
+        """The AdamW of the step, with its state bound by name."""
         return self._inputs.optimizer
 
     def fingerprint(self, plan: FisherKernelPlan) -> KernelFingerprint:
-        """What a workspace of this plan belongs to."""
+        """The fingerprint of a workspace of this plan."""
         return self._inputs.fingerprint(plan)
 
     # -- the update -------------------------------------------------------------------------------
 
     def prepare_update_workspace(self, plan: FisherKernelPlan) -> KernelWorkspace:
-        """Make or load U, compute its kernel and norms, and bind it to the model."""
+        """Sample or load U, compute its kernel and norms, and bind it to the model."""
         return self.build_workspace(plan, self.sample(plan.update))
 
     def sample(self, request: BatchRequest) -> GeneratedBatch:
-        """The batch that a request asks for."""
+        """Sample or load the batch of a request."""
         with self._log.phase("sample", request=request.name):
             return make_batch(self.generator, request)
 
     def build_workspace(self, plan: FisherKernelPlan, batch: GeneratedBatch) -> KernelWorkspace:
-        """The workspace of an update that is there already."""
+        """The workspace of a given update."""
         _check_update(batch)
         with self._log.phase("update_kernel", sequences=len(batch)):
             return self._workspace(plan, batch)
@@ -137,13 +138,13 @@ class FisherKernelRunner:
         capture_full: bool | None = None,
         advantages: Mapping[str, float] | Tensor | None = None,
     ) -> RequestResult:
-        """How far the update moves each sequence of a batch, and who moves it.
+        """How much the update changes each sequence of a batch, and its contributors.
 
         Args:
             request: what to evaluate.
             workspace: the update.
             capture_full: keep K(E,U); None: as the plan says.
-            advantages: other advantages, by sequence id or one a sequence; the preconditioner
+            advantages: other advantages, by sequence id or one per sequence; the preconditioner
                 stays that of the true update.
         """
         self._bind(workspace)
@@ -162,7 +163,7 @@ class FisherKernelRunner:
         capture_full: bool | None = None,
         advantages: Mapping[str, float] | Tensor | None = None,
     ) -> RequestResult:
-        """As `evaluate_batch`, for a batch that is there already."""
+        """As `evaluate_batch`, for a given batch."""
         views, plan = self._bind(workspace), workspace.plan
         full = plan.full_kernel if capture_full is None else capture_full
         with_kernel = full or plan.top_k > 0 or advantages is not None
@@ -207,7 +208,8 @@ class FisherKernelRunner:
         evaluation: GeneratedBatch | None,
         want: tuple[str, ...],
     ) -> Any:
-        """Named algorithms that give Δ alone are for the questions that ask for Δ alone."""
+        """Compute blocks of the kernel as the plan says."""
+        # `direction` and `jvp` compute Δ alone, so they serve only requests for Δ alone.
         algorithm: Any = plan.algorithm
         if algorithm in ("direction", "jvp") and want != ("delta",):
             algorithm = "auto"
@@ -234,18 +236,18 @@ class FisherKernelRunner:
     # -- on disk ----------------------------------------------------------------------------------
 
     def serialize_workspace(self, workspace: KernelWorkspace, path: str | os.PathLike[str]) -> Path:
-        """Write a workspace; the folder must not be there yet."""
+        """Write a workspace. The folder must not exist yet."""
         return serialize_workspace(workspace, path)
 
     def load_workspace(self, path: str | os.PathLike[str]) -> KernelWorkspace:
-        """Read a workspace and bind it to this runner's model; another checkpoint's is refused."""
+        """Read a workspace and bind it to this runner's model, which must have its fingerprint."""
         workspace = load_workspace(path)
         self._bind(workspace)
         return workspace
 
     def _bind(self, workspace: KernelWorkspace) -> GradientViews:
-        """The workspace's own views, or new ones once the fingerprint was found to be the same."""
-        bound = workspace.cache(workspace.batch.sequence_ids[0]).views
+        """The views of a workspace; if it has none, new ones after comparing fingerprints."""
+        bound = workspace.views
         if bound is not None and bound.model is self.generator.model.module:
             return bound
         self.fingerprint(workspace.plan).check_same(
@@ -256,7 +258,7 @@ class FisherKernelRunner:
         return views
 
     def run(self, plan: FisherKernelPlan) -> FisherKernelResults:
-        """Carry out a plan; what an interrupted run of the same plan finished is taken over."""
+        """Run a plan. Finished stages of an interrupted run of the same plan are used again."""
         identity = {
             "plan": plan.to_json(),
             "runner": self.config.to_json(),
@@ -264,7 +266,7 @@ class FisherKernelRunner:
         }
         folder = StudyFolder.open(self.config.outputs, plan.name, identity, datetime.now(UTC))
         previous_sink = self._log.sink
-        # The writer of facts holds the folder: a second run of the same plan is refused there.
+        # The facts writer locks the folder, so a second run of the same plan fails here.
         with FactsWriter(folder.path, attempt=last_attempt(folder.path) + 1) as facts:
             folder.clean()
             self._log.sink = previous_sink if previous_sink is not None else facts
@@ -278,13 +280,13 @@ def _check_update(batch: GeneratedBatch) -> None:
     if not bool(batch.weights.isfinite().all()):
         missing = next(one.sequence_id for one in batch if one.weight is None)
         raise ConfigError(
-            f"{missing} of the update has no weight; use a request of kind 'update', which gives "
-            "advantages, or a file saved from one"
+            f"{missing} of the update has no weight; use a request of kind 'update', which "
+            "computes advantages, or a file saved from one"
         )
     if not bool(batch.weights.any()):
         raise ConfigError(
             "every advantage of the update is zero: all responses to a prompt had the same reward, "
-            "so this step moves nothing. Sample more prompts or completions, another seed, or a "
+            "so this step changes nothing. Sample more prompts or completions, another seed, or a "
             "higher temperature"
         )
 

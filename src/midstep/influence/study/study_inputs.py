@@ -1,10 +1,10 @@
-"""What a runner works with, each part loaded when it is first needed."""
+"""The model, optimizer and prompts of a runner, each loaded when first needed."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from midstep.core.errors import ConfigError
 from midstep.influence.fingerprints import BatchFingerprint, KernelFingerprint, kernel_fingerprint
@@ -17,7 +17,12 @@ from midstep.influence.sampling.prompt_sets import PromptSet, prompt_set
 from midstep.influence.sampling.rewards import AdvantageConfig, RewardConfig
 from midstep.influence.sampling.sample_generator import SampleGenerator
 from midstep.influence.study.gradient_views import GradientViews
-from midstep.influence.study.plan import BatchRequest, FisherKernelConfig, FisherKernelPlan
+from midstep.influence.study.plan import (
+    BatchRequest,
+    FisherKernelConfig,
+    FisherKernelPlan,
+    build_config,
+)
 
 if TYPE_CHECKING:
     from torch.optim import AdamW
@@ -27,7 +32,7 @@ class StudyInputs:
     """Model, tokenizer, prompt set and optimizer of a configuration.
 
     Args:
-        config: where they are.
+        config: says where they are.
     """
 
     def __init__(self, config: FisherKernelConfig) -> None:
@@ -35,7 +40,7 @@ class StudyInputs:
 
     @cached_property
     def generator(self) -> SampleGenerator:
-        """The checkpoint's model and tokenizer, and the prompt set."""
+        """The checkpoint's model and tokenizer with the prompt set."""
         config = self.config
         return SampleGenerator.from_checkpoint(
             config.checkpoint,
@@ -51,7 +56,7 @@ class StudyInputs:
 
     @cached_property
     def optimizer(self) -> AdamW:
-        """The AdamW that takes the step, its state bound by name."""
+        """The AdamW of the step, with its state bound by name."""
         source = self.config.optimizer_state or self.config.checkpoint
         return load_optimizer(
             source, self.generator.model.module, order=self.config.optimizer_order
@@ -59,11 +64,11 @@ class StudyInputs:
 
     @cached_property
     def batch_fingerprint(self) -> BatchFingerprint:
-        """Hashes of the weights and the tokenizer, taken once."""
+        """Hashes of the weights and the tokenizer, computed once: hashing reads all weights."""
         return self.generator.fingerprint()
 
     def fingerprint(self, plan: FisherKernelPlan) -> KernelFingerprint:
-        """What a workspace of this plan belongs to."""
+        """The fingerprint of a workspace of this plan."""
         model = self.generator.model.module
         return kernel_fingerprint(
             model,
@@ -76,11 +81,11 @@ class StudyInputs:
         )
 
     def optimizer_for(self, plan: FisherKernelPlan) -> AdamW | None:
-        """The optimizer, or None where the plan needs none."""
+        """The optimizer; None for sgd, which needs no state."""
         return None if plan.preconditioner == "sgd" else self.optimizer
 
     def views(self, plan: FisherKernelPlan, batch: GeneratedBatch) -> GradientViews:
-        """Gradients on demand for an update under a plan."""
+        """Views that compute gradients for an update and a plan."""
         model = self.generator.model.module
         return GradientViews(model, self.optimizer_for(plan), batch, batch.weights, plan)
 
@@ -94,11 +99,8 @@ def _load_prompts(setting: str | Mapping[str, Any] | None) -> PromptSet | None:
     return prompt_set(str(settings.pop("name", "")), **settings)
 
 
-_Config = TypeVar("_Config")
-
-
 def make_batch(generator: SampleGenerator, request: BatchRequest) -> GeneratedBatch:
-    """The batch that a request asks for."""
+    """Sample or load the batch of a request."""
     batch = _make_by_kind(generator, request)
     if request.sequence_ids is None:
         return batch
@@ -110,9 +112,13 @@ def _make_by_kind(generator: SampleGenerator, request: BatchRequest) -> Generate
     if request.kind == "from_file":
         return _load_from_file(generator, params)
     if request.kind == "update":
-        for name, kind in (("reward_cfg", RewardConfig), ("advantage_cfg", AdvantageConfig)):
+        configs: dict[str, type[Any]] = {
+            "reward_cfg": RewardConfig,
+            "advantage_cfg": AdvantageConfig,
+        }
+        for name, kind in configs.items():
             if name in params:
-                params[name] = _build_config(kind, params[name], name)
+                params[name] = build_config(kind, params[name], name)
         return _call_generator(generator.generate_update_batch, params)
     if request.kind == "custom_sequence":
         return _call_generator(generator.build_custom_sequence, params)
@@ -127,22 +133,13 @@ def _make_by_kind(generator: SampleGenerator, request: BatchRequest) -> Generate
 def _call_generator(maker: Any, params: Mapping[str, Any]) -> GeneratedBatch:
     try:
         batch: GeneratedBatch = maker(**params)
-    except TypeError as error:  # a number where a list is wanted, and the like
-        raise ConfigError(f"the request's params do not fit: {error}") from error
+    except TypeError as error:  # such as a number in place of a list
+        raise ConfigError(f"params of the request have the wrong type: {error}") from error
     return batch
 
 
-def _build_config(kind: type[_Config], settings: Any, name: str) -> _Config:
-    if isinstance(settings, kind):
-        return settings
-    try:
-        return kind(**settings)
-    except TypeError as error:
-        raise ConfigError(f"{name}: {error}") from None
-
-
 def _load_from_file(generator: SampleGenerator, params: Mapping[str, Any]) -> GeneratedBatch:
-    """A file of another checkpoint is refused, or scored again where that was asked for."""
+    """Load a batch. One of another checkpoint is scored again with `rescore`, else refused."""
     here = generator.fingerprint()
     if not params.get("rescore", False):
         return load_batch(params["path"], expected=here)

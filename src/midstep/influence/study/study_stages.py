@@ -1,4 +1,7 @@
-"""A whole plan in its folder, stage by stage: what is there is taken over, the rest is made."""
+"""Run a plan in its folder, stage by stage. Stages that are on disk are not computed again.
+
+Each stage is a folder or file that appears as a whole, so a killed run leaves no partial stage.
+"""
 
 from __future__ import annotations
 
@@ -36,10 +39,10 @@ if TYPE_CHECKING:
 
 
 class StudyFolder:
-    """Paths of a run's parts.
+    """Paths of the parts of a run.
 
     Args:
-        path: the run's folder; it is there.
+        path: the existing folder of the run.
     """
 
     def __init__(self, path: Path) -> None:
@@ -52,7 +55,7 @@ class StudyFolder:
     def open(
         cls, outputs: str | os.PathLike[str], name: str, identity: Mapping[str, Any], now: datetime
     ) -> StudyFolder:
-        """The newest unfinished folder of the same identity, else a new one."""
+        """The newest unfinished folder with the same plan and checkpoint, or a new one."""
         root = make_folder(outputs)
         plain = strict_json.loads(strict_json.dumps(identity))
         for path in sorted(root.iterdir(), reverse=True):
@@ -80,46 +83,48 @@ class StudyFolder:
             return False
         try:
             return bool(strict_json.loads(self.plan_file.read_bytes()) == identity)
-        except (FormatError, OSError):  # not ours, or not readable: leave it alone
+        except (FormatError, OSError):  # not a plan of ours, or unreadable: not to be continued
             return False
 
     def clean(self) -> None:
-        """Remove what a kill left half-written; only for the one who holds the folder."""
+        """Remove files that a killed run left half-written.
+
+        The caller must hold the folder's lock.
+        """
         for folder in (self.path, make_folder(self.path / "requests")):
             remove_temporary_folders(folder)
             remove_temporaries(folder)
 
     def request_folder(self, at: int, name: str) -> Path:
-        """Where the result of a request lies."""
+        """The folder of a request's result."""
         return self.path / "requests" / f"{at:03d}_{slug(name)}"
 
 
 class EventSink(Protocol):
-    """Where facts go: the writer of a run, or any `Sink`."""
+    """Receives facts: the writer of a run, or any `Sink`."""
 
     def event(self, moment: Moment, **fields: Any) -> object:
-        """A record worth keeping."""
-        ...
+        """Write a record."""
 
 
 class PhaseLog:
-    """Tells a sink what is being done.
+    """Writes the phases of a run to a sink.
 
     Args:
-        sink: where facts go; None: nowhere.
+        sink: receives the facts; None: nothing is written.
     """
 
     def __init__(self, sink: EventSink | None) -> None:
         self.sink = sink
 
     def note(self, phase: str, *, moment: Moment = Moment.INTERVENTION, **fields: Any) -> None:
-        """A fact about a phase."""
+        """Write a fact about a phase."""
         if self.sink is not None:
             self.sink.event(moment, who="influence", kind="phase", phase=phase, **fields)
 
     @contextmanager
     def phase(self, name: str, **fields: Any) -> Iterator[None]:
-        """A phase that is noted with its time when it has ended well."""
+        """A phase, written with its duration when it ends without an error."""
         start = time.monotonic()
         yield
         self.note(name, seconds=round(time.monotonic() - start, 6), **fields)
@@ -129,10 +134,10 @@ class StudyStages:
     """One run of a plan.
 
     Args:
-        runner: does the work.
-        plan: says what.
-        folder: keeps it.
-        log: gets a fact for each phase.
+        runner: computes the stages.
+        plan: says which stages.
+        folder: stores them.
+        log: receives a fact for each phase.
     """
 
     def __init__(
@@ -145,7 +150,7 @@ class StudyStages:
         self._runner, self._plan, self._folder, self._log = runner, plan, folder, log
 
     def run(self) -> FisherKernelResults:
-        """All stages, then the report, then results.json."""
+        """Run all stages, then write the report, then results.json."""
         self._log.note("started", moment=Moment.START, plan=self._plan.name)
         workspace = self._workspace()
         results = FisherKernelResults(
@@ -163,7 +168,7 @@ class StudyStages:
         )
         document = results_json(results)
         replace_bytes(self._folder.report_file, report_html(document, results).encode())
-        # Last: its presence says that the run is finished.
+        # Last: its presence means that the run is finished.
         replace_json(self._folder.results_file, document)
         self._log.note("finished", moment=Moment.TRAIN_END, status="finished")
         return results
@@ -193,7 +198,10 @@ class StudyStages:
         return result
 
     def _batch(self, request: BatchRequest, result_folder: Path) -> GeneratedBatch:
-        """Sampled once: what stands on a batch must never meet another one."""
+        """The stored batch of a request, or a new one that is stored at once.
+
+        Results belong to one batch, so a continued run must not sample another.
+        """
         folder = batch_folder(result_folder)
         if folder.exists():
             self._log.note("reused", stage=folder.name)
@@ -203,7 +211,7 @@ class StudyStages:
         return batch
 
     def _validation(self, workspace: KernelWorkspace) -> Mapping[str, Any]:
-        """Over the first request's sequences, or the update's own."""
+        """Validation over the sequences of the first request, or of the update."""
         file = self._folder.validation
         if not file.exists():
             batch = None

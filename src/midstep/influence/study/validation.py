@@ -1,4 +1,6 @@
-"""Predicted against actual: true steps over several learning rates, or what training did."""
+"""Compare predicted with actual changes: after true steps at several learning rates, or after a
+step of the training itself.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from midstep.core.errors import ConfigError, ControlError
+from midstep.core.errors import ConfigError
 from midstep.influence.kernels.fisher import fisher_kernel
 from midstep.influence.kernels.true_step import (
     RateCheck,
@@ -34,22 +36,23 @@ if TYPE_CHECKING:
 
 
 _TOKENS = 1024
-"""Tokens of a pass: its logits are held with their graph."""
+"""Tokens of a pass. Its logits [tokens, vocabulary] are held together with their graph."""
 
 
 def entropy_rate(
     model: nn.Module, stepped_model: nn.Module, batch: GeneratedBatch, rate: float
 ) -> float:
-    """∂/∂η of the mean entropy of a response token, for a step that led from `model` to `moved`.
+    """∂/∂η of the mean entropy of a response token, along the step from `model` to `stepped_model`.
 
-    An AdamW step is linear in its learning rate, so `moved` may stand at any `rate`.
+    An AdamW step is linear in its learning rate, so a step at any `rate` gives the direction:
+    ∂H/∂η = ∂H/∂θ · (θ_stepped − θ) / rate.
     """
     processor = SequenceProcessor(model, pad_id=batch.pad_id)
     pairs = [(one.prompt_tokens, one.response_tokens) for one in batch]
     lengths = [len(prompt) + len(response) for prompt, response in pairs]
     ends = dict(stepped_model.named_parameters())
     trained = {name: one for name, one in model.named_parameters() if one.requires_grad}
-    changed, tokens = 0.0, 0
+    entropy_change, tokens = 0.0, 0
     for rows in length_buckets(lengths, _TOKENS):
         ids, mask, scored = processor.padded_tensors([pairs[row] for row in rows])
         with torch.enable_grad():
@@ -60,41 +63,39 @@ def entropy_rate(
         for (name, start), grad in zip(trained.items(), grads, strict=True):
             if grad is not None:
                 step = ends[name].detach() - start.detach()
-                changed += (grad * step).sum(dtype=torch.float64).item()
-    return changed / tokens / rate
+                entropy_change += (grad * step).sum(dtype=torch.float64).item()
+    return entropy_change / tokens / rate
 
 
 DEFAULT_SPREAD = (1.0, 0.3, 0.1, 0.03)
-"""Learning rates of the sweep, in units of the step's own."""
+"""Learning rates that are tried by default, in units of the step's own."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class AfterCheck:
-    """The prediction beside the change between two checkpoints."""
+class AfterCheck(RateCheck):
+    """Predicted change and the change between two checkpoints of a training."""
 
     checkpoint: str
-    predicted: Tensor
-    actual: Tensor
-    correlation: float
-    relative_error: float
+    """Folder of the checkpoint after the step."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Validation:
-    """How right the prediction was."""
+    """How well the prediction agrees with true steps."""
 
     sequence_ids: tuple[str, ...]
-    """E, or U itself."""
+    """The sequences of E, or of U."""
     rates: tuple[RateCheck, ...]
-    """One a learning rate."""
+    """One check per learning rate."""
     slope: float | None
-    """Of log error over log η: 1 when exact to first order; None with fewer than two rates."""
+    """Slope of log error over log η; 1 when exact to first order. None with fewer than two
+    rates."""
     entropy_change: tuple[float, ...]
-    """Change of the mean entropy of a response token after the true step, one a rate."""
+    """Change of the mean entropy of a response token after the true step, for each rate."""
     entropy_predicted: tuple[float, ...]
     """The same to first order."""
     after: AfterCheck | None = None
-    """Against what training itself did, when a checkpoint after the step was given."""
+    """Comparison with the training's own step, when the checkpoint after it was given."""
 
     def to_json(self) -> dict[str, Any]:
         """As plain data for results.json."""
@@ -114,7 +115,15 @@ class Validation:
                 }
                 for at, one in enumerate(self.rates)
             ],
-            "after": None if after is None else dict(vars(after)),
+            "after": None
+            if after is None
+            else {
+                "checkpoint": after.checkpoint,
+                "predicted": after.predicted,
+                "actual": after.actual,
+                "correlation": after.correlation,
+                "relative_error": after.relative_error,
+            },
         }
 
 
@@ -125,23 +134,23 @@ def validate(
     rates: Sequence[float] | None = None,
     after: str | os.PathLike[str] | None = None,
 ) -> Validation:
-    """Take true AdamW steps from the loaded state, on copies, and compare.
+    """Make true AdamW steps from the loaded state, on copies, and compare.
 
     Args:
-        workspace: prepared or loaded by a runner, so that its model is at hand.
+        workspace: prepared or loaded by a runner, so that it is bound to its model.
         evaluation: E; None: the update's own sequences.
         rates: learning rates to try; None: the step's own and three smaller ones.
-        after: folder of the checkpoint that training itself reached with this step.
+        after: folder of the checkpoint that the training reached with this step.
     """
-    views = _require_views(workspace)
+    views = workspace.require_views()
     batch = evaluation if evaluation is not None else workspace.batch
     learning_rates = tuple(rates) if rates else tuple(workspace.step.lr * s for s in DEFAULT_SPREAD)
     if any(not rate > 0 for rate in learning_rates):
         raise ConfigError(f"learning rates must be above 0, got {list(learning_rates)}")
     if workspace.plan.parameters is not None:
         raise ConfigError(
-            "this plan counts only some parameters, a true step moves all that train; check a plan "
-            "without 'parameters', or freeze the others in the checkpoint"
+            "this plan counts only some parameters, but a true step changes all that train; check "
+            "a plan without 'parameters', or freeze the others in the checkpoint"
         )
     predicted = _predict(workspace, views, batch) / workspace.step.lr
     before = _score_batch(views.computing_model, batch)
@@ -149,7 +158,7 @@ def validate(
     slope = 0.0
     for rate in learning_rates:
         stepped_model = _step_model(workspace, views, rate)
-        if rate == max(learning_rates):  # where the difference of the weights is best resolved
+        if rate == max(learning_rates):  # the largest step loses the fewest digits in θ' − θ
             slope = entropy_rate(views.computing_model, stepped_model, batch, rate)
         stepped = _score_batch(stepped_model, batch)
         checks.append(RateCheck.compare(rate, predicted * rate, stepped.log_pi - before.log_pi))
@@ -166,18 +175,9 @@ def validate(
     )
 
 
-def _require_views(workspace: KernelWorkspace) -> GradientViews:
-    views = workspace.cache(workspace.batch.sequence_ids[0]).views
-    if views is None:
-        raise ControlError(
-            "this workspace was loaded without its model; load it with runner.load_workspace(…)"
-        )
-    return views
-
-
 @dataclass(frozen=True)
 class _BatchScores:
-    """What a model gives a batch."""
+    """Scores of a batch under a model, and the model's device and type."""
 
     log_pi: Tensor
     entropy: float
@@ -186,7 +186,7 @@ class _BatchScores:
 
 
 def _score_batch(model: nn.Module, batch: GeneratedBatch) -> _BatchScores:
-    """The log π of each sequence and the mean entropy of a response token, in one pass."""
+    """Score a batch: log π of each sequence and the mean entropy of a response token."""
     pairs = [(one.prompt_tokens, one.response_tokens) for one in batch]
     scores = SequenceProcessor(model, pad_id=batch.pad_id).score(pairs)
     entropies = [entropy for one in scores for entropy in one.entropies]
@@ -210,7 +210,7 @@ def _step_options(workspace: KernelWorkspace, views: GradientViews) -> Any:
 
 
 def _predict(workspace: KernelWorkspace, views: GradientViews, batch: GeneratedBatch) -> Tensor:
-    """Δ log π at the step's own learning rate."""
+    """Predicted Δ log π at the step's own learning rate."""
     want: Any = ("delta",)
     block = fisher_kernel(
         views.computing_model,
@@ -235,16 +235,10 @@ def _compare_with_checkpoint(
     batch: GeneratedBatch,
     path: str | os.PathLike[str],
 ) -> AfterCheck:
-    """At the step's own learning rate: that is the one which training took."""
+    """Compare with the checkpoint after the step, at the learning rate of the training."""
     model, tokenizer = load_checkpoint(path, device=before.device, dtype=before.dtype)
     if tokenizer.fingerprint != workspace.fingerprint.tokenizer:
-        raise ConfigError(f"checkpoint {os.fspath(path)} has another tokenizer than the update's")
+        raise ConfigError(f"checkpoint {os.fspath(path)} has another tokenizer than the update")
     actual = _score_batch(model, batch).log_pi - before.log_pi
     check = RateCheck.compare(workspace.step.lr, predicted * workspace.step.lr, actual)
-    return AfterCheck(
-        checkpoint=os.fspath(path),
-        predicted=check.predicted,
-        actual=check.actual,
-        correlation=check.correlation,
-        relative_error=check.relative_error,
-    )
+    return AfterCheck(checkpoint=os.fspath(path), **vars(check))

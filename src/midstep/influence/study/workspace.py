@@ -1,4 +1,4 @@
-"""An update ready to be asked about: its sequences, norms and kernel, and what they belong to."""
+"""An update batch with its kernel and norms, from which questions about the step are answered."""
 
 from __future__ import annotations
 
@@ -20,26 +20,26 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class StepFactors:
-    """The numbers of the step that are the same for every sequence."""
+    """The factors of the step that are the same for every sequence."""
 
     lr: float
-    """η."""
+    """Learning rate η."""
     rate: float
     """(1−β₁)/(1−β₁ᵗ)."""
     clip_factor: float
-    """c."""
+    """Factor c of gradient clipping."""
     gradient_norm: float
     """|G| before clipping."""
 
     @property
     def factor(self) -> float:
-        """What stands before Σ_j K_ij w_j in nats."""
+        """η · rate · c, the factor of Σ_j K_ij w_j that gives nats."""
         return self.lr * self.rate * self.clip_factor
 
 
 @dataclass
 class GradientCache:
-    """One sequence: norms always, gradients when asked for."""
+    """One sequence with its norms; its gradient is computed on request."""
 
     record: SequenceRecord
     norm: float
@@ -47,12 +47,12 @@ class GradientCache:
     raw_norm: float
     """|g|."""
     resident: Mapping[str, Tensor] | None = None
-    """The gradient itself, kept by the algorithm `resident` alone."""
+    """The gradient itself, which only the algorithm `resident` stores."""
     views: GradientViews | None = field(default=None, repr=False)
-    """Where the gradient comes from when it is not kept."""
+    """Computes the gradient when it is not stored."""
 
     def raw(self) -> Mapping[str, Tensor]:
-        """The gradient g by parameter name; computed again unless it is kept."""
+        """The gradient g by parameter name, computed unless it is stored."""
         if self.resident is not None:
             return self.resident
         return self.require_views().raw(self.record)
@@ -65,7 +65,7 @@ class GradientCache:
         """The views that compute this sequence's gradient; an error when none are bound."""
         if self.views is None:
             raise ControlError(
-                f"the gradient of {self.record.sequence_id} is not kept, and this workspace was "
+                f"the gradient of {self.record.sequence_id} is not stored, and this workspace was "
                 "loaded without its model; load it with runner.load_workspace(…)"
             )
         return self.views
@@ -73,30 +73,30 @@ class GradientCache:
 
 @dataclass(kw_only=True)
 class KernelWorkspace:
-    """An update batch with everything that questions about it share."""
+    """An update batch U with K(U,U), norms and step factors, which all questions about it share."""
 
     batch: GeneratedBatch
-    """U."""
+    """The update U."""
     plan: FisherKernelPlan
-    """How it was made."""
+    """The plan that it was computed with."""
     fingerprint: KernelFingerprint
-    """What it belongs to."""
+    """Weights, optimizer state and tokenizer that it belongs to."""
     step: StepFactors
-    """Rates of the step."""
+    """Factors of the step."""
     kernel_uu: Tensor
     """K(U,U), [nU, nU]."""
     delta_u: Mapping[str, Tensor]
-    """Predicted change of U's own log π with its terms, each [nU] in nats."""
+    """Predicted change of U's own log π and its terms by name, each [nU] in nats."""
     norms: Tensor
     """sqrt(g · D · g), [nU]."""
     raw_norms: Tensor
     """|g|, [nU]."""
     coverage: Mapping[str, float]
-    """Share of the trace of K(U,U) that each group of parameters holds."""
+    """Share of the trace of K(U,U) of each group of parameters."""
     notes: Mapping[str, Any] = field(default_factory=dict)
-    """What the planner said, and parameters that took the slow way."""
+    """The planner's line, and the parameters that were computed slowly or not used."""
     caches: dict[str, GradientCache] = field(default_factory=dict)
-    """By sequence id: U, and the sequences evaluated since."""
+    """By sequence id: the sequences of U, and those evaluated since."""
 
     def __post_init__(self) -> None:
         for at, record in enumerate(self.batch):
@@ -110,17 +110,25 @@ class KernelWorkspace:
         """Weights w of the update."""
         return self.batch.weights
 
+    @property
+    def views(self) -> GradientViews | None:
+        """The views that this workspace is bound to; None when it was loaded without a model."""
+        return self.cache(self.batch.sequence_ids[0]).views
+
+    def require_views(self) -> GradientViews:
+        """The views of this workspace; an error when it is not bound to a model."""
+        return self.cache(self.batch.sequence_ids[0]).require_views()
+
     def bind(self, views: GradientViews) -> None:
-        """Let gradients be computed with this model; it must be the one of the fingerprint."""
+        """Let gradients be computed with this model. The caller has compared its fingerprint."""
         for cache in self.caches.values():
             cache.views = views
 
     def add(self, batch: GeneratedBatch, norms: Tensor, raw_norms: Tensor, name: str) -> None:
-        """Make evaluated sequences askable by `kernel`, as `name/E-000-00`."""
-        views = next(iter(self.caches.values())).views
+        """Add evaluated sequences, so that `kernel` finds them as `name/E-000-00`."""
         for at, record in enumerate(batch):
             self.caches[f"{name}/{record.sequence_id}"] = GradientCache(
-                record, norms[at].item(), raw_norms[at].item(), views=views
+                record, norms[at].item(), raw_norms[at].item(), views=self.views
             )
 
     def cache(self, sequence_id: str) -> GradientCache:
@@ -131,7 +139,7 @@ class KernelWorkspace:
         return self.caches[sequence_id]
 
     def kernel(self, id_a: str, id_b: str) -> float:
-        """K of two sequences: as stored for two of U, else from their gradients."""
+        """K of two sequences: the stored entry for two of U, else computed from their gradients."""
         update_ids = self.batch.sequence_ids
         one, other = self.cache(id_a), self.cache(id_b)
         if id_a in update_ids and id_b in update_ids:
@@ -140,11 +148,14 @@ class KernelWorkspace:
         return one.require_views().contract(one.raw(), other.raw())
 
     def check_same(self, other: KernelWorkspace) -> None:
-        """Refuse a workspace of another checkpoint, with the reason."""
+        """Raise an error that names the difference, for a workspace of another checkpoint."""
         self.fingerprint.check_same(other.fingerprint, "these workspaces")
 
     def weights_for(self, advantages: Mapping[str, float] | Tensor | None) -> Tensor:
-        """Weights w for other advantages; those not named stay. None: the update's own."""
+        """Weights w for other advantages; sequences that are not named keep theirs.
+
+        None changes none.
+        """
         if advantages is None:
             return self.weights
         new_advantages = self.batch.advantages.clone()
@@ -155,11 +166,13 @@ class KernelWorkspace:
             new_advantages = torch.as_tensor(advantages, dtype=torch.float64)
         if new_advantages.shape != self.weights.shape or not bool(new_advantages.isfinite().all()):
             raise ConfigError(
-                f"advantages must be {len(self.batch)} finite numbers, one a sequence of the update"
+                f"advantages must be {len(self.batch)} finite numbers, one per sequence of the "
+                "update"
             )
         if not bool(self.batch.normalisers.isfinite().all()):
             raise ConfigError(
-                "this update has weights but no normalisers, so advantages do not become weights; "
-                "sample it with an advantage scheme"
+                "this update has weights but no normalisers, so weights for other advantages are "
+                "unknown; sample it with an advantage scheme"
             )
+        # w = A · n: the scheme's normaliser n (1/N, 1/(N |o|), …) does not depend on the advantage.
         return new_advantages * self.batch.normalisers

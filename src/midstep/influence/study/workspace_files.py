@@ -1,4 +1,7 @@
-"""Workspaces and request results on disk."""
+"""Workspaces and request results on disk.
+
+Each is a folder `X` with JSON and arrays, and a folder `X.batch` with its sequences.
+"""
 
 from __future__ import annotations
 
@@ -31,12 +34,12 @@ def _digest_in(description: Mapping[str, Any]) -> object:
 
 
 def batch_folder(path: str | os.PathLike[str]) -> Path:
-    """Where the sequences of a workspace or request lie: beside it."""
+    """The folder with the sequences of a workspace or request, beside its own."""
     return Path(f"{os.fspath(path)}.batch")
 
 
 def serialize_workspace(workspace: KernelWorkspace, path: str | os.PathLike[str]) -> Path:
-    """Write records, norms, K(U,U), fingerprint and, when resident, the gradients."""
+    """Write sequences, norms, K(U,U), fingerprint and, where they are stored, gradients."""
     _ensure_batch(workspace.batch, path)
     arrays = {
         "kernel_uu": workspace.kernel_uu,
@@ -58,13 +61,13 @@ def serialize_workspace(workspace: KernelWorkspace, path: str | os.PathLike[str]
 
 
 def _ensure_batch(batch: Any, path: str | os.PathLike[str]) -> None:
-    """A study saves the batch as soon as it is sampled; otherwise it is written here."""
+    """Write the batch, unless the study has: it saves a batch as soon as it is sampled."""
     if not batch_folder(path).exists():
         save_batch(batch, batch_folder(path))
 
 
 def load_workspace(path: str | os.PathLike[str]) -> KernelWorkspace:
-    """Read a workspace; bind it to its model with `runner.load_workspace` for new questions."""
+    """Read a workspace. `runner.load_workspace` also binds it to its model, for new questions."""
     data, arrays = _WORKSPACE.read(path, _digest_in)
     try:
         fingerprint = data["fingerprint"]
@@ -82,7 +85,7 @@ def load_workspace(path: str | os.PathLike[str]) -> KernelWorkspace:
             notes=data["notes"],
         )
     except (KeyError, TypeError) as error:
-        raise FormatError(f"{os.fspath(path)} is no whole workspace: {error}") from None
+        raise FormatError(f"{os.fspath(path)} is not a complete workspace: {error}") from None
     for sequence_id in workspace.batch.sequence_ids:
         gradients = _arrays_under(arrays, f"gradient/{sequence_id}/")
         workspace.caches[sequence_id].resident = gradients or None
@@ -119,7 +122,7 @@ def load_request(path: str | os.PathLike[str]) -> RequestResult:
     try:
         return _build_request(data, arrays, path)
     except (KeyError, TypeError) as error:
-        raise FormatError(f"{os.fspath(path)} is no whole result: {error!r}") from None
+        raise FormatError(f"{os.fspath(path)} is not a complete result: {error!r}") from None
 
 
 def _build_request(
@@ -130,6 +133,7 @@ def _build_request(
         kind=data["kind"],
         batch=load_batch(batch_folder(path)),
         delta=_arrays_under(arrays, "delta/"),
+        # `strict_json` writes NaN as the text "NaN"; `float` reads it back.
         contributors=[
             [Contributor(**{**one, "cosine": float(one["cosine"])}) for one in row]
             for row in data["contributors"]

@@ -1,13 +1,13 @@
-"""Competitive learning on a linear layer (BCL): attach it, train as before, look at its forces.
+"""Competitive learning on a linear layer (BCL): attach it, train as before, inspect its forces.
 
     bcl = BCL(model.encoder, BCLConfig(variant="novelty"))
     ...                                # the loop stays as it is
     bcl.get_step_metrics()["win_rate"]
     bcl.remove()
 
-The formulas are pure functions: `competition` says who wins, `forces` what follows from it, and
-`feature_measures` measures what becomes of the features. The names below are loaded when first
-used, so that reading `settings` loads no torch.
+The formulas are pure functions: `competition` computes which feature wins, `forces` the gradient
+mask and the pull that follow, `feature_measures` the state of the features. The names below are
+loaded when first used, so that reading `settings` loads no torch.
 """
 
 from __future__ import annotations

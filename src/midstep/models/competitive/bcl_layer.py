@@ -1,9 +1,11 @@
-"""Competitive learning attached to a linear layer: one forward hook, which adds one backward hook.
+"""Competitive learning on a linear layer: one forward hook, which adds one backward hook.
 
-The forward hook computes everything, under no_grad, from the layer's input, output and weights as
-they stand, so that an activation changed in place afterwards changes nothing here. The backward
-hook masks the gradient and has the pull applied when that whole backward pass is over: inputs of
-the layer, and other uses of its weights, get their gradients from the weights before the pull.
+The forward hook computes everything without gradients, from the layer's input, output and weights
+at that moment. An activation that is changed in place later has no effect on it. The backward hook
+masks the gradient, and applies the pull only after the whole backward pass: the layer's inputs, and
+other uses of its weights, need the weights from before the pull.
+
+Shapes: B samples, D features, I inputs of a feature, K neighbours.
 """
 
 # ruff: noqa: N803, N806 - names end in their shape
@@ -36,7 +38,7 @@ if TYPE_CHECKING:
 
 
 def require_linear(module: nn.Module) -> nn.Linear:
-    """The module itself, if it is a linear layer with real weights of its own."""
+    """The module itself, if it is a linear layer with floating-point parameters as weights."""
     given = type(module).__name__
     if not isinstance(module, nn.Linear):
         raise ConfigError(
@@ -45,17 +47,17 @@ def require_linear(module: nn.Module) -> nn.Linear:
         )
     weight = module.weight
     if isinstance(weight, UninitializedParameter):
-        raise ConfigError(f"the weights of this {given} have no shape yet; run a batch through it")
+        raise ConfigError(f"the weights of this {given} have no shape yet; run one batch first")
     if not isinstance(weight, nn.Parameter) or not weight.is_floating_point():
         raise ConfigError(
-            f"BCL moves the weights of a layer, and those of this {given} are computed or no "
-            "real numbers; give it a layer without a parametrization"
+            f"BCL changes the weights of a layer, but those of this {given} are computed or not "
+            "floating point; give it a layer without a parametrization"
         )
     return module
 
 
 def working_dtype(weight: Tensor) -> torch.dtype:
-    """Type of the formulas: at least float32, since ε vanishes in half precision."""
+    """Type of the formulas: at least float32, because ε = 1e-8 is 0 in half precision."""
     return torch.promote_types(weight.dtype, torch.float32)
 
 
@@ -64,29 +66,29 @@ log = logging.getLogger("midstep.models.competitive")
 
 @dataclass(eq=False)
 class _PendingPass:
-    """One forward pass that waits for its backward; alive as long as its graph is."""
+    """One forward pass before its backward pass. It lives as long as its autograd graph."""
 
     grad_mask: Tensor
     """In the shape and type of the layer's output."""
     som_delta: Tensor | None
-    """None once handed over: however often its graph is run backward, a pass pulls once."""
+    """None after its first use: a graph may run backward several times, but pulls once."""
 
 
 class BCL:
-    """Lets the features of a linear layer compete while a loop that knows nothing of it trains.
+    """Lets the features of a linear layer compete during training. The loop needs no change.
 
-    It works in training mode with gradients enabled and stays out of evaluation. A batch with
-    non-finite activations is left alone: its gradient passes unmasked, nothing is pulled, and it
-    counts as skipped. Inputs of any rank are taken as a batch of rows.
+    It works in training mode with gradients enabled, and does nothing in evaluation. A batch with
+    non-finite activations is skipped: its gradient passes unmasked, and nothing is pulled. Inputs
+    of any rank are used as a batch of rows.
 
     Args:
         module: the layer; each row of its weights is a feature.
-        config: how they compete; the defaults when left out.
-        wants_tensors: whether `last_tensors` is to be kept: a flag, or a function asked at each
-            forward pass. An attribute too, so it can be changed at any time.
+        config: how they compete; None: the defaults.
+        wants_tensors: whether to keep `last_tensors`: a flag, or a function called at each forward
+            pass. It is also an attribute and can be changed at any time.
 
     Raises:
-        ConfigError: the module is no linear layer with weights of its own, or has a BCL already.
+        ConfigError: the module is not a plain linear layer, or has a BCL already.
 
     >>> layer = nn.Linear(4, 3)
     >>> bcl = BCL(layer, BCLConfig(neighborhood_k=2))
@@ -105,12 +107,12 @@ class BCL:
     ) -> None:
         self.module, self.config = require_linear(module), config or BCLConfig()
         if BCL.attached_to(module) is not None:
-            raise ConfigError("this layer has a BCL already; remove() that one first")
+            raise ConfigError("this layer has a BCL already; call remove() on that one first")
         self.wants_tensors = wants_tensors
         self.steps = 0
-        """Batches whose backward pass was made; with accumulation, several per optimizer step."""
+        """Finished backward passes; with gradient accumulation, several per optimizer step."""
         self.fault: str | None = None
-        """Why it switched itself off; None while all is well."""
+        """The error that switched it off; None while it works."""
         self._skipped: Tensor | int = 0
         self._neighbours: Neighbours | None = None
         self._neighbours_step = 0
@@ -122,16 +124,16 @@ class BCL:
             self._forward, with_kwargs=True
         )
 
-    # -- what it tells ----------------------------------------------------------------------------
+    # -- reading ----------------------------------------------------------------------------------
 
     @property
     def attached(self) -> bool:
-        """Whether the layer is still under its influence."""
+        """Whether its hook is on the layer."""
         return self._handle is not None
 
     @property
     def skipped(self) -> int:
-        """Batches left alone because something in them was not finite."""
+        """Batches skipped because of non-finite values."""
         return int(self._skipped)
 
     def describe(self) -> dict[str, Any]:
@@ -153,7 +155,7 @@ class BCL:
         return dict(self._metrics) if self._last_pass_is_usable() else {}
 
     def last_tensors(self) -> dict[str, Tensor]:
-        """Raw tensors of the last training forward; empty unless they were wanted then."""
+        """Raw tensors of the last training forward; empty unless `wants_tensors` was true then."""
         return dict(self._tensors) if self._tensors and self._last_pass_is_usable() else {}
 
     def _last_pass_is_usable(self) -> bool:
@@ -161,7 +163,7 @@ class BCL:
 
     @staticmethod
     def attached_to(module: nn.Module) -> BCL | None:
-        """The BCL of a layer, such as the one that a deep copy of a layer brought along."""
+        """The BCL of a layer, if it has one. A deep copy of a layer has a copy of its BCL."""
         for hook in module._forward_hooks.values():
             owner = getattr(hook, "__self__", None)
             if isinstance(owner, BCL):
@@ -169,9 +171,9 @@ class BCL:
         return None
 
     def remove(self) -> None:
-        """Detach, and leave the layer as it was found but for its weights; twice is fine.
+        """Remove the hook from the layer. Calling it twice is allowed.
 
-        A graph that is still waiting for its backward pass is neither masked nor pulled.
+        A graph whose backward pass comes later is neither masked nor pulled.
         """
         handle, self._handle = self._handle, None
         if handle is not None:
@@ -181,7 +183,7 @@ class BCL:
     # -- resuming and copying ---------------------------------------------------------------------
 
     def state_dict(self) -> dict[str, Any]:
-        """What a resumed training needs to go on with the same bits."""
+        """The state that a resumed training needs to continue with the same bits."""
         neighbours = self._neighbours
         return {
             "steps": self.steps,
@@ -191,7 +193,7 @@ class BCL:
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Put back what `state_dict` gave."""
+        """Restore the state of `state_dict`."""
         self.steps, self._skipped = int(state["steps"]), int(state["skipped"])
         self._neighbours_step = int(state["found_at"])
         ids_DK, weight = state["neighbours"], self.module.weight
@@ -200,7 +202,7 @@ class BCL:
             self._neighbours = neighbours_from_ids(ids_DK.to(weight.device), working_dtype(weight))
 
     def __getstate__(self) -> dict[str, Any]:
-        """A copied layer has a BCL of its own, which nobody watches and no graph waits for."""
+        """State of a copy: without tensors of the last step, viewers and pending graphs."""
         copied = {**self.__dict__, "_metrics": {}, "_tensors": {}, "_usable": None}
         del copied["_pending"]
         return {**copied, "wants_tensors": False}
@@ -209,7 +211,7 @@ class BCL:
         self.__dict__.update(state)
         self._pending = weakref.WeakSet()
 
-    # -- hooks: called by the training thread -----------------------------------------------------
+    # -- hooks, called by the training thread -----------------------------------------------------
 
     def _forward(
         self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Tensor
@@ -220,7 +222,7 @@ class BCL:
             return
         try:
             pending = self._compete(args[0] if args else kwargs["input"], output)
-        except Exception as error:  # noqa: BLE001 - ours, not the user's: the training goes on
+        except Exception as error:  # noqa: BLE001 - an error of ours must not end the training
             self._switch_off(error)
             return
         self._pending.add(pending)
@@ -228,8 +230,8 @@ class BCL:
 
     @torch.no_grad()
     def _compete(self, inputs: Tensor, output: Tensor) -> _PendingPass:
-        """Everything of one batch, from what the forward pass left."""
-        self._metrics, self._tensors = {}, {}  # first: the new ones take their memory
+        """Mask and pull of one batch, from input and output of the forward pass."""
+        self._metrics, self._tensors = {}, {}  # freed first, so that the new ones reuse the memory
         weight_DI = self.module.weight.detach()
         dtype = working_dtype(weight_DI)
         weight_DI = weight_DI.to(dtype)
@@ -239,7 +241,8 @@ class BCL:
             activations_BD, self._current_neighbours(weight_DI), self.config.temperature
         )
         forces = FORCES[self.config.variant](competition, x_BI, weight_DI, self.config)
-        # A sum is finite only if its terms are; as a tensor, so that no device is waited for.
+        # A sum is finite only if all its terms are. It stays a tensor: `bool` would wait for the
+        # GPU.
         usable = torch.isfinite(competition.strength_BD.sum()) & torch.isfinite(
             forces.som_delta_DI.sum()
         )
@@ -253,7 +256,7 @@ class BCL:
         )
 
     def _current_neighbours(self, weight_DI: Tensor) -> Neighbours:
-        """The neighbours, found anew every `recompute_every` steps or when the layer changed."""
+        """The neighbours, computed again every `recompute_every` steps and for a changed layer."""
         neighbours = self._neighbours
         if (
             neighbours is None
@@ -270,8 +273,10 @@ class BCL:
         wanted = self.wants_tensors
         try:
             return wanted() if callable(wanted) else wanted
-        except Exception:  # somebody's callable: what it wanted is not kept, and we go on
-            log.exception("wants_tensors raised and is off; competitive learning goes on")
+        except Exception:  # a user's function: its error must not end the training
+            log.exception(
+                "wants_tensors raised an error and is off; competitive learning continues"
+            )
             self.wants_tensors = False
             return False
 
@@ -285,15 +290,17 @@ class BCL:
             if self.config.variant != "neighborhood":  # there nothing is pulled
                 graph_is_kept = torch._C._autograd._get_current_graph_task_keep_graph()
                 engine: Any = torch.autograd.Variable._execution_engine
+                # Runs at the end of this backward pass, also when it is one of several on a kept
+                # graph.
                 engine.queue_callback(partial(self._pull, delta, graph_is_kept=graph_is_kept))
         return gradient * pending.grad_mask
 
     @torch.no_grad()
     def _pull(self, delta_DI: Tensor, *, graph_is_kept: bool) -> None:
-        """Move the weights, at the end of a backward pass.
+        """Change the weights, at the end of a backward pass.
 
-        In place; but into new storage while a graph may still be run backward, since that graph
-        then keeps the weights that it was made with.
+        In place, except while a graph may still run backward: then into new storage, because that
+        graph needs the weights that it was made with.
         """
         weight = self.module.weight
         try:
@@ -302,17 +309,20 @@ class BCL:
                 weight.data = weight.data + delta
             else:
                 weight.add_(delta)
-        except Exception as error:  # noqa: BLE001 - ours, not the user's: the training goes on
+        except Exception as error:  # noqa: BLE001 - an error of ours must not end the training
             self._switch_off(error)
 
     def _switch_off(self, error: Exception) -> None:
         self.remove()
         self.fault = f"{type(error).__name__}: {error}"
-        log.error("competitive learning raised and is off; training goes on", exc_info=error)
+        log.error("competitive learning failed and is off; training continues", exc_info=error)
 
 
 def _select(usable: Tensor, value: Tensor, instead: float) -> Tensor:
-    """`value` if usable; decided by the device itself, unless that is the CPU and knows already."""
+    """`value` if usable, else a constant.
+
+    Decided on the device, so that nothing waits for a GPU.
+    """
     if usable.is_cpu and usable:
         return value
     return torch.where(usable, value, instead)

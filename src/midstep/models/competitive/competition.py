@@ -1,6 +1,6 @@
-"""Who wins: each feature against its nearest neighbours, on each sample.
+"""Which feature wins: each feature against its nearest neighbours, on each sample.
 
-Pure functions of tensors. Shape suffixes: B samples, D features, I inputs of a feature,
+Pure functions of tensors. Shapes: B samples, D features, I inputs of a feature,
 K neighbours.
 """
 
@@ -18,17 +18,17 @@ EPSILON = 1e-8
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Neighbours:
-    """The rivals N(f) of every feature, none its own."""
+    """The rivals N(f) of every feature f, without f itself."""
 
     ids_DK: Tensor
-    """Nearest first."""
+    """Ids of the neighbours, nearest first."""
     adjacency_DD: Tensor
     """1 where the column's feature is a neighbour of the row's."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Competition:
-    """What one batch says about every feature."""
+    """The result of the competition on one batch."""
 
     strength_BD: Tensor
     rank_score_BD: Tensor
@@ -61,12 +61,15 @@ def neighbours_from_ids(ids_DK: Tensor, dtype: torch.dtype) -> Neighbours:
 
 
 def compete(activations_BD: Tensor, neighbours: Neighbours, temperature: float) -> Competition:
-    """Rank scores of a batch, and what follows from them alone."""
+    """Rank scores of a batch, and the quantities that follow from them."""
     strength_BD = activations_BD.abs()
     margin_BD = strength_BD - _strongest_neighbour(strength_BD, neighbours.ids_DK)
+    # A soft win: above 1/2 when the feature is stronger than all its neighbours.
     rank_score_BD = torch.sigmoid(temperature * margin_BD)
     coverage_B = rank_score_BD.sum(dim=1)
     win_rate_D = rank_score_BD.mean(dim=0)
+    # A sample that many features win counts little for each: novelty is 1 for a feature that wins
+    # alone, and falls with the number of others.
     shared_D = (rank_score_BD / (coverage_B + EPSILON)[:, None]).sum(dim=0)
     feature_novelty_D = shared_D / (rank_score_BD.sum(dim=0) + EPSILON)
     local_coverage_BD = rank_score_BD @ neighbours.adjacency_DD.T
@@ -84,8 +87,8 @@ def compete(activations_BD: Tensor, neighbours: Neighbours, temperature: float) 
 
 
 def _strongest_neighbour(strength_BD: Tensor, ids_DK: Tensor) -> Tensor:
-    """Strength of the strongest neighbour; 0, the least there is, for a feature without one."""
+    """Strength of the strongest neighbour; 0, the smallest strength, for a feature without one."""
     if ids_DK.shape[1] == 0:
         return torch.zeros_like(strength_BD)
-    # Rows of the transpose are contiguous, so gathering them is a copy of rows, not of numbers.
+    # Rows of the transpose are contiguous, so the gather copies rows instead of single numbers.
     return strength_BD.T.contiguous()[ids_DK].amax(dim=1).T

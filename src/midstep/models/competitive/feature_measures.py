@@ -1,6 +1,6 @@
-"""What became of the features: pure measures of weights, win rates and reconstructions.
+"""Pure measures of the features: of weights, win rates and reconstructions.
 
-Shape suffixes: D features, I inputs of a feature.
+Shapes: D features, I inputs of a feature.
 """
 
 # ruff: noqa: N803, N806 - names end in their shape
@@ -36,7 +36,7 @@ def psnr(pixels: Tensor, images: Tensor, *, peak: float = 1.0) -> float:
 
 
 def mean_pairwise_cosine(weight_DI: Tensor) -> float:
-    """Mean cosine of two different rows; 0 when there is one row only.
+    """Mean cosine of pairs of different rows; 0 for a single row.
 
     >>> mean_pairwise_cosine(torch.eye(3))
     0.0
@@ -45,6 +45,7 @@ def mean_pairwise_cosine(weight_DI: Tensor) -> float:
     if features < 2:
         return 0.0
     unit_DI = torch.nn.functional.normalize(weight_DI.double(), dim=1)
+    # Σ_ij u_i · u_j = |Σ_i u_i|²: no D × D matrix is needed.
     lengths = unit_DI.square().sum()  # the diagonal; a zero row has cosine 0 with all
     return float((unit_DI.sum(dim=0).square().sum() - lengths) / (features * (features - 1)))
 
@@ -107,7 +108,7 @@ def unreachable(
 
 
 def gini(win_rate_D: Tensor) -> float:
-    """Inequality of win rates: 0 when all are equal, near 1 when one feature wins everything.
+    """Inequality of win rates: 0 when all are equal, near 1 when one feature wins all samples.
 
     >>> gini(torch.tensor([0.0, 0.0, 0.0, 1.0]))
     0.75
@@ -121,7 +122,7 @@ def gini(win_rate_D: Tensor) -> float:
 
 
 def velocity(before_DI: Tensor, after_DI: Tensor, steps: int) -> Tensor:
-    """Distance that each row went, per step, [D].
+    """Distance that each row moved per step, [D].
 
     >>> velocity(torch.zeros(1, 2), torch.tensor([[3.0, 4.0]]), 5)
     tensor([1.])

@@ -1,12 +1,13 @@
-"""What follows from a competition: a mask on the gradient, and a pull on the weights.
+"""The forces that follow from a competition: a mask on the gradient, and a pull on the weights.
 
-One function per variant, all of one shape. Shape suffixes: B samples, D features, I inputs of a
-feature. Each pull is a weight per sample and feature, normalised over the samples, so a target is
-a weighted mean of the inputs and
+One function per variant, all with the same signature. Each pull is a weight per sample and feature,
+normalised over the samples. So a target is a weighted mean of the inputs, and
 
     som_targets = som_weightᵀ x ÷ (contender_weight + attraction_weight)
 
-takes both pulls in one matrix product.
+computes both pulls in one matrix product.
+
+Shapes: B samples, D features, I inputs of a feature, k inputs chosen by `rescue`.
 """
 
 # ruff: noqa: N803, N806, N815 - names end in their shape
@@ -23,7 +24,7 @@ from midstep.models.competitive.competition import EPSILON, Competition
 from midstep.models.competitive.settings import BCLConfig, Variant
 
 GRADIENT_FLOOR = 0.1
-"""Least share of its gradient that a feature keeps under plain neighbourhood gating."""
+"""Smallest share of its gradient that a feature keeps in the variant neighborhood."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -42,13 +43,13 @@ class Forces:
 def novelty_forces(
     competition: Competition, x_BI: Tensor, w_DI: Tensor, config: BCLConfig
 ) -> Forces:
-    """Winners by gradient, contenders to what is new beside the winner, the rest to all inputs."""
+    """Winners follow the gradient, contenders inputs new near the winner, others all inputs."""
     effective_win_D, win_rate_D = competition.effective_win_D, competition.win_rate_D
     contender_D = (1 - effective_win_D) * win_rate_D
     attraction_D = (1 - effective_win_D) * (1 - win_rate_D)
     rank_BD, novelty_D = competition.rank_score_BD, competition.feature_novelty_D
-    # With two features or more coverage is at least 1, so novelty is above 1 by rounding alone;
-    # left negative, a column could sum to -ε and the division explode.
+    # With two features or more, coverage is at least 1, so novelty exceeds 1 only by rounding. A
+    # negative value could make a column sum to -ε, and the division infinite.
     crowding_D = (1 - novelty_D).clamp_min(0)
     local_BD = (
         rank_BD * competition.local_novelty_BD * competition.in_nbr_BD * (crowding_D * contender_D)
@@ -72,10 +73,10 @@ def novelty_forces(
 def rescue_forces(
     competition: Competition, x_BI: Tensor, w_DI: Tensor, config: BCLConfig
 ) -> Forces:
-    """Gradient by rank; crowded features to their locally new wins and to uncovered inputs.
+    """Gradient by rank; crowded features are pulled to locally new wins and uncovered inputs.
 
-    The strength 1 - novelty of the pull is split by win rate into the two blending weights, so that
-    their sum is the strength and their ratio blends the targets.
+    The strength 1 - novelty of the pull is split by win rate into the two blending weights. Their
+    sum is the strength, and their ratio blends the targets.
     """
     strength_D = (1 - competition.feature_novelty_D).clamp_min(0)
     contender_D = strength_D * competition.win_rate_D
@@ -98,7 +99,7 @@ def rescue_forces(
 def neighborhood_forces(
     competition: Competition, _x_BI: Tensor, w_DI: Tensor, _: BCLConfig
 ) -> Forces:
-    """Gradient by rank with a floor; nothing pulls, so each target is the feature itself."""
+    """Gradient by rank with a floor. There is no pull, so each target is the feature itself."""
     none_D = torch.zeros_like(competition.win_rate_D)
     return Forces(
         grad_mask_BD=competition.rank_score_BD.clamp_min(GRADIENT_FLOOR),
@@ -114,11 +115,11 @@ def neighborhood_forces(
 def balance_forces(
     competition: Competition, x_BI: Tensor, w_DI: Tensor, config: BCLConfig
 ) -> Forces:
-    """Every gradient passes whole; only the length of a feature is steered, never its direction.
+    """Gradients pass unmasked; only the length of a feature is changed, never its direction.
 
-    A feature that wins less than its share, one sample in neighbours + 1, is drawn towards a longer
-    copy of itself, one that wins more towards a shorter copy; the mean over the features is taken
-    out, so the layer as a whole gets neither louder nor quieter.
+    The fair share of wins is one sample in neighbours + 1. A feature that wins less is pulled to a
+    longer copy of itself, one that wins more to a shorter copy. The mean over the features is
+    subtracted, so the layer as a whole keeps its scale.
     """
     share = 1 / (min(config.neighborhood_k, len(w_DI) - 1) + 1)
     deficit_D = (1 - competition.win_rate_D / share).clamp(-1, 1)
@@ -148,7 +149,7 @@ FORCES: Mapping[Variant, Callable[[Competition, Tensor, Tensor, BCLConfig], Forc
 
 
 def step_metrics(competition: Competition, forces: Forces) -> dict[str, Tensor]:
-    """Per feature, [D] each: what the metrics table shows."""
+    """Metrics per feature, [D] each, as the metrics table shows them."""
     return {
         "win_rate": competition.win_rate_D,
         "grad_magnitude": forces.grad_mask_BD.sum(dim=0),
@@ -182,9 +183,9 @@ def _normalise_columns(pull_BD: Tensor) -> Tensor:
 
 
 def _rescue_pull(coverage_B: Tensor, x_BI: Tensor, w_DI: Tensor, rescue_k: int) -> Tensor:
-    """Equal weights on the inputs that are like the feature and that nobody covers, [B, D].
+    """Equal weights on the inputs that resemble the feature and that no feature covers, [B, D].
 
-    Ranks instead of cosines: a feature that resembles nothing still has inputs that it resembles
+    Ranks instead of cosines: a feature that resembles no input still has inputs that it resembles
     most.
     """
     norms_BD = x_BI.norm(dim=1)[:, None] * w_DI.norm(dim=1)
@@ -195,7 +196,7 @@ def _rescue_pull(coverage_B: Tensor, x_BI: Tensor, w_DI: Tensor, rescue_k: int) 
 
 
 def _rank_in_batch(values_BD: Tensor) -> Tensor:
-    """Per column: 1 for the least, B for the greatest; of equals the earlier sample is less."""
+    """Ranks per column: 1 for the smallest, B for the largest; of equals the earlier is smaller."""
     columns_DB = values_BD.T.contiguous()
     order_DB = columns_DB.sort(dim=1, stable=True).indices
     rank_B = torch.arange(1, len(values_BD) + 1, dtype=values_BD.dtype, device=values_BD.device)

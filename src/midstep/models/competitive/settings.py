@@ -1,4 +1,4 @@
-"""Settings of competitive learning and the thresholds of its words; loads no torch."""
+"""Settings of competitive learning, and thresholds for dead features and winners; no torch."""
 
 from __future__ import annotations
 
@@ -7,15 +7,16 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from midstep.core.errors import ConfigError
+from midstep.core.field_checks import at_least, one_of, require, within
 
 Variant = Literal["novelty", "rescue", "neighborhood", "balance"]
 VARIANTS: tuple[Variant, ...] = get_args(Variant)
 DEAD_BELOW = 0.01
-"""Win rate of a dead feature."""
+"""A feature with a lower win rate is dead."""
 WINNER_ABOVE = 0.05
-"""Win rate of a winner; between the two stand the contenders."""
+"""A feature with a higher win rate is a winner. Between the two are contenders."""
 UNREACHABLE_BELOW = 1e-3
-"""Both forces below this, summed over a batch: nothing moves the feature any more."""
+"""If both forces, summed over a batch, are below this, nothing changes the feature any more."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,13 +43,12 @@ class BCLConfig:
     winners quieter."""
 
     def __post_init__(self) -> None:
-        for name in ("neighborhood_k", "recompute_every", "rescue_k"):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-                raise ConfigError(f"{name} must be a whole number of at least 1, got {value!r}")
+        require(
+            at_least("neighborhood_k", self.neighborhood_k, 1),
+            at_least("recompute_every", self.recompute_every, 1),
+            at_least("rescue_k", self.rescue_k, 1),
+            within("som_lr", self.som_lr, 0, 1),
+            one_of("variant", self.variant, VARIANTS),
+        )
         if not (math.isfinite(self.temperature) and self.temperature > 0):
             raise ConfigError(f"temperature must be above 0, got {self.temperature}")
-        if not 0 <= self.som_lr <= 1:
-            raise ConfigError(f"som_lr must lie between 0 and 1, got {self.som_lr}")
-        if self.variant not in VARIANTS:
-            raise ConfigError(f"variant must be one of {', '.join(VARIANTS)}; got {self.variant!r}")
