@@ -107,7 +107,7 @@ class ServerThread:
         """Streams never end by themselves, and uvicorn would wait for them."""
         if self._loop is not None and not self._loop.is_closed():
             with suppress(RuntimeError):  # it closed between the test and the call
-                self._loop.call_soon_threadsafe(self._app.state.hubs.close)
+                self._loop.call_soon_threadsafe(self._app.state.run_streams.close)
 
     def __enter__(self) -> ServerThread:
         self.start()
