@@ -28,8 +28,7 @@ async def declare_run_id(
 
 def table_of(request: Request) -> RunTable:
     """The run table of this app."""
-    table = request.app.state.runs
-    assert isinstance(table, RunTable)  # noqa: S101 - set by create_app
+    table: RunTable = request.app.state.runs
     return table
 
 

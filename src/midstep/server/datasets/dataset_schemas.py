@@ -165,16 +165,9 @@ class SteeringOut(Out):
     to_centroid: Number
 
 
-class PairOut(Out):
+class PairOut(PairLine):
     """A pair with everything that a batch takes from it."""
 
-    pair: int
-    split: SplitName | None
-    cluster: int
-    relevance: Number
-    distance: Number
-    question_id: int
-    question: str | None
     source: RowOut
     keywords: list[RowOut]
     negatives: list[NegativeOut]

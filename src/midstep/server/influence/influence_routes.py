@@ -33,8 +33,7 @@ router = APIRouter(prefix="/api/v1/influence", tags=["influence"])
 
 def store_of(request: Request) -> InfluenceStore:
     """The store of this app."""
-    store = request.app.state.influence
-    assert isinstance(store, InfluenceStore)  # noqa: S101 - set by create_app
+    store: InfluenceStore = request.app.state.influence
     return store
 
 

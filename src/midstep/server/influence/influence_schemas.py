@@ -94,24 +94,25 @@ class InfluenceStep(Out):
     gradient_norm: Number
 
 
-class InfluenceRate(Out):
-    """Prediction and true step at one learning rate; lists in the order of the ids."""
+class InfluenceComparison(Out):
+    """Predicted and actual changes; lists in the order of the ids."""
 
-    lr: Number
     relative_error: Number
     correlation: Number
     predicted: list[Number]
     actual: list[Number]
 
 
-class InfluenceAfter(Out):
+class InfluenceRate(InfluenceComparison):
+    """Prediction and true step at one learning rate."""
+
+    lr: Number
+
+
+class InfluenceAfter(InfluenceComparison):
     """Prediction and what the training itself did."""
 
     checkpoint: str
-    relative_error: Number
-    correlation: Number
-    predicted: list[Number]
-    actual: list[Number]
 
 
 class InfluenceValidation(Out):

@@ -10,12 +10,12 @@ from pydantic import Field, StrictBool, StrictFloat, StrictInt, StrictStr
 from starlette.responses import Response
 
 from midstep.core.errors import MidstepError
-from midstep.server.dependencies import CanControl, declare_run_id
-from midstep.server.problems import Refusal, not_found
+from midstep.server.dependencies import CanControl, catalog_of, declare_run_id
+from midstep.server.problems import Refusal
 from midstep.server.recipes.end_process import end_process
 from midstep.server.recipes.launcher import Launcher, LaunchRequest
 from midstep.server.responses import StrictJsonResponse
-from midstep.server.runs.run_catalog import Catalog
+from midstep.server.runs.run_file_routes import RunFolder
 from midstep.server.runs.run_schemas import RunOut
 from midstep.server.schema_base import In, Out
 
@@ -136,21 +136,17 @@ def start_run(request: Request, body: StartIn) -> Response:
         if isinstance(error, ValueError):  # settings that the recipe does not accept: 422
             raise
         raise Refusal(409, "not_begun", str(error)) from error
-    catalog: Catalog = request.app.state.catalog
+    catalog = catalog_of(request)
     catalog.look()
     return StrictJsonResponse(catalog.row(started.run_id), status_code=201)
 
 
 @router.post("/runs/{run_id}/end", response_model=EndOut)
 def end_run(
-    request: Request, run_id: Annotated[str, Depends(declare_run_id)], body: EndIn
+    run_id: Annotated[str, Depends(declare_run_id)], folder: RunFolder, body: EndIn
 ) -> Response:
     """Send a signal to the process of a run that does not react to debug/stop."""
-    catalog: Catalog = request.app.state.catalog
-    run_dir = catalog.directory(run_id)
-    if run_dir is None:
-        raise not_found()
-    end_process(run_dir, body.how)
+    end_process(folder, body.how)
     return StrictJsonResponse({"id": run_id, "how": body.how})
 
 

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Request
-from fastapi import Path as InPath
 from starlette.responses import Response
 
 from midstep.core import strict_json
@@ -18,12 +17,11 @@ from midstep.server.responses import StrictJsonResponse
 from midstep.server.runs.run_file_routes import RunFolder
 from midstep.server.runs.run_schemas import DeletedOut, DeleteIn, LabelsIn, LineageOut, RunOut
 
-router = APIRouter(prefix="/api/v1/runs", tags=["runs"])
-_BY_ID = [Depends(declare_run_id)]
-RunId = Annotated[str, InPath(description="Id of the run, as GET /api/v1/runs lists it.")]
+router = APIRouter(prefix="/api/v1/runs/{run_id}", tags=["runs"])
+RunId = Annotated[str, Depends(declare_run_id)]
 
 
-@router.patch("/{run_id}", response_model=RunOut, dependencies=_BY_ID)
+@router.patch("", response_model=RunOut)
 def label_run(request: Request, run_id: RunId, folder: RunFolder, labels: LabelsIn) -> Response:
     """Replace the tags or the note of a run. A field that is left out stays as it is."""
     from midstep.facts.index.labels import write_labels
@@ -34,7 +32,7 @@ def label_run(request: Request, run_id: RunId, folder: RunFolder, labels: Labels
     return StrictJsonResponse(catalog.row(run_id))
 
 
-@router.delete("/{run_id}", response_model=DeletedOut, dependencies=_BY_ID)
+@router.delete("", response_model=DeletedOut)
 def delete_run(request: Request, run_id: RunId, folder: RunFolder, body: DeleteIn) -> Response:
     """Delete the files that midstep wrote; other files stay and are named. 409 for a live run."""
     from midstep.facts import deletion
@@ -59,7 +57,7 @@ def delete_run(request: Request, run_id: RunId, folder: RunFolder, body: DeleteI
     return StrictJsonResponse(vars(result))
 
 
-@router.get("/{run_id}/lineage", response_model=LineageOut, dependencies=_BY_ID)
+@router.get("/lineage", response_model=LineageOut)
 def lineage(request: Request, run_id: RunId, folder: RunFolder) -> Response:
     """The timelines of the run, the run it was forked from, and the runs forked from it."""
     from midstep.facts.index.run_query import RunQuery

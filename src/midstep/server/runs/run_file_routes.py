@@ -25,8 +25,9 @@ from midstep.server.runs.run_schemas import ConsoleOut, FilesOut
 if TYPE_CHECKING:
     from midstep.facts.format.run_files import RunFile
 
-router = APIRouter(prefix="/api/v1/runs", tags=["runs"])
-_BY_ID = [Depends(declare_run_id)]
+router = APIRouter(
+    prefix="/api/v1/runs/{run_id}", tags=["runs"], dependencies=[Depends(declare_run_id)]
+)
 CONSOLE = "console.log"
 CONSOLE_BYTES = 256 << 10
 """Most bytes of the console in one response."""
@@ -48,7 +49,7 @@ def directory_of(request: Request) -> Path:
 RunFolder = Annotated[Path, Depends(directory_of)]
 
 
-@router.get("/{run_id}/files", response_model=FilesOut, dependencies=_BY_ID)
+@router.get("/files", response_model=FilesOut)
 def files(folder: RunFolder) -> Response:
     """Every file of the run directory; links are counted, not listed."""
     from midstep.facts.format.run_files import list_files
@@ -76,12 +77,7 @@ def _file_dict(file: RunFile) -> dict[str, Any]:
     }
 
 
-@router.get(
-    "/{run_id}/files/{file_id}",
-    response_class=StreamingResponse,
-    responses=BINARY,
-    dependencies=_BY_ID,
-)
+@router.get("/files/{file_id}", response_class=StreamingResponse, responses=BINARY)
 def file_content(
     folder: RunFolder,
     controls: CanControl,
@@ -130,7 +126,7 @@ def _headers(file: RunFile) -> dict[str, str]:
     }
 
 
-@router.get("/{run_id}/console", response_model=ConsoleOut, dependencies=_BY_ID)
+@router.get("/console", response_model=ConsoleOut)
 def console(
     folder: RunFolder,
     controls: CanControl,
