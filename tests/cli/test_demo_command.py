@@ -134,8 +134,8 @@ def test_every_condition_of_the_recipe_can_be_chosen() -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["--full", "--steps", "5"], "either it or --steps"),
-        (["--condition", "all", "--run-name", "one"], "names one directory, and these are 5 runs"),
+        (["--full", "--steps", "5"], "give --full or --steps"),
+        (["--condition", "all", "--run-name", "one"], "names one directory, but these are 5 runs"),
     ],
 )
 def test_settings_that_contradict_each_other_are_one_line(

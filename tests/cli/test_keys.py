@@ -17,7 +17,7 @@ from midstep.cli.output.terminal_controls import KeyReader
 @pytest.fixture
 def terminal(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[int, int]]:
     """Both ends: what the user types into, and what the process reads."""
-    monkeypatch.setattr(module, "_owns", lambda descriptor: True)
+    monkeypatch.setattr(module, "_is_foreground", lambda descriptor: True)
     user, process = pty.openpty()
     yield user, process
     os.close(user)
@@ -46,7 +46,7 @@ def test_terminal_is_put_back(terminal: tuple[int, int]) -> None:
 
 
 def test_closed_terminal_ends_the_reading(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_owns", lambda descriptor: True)
+    monkeypatch.setattr(module, "_is_foreground", lambda descriptor: True)
     user, process = pty.openpty()
     with KeyReader(lambda key: None, descriptor=process) as keys:
         os.close(user)
@@ -59,7 +59,7 @@ def test_closed_terminal_ends_the_reading(monkeypatch: pytest.MonkeyPatch) -> No
 def test_background_process_reads_nothing(
     terminal: tuple[int, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "_owns", lambda descriptor: False)
+    monkeypatch.setattr(module, "_is_foreground", lambda descriptor: False)
     with KeyReader(lambda key: None, descriptor=terminal[1]) as keys:
         assert not keys.active
 

@@ -143,7 +143,7 @@ def test_a_wide_bind_needs_names_and_answers_only_under_them(tmp_path):
     )
     with RootServer(config) as root:
         assert root.url.startswith("http://node7:8765/#token=")
-        listening = root._listening.getsockname()[1]
+        listening = root._listener.getsockname()[1]
         served = Served(None, None, root.tokens.now, root.app, "", listening, root)
         runs = "/api/v1/runs"
         assert served.ask("GET", runs, headers={"Host": "node7:8765"}).status == 200

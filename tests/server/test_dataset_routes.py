@@ -60,7 +60,7 @@ def one_of(root: Path) -> dict:
 
     roots = DataRoots(root)
     (only,) = roots.listing()
-    return summary_json(roots, only)
+    return summary_json(only)
 
 
 # -- the list --------------------------------------------------------------------------------------
@@ -338,13 +338,13 @@ def test_audit_and_ledger_are_told_in_parts(shared):
 @pytest.mark.parametrize(
     ("content", "why"),
     [
-        (b"{", "no strict JSON"),
-        (b"[]", "not of format 1"),
-        (b'{"format": 2}', "not of format 1"),
-        (b'{"format": 1}', "lacks parts"),
-        (b'{"format": 1, "levels": {"question": 3}, "clean": true}', "lacks parts"),
-        (b'{"format": 1, "levels": [], "shortages": 4}', "lacks parts"),
-        (b"[" * 100_000, "no strict JSON"),
+        (b"{", "not strict JSON"),
+        (b"[]", "does not have format 1"),
+        (b'{"format": 2}', "does not have format 1"),
+        (b'{"format": 1}', "lacks fields"),
+        (b'{"format": 1, "levels": {"question": 3}, "clean": true}', "lacks fields"),
+        (b'{"format": 1, "levels": [], "shortages": 4}', "lacks fields"),
+        (b"[" * 100_000, "not strict JSON"),
     ],
 )
 def test_damaged_reports_are_named_and_the_rest_is_shown(root, tmp_path, content, why):
@@ -414,7 +414,7 @@ def test_a_link_out_of_the_folder_is_not_followed(root, tmp_path, name):
             return
         (line,) = told(served)["datasets"]
         assert line["state"] == "damaged"
-        assert f"{name} is no plain file" in line["problem"]
+        assert f"{name} is not a regular file" in line["problem"]
         for rest in ("", "/map", "/pairs", "/pairs/0", "/curriculum"):
             answer = served.ask("GET", f"{ADDRESS}/small{rest}")
             assert (answer.status, answer.json()["error"]) == (409, "damaged")
@@ -425,7 +425,7 @@ def test_a_link_out_of_the_folder_is_not_followed(root, tmp_path, name):
 def test_a_pipe_in_a_files_place_holds_nobody_up(root):
     (root / "small" / "source_embs.npy").unlink()
     os.mkfifo(root / "small" / "source_embs.npy")
-    assert "source_embs.npy is no plain file" in one_of(root)["problem"]
+    assert "source_embs.npy is not a regular file" in one_of(root)["problem"]
 
 
 @pytest.mark.parametrize(

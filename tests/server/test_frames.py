@@ -94,12 +94,12 @@ def test_long_stretches_are_cut_into_bounded_frames():
 def test_a_frame_is_cut_behind_a_number_anywhere():
     (frame,) = durable_frames([rows(1, 3, a=1.0), rows(4, 3, b=1.0)])
     for seq in range(8):
-        assert seqs(frame.behind(seq)) == list(range(seq + 1, 7))
+        assert seqs(frame.after(seq)) == list(range(seq + 1, 7))
 
 
 def queue(cursor: int = 0) -> ViewerQueue:
     async def make() -> ViewerQueue:
-        return ViewerQueue(cursor=cursor, behind=False)
+        return ViewerQueue(cursor=cursor, reads_from_disk=False)
 
     return asyncio.run(make())
 

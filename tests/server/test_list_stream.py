@@ -92,13 +92,13 @@ def test_silence_is_broken_by_pings(tmp_path):
 
 
 def test_nobody_looks_at_the_list_once_all_have_gone(served):
-    hub = served.app.state.list_hub
+    stream = served.app.state.list_stream
     with listening(served) as messages:
         next(messages)
-        assert hub.viewers == 1
+        assert stream.viewers == 1
     waiting = threading.Event()
     for _ in range(3000):
-        if hub.viewers == 0 and hub._task.done():
+        if stream.viewers == 0 and stream._task.done():
             return
         waiting.wait(0.01)
     raise AssertionError("it still looks")
@@ -120,17 +120,17 @@ def test_a_slow_viewer_is_told_each_run_once_as_it_is_now():
         def as_wire(self):
             return self.row
 
-    hub = RunListStream(None, asyncio.Event())
+    stream = RunListStream(None, asyncio.Event())
     viewer = ListViewer()
     for step in range(1000):
-        hub._take({"a": Rows(step=step)})
+        stream._update({"a": Rows(step=step)})
         viewer.note(["a"], [])
-    data = hub.message(viewer)
+    data = stream.message(viewer)
     assert data.count(b'"id":"a"') == 1
     assert b'"step":999' in data
     viewer.note([], ["a"])
-    hub._take({})
-    told = strict_json.loads(hub.message(viewer).partition(b"data: ")[2])
+    stream._update({})
+    told = strict_json.loads(stream.message(viewer).partition(b"data: ")[2])
     assert (told["runs"], told["removed"], told["total"]) == ([], ["a"], 0)
 
 
@@ -147,13 +147,13 @@ def test_two_who_join_at_once_share_one_look():
 
     async def join_both():
         slow = Slow()
-        hub = RunListStream(slow, asyncio.Event())
-        first, second = asyncio.create_task(hub.join()), asyncio.create_task(hub.join())
+        stream = RunListStream(slow, asyncio.Event())
+        first, second = asyncio.create_task(stream.join()), asyncio.create_task(stream.join())
         viewers = {await first, await second}
         slow.waits = False
         looking = [each for each in asyncio.all_tasks() if each.get_coro().__name__ == "_run"]
         for viewer in viewers:
-            hub.leave(viewer)
+            stream.leave(viewer)
         await asyncio.gather(*looking)
         return len(viewers), len(looking)
 

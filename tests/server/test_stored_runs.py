@@ -250,9 +250,9 @@ def test_runs_that_nobody_views_are_not_held_in_memory(tmp_path):
             facts.event(Moment.TRAIN_END, status="finished", step=number)
     with RootServer(RootServerConfig(outputs=tmp_path, port=0)) as root:
         served = served_over(root, None)
-        runs, hubs = root.app.state.runs, root.app.state.hubs
+        runs, streams = root.app.state.runs, root.app.state.run_streams
         for run in served.ask("GET", "/api/v1/runs").json()["runs"]:
             assert served.ask("GET", f"/api/v1/runs/{run['id']}/scalars").status == 200
-            hubs.of(runs.get(run["id"]))
+            streams.of(runs.get(run["id"]))
         assert len(runs._opened) == run_table.MOST_OPEN
-        assert len(hubs._hubs) <= run_stream.MOST_IDLE
+        assert len(streams._streams) <= run_stream.MOST_IDLE

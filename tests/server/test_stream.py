@@ -231,20 +231,20 @@ def test_a_viewer_counts_as_watcher_while_it_is_there(served):
     with viewing(served) as events:
         next(events)
         assert served.controller.captures.viewers == 1
-        assert served.app.state.hubs.of(served.runs.get(served.run.run_id)).viewers
+        assert served.app.state.run_streams.of(served.runs.get(served.run.run_id)).viewers
     _settle(lambda: served.controller.captures.viewers == 0)
 
 
 def test_nothing_is_polled_when_nobody_views(served):
     with viewing(served) as events:
         next(events)
-    hub = served.app.state.hubs.of(served.runs.get(served.run.run_id))
-    _settle(lambda: not hub.is_looking)
-    assert hub.viewers == set()
+    stream = served.app.state.run_streams.of(served.runs.get(served.run.run_id))
+    _settle(lambda: not stream.is_polling)
+    assert stream.viewers == set()
 
 
 def test_a_look_that_outlives_its_hub_leaves_no_file_open(served, monkeypatch):
-    """The loop of a server that closes cancels the hub; its thread reads on for a moment."""
+    """The loop of a server that closes cancels the stream; its thread reads on for a moment."""
     reading, go_on = threading.Event(), threading.Event()
     poll = FactsTail.poll
 
@@ -254,15 +254,15 @@ def test_a_look_that_outlives_its_hub_leaves_no_file_open(served, monkeypatch):
         return poll(tail)
 
     async def live_and_be_cancelled() -> None:
-        hub = run_stream.RunStream(served.runs.get(served.run.run_id))
-        hub.join(None)
+        stream = run_stream.RunStream(served.runs.get(served.run.run_id))
+        stream.join(None)
         await asyncio.to_thread(reading.wait, PATIENCE_S)
         later = threading.Timer(0.1, go_on.set)
         later.start()
-        assert hub._task is not None
-        hub._task.cancel()
+        assert stream._task is not None
+        stream._task.cancel()
         with suppress(asyncio.CancelledError):
-            await hub._task
+            await stream._task
         later.join()
 
     monkeypatch.setattr(FactsTail, "poll", slow)
@@ -280,13 +280,13 @@ def test_a_run_of_this_process_is_not_read_back_from_disk(served, monkeypatch, l
     """On the loop what is small, in a thread what is not."""
     monkeypatch.setattr("midstep.facts.read.live_tail.CHEAP_BYTES", light_bytes)
     monkeypatch.delattr(FactsTail, "poll")
-    looked, look = set(), run_stream.RunStream._look
+    looked, look = set(), run_stream.RunStream._poll
 
-    def noted(hub: run_stream.RunStream) -> Any:
+    def noted(stream: run_stream.RunStream) -> Any:
         looked.add(threading.current_thread().name)
-        return look(hub)
+        return look(stream)
 
-    monkeypatch.setattr(run_stream.RunStream, "_look", noted)
+    monkeypatch.setattr(run_stream.RunStream, "_poll", noted)
     with viewing(served) as events:
         next(events)
         for step in range(3):
@@ -307,7 +307,7 @@ def test_silence_is_broken_by_pings(served, monkeypatch):
 
 def test_a_stuck_viewer_is_cut_off_and_the_others_go_on(served, monkeypatch, caplog):
     monkeypatch.setattr(sse_response, "STUCK_S", 2.0)  # longer than this thread ever takes
-    hub = served.app.state.hubs.of(served.runs.get(served.run.run_id))
+    stream = served.app.state.run_streams.of(served.runs.get(served.run.run_id))
     stuck = socket.socket()
     stuck.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
     stuck.connect(("127.0.0.1", served.port))
@@ -317,19 +317,19 @@ def test_a_stuck_viewer_is_cut_off_and_the_others_go_on(served, monkeypatch, cap
     )
     with stuck, viewing(served) as events:
         next(events)
-        _settle(lambda: len(hub.viewers) == 2)
+        _settle(lambda: len(stream.viewers) == 2)
         seen: list[int] = []
         step = 0
-        while len(hub.viewers) == 2:
+        while len(stream.viewers) == 2:
             for _ in range(500):
                 step += 1
                 served.run.facts.log(step, **{f"metric_{i}": float(step) for i in range(40)})
             while not seen or seen[-1] < served.run.facts.seq:
                 identity, message = next(events)
                 seen.extend(seqs_of(message) if identity is not None else [])
-            assert max(queue.waiting_bytes for queue in hub.viewers) <= 1 << 20
+            assert max(queue.waiting_bytes for queue in stream.viewers) <= 1 << 20
         assert seen == list(range(seen[0], seen[-1] + 1))
-    assert "cut off" in caplog.text
+    assert "disconnected" in caplog.text
 
 
 def test_closing_the_server_ends_the_streams(served):
@@ -344,17 +344,17 @@ def test_closing_the_server_ends_the_streams(served):
 
 
 def test_an_error_of_ours_ends_the_stream_so_that_viewers_come_back(served, monkeypatch, caplog):
-    hub = served.app.state.hubs.of(served.runs.get(served.run.run_id))
+    stream = served.app.state.run_streams.of(served.runs.get(served.run.run_id))
 
     def broken():
         raise KeyError("ours")
 
     with viewing(served) as events:
         next(events)
-        monkeypatch.setattr(hub, "_look", broken)
+        monkeypatch.setattr(stream, "_poll", broken)
         assert list(events) is not None  # it ends
     monkeypatch.undo()
-    assert "its viewers start again" in caplog.text
+    assert "its viewers reconnect" in caplog.text
     with viewing(served) as events:
         assert next(events)[1]["type"] == "hello"
         served.ask("POST", "/debug/step", {})

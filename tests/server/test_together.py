@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from midstep.server.debug.batched_requests import MOST_QUESTIONS
-from midstep.server.runs.run_view import LiveRunView
+from midstep.server.runs.live_run import LiveRunView
 from tests.served import Served, serving, serving_root
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""`midstep demo`: a real training, live on a page, from one command."""
+"""`midstep demo`: a real training with a page, from one command."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import typer
 from midstep.cli.output.screen import Screen
 from midstep.cli.output.status_line import Status
 from midstep.cli.output.terminal_controls import TerminalControls
-from midstep.cli.output.text_format import align_columns, format_duration
+from midstep.cli.output.text_format import format_duration
 from midstep.core.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -36,18 +36,18 @@ COLUMNS = {
     "unreachable": ("unreachable", "{:g}"),
     "gini": ("Gini", "{:.3f}"),
 }
-"""Metric: its heading, and how a value is written."""
+"""Heading and number format of each metric."""
 
 
-def comparison(results: Sequence[BclResult]) -> list[str]:
-    """A line per run, and per condition the mean over its seeds where there are several."""
+def comparison(results: Sequence[BclResult]) -> list[list[str]]:
+    """One line per run, and for each condition the mean over its seeds if there are several."""
     rows = [["condition", "seed", "steps", *(heading for heading, _ in COLUMNS.values())]]
     for condition in dict.fromkeys(each.condition for each in results):
-        found = [each for each in results if each.condition == condition]
-        rows += [[condition, str(each.seed), f"{each.steps:,}", *_cells([each])] for each in found]
-        if len(found) > 1:
-            rows.append([condition, "mean", "", *_cells(found)])
-    return align_columns(rows, right=range(1, len(rows[0])))
+        runs = [each for each in results if each.condition == condition]
+        rows += [[condition, str(each.seed), f"{each.steps:,}", *_cells([each])] for each in runs]
+        if len(runs) > 1:
+            rows.append([condition, "mean", "", *_cells(runs)])
+    return rows
 
 
 def _cells(results: Sequence[BclResult]) -> list[str]:
@@ -63,7 +63,7 @@ FULL_STEPS = 25_000
 
 
 class Recipe(StrEnum):
-    """What competes with what; `all` is one run of each."""
+    """How features compete; `all` is one run of each."""
 
     novelty = "novelty"
     control = "control"
@@ -74,7 +74,7 @@ class Recipe(StrEnum):
 
 
 class Data(StrEnum):
-    """What it is trained on."""
+    """The training data."""
 
     digits = "digits"
     mnist = "mnist"
@@ -83,17 +83,17 @@ class Data(StrEnum):
 def demo(
     condition: Annotated[
         list[Recipe] | None,
-        typer.Option(help="How features compete; several or all for a comparison."),
+        typer.Option(help="How features compete; repeat it, or give all, to compare."),
     ] = None,
     steps: Annotated[
-        int | None, typer.Option(min=1, help="Steps to train; 10,000 if not given.")
+        int | None, typer.Option(min=1, help="Steps to train; 10,000 if left out.")
     ] = None,
-    full: Annotated[bool, typer.Option("--full", help="The full setting: 25,000 steps.")] = False,
+    full: Annotated[bool, typer.Option("--full", help="Train 25,000 steps.")] = False,
     data: Annotated[
         Data, typer.Option(help="5,000 digits, or all of MNIST (midstep data fetch mnist).")
     ] = Data.digits,
     start_paused: Annotated[
-        bool, typer.Option("--start-paused", help="Stand before the first step until resumed.")
+        bool, typer.Option("--start-paused", help="Pause before the first step.")
     ] = False,
     serve: Annotated[
         bool, typer.Option("--serve/--no-serve", help="Show the run on a page.")
@@ -101,27 +101,27 @@ def demo(
     port: Annotated[
         int | None,
         typer.Option(
-            min=0, max=65535, help="Of the page; the last one used if not given, 0 for any."
+            min=0, max=65535, help="Port of the page; the last one used if left out, 0 for any."
         ),
     ] = None,
-    save_dir: Annotated[Path, typer.Option(help="Where runs are kept.")] = Path("outputs/runs"),
+    save_dir: Annotated[Path, typer.Option(help="Folder of the runs.")] = Path("outputs/runs"),
     name: Annotated[str, typer.Option(help="Name of the run.")] = "demo",
     run_name: Annotated[
-        str | None, typer.Option(help="Exact directory under --save-dir, instead of time and name.")
+        str | None, typer.Option(help="Directory under --save-dir, instead of time and name.")
     ] = None,
     seed: Annotated[
         list[int] | None,
-        typer.Option(help="Of the weights and the order of the digits; several for a comparison."),
+        typer.Option(help="Seed of the weights and the order of the digits; repeat it to compare."),
     ] = None,
     open_page: Annotated[
         bool, typer.Option("--open", help="Open the page in your browser.")
     ] = False,
 ) -> None:
-    """Train a small autoencoder with competing features, to be paused, stepped and looked into.
+    """Train a small autoencoder with competing features, and show the run on a page.
 
     Keys in the terminal: [bold]space[/bold] pauses and resumes, [bold]s[/bold] makes one step,
     [bold]q[/bold] stops. At the end the page stays open until [bold]q[/bold]; without a terminal
-    the command ends by itself. Several conditions or seeds are trained one after the other and
+    the command ends by itself. Several conditions or seeds are trained one after another and
     compared in a table.
 
     Examples: [bold]midstep demo[/bold] · [bold]midstep demo --start-paused --open[/bold] ·
@@ -132,48 +132,48 @@ def demo(
 
     plan = _plan(condition or [Recipe.novelty], seed or [0])
     _check_settings(plan, steps, full=full, run_name=run_name)
-    seat = TerminalControls(Screen())
+    controls = TerminalControls(Screen())
     results: list[BclResult] = []
-    with GracefulStop(seat.stop, seat.restore_terminal):
+    with GracefulStop(controls.stop, controls.restore_terminal):
         if serve:
             _check_page(port, save_dir)
-        for place, (chosen, number) in enumerate(plan):
+        for index, (chosen, number) in enumerate(plan):
             training = _prepare(FULL_STEPS if full else steps, number, chosen, data.value)
-            called = name if len(plan) == 1 else f"{name}-{chosen}-seed{number}"
+            title = name if len(plan) == 1 else f"{name}-{chosen}-seed{number}"
             with (
-                training.open_run(name=called, run_name=run_name, save_dir=save_dir) as run,
-                seat.taken(run.controller, paused=start_paused),
-                _page(run, serve, port, save_dir, open_page and place == 0) as url,
+                training.open_run(name=title, run_name=run_name, save_dir=save_dir) as run,
+                controls.control(run.controller, paused=start_paused),
+                _page(run, serve, port, save_dir, open_page and index == 0) as url,
             ):
-                results.append(_drive(training, run, seat, url))
-                if place == len(plan) - 1 or seat.leaving.is_set():
-                    _end(seat, results, url)
+                results.append(_train(training, run, controls, url))
+                if index == len(plan) - 1 or controls.leaving.is_set():
+                    _end(controls, results, url)
                     break
 
 
 def _plan(conditions: list[Recipe], seeds: list[int]) -> list[tuple[str, int]]:
-    """Condition and seed of each run, none twice."""
+    """Condition and seed of each run, without repetitions."""
     every = [each for each in Recipe if each is not Recipe.all]
     chosen = [one for each in conditions for one in (every if each is Recipe.all else [each])]
-    return list(dict.fromkeys((one.value, number) for one in chosen for number in seeds))
+    return list(dict.fromkeys((each.value, seed) for each in chosen for seed in seeds))
 
 
 def _check_settings(
     plan: list[tuple[str, int]], steps: int | None, *, full: bool, run_name: str | None
 ) -> None:
     if full and steps is not None:
-        raise ConfigError("--full means 25,000 steps; give either it or --steps")
+        raise ConfigError("--full means 25,000 steps; give --full or --steps, not both")
     if run_name is not None and len(plan) > 1:
         raise ConfigError(
-            f"--run-name names one directory, and these are {len(plan)} runs; use --name instead"
+            f"--run-name names one directory, but these are {len(plan)} runs; use --name instead"
         )
 
 
 def _prepare(steps: int | None, seed: int, condition: str, data: str) -> BclTraining:
-    """Everything that can be wrong with settings and data is found before a run is begun."""
+    """The training; wrong settings and missing data raise here, before a run directory exists."""
     from midstep.loops.recipes import find_recipe
 
-    made = find_recipe("bcl").prepare(
+    training = find_recipe("bcl").prepare(
         {
             "steps": QUICK_STEPS if steps is None else steps,
             "seed": seed,
@@ -181,14 +181,11 @@ def _prepare(steps: int | None, seed: int, condition: str, data: str) -> BclTrai
             "data": data,
         }
     )
-    return cast("BclTraining", made)
+    return cast("BclTraining", training)
 
 
 def _check_page(port: int | None, save_dir: Path) -> None:
-    """What would refuse the page is found before torch is loaded and a run is begun.
-
-    A taken port, which `serve` binds again, and a place for the token that cannot be written.
-    """
+    """Raise if the port is taken or the token cannot be saved, before torch is loaded."""
     from midstep.live.mode import current_mode
     from midstep.server.auth.tokens import Tokens
     from midstep.server.transport.ports import bind
@@ -196,19 +193,19 @@ def _check_page(port: int | None, save_dir: Path) -> None:
     if current_mode() != "live":
         return
     if port:
-        bind("127.0.0.1", port).close()
+        bind("127.0.0.1", port).close()  # `serve` binds it again
     Tokens.for_root(save_dir)
 
 
 @contextlib.contextmanager
 def _page(
-    run: Run, wanted: bool, port: int | None, save_dir: Path, open_browser: bool
+    run: Run, serves: bool, port: int | None, save_dir: Path, open_browser: bool
 ) -> Iterator[str | None]:
-    """The address of the page while it is served; None when it is not wanted."""
+    """The address of the page while it is served; None with --no-serve."""
     from midstep.live import serve
     from midstep.live.run_socket import serve_on_socket
 
-    if not wanted:
+    if not serves:
         with serve_on_socket(run):
             yield None
         return
@@ -217,33 +214,36 @@ def _page(
         yield served.url
 
 
-def _drive(training: BclTraining, run: Run, seat: TerminalControls, url: str | None) -> BclResult:
-    """Train, and tell how it ended."""
-    screen, controller = seat.screen, run.controller
+def _train(
+    training: BclTraining, run: Run, controls: TerminalControls, url: str | None
+) -> BclResult:
+    """Train and print how it ended."""
+    screen, controller = controls.screen, run.controller
     screen.print_line(f"run   {_short(run.dir)}")
     if url is not None:
         screen.print_line(f"page  {url}")
-    keys = seat.has_keys
+    keys = controls.has_keys
     with Status(controller.get_state, controller.sinks.subscribe, screen, keys=keys) as status:
-        seat.status = status
+        controls.status = status
         result = training.run_to_end(run)
-        seat.status = None
-    _summary(screen, run, result, "stopped" if result.stopped else "finished")
+        controls.status = None
+    _print_summary(screen, run, result)
     return result
 
 
-def _end(seat: TerminalControls, results: list[BclResult], url: str | None) -> None:
+def _end(controls: TerminalControls, results: list[BclResult], url: str | None) -> None:
     """Compare the runs, and keep the page open until `q` if there is a keyboard."""
     if len(results) > 1:
-        for line in comparison(results):
-            seat.screen.print_line(line)
-    if url is not None and seat.has_keys and not seat.leaving.is_set():
-        seat.screen.print_line("the page stays open; press q to leave", style="dim")
-        seat.leaving.wait()
+        rows = comparison(results)
+        controls.screen.print_table(rows, right=range(1, len(rows[0])))
+    if url is not None and controls.has_keys and not controls.leaving.is_set():
+        controls.screen.print_line("the page stays open; press q to leave", style="dim")
+        controls.leaving.wait()
 
 
-def _summary(screen: Screen, run: Run, result: BclResult, end: str) -> None:
-    """How it ended, and where everything is."""
+def _print_summary(screen: Screen, run: Run, result: BclResult) -> None:
+    """Print how the run ended, and where its files are."""
+    end = "stopped" if result.stopped else "finished"
     loss = "" if result.loss is None else f"loss {result.loss:.5g}, "
     screen.print_line(
         f"{end} after {result.steps:,} steps in {format_duration(result.duration_s)}: "
@@ -257,12 +257,12 @@ def _summary(screen: Screen, run: Run, result: BclResult, end: str) -> None:
 
 
 def _program() -> str:
-    """How this program is called from here, also where no environment is activated."""
+    """The command with which the user can call midstep again, also without its environment."""
     if shutil.which("midstep") is not None:
         return "midstep"
-    called = Path(sys.argv[0])
-    if called.name == "midstep":
-        return str(_short(called.absolute()))
+    script = Path(sys.argv[0])
+    if script.name == "midstep":
+        return str(_short(script.absolute()))
     return f"{_short(Path(sys.executable))} -m midstep"
 
 

@@ -9,17 +9,14 @@ from typing import Annotated, Any
 import typer
 
 from midstep.cli.output.screen import Screen
-from midstep.cli.output.text_format import align_columns
 from midstep.core import strict_json
 from midstep.core.errors import ConfigError
-
-__all__ = ["app"]
 
 app = typer.Typer(
     help=(
         "Which sequences of an optimizer step moved which answers: sample, predict, check.\n\n"
         "A plan file (YAML or JSON) has two parts: [bold]runner[/bold] (checkpoint, prompt_set, …) "
-        "and [bold]plan[/bold] (update, requests, …). docs/influence.md walks through one."
+        "and [bold]plan[/bold] (update, requests, …). docs/influence.md explains one."
     ),
     epilog=(
         "Examples: [bold]midstep influence run plan.yaml[/bold] · "
@@ -30,9 +27,9 @@ app = typer.Typer(
     rich_markup_mode="rich",
 )
 
-_RUN_HELP = """Carry out a plan: sample U and E, predict every change, write a report.
+_RUN_HELP = """Execute a plan: sample sequences, predict every change, write a report.
 
-A run that was interrupted goes on where it stood when the same plan is started again.
+An interrupted run continues when the same plan is started again.
 
 \b
 A small plan:
@@ -48,7 +45,7 @@ A small plan:
     validate_rates: [1.0e-4, 1.0e-5]
 """
 
-_Json = Annotated[bool, typer.Option("--json", help="Answer with one line of JSON.")]
+_Json = Annotated[bool, typer.Option("--json", help="Print one line of JSON.")]
 _Folder = Annotated[Path, typer.Argument(help="Folder of a run: outputs/influence/<time>_<name>.")]
 
 
@@ -57,22 +54,21 @@ def run(
     plan: Annotated[Path, typer.Argument(help="The plan: YAML or JSON.")],
     as_json: _Json = False,
 ) -> None:
-    """Carry out a plan; see `_RUN_HELP` for what the user reads."""
+    """Execute a plan; `_RUN_HELP` is what the user reads."""
     from midstep.influence.study.plan import read_plan
     from midstep.influence.study.results_file import read_results_json
     from midstep.influence.study.runner import FisherKernelRunner
 
-    config, asked = read_plan(plan)
-    results = FisherKernelRunner(config).run(asked)
-    folder = results.directory
+    config, requested = read_plan(plan)
+    folder = FisherKernelRunner(config).run(requested).directory
     if folder is None:
         raise ConfigError("the run wrote no folder; check 'outputs' in the plan's runner part")
-    told = read_results_json(folder)
+    results = read_results_json(folder)
     if as_json:
-        typer.echo(strict_json.dumps({"directory": str(folder), **_brief(told)}))
+        typer.echo(strict_json.dumps({"directory": str(folder), **_brief(results)}))
         return
     screen = Screen()
-    _say_results(screen, told, request=None, top=3)
+    _print_results(screen, results, request=None, top=3)
     screen.print_line(f"report: {folder / 'report.html'}")
 
 
@@ -82,23 +78,21 @@ def show(
     request: Annotated[
         str | None, typer.Option("--request", help="Only this request; all if left out.")
     ] = None,
-    top: Annotated[int, typer.Option("--top", min=0, help="Contributors of a sequence.")] = 5,
+    top: Annotated[int, typer.Option("--top", min=0, help="Contributors per sequence.")] = 5,
     as_json: _Json = False,
 ) -> None:
-    """Show what a finished run found: predicted changes and who made them. Needs no torch."""
+    """Show the results of a finished run: predicted changes and their contributors. No torch."""
     from midstep.influence.study.results_file import read_results_json
 
-    told = read_results_json(folder)
+    results = read_results_json(folder)
     if as_json:
-        typer.echo(strict_json.dumps(told))
+        typer.echo(strict_json.dumps(results))
         return
     screen = Screen()
-    _say_results(screen, told, request=request, top=top)
+    _print_results(screen, results, request=request, top=top)
     if (folder / "report.html").is_file():
         screen.print_line(f"\nreport: {folder / 'report.html'}")
-    screen.print_line(
-        "The page of any live run with outputs/runs beside it shows this under Influence."
-    )
+    screen.print_line("The page of a run in outputs/runs shows this under Influence.")
 
 
 @app.command("validate", epilog="Example: midstep influence validate outputs/influence/2026…_study")
@@ -106,15 +100,15 @@ def check(
     folder: _Folder,
     rates: Annotated[
         str | None,
-        typer.Option("--rates", help="Learning rates to try: 1e-4,1e-5; four if left out."),
+        typer.Option("--rates", help="Learning rates to check: 1e-4,1e-5; four if left out."),
     ] = None,
     request: Annotated[
         str | None,
-        typer.Option("--request", help="Whose sequences; those of the update if left out."),
+        typer.Option("--request", help="Check its sequences; those of the update if left out."),
     ] = None,
     after: Annotated[
         Path | None,
-        typer.Option("--after", help="Checkpoint that training itself reached with this step."),
+        typer.Option("--after", help="Checkpoint that the training wrote after this step."),
     ] = None,
     as_json: _Json = False,
 ) -> None:
@@ -130,50 +124,52 @@ def check(
     runner = FisherKernelRunner(results.config)
     workspace = runner.load_workspace(folder / "workspace")
     batch = None if request is None else results.request(request).batch
-    found = validate(workspace, batch, rates=_rates(rates), after=after).to_json()
+    report = validate(workspace, batch, rates=_parse_rates(rates), after=after).to_json()
     if as_json:
-        typer.echo(strict_json.dumps(found))
+        typer.echo(strict_json.dumps(report))
         return
-    _say_validation(Screen(), strict_json.plain(found))
+    _print_validation(Screen(), strict_json.plain(report))
 
 
-def _rates(text: str | None) -> list[float] | None:
+def _parse_rates(text: str | None) -> list[float] | None:
     if text is None:
         return None
     try:
         return [float(part) for part in text.split(",")]
     except ValueError:
-        raise ConfigError(f"--rates takes numbers with commas, 1e-4,1e-5; got {text!r}") from None
+        raise ConfigError(f"--rates takes numbers such as 1e-4,1e-5; got {text!r}") from None
 
 
-def _brief(told: Mapping[str, Any]) -> dict[str, Any]:
+def _brief(results: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "requests": {
             one["name"]: {each["sequence_id"]: each["delta"] for each in one["sequences"]}
-            for one in told["requests"]
+            for one in results["requests"]
         },
-        "validation": told["validation"],
+        "validation": results["validation"],
     }
 
 
-def _say_results(screen: Screen, told: Mapping[str, Any], *, request: str | None, top: int) -> None:
-    update = told["update"]
+def _print_results(
+    screen: Screen, results: Mapping[str, Any], *, request: str | None, top: int
+) -> None:
+    update = results["update"]
     screen.print_line(
-        f"{told['name']}: {len(update['sequences'])} sequences of the update, optimizer step "
-        f"{told['step']}, {told['plan']['preconditioner']}, η = {update['step']['lr']:.3g}"
+        f"{results['name']}: {len(update['sequences'])} sequences of the update, optimizer step "
+        f"{results['step']}, {results['plan']['preconditioner']}, η = {update['step']['lr']:.3g}"
     )
-    names = [one["name"] for one in told["requests"]]
+    names = [one["name"] for one in results["requests"]]
     if request is not None and request not in names:
-        raise ConfigError(f"no request is called {request!r}; there are {', '.join(names)}")
+        raise ConfigError(f"there is no request {request!r}; there are {', '.join(names)}")
     texts = {one["sequence_id"]: _text(one) for one in update["sequences"]}
-    for one in told["requests"]:
+    for one in results["requests"]:
         if request in (None, one["name"]):
-            _say_request(screen, one, texts, top)
-    if told["validation"]:
-        _say_validation(screen, told["validation"])
+            _print_request(screen, one, texts, top)
+    if results["validation"]:
+        _print_validation(screen, results["validation"])
 
 
-def _say_request(
+def _print_request(
     screen: Screen, one: Mapping[str, Any], texts: Mapping[str, str], top: int
 ) -> None:
     screen.print_line(f"\n{one['name']}", style="bold")
@@ -192,16 +188,15 @@ def _say_request(
             for by in each["contributors"][:top]
             for who in [texts[by["sequence_id"]]]
         ]
-    for line in align_columns(rows, right=(1, 2)):
-        screen.print_line(line)
+    screen.print_table(rows, right=(1, 2))
 
 
 def _text(one: Mapping[str, Any]) -> str:
-    said = f"{str(one['prompt'])[-40:]}|{one['response']}"
-    return " ".join(said.split())[:72]
+    text = f"{str(one['prompt'])[-40:]}|{one['response']}"
+    return " ".join(text.split())[:72]
 
 
-def _say_validation(screen: Screen, told: Mapping[str, Any]) -> None:
+def _print_validation(screen: Screen, report: Mapping[str, Any]) -> None:
     rows: list[Sequence[str]] = [
         ("η", "relative error", "correlation", "change of entropy", "predicted")
     ]
@@ -213,14 +208,13 @@ def _say_validation(screen: Screen, told: Mapping[str, Any]) -> None:
             f"{float(one['entropy_change']):+.3g}",
             f"{float(one['entropy_predicted']):+.3g}",
         )
-        for one in told["rates"]
+        for one in report["rates"]
     ]
     screen.print_line("\npredicted against a true step", style="bold")
-    for line in align_columns(rows, right=(0, 1, 2, 3, 4)):
-        screen.print_line(line)
-    if told["slope"] is not None:
-        screen.print_line(f"slope of the error over η: {float(told['slope']):.3f} (1 is exact)")
-    after = told.get("after")
+    screen.print_table(rows, right=range(5))
+    if report["slope"] is not None:
+        screen.print_line(f"slope of the error over η: {float(report['slope']):.3f} (1 is exact)")
+    after = report.get("after")
     if after:
         screen.print_line(
             f"against {after['checkpoint']}: error {100 * float(after['relative_error']):.3f} %, "

@@ -1,4 +1,4 @@
-"""`midstep`: the commands, and how their errors are told."""
+"""`midstep`: the command line app, and how it prints errors."""
 
 from __future__ import annotations
 
@@ -14,14 +14,13 @@ from midstep.cli.runs import runs_app
 from midstep.core.errors import DatasetError, MidstepError, UnclearRunError
 from midstep.core.version import __version__
 
-__all__ = ["app", "main"]
-
 EXPECTED_FAILURE = 2
+"""Exit code of an error that midstep reports in one line, like a usage error of typer."""
 
 app = typer.Typer(
     name="midstep",
     help=(
-        "A workbench for PyTorch training: stop between any two steps, look inside, step on.\n\n"
+        "A workbench for PyTorch training: pause between any two steps, look inside, continue.\n\n"
         "Start with [bold]midstep demo[/bold], then try [bold]midstep ctl pause[/bold] "
         "in a second terminal."
     ),
@@ -43,8 +42,8 @@ app.add_typer(influence.app, name="influence")
 app.add_typer(runs_app.app, name="runs")
 
 
-def _version(asked: bool) -> None:
-    if asked:
+def _print_version(requested: bool) -> None:
+    if requested:
         typer.echo(f"midstep {__version__}")
         raise typer.Exit
 
@@ -52,22 +51,23 @@ def _version(asked: bool) -> None:
 @app.callback()
 def _common(
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
+        bool,
+        typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version."),
     ] = False,
 ) -> None:
-    """Options of `midstep` itself; the text for users stands in `app`."""
+    """Options of `midstep` itself; the help text is in `app`."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; gives its exit code. Expected failures are one line and code 2."""
+    """Run one command and return its exit code. An expected error is one line and code 2."""
     try:
         app(args=arguments, prog_name="midstep")
-    except SystemExit as end:  # typer's way to return, also from a usage error
+    except SystemExit as end:  # typer always exits, also after a usage error
         return end.code if isinstance(end.code, int) else 0
     except UnclearRunError as error:
         typer.echo("\n  ".join([f"midstep: {error.message}", *error.choices]), err=True)
         return EXPECTED_FAILURE
-    except DatasetError as error:  # a list of problems is read line by line
+    except DatasetError as error:  # keeps its line breaks: it may list many problems
         typer.echo(f"midstep: {error}", err=True)
         return EXPECTED_FAILURE
     except MidstepError as error:

@@ -13,8 +13,6 @@ from midstep.cli.output.screen import Screen
 if TYPE_CHECKING:
     from midstep.server.root_server import RootServer
 
-__all__ = ["serve"]
-
 
 def serve(
     outputs: Annotated[
@@ -23,22 +21,22 @@ def serve(
     port: Annotated[
         int | None,
         typer.Option(
-            min=0, max=65535, help="Of the page; the last one used if not given, 0 for any."
+            min=0, max=65535, help="Port of the page; the last one used if left out, 0 for any."
         ),
     ] = None,
     host: Annotated[
-        str, typer.Option(help="Address to bind; one that others reach needs --allow-host.")
+        str, typer.Option(help="Address to bind; one that other machines reach needs --allow-host.")
     ] = "127.0.0.1",
     allow_host: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="HOST:PORT", help="A name under which the page is opened, as in its address."
+            metavar="HOST:PORT", help="Host and port in the address of the page; may be repeated."
         ),
     ] = None,
     uds: Annotated[
         Path | None,
         typer.Option(
-            metavar="PATH", help="Serve on a Unix socket instead of a port: for shared hosts."
+            metavar="PATH", help="Serve on a Unix socket instead of a port, for shared hosts."
         ),
     ] = None,
     read_only: Annotated[
@@ -49,16 +47,15 @@ def serve(
     ] = False,
     data: Annotated[
         list[Path] | None,
-        typer.Option(metavar="FOLDER", help="A folder with embedding datasets; several if given."),
+        typer.Option(metavar="FOLDER", help="A folder with embedding datasets; may be repeated."),
     ] = None,
     open_page: Annotated[
         bool, typer.Option("--open/--no-browser", help="Open the page in your browser.")
     ] = False,
 ) -> None:
-    """Show all runs of a folder on one page: finished ones from their facts, live ones to control.
+    """Show all runs of a folder on one page. Live runs can be controlled.
 
-    Live runs are found by their lease and answer through a socket of their own: each goes on when
-    this server ends, and is found again when it starts. Ctrl-C ends it.
+    Live runs continue when this server ends, and appear again when it starts. Ctrl-C ends it.
 
     Examples: [bold]midstep serve outputs[/bold] · [bold]midstep serve outputs --read-only[/bold] ·
     [bold]midstep serve outputs --data data --open[/bold] ·
@@ -79,14 +76,14 @@ def serve(
     )
     leaving = threading.Event()
     with GracefulStop(lambda _cause: leaving.set()), RootServer(config) as server:
-        _tell(server, Screen())
+        _print_addresses(server, Screen())
         if open_page and uds is None:
             typer.launch(server.url)
         leaving.wait()
 
 
-def _tell(server: RootServer, screen: Screen) -> None:
-    """Where the page is, and how to reach it."""
+def _print_addresses(server: RootServer, screen: Screen) -> None:
+    """Print where the page is and how to reach it."""
     config = server.config
     screen.print_line(f"runs  {config.outputs}")
     if config.uds is not None:
@@ -98,4 +95,4 @@ def _tell(server: RootServer, screen: Screen) -> None:
         screen.print_line(f"page  {server.url}")
     if not config.read_only and config.uds is None:
         screen.print_line(f"look  {server.viewer_url}", style="dim")
-    screen.print_line("Ctrl-C ends the server; live runs go on", style="dim")
+    screen.print_line("Ctrl-C ends the server; live runs continue", style="dim")

@@ -1,4 +1,4 @@
-"""The app: routes, refusals, the page, and the guard in front of it all."""
+"""The app: routes, error responses, the page, and the guard in front of them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from midstep.server.datasets import dataset_routes
 from midstep.server.datasets.data_roots import DataRoots
 from midstep.server.debug import batched_requests, breakpoint_routes, command_routes, watch_routes
 from midstep.server.dependencies import declare_run_id
-from midstep.server.forward.forward_requests import Forward, RunPlaces
+from midstep.server.forward.forward_requests import Forward
 from midstep.server.influence import influence_routes
 from midstep.server.influence.influence_store import InfluenceStore
 from midstep.server.problems import ERROR_RESPONSES, add_handlers
@@ -24,7 +24,7 @@ from midstep.server.recipes import recipe_routes
 from midstep.server.recipes.launcher import Launcher
 from midstep.server.responses import StrictJsonResponse
 from midstep.server.runs import run_edit_routes, run_file_routes, run_routes
-from midstep.server.runs.run_catalog import Catalog, LiveCatalog
+from midstep.server.runs.run_catalog import Catalog, LiveCatalog, RootCatalog
 from midstep.server.runs.run_table import RunTable
 from midstep.server.schema_base import Health
 from midstep.server.static_files import STATIC, add_page
@@ -40,11 +40,20 @@ def create_app(
     guard: GuardConfig,
     static: Path = STATIC,
     datasets: DataRoots | None = None,
-    forward: RunPlaces | None = None,
+    forward: RootCatalog | None = None,
     catalog: Catalog | None = None,
     launcher: Launcher | None = None,
 ) -> FastAPI:
-    """The guarded app over `runs`, and over the datasets of the folders that were named.
+    """The guarded app that serves `runs`.
+
+    Args:
+        runs: the runs by id.
+        guard: tokens, hosts and limits.
+        static: the folder of the built page.
+        datasets: folders with embedding datasets; none when left out.
+        forward: the catalog of a folder; requests for its live runs go to their own processes.
+        catalog: lists the runs; `runs` itself when left out.
+        launcher: starts recipes; without one they cannot be started from the page.
 
     >>> from midstep.server.auth.tokens import Tokens
     >>> app = create_app(RunTable(), guard=GuardConfig(tokens=Tokens.fresh()))
@@ -62,7 +71,7 @@ def create_app(
         responses=ERROR_RESPONSES,
         generate_unique_id_function=_operation_id,
     )
-    app.state.runs, app.state.hubs = runs, RunStreams()
+    app.state.runs, app.state.run_streams = runs, RunStreams()
     app.state.guard, app.state.static = guard, static
     app.state.catalog = catalog or LiveCatalog(runs)
     app.state.launcher = launcher
@@ -70,7 +79,7 @@ def create_app(
     app.state.datasets = datasets or DataRoots()
     add_handlers(app)
     app.add_api_route("/api/v1/health", health, response_model=Health, tags=["health"])
-    # Routes are tried one by one: what an open page asks for all the time comes first.
+    # Starlette tries routes one by one, so those that an open page requests each second come first.
     of_one_run = (
         batched_requests.router,
         force_routes.router,
@@ -97,16 +106,20 @@ def create_app(
         _add(app, router, prefix="/debug", tag="short")
     add_page(app, static)
     openapi.install(app)
-    app.state.list_hub = None
+    app.state.list_stream = None
     if forward is not None:
-        app.state.list_hub = RunListStream(app.state.catalog, app.state.hubs.closing)
-        app.add_middleware(Forward, places=forward, closing=app.state.hubs.closing)
+        closing = app.state.run_streams.closing
+        app.state.list_stream = RunListStream(app.state.catalog, closing)
+        app.add_middleware(Forward, catalog=forward, closing=closing)
+    # Middleware added last runs first: nothing is forwarded before the guard has checked it.
     app.add_middleware(Guard, config=guard)
     return app
 
 
 def _add(app: FastAPI, router: APIRouter, *, prefix: str = "", tag: str | None = None) -> None:
-    """Add the routes one by one, so that `app.routes` lists them all, for whoever walks it."""
+    """Add the routes of a router one by one."""
+    # `include_router` would add one entry that hides its routes. The security tests walk
+    # `app.routes` to try every route.
     by_id = [Depends(declare_run_id)] if "{run_id}" in prefix else []
     for route in router.routes:
         assert isinstance(route, APIRoute)  # noqa: S101 - our routers hold nothing else
@@ -124,7 +137,7 @@ def _add(app: FastAPI, router: APIRouter, *, prefix: str = "", tag: str | None =
 
 
 def _operation_id(route: APIRoute) -> str:
-    """The handler's name; the short forms say so."""
+    """The name of the handler, with a prefix for the short addresses (`/debug/…`)."""
     return f"short_{route.name}" if "short" in route.tags else route.name
 
 
@@ -134,11 +147,11 @@ def health(
         str | None,
         Query(
             pattern="^[A-Za-z0-9_-]{16,128}$",
-            description="A fresh number; the answer proves that the server knows its tokens.",
+            description="A random text; the response proves that the server knows its tokens.",
         ),
     ] = None,
 ) -> StrictJsonResponse:
-    """An answer without run data."""
+    """The version of the server, without run data. Open without a token."""
     tokens, host = request.app.state.guard.tokens, request.headers["host"]
     secrets = () if challenge is None else (tokens.control, tokens.viewer)
     proofs = [make_proof(secret, challenge or "", host) for secret in secrets]

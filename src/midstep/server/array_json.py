@@ -1,4 +1,4 @@
-"""Tensors and arrays as numpy, and their numbers as strict JSON."""
+"""Tensors as numpy arrays, and arrays as numbers of strict JSON."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 def is_tensor(value: Any) -> bool:
-    """Whether `value` is a tensor or an array (numpy scalars are not)."""
+    """Whether `value` is a tensor or an array; a numpy scalar is not."""
     return hasattr(value, "shape") and hasattr(value, "dtype") and hasattr(value, "reshape")
 
 
@@ -19,7 +19,7 @@ def shape_of(value: Any) -> list[int]:
 
 
 def dtype_name(value: Any) -> str:
-    """The element type without its library's prefix.
+    """The element type without the prefix `torch.`.
 
     >>> import numpy as np
     >>> dtype_name(np.zeros(2, np.float32))
@@ -32,10 +32,11 @@ def as_array(value: Any) -> np.ndarray[Any, Any]:
     """A dense CPU array of `value`; types that numpy lacks (bfloat16, float8) become float32.
 
     Raises:
-        TypeError: for what has no dense values on any device (meta, sparse, object arrays).
+        TypeError: `value` has no dense values (meta or sparse tensor, array of objects).
     """
     import numpy as np
 
+    array: np.ndarray[Any, Any]
     if not hasattr(value, "detach"):
         array = np.asarray(value)
         if array.dtype.hasobject:
@@ -43,15 +44,16 @@ def as_array(value: Any) -> np.ndarray[Any, Any]:
         return array
     if value.device.type == "meta" or str(value.layout) != "torch.strided":
         raise TypeError(f"a tensor on {value.device.type} of layout {value.layout}")
-    held = value.detach().cpu()
-    if held.is_floating_point() and dtype_name(held) not in ("float16", "float32", "float64"):
-        held = held.float()
-    found: np.ndarray[Any, Any] = held.resolve_conj().resolve_neg().numpy()
-    return found
+    tensor = value.detach().cpu()
+    if tensor.is_floating_point() and dtype_name(tensor) not in ("float16", "float32", "float64"):
+        tensor = tensor.float()
+    # torch marks a conjugate or a negative view with a bit, which `numpy` refuses.
+    array = tensor.resolve_conj().resolve_neg().numpy()
+    return array
 
 
 def numbers(array: np.ndarray[Any, Any]) -> list[Any]:
-    """Values of an array, nested as its shape; NaN and the infinities as strings.
+    """The values of an array as nested lists; NaN and the infinities as strings.
 
     >>> import numpy as np
     >>> numbers(np.array([1.0, np.nan, -np.inf]))
@@ -61,8 +63,8 @@ def numbers(array: np.ndarray[Any, Any]) -> list[Any]:
 
     if array.dtype.kind != "f" or bool(np.isfinite(array).all()):
         return list(array.tolist())
-    held = array.astype(object)
-    held[np.isnan(array)] = "NaN"
-    held[np.isposinf(array)] = "Infinity"
-    held[np.isneginf(array)] = "-Infinity"
-    return list(held.tolist())
+    values = array.astype(object)
+    values[np.isnan(array)] = "NaN"
+    values[np.isposinf(array)] = "Infinity"
+    values[np.isneginf(array)] = "-Infinity"
+    return list(values.tolist())

@@ -1,4 +1,4 @@
-"""Refusals: every error leaves as a `Problem`, and nothing about the inside leaks out."""
+"""Error responses: every error is sent as a `Problem`, without internals of the server."""
 
 from __future__ import annotations
 
@@ -24,23 +24,23 @@ ERROR_RESPONSES: dict[int | str, dict[str, Any]] = {
         "description": "400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin "
         "or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible "
         "in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · "
-        "429 too many wrong tokens · 500 an error of ours, told by its id · 503 the disk refused",
+        "429 too many wrong tokens · 500 an internal error, with its id · 503 an error of the disk",
     }
 }
-"""For the OpenAPI document: what any route may answer besides."""
+"""For the OpenAPI document: the error responses of all routes."""
 
 NOT_FOUND = "There is nothing at this address. GET /api/v1/runs lists the runs."
 _MEMBERS = frozenset({"bool", "float", "int", "none", "str"})
-"""Names that pydantic adds to a place when a field takes one of several types."""
-_WORDS = {404: "not_found", 405: "method", 409: "refused", 422: "invalid"}
+"""Names that pydantic appends to the location of a field that takes one of several types."""
+_ERROR_NAMES = {404: "not_found", 405: "method", 409: "refused", 422: "invalid"}
 
 
-class Refusal(Exception):  # noqa: N818 - it is an answer, not an error of the program
+class Refusal(Exception):  # noqa: N818 - a response, not an error of the program
     """Raised by a route to answer with a `Problem`.
 
     Args:
         status: HTTP status.
-        error: a short stable word.
+        error: a short name that does not change.
         message: what happened and what to do.
         field: the field that is wrong.
         command_id: the command that was refused.
@@ -61,7 +61,7 @@ class Refusal(Exception):  # noqa: N818 - it is an answer, not an error of the p
 
 
 def not_found() -> Refusal:
-    """The same answer for every unknown id and address, so that ids cannot be probed."""
+    """A 404 that is the same for every unknown id and address, so that ids cannot be probed."""
     return Refusal(404, "not_found", NOT_FOUND)
 
 
@@ -73,22 +73,22 @@ def problem_answer(
     headers: Mapping[str, str] | None = None,
     **rest: str | None,
 ) -> StrictJsonResponse:
-    """A `Problem` as an answer."""
+    """A `Problem` as a response."""
     body = Problem(error=error, message=message, **rest).model_dump()
     return StrictJsonResponse(body, status_code=status, headers=dict(headers or {}))
 
 
 def incident_answer(error: Exception, method: str) -> StrictJsonResponse:
-    """An unhandled error: the log gets it whole, the caller gets an id."""
+    """The response to an unhandled error: the log has all of it, the caller gets an id."""
     incident = secrets.token_hex(6)
     log.error("incident %s while answering %s", incident, method, exc_info=error)
     return problem_answer(
-        500, "incident", "The server made an error. Its log has the details.", incident=incident
+        500, "incident", "Internal error. The server's log has the details.", incident=incident
     )
 
 
 def add_handlers(app: FastAPI) -> None:
-    """Register the translations from exceptions to problems."""
+    """Register a handler for each exception that becomes a `Problem`."""
     app.add_exception_handler(Refusal, _refusal)
     app.add_exception_handler(HTTPException, _http)
     app.add_exception_handler(RequestValidationError, _invalid)
@@ -107,8 +107,8 @@ def _refusal(_: Request, error: Exception) -> Response:
 def _http(_: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)  # noqa: S101 - registered for this class only
     message = NOT_FOUND if error.status_code == 404 else str(error.detail)
-    word = _WORDS.get(error.status_code, "http")
-    return problem_answer(error.status_code, word, message, headers=error.headers)
+    name = _ERROR_NAMES.get(error.status_code, "http")
+    return problem_answer(error.status_code, name, message, headers=error.headers)
 
 
 def _invalid(_: Request, error: Exception) -> Response:
@@ -120,7 +120,7 @@ def _invalid(_: Request, error: Exception) -> Response:
 
 
 def _field(location: Sequence[Any]) -> str | None:
-    """The field's dotted name, without the place (`body`, `query`) and without union tags."""
+    """The dotted name of the field, without `body` or `query` and names of union members."""
     parts = [str(part) for part in location[1:]]
     if len(parts) > 2 and parts[0] == "condition":
         del parts[1]
@@ -130,9 +130,9 @@ def _field(location: Sequence[Any]) -> str | None:
 
 
 def _config(_: Request, error: Exception) -> Response:
-    word = "expression" if isinstance(error, ExpressionError) else "invalid"
+    name = "expression" if isinstance(error, ExpressionError) else "invalid"
     field = "condition.expression" if isinstance(error, ExpressionError) else None
-    return problem_answer(422, word, str(error), field=field)
+    return problem_answer(422, name, str(error), field=field)
 
 
 def _control(_: Request, error: Exception) -> Response:
@@ -140,5 +140,8 @@ def _control(_: Request, error: Exception) -> Response:
 
 
 def _storage(_: Request, error: Exception) -> Response:
-    log.error("storage refused", exc_info=error)
-    return problem_answer(503, "storage", "The disk refused. The server's log names the file.")
+    # The message names a path of this machine, so it goes into the log only.
+    log.error("storage error", exc_info=error)
+    return problem_answer(
+        503, "storage", "A file could not be read or written. The server's log names it."
+    )

@@ -1,4 +1,4 @@
-"""Answers: strict JSON and safetensors bytes, made in the thread that asked for them."""
+"""Responses of strict JSON and of safetensors, encoded in the thread of the request."""
 
 from __future__ import annotations
 
@@ -10,15 +10,20 @@ from starlette.responses import JSONResponse, Response
 
 from midstep.core import strict_json
 
+BINARY: dict[int | str, dict[str, Any]] = {
+    200: {"content": {"application/octet-stream": {"schema": {"type": "string"}}}}
+}
+"""For the OpenAPI document: the response may also be bytes."""
 _encoder = json.JSONEncoder(allow_nan=False, ensure_ascii=False, separators=(",", ":"))
 
 
 def json_bytes(value: Any) -> bytes:
-    """Strict JSON of `value`; what plain JSON cannot hold goes through `strict_json.plain`.
+    """Strict JSON of `value`; NaN and the infinities become strings.
 
     >>> json_bytes({"loss": float("nan")})
     b'{"loss":"NaN"}'
     """
+    # Nearly all values are plain JSON, which the C encoder writes without a walk in Python.
     try:
         return _encoder.encode(value).encode("utf-8")
     except (TypeError, ValueError, RecursionError):
@@ -26,15 +31,20 @@ def json_bytes(value: Any) -> bytes:
 
 
 class StrictJsonResponse(JSONResponse):
-    """A JSON answer in which NaN and the infinities are strings."""
+    """A JSON response in which NaN and the infinities are strings."""
 
     def render(self, content: Any) -> bytes:
-        """The body."""
+        """Encode the body."""
         return json_bytes(content)
 
 
 class SafetensorsResponse(Response):
-    """Tensors as bytes; `tensors` are numpy arrays or torch tensors by name."""
+    """Tensors as safetensors bytes.
+
+    Args:
+        tensors: numpy arrays or torch tensors by name.
+        metadata: texts by name, kept in the header of the file.
+    """
 
     media_type = "application/octet-stream"
 
@@ -45,20 +55,21 @@ class SafetensorsResponse(Response):
 
 
 def _safetensors(tensors: Mapping[str, Any], metadata: Mapping[str, str] | None) -> bytes:
-    """The file's bytes; torch tensors keep their type (bfloat16 too), arrays go as they are."""
+    """The bytes of the file; torch tensors keep their type, also those that numpy lacks."""
     if any(hasattr(value, "detach") for value in tensors.values()):
         from safetensors.torch import save
 
-        return save(_own_storage(tensors), metadata=dict(metadata or {}))
+        return save(_clone_all(tensors), metadata=dict(metadata or {}))
     from safetensors.numpy import save as save_arrays
 
-    # It writes the memory as it lies, so that a slice or a transposed array comes out scrambled.
+    # safetensors writes the memory of an array as it is: a slice or a transposed array would come
+    # out scrambled.
     rows = {name: value.copy(order="C") for name, value in tensors.items()}
     return save_arrays(rows, metadata=dict(metadata or {}))
 
 
-def _own_storage(tensors: Mapping[str, Any]) -> dict[str, Any]:
-    """Safetensors refuses tensors that share memory or are not contiguous; copies are neither."""
+def _clone_all(tensors: Mapping[str, Any]) -> dict[str, Any]:
+    """Contiguous copies: safetensors refuses tensors that share memory or are not contiguous."""
     import torch
 
     return {

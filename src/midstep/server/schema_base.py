@@ -1,4 +1,4 @@
-"""What every model of a request or a response is built from, and the models of no topic."""
+"""The base classes of request and response models, and models that all topics share."""
 
 from __future__ import annotations
 
@@ -23,37 +23,38 @@ RunState = Literal[
 ]
 
 Number = float | Literal["NaN", "Infinity", "-Infinity"]
-"""A scalar on the wire: strict JSON has no NaN, so the three travel as strings."""
+"""A number in JSON. Strict JSON has no NaN and no infinities, so they are sent as strings."""
 
 
 class In(BaseModel):
-    """Base of everything that comes in: no unknown fields, nothing coerced."""
+    """Base of request models: unknown fields are errors."""
 
     model_config = ConfigDict(extra="forbid")
 
 
 class Out(BaseModel):
-    """Base of everything that goes out."""
+    """Base of response models."""
 
     model_config = ConfigDict(extra="forbid")
 
 
 class Health(Out):
-    """An answer without run data, open to all."""
+    """The response of the health route, which needs no token."""
 
     status: Literal["ok"] = "ok"
     version: str
     proofs: list[str]
-    """Keyed hashes of a challenge, one per token: see `client.token_proof`. Empty without one."""
+    """Keyed hashes of the challenge, one per token: see `client.token_proof`. Empty without a
+    challenge."""
 
 
 class Problem(Out):
-    """Every refusal: what happened and what to do."""
+    """The body of every error response: what happened and what to do."""
 
     error: str
-    """A short stable word: `running`, `not_found`, `expression`."""
+    """A short name that does not change: `running`, `not_found`, `expression`."""
     message: str
     field: str | None = None
     command_id: str | None = None
     incident: str | None = None
-    """Id of an unhandled error in the server's log."""
+    """Id under which the server's log has an unhandled error."""

@@ -1,4 +1,4 @@
-"""The built page: files by listing, never by joining a path."""
+"""The built page. Files are found in a listing; an address is never joined to a path."""
 
 from __future__ import annotations
 
@@ -12,13 +12,14 @@ from midstep.server.problems import not_found
 
 STATIC = Path(__file__).parent / "static"
 CLIENT_ROUTES = ("live", "explorer", "runs", "influence", "reports", "data")
-"""First parts of the page's own addresses; each is answered with the page."""
+"""First parts of the addresses that the page handles itself; each is answered with the page."""
 
+# Names in assets/ contain a hash of their content, so a browser may keep them for ever.
 IMMUTABLE = "public, max-age=31536000, immutable"
 _TYPES = {".js": "text/javascript", ".woff2": "font/woff2", ".svg": "image/svg+xml"}
 _MISSING = """<!doctype html><html lang="en"><meta charset="utf-8"><title>midstep</title>
 <body><h1>The page is not built</h1>
-<p>The server runs, but this installation has no page in it. In a source tree build it with
+<p>The server runs, but this installation has no page. In a source tree, build it with
 <code>make dev</code>, or <code>npm ci &amp;&amp; npm run build</code> in <code>dashboard/</code>,
 then load this address again. <code>midstep ctl</code> and <code>midstep.Client</code> work
 without it.</p></body></html>
@@ -26,7 +27,7 @@ without it.</p></body></html>
 
 
 def is_page_path(path: str) -> bool:
-    """Whether an address belongs to the page and is open without a token.
+    """Whether an address belongs to the page, which is open without a token.
 
     >>> is_page_path("/live"), is_page_path("/api/v1/runs"), is_page_path("/debug/state")
     (True, False, False)
@@ -38,16 +39,16 @@ def is_page_path(path: str) -> bool:
 
 
 class PageFiles:
-    """The files of the bundle, listed again when one is asked for that was not there."""
+    """The files of the page, listed again when a requested one is missing."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._files: dict[str, Path] = {}
 
     def get(self, name: str) -> Path | None:
-        """The file of that relative name, if the bundle has it."""
-        found = self._files.get(name)
-        if found is None or not found.is_file():  # a build may have come in between
+        """The file of this relative name; None if the page has no such file."""
+        path = self._files.get(name)
+        if path is None or not path.is_file():  # the page may have been built again
             self._list()
         return self._files.get(name)
 
@@ -60,15 +61,15 @@ class PageFiles:
 
 
 def add_page(app: FastAPI, folder: Path) -> None:
-    """Serve the bundle in `folder`; what is neither file nor page address stays a 404."""
+    """Serve the built page in `folder`. Other addresses stay a 404."""
     files = PageFiles(folder)
 
     def page(request: Request) -> Response:
         return _answer(files, request.url.path.removeprefix("/"))
 
-    # No catch-all: an unknown address below /api must stay a 404 for every method.
-    below = (f"/{first}/{{rest:path}}" for first in ("assets", *CLIENT_ROUTES))
-    for address in ("/", "/{name}", *below):
+    # No catch-all route: an unknown address below /api must stay a 404 for every method.
+    subpaths = (f"/{first}/{{rest:path}}" for first in ("assets", *CLIENT_ROUTES))
+    for address in ("/", "/{name}", *subpaths):
         app.add_api_route(address, page, methods=["GET", "HEAD"], include_in_schema=False)
 
 

@@ -15,7 +15,7 @@ import typer
 from midstep.cli.data.build_dataset import AUDIT_HELP, BUILD_HELP, FormName, audit, build
 from midstep.cli.data.dataset_kinds import check_parts, print_other_kind, read_other_kind
 from midstep.cli.output.screen import Screen
-from midstep.cli.output.text_format import align_columns, format_bytes
+from midstep.cli.output.text_format import format_bytes
 from midstep.core import strict_json
 
 SHOWN_EPOCHS = (0, 5, 10, 20, 30, 40, 100)
@@ -243,8 +243,7 @@ def _print_steering(screen: Screen, folder: Path, described: dict[str, Any]) -> 
 
 def _print_table(screen: Screen, head: tuple[str, ...], rows: Sequence[Sequence[str]]) -> None:
     screen.print_line("")
-    for line in align_columns([head, *rows], right=range(1, len(head))):
-        screen.print_line(line)
+    screen.print_table([head, *rows], right=range(1, len(head)))
 
 
 def _format_distance(epoch: dict[str, Any]) -> str:

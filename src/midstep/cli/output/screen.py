@@ -1,19 +1,20 @@
-"""Output that never ends a training: a closed pipe or terminal only makes it quiet."""
+"""Output to the terminal. If it is closed, the command continues without printing."""
 
 from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Collection, Sequence
 from typing import TextIO
 
 from rich.console import Console
 from rich.text import Text
 
-__all__ = ["Screen"]
+from midstep.cli.output.text_format import align_columns
 
 
 class Screen(Console):
-    """A rich console that goes quiet when nobody reads any more.
+    """A rich console that stops printing when the pipe or the terminal is closed.
 
     Args:
         stream: where to write; stdout when left out.
@@ -23,22 +24,27 @@ class Screen(Console):
         super().__init__(file=stream, highlight=False, soft_wrap=True)
 
     def print_line(self, text: str, *, style: str | None = None) -> None:
-        """One line, with no markup read into it."""
+        """Print one line. Square brackets in it are no markup."""
         try:
             self.print(Text(text, style=style or ""), soft_wrap=True)
-        except OSError:  # the terminal was closed: EIO, not a broken pipe
+        except OSError:  # a closed terminal raises EIO, not a broken pipe
             self.quiet = True
 
+    def print_table(self, rows: Sequence[Sequence[str]], *, right: Collection[int] = ()) -> None:
+        """Print rows with aligned columns; those in `right` are aligned to the right."""
+        for line in align_columns(rows, right=right):
+            self.print_line(line)
+
     def on_broken_pipe(self) -> None:
-        """The reader is gone. Rich would exit here; a training has better things to do."""
+        """Stop printing when the reader has closed the pipe. Rich would end the process here."""
         self.quiet = True
         silence_stdout()
 
 
 def silence_stdout() -> None:
-    """Point stdout at nothing, so that the interpreter's last flush finds no broken pipe."""
-    nothing = os.open(os.devnull, os.O_WRONLY)
+    """Redirect stdout to /dev/null, so that the flush at exit raises no BrokenPipeError."""
+    devnull = os.open(os.devnull, os.O_WRONLY)
     try:
-        os.dup2(nothing, sys.stdout.fileno())
+        os.dup2(devnull, sys.stdout.fileno())
     finally:
-        os.close(nothing)
+        os.close(devnull)

@@ -1,11 +1,10 @@
-"""The state of a run on the terminal: one line, redrawn; without a terminal a line now and then."""
+"""The state of a run in the terminal: one line, redrawn; without a terminal a line every 5 s."""
 
 from __future__ import annotations
 
 import threading
 import time
 from collections.abc import Callable, Mapping
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from rich.live import Live
@@ -16,36 +15,34 @@ from midstep.cli.output.text_format import format_duration, format_number
 if TYPE_CHECKING:
     from midstep.cli.output.screen import Screen
 
-__all__ = ["Status", "format_state"]
-
 REDRAW_S = 0.25
 PLAIN_LINE_S = 5.0
-LOOK_S = 1.0
-"""How often to look without a terminal: often enough to measure the rate."""
+READ_S = 1.0
+"""How often the state is read without a terminal: often enough to measure the rate."""
 ENDED = ("stopped", "finished", "failed")
 KEYS = "space pause/resume · s step · q stop"
 
 
 def format_state(state: Mapping[str, Any], *, full: bool = False) -> str:
-    """A controller's state in one line; `full`: with epoch and learning rate.
+    """The state of a run in one line; with `full` also epoch and learning rate.
 
     >>> format_state({"state": "paused", "parked": True, "step": 1007, "loss": 0.25})
     'PAUSED at step 1,007 · loss 0.25'
     """
-    stands = _stands(state)
-    parts = (
-        [f"PAUSED at {_format_step(state)}"] if stands else [state["state"], _format_step(state)]
-    )
+    is_paused = _is_paused(state)
+    parts = [state["state"], _format_step(state)]
+    if is_paused:
+        parts = [f"PAUSED at {_format_step(state)}"]
     if isinstance(state.get("loss"), int | float):
         parts.append(f"loss {format_number(float(state['loss']))}")
     if full:
         parts += _format_progress(state)
-    if state.get("steps_per_s") and state["state"] not in ENDED and (full or not stands):
-        parts += [f"{_format_speed(state)} before"] if stands else _format_rates(state)
-    return " · ".join(parts) + _why(state)
+    if state.get("steps_per_s") and state["state"] not in ENDED and (full or not is_paused):
+        parts += [f"{_format_speed(state)} before"] if is_paused else _format_rates(state)
+    return " · ".join(parts) + _format_reason(state)
 
 
-def _stands(state: Mapping[str, Any]) -> bool:
+def _is_paused(state: Mapping[str, Any]) -> bool:
     return bool(state.get("parked")) and state["state"] == "paused"
 
 
@@ -77,8 +74,8 @@ def _format_speed(state: Mapping[str, Any]) -> str:
     return f"{speed:,.0f} steps/s" if speed >= 10 else f"{speed:.2g} steps/s"
 
 
-def _why(state: Mapping[str, Any]) -> str:
-    """Why it stands, when nobody asked for it."""
+def _format_reason(state: Mapping[str, Any]) -> str:
+    """Why the run is paused, if no user paused it."""
     hit = state.get("breakpoint")
     if hit:
         value = "" if hit.get("value") is None else f" (was {format_number(hit['value'])})"
@@ -88,13 +85,13 @@ def _why(state: Mapping[str, Any]) -> str:
 
 
 class Status:
-    """Shows a run while it is entered, from a thread of its own.
+    """A context manager that shows the state of a run from its own thread.
 
     Args:
-        read: gives the state, as `controller.get_state` does.
-        subscribe: calls back whenever the state has changed, as `controller.sinks.subscribe` does.
-        screen: where to show it.
-        keys: whether the keys work, so that the line names them.
+        read: returns the state, like `controller.get_state`.
+        subscribe: registers a callback for changes, like `controller.sinks.subscribe`.
+        screen: the terminal.
+        keys: whether keys work; then the line names them.
     """
 
     def __init__(
@@ -109,12 +106,12 @@ class Status:
         self._changed, self._ended = threading.Event(), threading.Event()
         self._unsubscribe = subscribe(self._changed.set)
         self._note = ""
-        self._stood: int | None = None
+        self._paused_at: int | None = None
         self._live: Live | None = None
         self._thread = threading.Thread(target=self._show, name="midstep-status", daemon=True)
 
     def note(self, text: str) -> None:
-        """Show why a key had no effect, until the state changes; any thread."""
+        """Show why a key had no effect, until the run pauses again. Call it from any thread."""
         self._note = text
         self._changed.set()
 
@@ -125,12 +122,7 @@ class Status:
         self._thread.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._unsubscribe()
         self._ended.set()
         self._changed.set()
@@ -139,7 +131,7 @@ class Status:
             self._live.stop()
 
     def _show(self) -> None:
-        every_s = LOOK_S if self._live is None else REDRAW_S
+        every_s = READ_S if self._live is None else REDRAW_S
         line_due = time.monotonic() + PLAIN_LINE_S
         while not self._ended.is_set():
             self._changed.wait(every_s)
@@ -148,27 +140,27 @@ class Status:
             self._announce(state)
             if self._live is not None:
                 self._redraw(self._live, state)
-                self._ended.wait(REDRAW_S)  # many changes, four pictures a second
+                self._ended.wait(REDRAW_S)  # a fast loop changes more often: four redraws a second
             elif time.monotonic() >= line_due:
                 line_due = time.monotonic() + PLAIN_LINE_S
                 if not state["parked"]:
                     self._screen.print_line(format_state(state))
 
     def _announce(self, state: Mapping[str, Any]) -> None:
-        """Each time the run has come to stand at another step; on a terminal the line shows it."""
-        stands = state["step"] if _stands(state) else None
-        if stands is not None and stands != self._stood:
+        """Print a line each time the run pauses at another step; a terminal shows it anyway."""
+        paused_at = state["step"] if _is_paused(state) else None
+        if paused_at is not None and paused_at != self._paused_at:
             self._note = ""
             if self._live is None:
                 self._screen.print_line(format_state(state))
-        self._stood = stands
+        self._paused_at = paused_at
 
     def _redraw(self, live: Live, state: Mapping[str, Any]) -> None:
-        words = self._note or format_state(state)
+        line = self._note or format_state(state)
         keys = f"   {KEYS}" if self._keys else ""
-        text = Text(words + keys, no_wrap=True, overflow="ellipsis", style="dim" if keys else "")
-        text.stylize("not dim bold yellow" if _stands(state) else "not dim", 0, len(words))
+        text = Text(line + keys, no_wrap=True, overflow="ellipsis", style="dim" if keys else "")
+        text.stylize("not dim bold yellow" if _is_paused(state) else "not dim", 0, len(line))
         try:
             live.update(text, refresh=True)
-        except OSError:  # the terminal was closed; training goes on without it
+        except OSError:  # the terminal was closed; the training continues without it
             self._screen.quiet = True

@@ -1,4 +1,4 @@
-"""Who sits at the terminal of a demo: keys and signals become commands of its run."""
+"""Control a demo from its terminal: keys and signals become commands of the run."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import contextmanager
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 if TYPE_CHECKING:
@@ -22,13 +21,13 @@ if TYPE_CHECKING:
 
 
 class KeyReader:
-    """While it is entered, each key pressed in the terminal is handed to `on_key`.
+    """A context manager that calls `on_key` for each key pressed in the terminal.
 
-    Without a terminal on stdin, or on a system without termios, it does nothing.
+    Without a terminal on stdin it does nothing.
 
     Args:
-        on_key: called with one character, from a thread of its own.
-        descriptor: where to read; stdin when left out.
+        on_key: called with one character, from the thread of the reader.
+        descriptor: the file descriptor to read; stdin when left out.
     """
 
     def __init__(self, on_key: Callable[[str], None], *, descriptor: int | None = None) -> None:
@@ -40,18 +39,19 @@ class KeyReader:
 
     @property
     def active(self) -> bool:
-        """Whether keys are read."""
+        """Whether keys are being read."""
         return self._thread is not None
 
     def __enter__(self) -> Self:
-        if self._input is None or not os.isatty(self._input) or not _owns(self._input):
+        if self._input is None or not os.isatty(self._input) or not _is_foreground(self._input):
             return self
         import termios
         import tty
 
         self._saved = termios.tcgetattr(self._input)
-        # cbreak, not raw: Ctrl-C stays a signal, and output keeps its line ends.
+        # cbreak, not raw: Ctrl-C stays a signal, and line ends of the output stay as they are.
         tty.setcbreak(self._input)
+        # `select` in the thread also waits for this pipe, so that `__exit__` can end it.
         self._wake = os.pipe()
         self._thread = threading.Thread(
             target=self._read, args=(self._input, self._wake[0]), name="midstep-keys", daemon=True
@@ -59,12 +59,7 @@ class KeyReader:
         self._thread.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._thread is None or self._wake is None:
             return
         os.write(self._wake[1], b"x")
@@ -75,7 +70,7 @@ class KeyReader:
         self.restore()
 
     def restore(self) -> None:
-        """Put the terminal back as it was found; safe to call twice and from a signal handler."""
+        """Restore the settings of the terminal. May be called twice and from a signal handler."""
         if self._saved is None or self._input is None:
             return
         import termios
@@ -84,7 +79,7 @@ class KeyReader:
         try:
             termios.tcsetattr(self._input, termios.TCSADRAIN, saved)
         except termios.error:
-            return  # the terminal is gone, so there is nothing to put back
+            return  # the terminal was closed, so there is nothing to restore
 
     def _read(self, terminal: int, wake: int) -> None:
         while True:
@@ -108,8 +103,8 @@ def _stdin() -> int | None:
         return None  # stdin is closed or not a file
 
 
-def _owns(descriptor: int) -> bool:
-    """Whether this process is in the foreground; in the background a read would stop it."""
+def _is_foreground(descriptor: int) -> bool:
+    """Whether this process is in the foreground; a read in the background would stop it."""
     try:
         return os.tcgetpgrp(descriptor) == os.getpgrp()
     except OSError:
@@ -117,65 +112,65 @@ def _owns(descriptor: int) -> bool:
 
 
 class TerminalControls:
-    """Who sits at the terminal: keys and signals become commands of the run.
+    """Turns keys and signals into commands of the run.
 
     Args:
-        screen: where answers are shown.
+        screen: the terminal.
     """
 
     def __init__(self, screen: Screen) -> None:
         self.screen = screen
         self.leaving = threading.Event()
-        """Set once the user wants out."""
+        """Set once the user wants to leave."""
         self.keys: KeyReader | None = None
         self.status: Status | None = None
         self._controller: DebugController | None = None
 
     @contextmanager
-    def taken(self, controller: DebugController, *, paused: bool) -> Iterator[None]:
-        """Sit at a run, keys in hand; a wish to leave that came before it is passed on now."""
+    def control(self, controller: DebugController, *, paused: bool) -> Iterator[None]:
+        """Control a run inside the block. A stop requested before it is sent to the run now."""
         self._controller = controller
         if paused:
-            self._ask(controller, "pause", who="cli")
+            self._submit(controller, "pause", who="cli")
         if self.leaving.is_set():
-            self._ask(controller, "stop", who="system")
+            self._submit(controller, "stop", who="system")
         with KeyReader(self.press) as self.keys:
             yield
 
     @property
     def has_keys(self) -> bool:
-        """Whether there is a keyboard that is read."""
+        """Whether keys are being read from a terminal."""
         return self.keys is not None and self.keys.active
 
     def stop(self, cause: str) -> None:
-        """Bring the run to its end at the next boundary, and leave then."""
+        """Stop the run at its next step boundary, and leave then."""
         self.leaving.set()
         controller = self._controller
         if controller is not None:
-            self._note(f"{cause}: stopping at the next boundary; once more ends at once")
-            self._ask(controller, "stop", who="system")
+            self._note(f"{cause}: stopping after this step; repeat it to end at once")
+            self._submit(controller, "stop", who="system")
 
     def restore_terminal(self) -> None:
-        """Right before the process ends at a second signal."""
+        """Restore the terminal, right before a second signal ends the process."""
         if self.keys is not None:
             self.keys.restore()
         self.screen.show_cursor(show=True)
 
     def press(self, key: str) -> None:
-        """What a key means."""
+        """Execute the command of a key."""
         controller = self._controller
         if controller is None:
             return
         if key == " ":
-            self._ask(controller, "resume" if controller.is_paused else "pause")
+            self._submit(controller, "resume" if controller.is_paused else "pause")
         elif key == "s":
-            self._ask(controller, "step")
+            self._submit(controller, "step")
         elif key == "q":
             self.leaving.set()
-            self._ask(controller, "stop")
+            self._submit(controller, "stop")
 
-    def _ask(self, controller: DebugController, name: str, who: Who = "terminal") -> None:
-        """Submit a command; nothing waits for the answer, a refusal is shown."""
+    def _submit(self, controller: DebugController, name: str, who: Who = "terminal") -> None:
+        """Submit a command without waiting for it. A refusal is shown."""
         from midstep.control import Command
 
         future = controller.submit(Command(name=name, who=who))

@@ -6,11 +6,9 @@ from collections.abc import Collection, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-__all__ = ["align_columns", "format_bytes", "format_duration", "format_number", "format_time"]
-
 
 def format_number(value: Any) -> str:
-    """A measured number with five digits; a whole one with commas.
+    """A float with five digits; an integer with commas.
 
     >>> format_number(0.0029448012523353100), format_number(10000), format_number(3e-9)
     ('0.0029448', '10,000', '3e-09')
@@ -31,7 +29,7 @@ def format_duration(seconds: float) -> str:
 
 
 def format_bytes(count: int | None) -> str:
-    """A size with three digits; nothing when it is not known.
+    """A size with three digits; empty if it is not known.
 
     >>> format_bytes(999), format_bytes(1_419_216), format_bytes(None)
     ('999 B', '1.42 MB', '')
@@ -45,7 +43,7 @@ def format_bytes(count: int | None) -> str:
 
 
 def format_time(wall: float | None) -> str:
-    """A wall time in UTC, to the second.
+    """A wall time in UTC with seconds.
 
     >>> format_time(0.0)
     '1970-01-01 00:00:00Z'
@@ -54,21 +52,21 @@ def format_time(wall: float | None) -> str:
 
 
 def align_columns(rows: Sequence[Sequence[str]], *, right: Collection[int] = ()) -> list[str]:
-    """Rows as lines with columns under each other; none is cut, whatever the screen's width.
+    """Rows as lines with aligned columns. No line is cut, also if it is wider than the screen.
 
     Args:
-        rows: of one length each.
-        right: the columns that are numbers.
+        rows: rows of equal length.
+        right: indices of the columns to align to the right.
 
     >>> align_columns([("name", "value"), ("loss", "0.5")], right=(1,))
     ['name  value', 'loss    0.5']
     """
-    widths = [max(len(row[place]) for row in rows) for place in range(len(rows[0]))]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return ["  ".join(_cells(row, widths, right)).rstrip() for row in rows]
 
 
 def _cells(row: Sequence[str], widths: Sequence[int], right: Collection[int]) -> list[str]:
     return [
-        cell.rjust(width) if place in right else cell.ljust(width)
-        for place, (cell, width) in enumerate(zip(row, widths, strict=True))
+        cell.rjust(width) if index in right else cell.ljust(width)
+        for index, (cell, width) in enumerate(zip(row, widths, strict=True))
     ]

@@ -101,9 +101,7 @@ def show(run: RunName, save_dir: SaveDir = DEFAULT_SAVE_DIR, as_json: AsJson = F
     if as_json:
         typer.echo(strict_json.dumps(summary))
         return
-    screen = Screen()
-    for line in align_columns(_flatten("", _select_fields(summary))):
-        screen.print_line(line)
+    Screen().print_table(_flatten("", _select_fields(summary)))
 
 
 def find_run(run: str, save_dir: Path) -> Path:

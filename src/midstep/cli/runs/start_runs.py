@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from midstep.cli.output.screen import Screen
-from midstep.cli.output.text_format import align_columns
 from midstep.cli.runs.list_runs import DEFAULT_SAVE_DIR, AsJson, RunName, SaveDir, find_run
 from midstep.core import strict_json
 from midstep.core.errors import ConfigError
@@ -73,8 +72,7 @@ def list_recipes(as_json: AsJson = False) -> None:
     for recipe in recipes().values():
         screen.print_line(f"{recipe.name}: {recipe.title}. {recipe.about}", style="bold")
         settings = [(f"  {each.name}", _format_setting(each)) for each in recipe.settings]
-        for line in align_columns(settings):
-            screen.print_line(line)
+        screen.print_table(settings)
 
 
 def terminate(

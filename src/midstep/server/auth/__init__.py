@@ -1,1 +1,1 @@
-"""Who may ask: guard, tokens, request bodies, redaction."""
+"""Who may send requests: guard, tokens, request bodies, redaction."""

@@ -1,4 +1,4 @@
-"""Strict reading of request bodies: what JSON lets pass but no field of ours can mean."""
+"""Strict check of request bodies: refuse what Python's JSON accepts but no field can hold."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from midstep.core.errors import FormatError
 from midstep.server.problems import Refusal
 
 MAX_BODY_DEPTH = 32
-"""Nothing we take is nested deeper than a few levels."""
+"""No request is nested deeper than a few levels. The bound protects later code, which recurses."""
 
 
 def check_body(body: bytes) -> None:
-    """Refuse a body that is not strict JSON; an empty one is fine.
+    """Refuse a body that is not strict JSON. An empty body is allowed.
 
     >>> check_body(b'{"n": 1}')
     >>> check_body(b'{"n": 1, "n": 2}')
@@ -27,7 +27,7 @@ def check_body(body: bytes) -> None:
     try:
         value = strict_json.loads(body.decode("utf-8"))
     except FormatError as error:
-        _name_the_field(body)
+        _refuse_non_finite(body)
         raise Refusal(400, "json", str(error)) from None
     except UnicodeDecodeError:
         raise Refusal(400, "json", "the body is not UTF-8") from None
@@ -38,13 +38,14 @@ def check_body(body: bytes) -> None:
 
 
 def _check_values(value: Any) -> None:
-    """Refuse deep nesting and strings that are no text; a loop, since the depth is theirs."""
+    """Refuse deep nesting and strings that are not valid Unicode."""
+    # A loop, not recursion: the caller chooses the depth.
     level = [value]
     for _ in range(MAX_BODY_DEPTH + 1):
         deeper: list[Any] = []
         for item in level:
-            if isinstance(item, str) and not _writable(item):
-                raise Refusal(400, "json", "a string holds a lone surrogate, which is not text")
+            if isinstance(item, str) and not _is_unicode(item):
+                raise Refusal(400, "json", "a string contains a lone surrogate: no valid Unicode")
             if isinstance(item, dict):
                 deeper.extend(item)
                 deeper.extend(item.values())
@@ -55,7 +56,7 @@ def _check_values(value: Any) -> None:
         raise Refusal(400, "json", f"JSON is nested deeper than {MAX_BODY_DEPTH} levels")
 
 
-def _writable(text: str) -> bool:
+def _is_unicode(text: str) -> bool:
     try:
         text.encode("utf-8")
     except UnicodeEncodeError:
@@ -63,26 +64,26 @@ def _writable(text: str) -> bool:
     return True
 
 
-def _name_the_field(body: bytes) -> None:
-    """A NaN or an infinity is told as a wrong field: the person meant a number."""
+def _refuse_non_finite(body: bytes) -> None:
+    """For NaN or an infinity, name the field (422): the caller meant to send a number there."""
     try:
         value = json.loads(body)
     except (ValueError, RecursionError):
         return
-    place = _non_finite(value, "")
-    if place is not None:
-        # A key may hold what cannot be written back; the refusal must not fail on it.
-        field = place.encode("utf-8", "replace").decode()[:128] or None
+    path = _find_non_finite(value, "")
+    if path is not None:
+        # A key may contain a lone surrogate, which the response could not encode.
+        field = path.encode("utf-8", "replace").decode()[:128] or None
         message = f"{field or 'the body'}: expected a finite number"
         raise Refusal(422, "invalid", message, field=field)
 
 
-def _non_finite(value: Any, place: str, depth: int = 0) -> str | None:
-    """The dotted place of the first NaN or infinity."""
+def _find_non_finite(value: Any, path: str, depth: int = 0) -> str | None:
+    """The dotted path of the first NaN or infinity."""
     if isinstance(value, float):
-        return None if math.isfinite(value) else place
+        return None if math.isfinite(value) else path
     if depth > MAX_BODY_DEPTH or not isinstance(value, dict | list):
         return None
     items = value.items() if isinstance(value, dict) else enumerate(value)
-    found = (_non_finite(item, f"{place}.{key}".lstrip("."), depth + 1) for key, item in items)
-    return next((each for each in found if each is not None), None)
+    paths = (_find_non_finite(item, f"{path}.{key}".lstrip("."), depth + 1) for key, item in items)
+    return next((each for each in paths if each is not None), None)

@@ -1,7 +1,7 @@
-"""The guard: plain ASGI in front of every route, deny by default.
+"""The guard: ASGI middleware in front of every route. It denies by default.
 
-Order of the checks: Host, Origin, Sec-Fetch-Site, then the token, then what a write may carry.
-A request that fails never reaches a route, and its body is never read.
+Order of the checks: Host, Origin, Sec-Fetch-Site, then the token, then the type of a write.
+A request that fails one of them reaches no route, and its body is not read.
 """
 
 from __future__ import annotations
@@ -23,15 +23,17 @@ from midstep.server.static_files import is_page_path
 
 
 class WrongTokenCounter:
-    """How many wrong tokens an address has sent lately.
+    """Counts wrong tokens by address.
 
-    A right token is let through even from an address that has sent wrong ones: with 256 bits
-    guessing is hopeless, and a lock on the address would let any local user lock out the owner.
+    The count only changes the response to further wrong tokens. A right token is accepted from any
+    address: guessing 256 bits is hopeless, and all users of a host share 127.0.0.1, so blocking the
+    address would let any of them lock the owner out.
 
     Args:
-        limit: wrong tokens before further ones are answered with 429.
+        limit: further wrong tokens are answered with 429.
         window_s: after this long without a wrong one the count starts again.
-        addresses: how many addresses are remembered, the oldest are forgotten.
+        addresses: how many addresses are remembered. The bound keeps memory flat when requests
+            come from many addresses; the least recent one is dropped.
         clock: monotonic seconds.
     """
 
@@ -48,7 +50,7 @@ class WrongTokenCounter:
         self._seen: OrderedDict[str, tuple[int, float]] = OrderedDict()
 
     def note(self, address: str) -> bool:
-        """Count a wrong token; True when the address is over its limit."""
+        """Count a wrong token. Returns whether the address is over its limit."""
         count, last = self._seen.pop(address, (0, 0.0))
         now = self._clock()
         count = 1 if now - last > self.window_s else count + 1
@@ -59,13 +61,18 @@ class WrongTokenCounter:
 
 
 LOOPBACK_NAMES = ("127.0.0.1", "localhost", "[::1]")
-_FORWARDED = re.compile(r"(127\.0\.0\.1|localhost|\[::1\])(:[0-9]{1,5})?")
+_LOOPBACK_HOST = re.compile(r"(127\.0\.0\.1|localhost|\[::1\])(:[0-9]{1,5})?")
 BODY_S = 30.0
+"""Time for a whole body. Without it a caller that sends one byte a minute would hold a connection
+and up to 1 MiB for ever."""
 READS = frozenset({"GET", "HEAD"})
 WRITES = frozenset({"POST", "PUT", "PATCH", "DELETE"})
+# Bounded, so that no long header reaches the comparison with the tokens.
 _BEARER = re.compile(rb"[Bb]earer ([A-Za-z0-9_-]{1,256})")
 _JSON = re.compile(rb"application/json\s*(;\s*charset=\"?utf-8\"?\s*)?", re.IGNORECASE)
 
+# The page loads nothing from elsewhere and runs no inline script, so a label or a file name that
+# contains HTML cannot run code with the token of the user.
 CONTENT_POLICY = "; ".join(
     (
         "default-src 'none'",
@@ -96,33 +103,37 @@ HEADERS = tuple(
 
 @dataclass(frozen=True, kw_only=True)
 class GuardConfig:
-    """What the guard lets through."""
+    """What the guard accepts."""
 
     tokens: Tokens | KeptTokens
-    """The two secrets."""
+    """The two tokens of the outputs folder."""
     read_only: bool = False
-    """Refuse every write, whoever asks."""
+    """Refuse every write, also with the control token."""
     allowed_hosts: tuple[str, ...] = ()
-    """Further exact `Host` values, with port, for a forwarded port or a wide bind."""
+    """Further exact `Host` values with port, for a forwarded port or a server that other machines
+    reach."""
     max_body_bytes: int = 1 << 20
-    """Longest request body."""
+    """Longest request body. The largest useful one, 10,000 sample ids of a breakpoint, has about
+    200 kB."""
     max_wrong_tokens: int = 200
-    """Wrong tokens from one address before further ones are answered with 429."""
+    """Further wrong tokens from one address within a minute are answered with 429."""
     max_connections_per_address: int = 200
-    """Connections from one address; further ones are closed at once."""
+    """Open connections of one address; further ones are closed at once. One program that leaks
+    connections leaves room for others."""
     max_connections: int = 600
-    """Connections in all."""
+    """Open connections of all addresses. Each takes a file descriptor of the training process,
+    which usually has 1,024."""
 
 
 class Guard:
-    """ASGI middleware that refuses what it does not know."""
+    """ASGI middleware that refuses every request that is not explicitly allowed."""
 
     def __init__(self, app: ASGIApp, *, config: GuardConfig) -> None:
         self.app, self.config = app, config
-        self._wrong = WrongTokenCounter(limit=config.max_wrong_tokens)
+        self._wrong_tokens = WrongTokenCounter(limit=config.max_wrong_tokens)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Check, then pass on."""
+        """Check a request, then pass it on."""
         if scope["type"] == "lifespan":
             await self.app(scope, receive, send)
         elif scope["type"] == "http":
@@ -140,7 +151,8 @@ class Guard:
             headers = {"retry-after": "60"} if refusal.status == 429 else {}
             if refusal.status == 401:
                 headers["www-authenticate"] = "Bearer"
-            if refusal.status in (408, 413):  # the rest of the body is not wanted
+            # The rest of the body is not read, so the next request cannot be found behind it.
+            if refusal.status in (408, 413):
                 headers["connection"] = "close"
             answer = problem_answer(
                 refusal.status,
@@ -150,13 +162,17 @@ class Guard:
                 field=refusal.field,
             )
             await answer(scope, receive, send)
-        except Exception as error:  # the last line: logged with an id, told as one
+        except Exception as error:  # logged with an id; the caller gets only that id
             if send.started:
                 raise
             await incident_answer(error, scope["method"])(scope, receive, send)
 
     def _admit(self, scope: Scope) -> None:
-        """Refuse by header alone; on success the scope carries the role."""
+        """Check the headers and put the role into the scope.
+
+        Raises:
+            Refusal: the request is not allowed.
+        """
         headers = scope["headers"]
         host = _check_host(scope, headers, self.config.allowed_hosts)
         _check_origin(headers, host)
@@ -174,7 +190,9 @@ class Guard:
         if scope["method"] not in WRITES:
             raise Refusal(405, "method", "Use GET, POST, PATCH or DELETE.")
         if self.config.read_only:
-            message = "This server only shows. Start midstep serve without --read-only to control."
+            message = (
+                "This server is read-only. Start midstep serve without --read-only to change a run."
+            )
             raise Refusal(403, "read_only", message)
         if role != "control":
             raise Refusal(403, "view_only", "This link can only look. Ask for one that controls.")
@@ -183,28 +201,28 @@ class Guard:
     def _role(self, scope: Scope, headers: Iterable[tuple[bytes, bytes]]) -> Role:
         given = _all(headers, b"authorization")
         if not given:
-            raise Refusal(401, "token", "Send the token: Authorization: Bearer …")
+            raise Refusal(401, "token", "The token is missing. Send it: Authorization: Bearer …")
         match = _BEARER.fullmatch(given[0]) if len(given) == 1 else None
         role = self.config.tokens.role(match[1].decode()) if match else None
         if role is not None:
             return role
-        if self._wrong.note(_address(scope)):
-            raise Refusal(429, "too_many", "Too many wrong tokens from here. Wait a minute.")
-        raise Refusal(
-            401, "token", "This token is wrong or was replaced. Open the link the run printed."
-        )
+        if self._wrong_tokens.note(_address(scope)):
+            raise Refusal(429, "too_many", "Too many wrong tokens from this host. Wait a minute.")
+        message = "The token is wrong or was replaced. Open the link that the run printed."
+        raise Refusal(401, "token", message)
 
     async def _checked_body(self, scope: Scope, receive: Receive) -> Receive:
-        """The body, read up to the limit and checked, to be received again by the route."""
+        """Read and check the body. Returns a `receive` that gives it to the route again."""
         limit = self.config.max_body_bytes
         length = _all(scope["headers"], b"content-length")
+        # Only 20 digits are converted: `int` raises for more than 4,300.
         if length and length[0].isdigit() and int(length[0][:20]) > limit:
             raise _too_large(limit)
         try:
             async with asyncio.timeout(BODY_S):
                 body = await _read(receive, limit)
         except TimeoutError:
-            raise Refusal(408, "slow", f"The body did not come within {BODY_S:.0f} s.") from None
+            raise Refusal(408, "slow", f"The body did not arrive within {BODY_S:.0f} s.") from None
         if body is None:
             return _replay({"type": "http.disconnect"})
         check_body(body)
@@ -212,7 +230,7 @@ class Guard:
 
 
 class _Headed:
-    """A `send` that adds the security headers, and no-store where nothing else was said."""
+    """A `send` that adds the security headers, and `no-store` where a route set no caching."""
 
     def __init__(self, send: Send) -> None:
         self._send = send
@@ -229,12 +247,18 @@ class _Headed:
 
 
 def _all(headers: Iterable[tuple[bytes, bytes]], name: bytes) -> list[bytes]:
-    """Every value of a header; doubled ones are how proxies and servers are set at odds."""
+    """All values of a header. Callers refuse a repeated one, because a proxy and this server may
+    each read another value.
+    """
     return [value for key, value in headers if key.lower() == name]
 
 
 def _check_host(scope: Scope, headers: Any, allowed: tuple[str, ...]) -> str:
-    """The one Host, exactly one of ours: a rebound name in a browser is refused here."""
+    """The Host, which must be exactly one of ours.
+
+    This stops DNS rebinding: a foreign page whose name is made to resolve to 127.0.0.1 sends its
+    own name as Host.
+    """
     given = _all(headers, b"host")
     host = given[0].decode("latin-1") if len(given) == 1 else ""
     if host not in (*_own_hosts(scope), *allowed) and not _is_forwarded(scope, host):
@@ -243,7 +267,7 @@ def _check_host(scope: Scope, headers: Any, allowed: tuple[str, ...]) -> str:
 
 
 def _own_hosts(scope: Scope) -> tuple[str, ...]:
-    """Our names with the port of the very socket that the request came in on."""
+    """Our names with the port of the socket that the request arrived on."""
     server = scope.get("server")
     port = server[1] if server else None
     if port is None:
@@ -253,10 +277,10 @@ def _own_hosts(scope: Scope) -> tuple[str, ...]:
 
 
 def _is_forwarded(scope: Scope, host: str) -> bool:
-    """Over a Unix socket the page is reached through some port of the user's own machine."""
+    """Whether the request came over a Unix socket, to which SSH forwards any port of the user."""
     server = scope.get("server")
-    by_socket = server is not None and server[1] is None
-    return by_socket and _FORWARDED.fullmatch(host) is not None
+    is_unix_socket = server is not None and server[1] is None
+    return is_unix_socket and _LOOPBACK_HOST.fullmatch(host) is not None
 
 
 def _check_origin(headers: Any, host: str) -> None:
@@ -266,16 +290,20 @@ def _check_origin(headers: Any, host: str) -> None:
 
 
 def _check_site(headers: Any) -> None:
+    # Browsers set this header themselves, also for requests without Origin such as images.
     sites = _all(headers, b"sec-fetch-site")
     if any(site not in (b"same-origin", b"none") for site in sites):
         raise Refusal(403, "site", "Requests from other sites are refused.")
 
 
 def _check_content_type(method: str, headers: Any) -> None:
-    """Writes carry JSON. A DELETE without a body may leave the type out: no form can send one."""
+    """A write must be JSON, which no HTML form of a foreign page can send.
+
+    A DELETE without a body needs no type, because forms cannot send DELETE.
+    """
     types = _all(headers, b"content-type")
-    bare = not types and not _all(headers, b"transfer-encoding")
-    if method == "DELETE" and bare and _all(headers, b"content-length") in ([], [b"0"]):
+    has_no_body = not types and not _all(headers, b"transfer-encoding")
+    if method == "DELETE" and has_no_body and _all(headers, b"content-length") in ([], [b"0"]):
         return
     if len(types) != 1 or not _JSON.fullmatch(types[0].strip()):
         raise Refusal(415, "content_type", "Send Content-Type: application/json.")
@@ -287,7 +315,7 @@ def _address(scope: Scope) -> str:
 
 
 async def _read(receive: Receive, limit: int) -> bytes | None:
-    """The whole body, or None when the caller went away; endless chunks end at the limit."""
+    """The whole body; None when the caller disconnected. The limit holds for chunked bodies too."""
     body = bytearray()
     more = True
     while more:

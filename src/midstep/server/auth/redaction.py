@@ -1,4 +1,4 @@
-"""What of a record only those who control a run are told."""
+"""Fields of a record that a viewer token may not read."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from typing import Any
 from midstep.core.moments import Moment
 
 PRIVATE = frozenset({"argv", "cwd"})
-"""Of a header record: a command line may hold a secret, a folder names its owner."""
+"""Fields of a header record: a command line may contain a secret, a folder its owner's name."""
 
 
 def has_private(moment: str) -> bool:
-    """Whether records of this moment may hold anything of the kind."""
+    """Whether records of this moment may have private fields."""
     return moment == Moment.START
 
 
 def redact(record: Mapping[str, Any]) -> dict[str, Any]:
-    """The record as somebody who only looks may see it.
+    """The record without its private fields.
 
     >>> redact({"moment": "on_start", "seed": 1, "cwd": "/home/ada"})
     {'moment': 'on_start', 'seed': 1}

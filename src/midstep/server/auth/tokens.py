@@ -1,4 +1,4 @@
-"""Tokens of an outputs root: one that controls, one that only looks."""
+"""Tokens of an outputs folder: one that controls, one that only reads."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _TOKEN = re.compile(r"[A-Za-z0-9_-]{43}")
 
 @dataclass(frozen=True, kw_only=True)
 class Tokens:
-    """The two secrets of an outputs root.
+    """The two tokens of an outputs folder.
 
     >>> tokens = Tokens.fresh()
     >>> tokens.role(tokens.viewer)
@@ -40,44 +40,47 @@ class Tokens:
     """May only read."""
 
     def __repr__(self) -> str:
-        """Secrets stay out of logs."""
+        """Without the tokens, so that none gets into a log."""
         return "Tokens(control=…, viewer=…)"
 
     @classmethod
     def fresh(cls) -> Tokens:
-        """Two new ones, kept nowhere."""
+        """Two new tokens, which are not saved."""
         return cls(control=secrets.token_urlsafe(32), viewer=secrets.token_urlsafe(32))
 
     @classmethod
     def for_root(cls, outputs_root: str | Path, *, new: bool = False) -> Tokens:
-        """The tokens of `outputs_root`, drawn and kept in a 0600 file when there are none.
+        """The tokens of `outputs_root`. Missing ones are drawn and saved in a file of mode 0600.
 
         Args:
             outputs_root: the folder that holds the runs.
-            new: draw new ones; links with the old ones stop working.
+            new: draw new tokens; links with the old ones stop working.
         """
         path = root_file(outputs_root, "token")
-        kept = None if new else _kept(path)
-        if kept is not None:
-            return kept
-        with _one_at_a_time(path.parent):
-            kept = None if new else _kept(path)  # a run and a server may begin together
-            made = kept or cls.fresh()
-            if kept is None:
-                _keep(path, made)
-        return made
+        saved = None if new else _read(path)
+        if saved is not None:
+            return saved
+        with _locked(path.parent):
+            # Read again under the lock: a run and a server may start together, and both must use
+            # the same tokens.
+            saved = None if new else _read(path)
+            if saved is None:
+                saved = cls.fresh()
+                _write(path, saved)
+        return saved
 
     @classmethod
     def kept(cls, outputs_root: str | Path) -> Tokens | None:
-        """The tokens of `outputs_root` if this user has any; nothing is written."""
-        return _kept(root_file(outputs_root, "token"))
+        """The saved tokens of `outputs_root`; None when there are none. Nothing is written."""
+        return _read(root_file(outputs_root, "token"))
 
     def of(self, role: Role) -> str:
-        """The secret of a role."""
+        """The token of a role."""
         return self.control if role == "control" else self.viewer
 
     def role(self, given: str) -> Role | None:
-        """What `given` allows; both comparisons always run, in constant time."""
+        """The role of a token; None for a wrong one."""
+        # Both comparisons always run, each in constant time: the response time tells nothing.
         raw = given.encode("utf-8", "surrogatepass")
         control = hmac.compare_digest(raw, self.control.encode())
         viewer = hmac.compare_digest(raw, self.viewer.encode())
@@ -85,10 +88,10 @@ class Tokens:
 
 
 class KeptTokens:
-    """The tokens of an outputs root as they are kept now: replaced ones count at once.
+    """The saved tokens of an outputs folder. Replaced tokens take effect at the next request.
 
     Args:
-        outputs_root: the folder that holds the runs; tokens are drawn when it has none.
+        outputs_root: the folder that holds the runs; missing tokens are drawn.
     """
 
     def __init__(self, outputs_root: str | Path) -> None:
@@ -97,15 +100,15 @@ class KeptTokens:
         self._stamp = _stamp(self._path)
 
     def __repr__(self) -> str:
-        """Secrets stay out of logs."""
+        """Without the tokens, so that none gets into a log."""
         return "KeptTokens(control=…, viewer=…)"
 
     @property
     def now(self) -> Tokens:
-        """Those in the file; the last known ones while it cannot be read."""
+        """The tokens in the file; the last known ones while it cannot be read."""
         stamp = _stamp(self._path)
         if stamp != self._stamp:
-            self._tokens, self._stamp = _kept(self._path) or self._tokens, stamp
+            self._tokens, self._stamp = _read(self._path) or self._tokens, stamp
         return self._tokens
 
     @property
@@ -119,36 +122,36 @@ class KeptTokens:
         return self.now.viewer
 
     def role(self, given: str) -> Role | None:
-        """What `given` allows."""
+        """The role of a token; None for a wrong one."""
         return self.now.role(given)
 
 
 def _stamp(path: Path) -> tuple[int, int] | None:
     try:
-        found = path.stat()
+        status = path.stat()
     except OSError:
         return None
-    return found.st_ino, found.st_mtime_ns
+    return status.st_ino, status.st_mtime_ns
 
 
-def _kept(path: Path) -> Tokens | None:
-    """The tokens in `path`; None when others could have read them or they are not tokens."""
-    kept = read_state_file(path)
-    if kept is None:
+def _read(path: Path) -> Tokens | None:
+    """The tokens in `path`; None when other users could have read them or the file is damaged."""
+    saved = read_state_file(path)
+    if saved is None:
         return None
     status = path.stat()
     if status.st_uid != os.getuid() or status.st_mode & 0o077:
         return None
-    control, viewer = kept.get("control"), kept.get("viewer")
+    control, viewer = saved.get("control"), saved.get("viewer")
     if not (isinstance(control, str) and isinstance(viewer, str)):
         return None
-    whole = _TOKEN.fullmatch(control) and _TOKEN.fullmatch(viewer) and control != viewer
-    return Tokens(control=control, viewer=viewer) if whole else None
+    is_valid = _TOKEN.fullmatch(control) and _TOKEN.fullmatch(viewer) and control != viewer
+    return Tokens(control=control, viewer=viewer) if is_valid else None
 
 
 @contextmanager
-def _one_at_a_time(folder: Path) -> Iterator[None]:
-    """Hold the folder against other processes, where its file system has locks."""
+def _locked(folder: Path) -> Iterator[None]:
+    """Lock the folder against other processes, where its file system supports locks."""
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -162,11 +165,11 @@ def _one_at_a_time(folder: Path) -> Iterator[None]:
         os.close(descriptor)
 
 
-def _keep(path: Path, tokens: Tokens) -> None:
-    """Write them where only the user can look: a 0700 folder, a 0600 file."""
-    kept = strict_json.dumps({"control": tokens.control, "viewer": tokens.viewer})
+def _write(path: Path, tokens: Tokens) -> None:
+    """Save the tokens where only the user can read them: a 0700 folder, a 0600 file."""
+    text = strict_json.dumps({"control": tokens.control, "viewer": tokens.viewer})
     try:
-        storage.replace_bytes(path, f"{kept}\n".encode(), mode=0o600)
+        storage.replace_bytes(path, f"{text}\n".encode(), mode=0o600)
     except OSError as error:
         cause = error.__cause__ if isinstance(error, StorageError) else error
         raise _refused(path.parent, cause if isinstance(cause, OSError) else error) from error
@@ -174,8 +177,8 @@ def _keep(path: Path, tokens: Tokens) -> None:
 
 def _refused(folder: Path, error: OSError) -> StorageError:
     refused = StorageError(
-        f"cannot keep the page's token in {folder}: {error.strerror or error}; "
-        "set XDG_STATE_HOME to a folder you may write"
+        f"cannot save the tokens of the page in {folder}: {error.strerror or error}; "
+        "set XDG_STATE_HOME to a folder that you may write"
     )
     refused.errno = error.errno
     return refused

@@ -1,12 +1,13 @@
-"""Where questions and centroids lie, and what each schedule gives over epochs."""
+"""The 2-D map of questions and centroids, and the shares of variants over epochs."""
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from midstep.server.array_json import numbers
 from midstep.server.datasets.data_roots import DataRoots, StoredDataset
-from midstep.server.datasets.dataset_views import checked_ids, owners, split_name
+from midstep.server.datasets.dataset_views import MOST_CACHED, checked_ids, owners, split_name
 
 if TYPE_CHECKING:
     import numpy as np
@@ -20,8 +21,9 @@ if TYPE_CHECKING:
 def principal_plane(rows_ND: Any) -> tuple[Floats, Floats, Floats]:  # noqa: N803 - shape suffix
     """Mean [D], two orthonormal axes [2, D], and the share of the variance along each [2].
 
-    The largest number of each axis is positive, so that the plane does not flip from call to call.
-    Rows that are not finite are left out; where there is no variance the axis is zero.
+    The largest number of each axis is positive, because the sign of an SVD is arbitrary and the map
+    must not flip between calls. Rows that are not finite are left out; without variance an axis is
+    zero.
 
     >>> import numpy as np
     >>> mean, axes, shares = principal_plane(np.array([[0.0, 1.0], [4.0, 1.0], [8.0, 1.0]]))
@@ -39,8 +41,8 @@ def principal_plane(rows_ND: Any) -> tuple[Floats, Floats, Floats]:  # noqa: N80
     total = float(np.square(centred).sum())
     if total <= 1e-24 * max(1.0, float(np.square(rows).sum())):
         return mean, axes, shares
-    _, sizes, found = np.linalg.svd(centred, full_matrices=False)
-    for at, (size, axis) in enumerate(zip(sizes[:2], found[:2], strict=True)):
+    _, sizes, directions = np.linalg.svd(centred, full_matrices=False)
+    for at, (size, axis) in enumerate(zip(sizes[:2], directions[:2], strict=True)):
         if size * size > 1e-12 * total:
             axes[at] = axis * np.sign(axis[np.argmax(np.abs(axis))]) + 0.0  # no negative zeros
             shares[at] = size * size / total
@@ -55,24 +57,22 @@ def on_plane(
     """Coordinates of each row [N, 2]."""
     import numpy as np
 
-    made: Floats = (np.asarray(rows_ND, dtype=np.float64) - mean_D) @ axes_2D.T
-    return made
+    points_N2: Floats = (np.asarray(rows_ND, dtype=np.float64) - mean_D) @ axes_2D.T  # noqa: N806 - shape suffix
+    return points_N2
 
 
 MOST_CENTROIDS = 10_000
+"""Centroids on the map."""
 DECIMALS = 5
-"""Of a coordinate: far below a pixel."""
+"""Decimals of a coordinate: far below a pixel."""
 
 
+@lru_cache(MOST_CACHED)
 def map_json(roots: DataRoots, stored: StoredDataset, points: int) -> dict[str, Any]:
-    """A map as `DatasetMapOut`."""
-    return roots.keep(stored, f"map {points}", lambda: _map(roots, stored, points))
-
-
-def _map(roots: DataRoots, stored: StoredDataset, points: int) -> dict[str, Any]:
+    """The fields of `DatasetMapOut`."""
     tables = roots.tables(stored)
     pairs = _sample(tables, points)
-    config, owner = tables.config, owners(roots, stored, tables)
+    config, owner = tables.config, owners(roots, stored)
     questions = checked_ids(
         stored, tables, "pair_index", tables["pair_index"][pairs, 0], config.n_questions
     )
@@ -97,7 +97,7 @@ def _map(roots: DataRoots, stored: StoredDataset, points: int) -> dict[str, Any]
 
 
 def _sample(tables: Tables, points: int) -> Any:
-    """Pairs of different questions, drawn under the dataset's own seed, by id."""
+    """Pairs of different questions, drawn with the seed of the dataset, sorted by id."""
     import numpy as np
 
     from midstep.core.random_streams import stream_key
@@ -114,12 +114,9 @@ def _columns(points: Any) -> dict[str, Any]:
     return {"x": numbers(rounded[:, 0]), "y": numbers(rounded[:, 1])}
 
 
+@lru_cache(MOST_CACHED)
 def curriculum_json(roots: DataRoots, stored: StoredDataset, epochs: int) -> dict[str, Any]:
-    """All schedules as `CurriculumOut`, the dataset's own first."""
-    return roots.keep(stored, f"curriculum {epochs}", lambda: _curriculum(roots, stored, epochs))
-
-
-def _curriculum(roots: DataRoots, stored: StoredDataset, epochs: int) -> dict[str, Any]:
+    """The fields of `CurriculumOut`: all schedules, the one of the dataset first."""
     from midstep.data.steering.curriculum import Bands, DistanceGated, LinearZero, curriculum_from
     from midstep.data.steering.storage.layout import VARIANTS
 
@@ -127,7 +124,7 @@ def _curriculum(roots: DataRoots, stored: StoredDataset, epochs: int) -> dict[st
     own = curriculum_from(tables.config.curriculum)
     schedules = [
         own,
-        *(made() for made in (LinearZero, DistanceGated, Bands) if made is not type(own)),
+        *(kind() for kind in (LinearZero, DistanceGated, Bands) if kind is not type(own)),
     ]
     distances = _train_distances(stored, tables)
     return {
@@ -140,7 +137,7 @@ def _curriculum(roots: DataRoots, stored: StoredDataset, epochs: int) -> dict[st
 
 
 def _train_distances(stored: StoredDataset, tables: Tables) -> Any:
-    """Centroid distances of the training pairs, rising."""
+    """Centroid distances of the training pairs, ascending."""
     import numpy as np
 
     ids = checked_ids(stored, tables, "train_idx", tables["train_idx"], tables.config.n_pairs)
@@ -162,8 +159,8 @@ def _schedule(schedule: Curriculum, tables: Tables, distances: Any, epochs: int)
     }
 
 
-def beyond_gate(rising: np.ndarray[Any, Any], gate: float | None) -> float:
-    """Share of distances beyond a gate, compared as a batch compares them.
+def beyond_gate(ascending: np.ndarray[Any, Any], gate: float | None) -> float:
+    """Share of the distances above a gate.
 
     >>> import numpy as np
     >>> beyond_gate(np.array([0.1, 0.2, 0.4, 0.5], np.float32), 0.2)
@@ -171,16 +168,16 @@ def beyond_gate(rising: np.ndarray[Any, Any], gate: float | None) -> float:
     """
     import numpy as np
 
-    if gate is None or not len(rising):
+    if gate is None or not len(ascending):
         return 0.0
-    return float(1 - np.searchsorted(rising, np.float32(gate), side="right") / len(rising))
+    # In float32, as a batch compares: in float64 a distance equal to the gate could be above it.
+    return float(1 - np.searchsorted(ascending, np.float32(gate), side="right") / len(ascending))
 
 
 def _gated(shares: Any, far: float) -> list[float]:
-    """Those beyond the gate get the next easier variant: everything moves down by one."""
+    """Shares under a gate: pairs beyond it get the next easier variant."""
     zero, centroid, keyword, residual = shares
     easier = (zero + centroid, keyword, residual, 0.0)
     return [
-        (1 - far) * plain + far * moved
-        for plain, moved in zip((zero, centroid, keyword, residual), easier, strict=True)
+        (1 - far) * within + far * beyond for within, beyond in zip(shares, easier, strict=True)
     ]

@@ -1,4 +1,4 @@
-"""One pair of a dataset with all that a batch is made of, and how near everything lies."""
+"""One pair of a dataset with everything a batch takes from it, and the similarities."""
 
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ if TYPE_CHECKING:
     Floats = np.ndarray[Any, np.dtype[np.float64]]
 
 EPOCHS = 100
-"""Whose variants are told."""
+"""Epochs whose variants are sent."""
 MOST_KEYWORDS = 200
+"""Keywords of a pair that are sent."""
 VARIANTS = {
     "centroid": "steering_centroid",
     "keyword": "steering_keyword_weighted",
@@ -28,7 +29,7 @@ VARIANTS = {
 
 
 def pair_json(roots: DataRoots, stored: StoredDataset, pair: int) -> dict[str, Any]:
-    """A pair as `PairOut`; 404 where there is none of this number."""
+    """The fields of `PairOut`; a 404 for an unknown pair."""
     tables = roots.tables(stored)
     if not 0 <= pair < tables.config.n_pairs:
         raise not_found()
@@ -42,7 +43,7 @@ def pair_json(roots: DataRoots, stored: StoredDataset, pair: int) -> dict[str, A
     (source,) = read.near(question, "source_embs", "sources", source_id)
     return {
         "pair": pair,
-        "split": split_name(int(owners(roots, stored, tables)[pair])),
+        "split": split_name(int(owners(roots, stored)[pair])),
         "cluster": int(cluster[0]),
         "relevance": float(tables["pair_relevance"][pair]),
         "distance": float(tables["centroid_distances"][pair]),
@@ -57,20 +58,20 @@ def pair_json(roots: DataRoots, stored: StoredDataset, pair: int) -> dict[str, A
 
 
 class _Reader:
-    """Rows of the tables, their ids checked first."""
+    """Reads rows of the tables after checking their ids."""
 
     def __init__(self, stored: StoredDataset, tables: Tables) -> None:
         self.stored, self.tables = stored, tables
 
     def ids(self, name: str, ids: Any, count: str) -> Any:
-        """Ids of a table that stay below a count of config.json; always a list of them."""
+        """Ids of a table as an array; a 409 if one is not below the count in config.json."""
         import numpy as np
 
         below = self.tables.config.counts[count]
         return checked_ids(self.stored, self.tables, name, np.atleast_1d(ids), below)
 
     def vectors(self, name: str, rows: Any) -> Floats:
-        """Rows of a table of embeddings in 64 bits."""
+        """Rows of a table of embeddings as float64."""
         import numpy as np
 
         return np.asarray(self.tables[name][rows], dtype=np.float64)
@@ -80,19 +81,19 @@ class _Reader:
         similarity = numbers(_cosine(self.vectors(table, ids), question))
         texts = texts_of(self.stored, kind, ids)
         return [
-            {"id": int(row), "text": texts[int(row)], "similarity": near}
-            for row, near in zip(ids, similarity, strict=True)
+            {"id": int(row), "text": texts[int(row)], "similarity": cosine}
+            for row, cosine in zip(ids, similarity, strict=True)
         ]
 
 
 def _cosine(rows: Floats, other: Floats) -> Floats:
-    """Cosine of each row to the other (one row, or as many); 0 where one has no length."""
+    """Cosine of each row with `other` (one row, or equally many); 0 if a norm is 0."""
     import numpy as np
 
     lengths = np.linalg.norm(rows, axis=1) * np.linalg.norm(other, axis=1)
     dots = (rows * other).sum(axis=1)
-    made: Floats = np.divide(dots, lengths, out=np.zeros_like(dots), where=lengths > 1e-30)
-    return made
+    cosines: Floats = np.divide(dots, lengths, out=np.zeros_like(dots), where=lengths > 1e-30)
+    return cosines
 
 
 def _keywords(read: _Reader, question: Floats, pair: int) -> list[dict[str, Any]]:
@@ -100,9 +101,9 @@ def _keywords(read: _Reader, question: Floats, pair: int) -> list[dict[str, Any]
     first, last = (int(lists.offsets[at]) for at in (pair, pair + 1))
     if not 0 <= first <= last <= len(lists.values):
         label = read.tables.label("pair_keyword_ids")
-        raise damaged(read.stored, f"{label}[{pair}] runs from {first} to {last}")
-    found = lists.values[first : min(last, first + MOST_KEYWORDS)]
-    ids = read.ids("pair_keyword_ids", found, "n_keywords")
+        raise damaged(read.stored, f"{label}[{pair}] has the offsets {first} to {last}")
+    keywords = lists.values[first : min(last, first + MOST_KEYWORDS)]
+    ids = read.ids("pair_keyword_ids", keywords, "n_keywords")
     return read.near(question, "keyword_embs", "keywords", ids)
 
 
@@ -112,12 +113,13 @@ def _negatives(read: _Reader, question: Floats, pair: int, positive: Any) -> lis
     rows = read.near(question, "source_embs", "sources", ids)
     tiers = tables["negative_tiers"][pair].tolist()
     return [
-        {**row, "tier": tier, "place": place, "of_positive": _share(row["similarity"], positive)}
-        for place, (row, tier) in enumerate(zip(rows, tiers, strict=True))
+        {**row, "tier": tier, "place": position, "of_positive": _share(row["similarity"], positive)}
+        for position, (row, tier) in enumerate(zip(rows, tiers, strict=True))
     ]
 
 
 def _share(similarity: Any, positive: Any) -> float | None:
+    # A text is "NaN" or an infinity, as `numbers` writes them.
     if isinstance(similarity, str) or isinstance(positive, str) or positive <= 0:
         return None
     return float(similarity / positive)

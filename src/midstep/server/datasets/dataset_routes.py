@@ -1,4 +1,4 @@
-"""Embedding datasets under the named folders: list, one dataset, map, pairs, curriculum, audit."""
+"""Routes of embedding datasets: list, one dataset, map, pairs, curriculum, audit."""
 
 from __future__ import annotations
 
@@ -32,8 +32,7 @@ MOST_PAIRS = 10**12
 
 def roots_of(request: Request) -> DataRoots:
     """The folders of this app."""
-    roots = request.app.state.datasets
-    assert isinstance(roots, DataRoots)  # noqa: S101 - set by create_app
+    roots: DataRoots = request.app.state.datasets
     return roots
 
 
@@ -41,12 +40,12 @@ def find_dataset(
     request: Request,
     dataset_id: Annotated[str, Path(description="Id as GET /api/v1/datasets lists it.")],
 ) -> StoredDataset:
-    """The dataset in the address; every wrong id gets the one 404."""
+    """The dataset in the address; every unknown id gets the same 404."""
     return roots_of(request).get(dataset_id)
 
 
 def find_pair(pair: Annotated[str, Path(description="Number of a pair.")]) -> int:
-    """The pair in the address; what is no plain number gets the one 404."""
+    """The pair in the address; what is not a number gets the same 404."""
     if not (pair.isascii() and pair.isdigit() and len(pair) <= 12):
         raise not_found()
     return int(pair)
@@ -59,14 +58,16 @@ Offset = Annotated[int, Query(ge=0, le=MOST_PAIRS)]
 
 @router.get("", response_model=DatasetListOut)
 def datasets(roots: RootsOf) -> Response:
-    """Datasets in the folders this server was given, newest first."""
-    found = [summary_json(roots, each) for each in roots.listing()]
-    return StrictJsonResponse({"datasets": found, "total": len(found), "roots": len(roots.folders)})
+    """Datasets in the folders of `--data`, newest first."""
+    listed = [summary_json(each) for each in roots.listing()]
+    return StrictJsonResponse(
+        {"datasets": listed, "total": len(listed), "roots": len(roots.folders)}
+    )
 
 
 @router.get("/{dataset_id}", response_model=DatasetOut)
 def dataset(roots: RootsOf, stored: DatasetOf) -> Response:
-    """Counts, splits, clusters, tiers, and which of texts, audit and ledger there are."""
+    """Counts, splits, clusters, tiers, and whether it has texts, audit and ledger."""
     return StrictJsonResponse(dataset_json(roots, stored))
 
 
@@ -74,9 +75,9 @@ def dataset(roots: RootsOf, stored: DatasetOf) -> Response:
 def dataset_map(
     roots: RootsOf,
     stored: DatasetOf,
-    points: Annotated[int, Query(ge=1, le=5000, description="Questions at most.")] = 1500,
+    points: Annotated[int, Query(ge=1, le=5000, description="Most questions.")] = 1500,
 ) -> Response:
-    """Centroids and a seeded sample of questions, on the plane of the sample's largest variance."""
+    """Centroids and a sample of questions, projected on the plane of largest variance."""
     return StrictJsonResponse(map_json(roots, stored, points))
 
 
@@ -89,7 +90,7 @@ def dataset_pairs(
     offset: Offset = 0,
     limit: Annotated[int, Query(ge=1, le=500)] = 100,
 ) -> Response:
-    """Pairs by id, of a split and a cluster where these are given."""
+    """Pairs sorted by id, of one split or one cluster if given."""
     return StrictJsonResponse(
         pairs_json(roots, stored, split=split, cluster=cluster, offset=offset, limit=limit)
     )
@@ -109,7 +110,7 @@ def dataset_curriculum(
     stored: DatasetOf,
     epochs: Annotated[int, Query(ge=1, le=MOST_EPOCHS)] = 100,
 ) -> Response:
-    """Shares of the four variants over epochs, under each schedule."""
+    """Shares of the four steering variants over epochs, for each schedule."""
     return StrictJsonResponse(curriculum_json(roots, stored, epochs))
 
 

@@ -1,4 +1,4 @@
-"""Wire types of embedding datasets: what is stored, its clusters, pairs, curriculum, audit."""
+"""Responses of embedding datasets: list, clusters, pairs, curriculum, audit."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ SplitName = Literal["train", "val", "test"]
 
 
 class DatasetCounts(Out):
-    """Lengths of the tables, as config.json names them."""
+    """Lengths of the tables, from config.json."""
 
     pairs: int
     questions: int
@@ -20,7 +20,7 @@ class DatasetCounts(Out):
     keywords: int
     clusters: int
     negatives: int
-    """Of each pair."""
+    """Negatives of each pair."""
     dimension: int
 
 
@@ -31,7 +31,7 @@ class DatasetSummary(Out):
     name: str
     state: Literal["ready", "damaged"]
     problem: str | None
-    """Why it cannot be shown, and what to do."""
+    """Why it cannot be shown and what to do; null if it can."""
     made_at: float
     """Seconds since 1970."""
     size_bytes: int
@@ -42,25 +42,25 @@ class DatasetSummary(Out):
 
 
 class DatasetListOut(Out):
-    """Datasets in the folders that were named, newest first."""
+    """Datasets in the folders of `--data`, newest first."""
 
     datasets: list[DatasetSummary]
     total: int
     roots: int
-    """How many folders were named to look in; 0 where none was."""
+    """Number of folders given with `--data`."""
 
 
 class ClusterOut(Out):
-    """A cluster and what lies in it."""
+    """A cluster and its pairs."""
 
     cluster: int
     pairs: dict[SplitName, int]
     mean_distance: Number | None
-    """Of questions to the centroid, 1 − cosine; None for an empty cluster."""
+    """Mean of 1 − cosine of the questions to the centroid; null for an empty cluster."""
 
 
 class DatasetOut(Out):
-    """One dataset as a whole."""
+    """One dataset."""
 
     id: str
     name: str
@@ -69,31 +69,31 @@ class DatasetOut(Out):
     form: str
     counts: DatasetCounts
     splits: dict[SplitName, int]
-    """Pairs of each; a pair in none of them is not counted."""
+    """Pairs of each split; a pair may be in none."""
     steering_definition: str
     steering_probabilities: dict[str, Number]
     curriculum: dict[str, Any]
     seed: int
     encoder: str | None
-    """As the builder noted it."""
+    """Name of the encoder, from the build record."""
     has_texts: bool
     has_audit: bool
     has_ledger: bool
     tiers: dict[str, int]
-    """Negatives of each tier, in `tiers_of` pairs."""
+    """Negatives of each tier, counted in `tiers_of` pairs."""
     tiers_of: int
     clusters: list[ClusterOut]
 
 
 class MapPoints(Out):
-    """Points by columns."""
+    """Points as columns."""
 
     x: list[Number]
     y: list[Number]
 
 
 class MapQuestions(MapPoints):
-    """Sampled questions, each with a pair it belongs to."""
+    """Sampled questions, each with one of its pairs."""
 
     pair: list[int]
     question: list[int]
@@ -102,15 +102,15 @@ class MapQuestions(MapPoints):
 
 
 class DatasetMapOut(Out):
-    """Centroids and a sample of questions on the plane in which questions differ most."""
+    """Centroids and a sample of questions, on the plane of largest variance of the questions."""
 
     shares: list[Number]
-    """Of the variance of questions, along each axis."""
+    """Share of the variance of the questions along each axis."""
     centroids: MapPoints
-    """By cluster."""
+    """In the order of the clusters."""
     questions: MapQuestions
     of: int
-    """Pairs that the sample was drawn from."""
+    """Number of pairs from which the sample was drawn."""
 
 
 class PairLine(Out):
@@ -123,11 +123,11 @@ class PairLine(Out):
     distance: Number
     question_id: int
     question: str | None
-    """Its text, where the builder kept it."""
+    """Its text, if the builder stored it."""
 
 
 class PairListOut(Out):
-    """Pairs of a split or a cluster, by id."""
+    """Pairs of a split or a cluster, sorted by id."""
 
     pairs: list[PairLine]
     offset: int
@@ -135,23 +135,23 @@ class PairListOut(Out):
 
 
 class RowOut(Out):
-    """A row of a table of embeddings, and how near it is to the question."""
+    """A row of a table of embeddings, and its similarity to the question."""
 
     id: int
     text: str | None
     similarity: Number
-    """Cosine to the question."""
+    """Cosine with the question."""
 
 
 class NegativeOut(RowOut):
     """A source that does not answer the question."""
 
     tier: int
-    """1 in the cluster, 2 in adjacent ones, 3 similar but outside, 4 random from far."""
+    """1 same cluster, 2 adjacent clusters, 3 similar in other clusters, 4 random from far."""
     place: int
-    """In the stored row."""
+    """Position in the stored row."""
     of_positive: Number | None
-    """Its similarity as a share of the positive's; None where that is not above zero."""
+    """Its similarity as a share of that of the positive; null if that is not above zero."""
 
 
 class SteeringOut(Out):
@@ -165,22 +165,15 @@ class SteeringOut(Out):
     to_centroid: Number
 
 
-class PairOut(Out):
-    """A pair with all that a batch is made of."""
+class PairOut(PairLine):
+    """A pair with everything that a batch takes from it."""
 
-    pair: int
-    split: SplitName | None
-    cluster: int
-    relevance: Number
-    distance: Number
-    question_id: int
-    question: str | None
     source: RowOut
     keywords: list[RowOut]
     negatives: list[NegativeOut]
     steering: list[SteeringOut]
     variants: list[int]
-    """The steering variant it gets in epochs 0, 1, … under the dataset's own curriculum."""
+    """Its steering variant in epochs 0, 1, … under the curriculum of the dataset."""
 
 
 class ScheduleOut(Out):
@@ -188,18 +181,18 @@ class ScheduleOut(Out):
 
     name: str
     own: bool
-    """Whether it is the one the dataset names."""
+    """Whether it is the schedule of the dataset."""
     settings: dict[str, Any]
     shares: list[list[Number]]
-    """An epoch a row: zero, centroid, keyword, residual; over the training pairs."""
+    """One row per epoch: zero, centroid, keyword, residual; over the training pairs."""
     largest_distance: list[Number] | None
-    """The gate of each epoch, where the schedule has one."""
+    """The gate of each epoch, if the schedule has one."""
     beyond: list[Number] | None
-    """Share of the training pairs beyond it."""
+    """Share of the training pairs beyond the gate."""
 
 
 class CurriculumOut(Out):
-    """All schedules, the dataset's own first."""
+    """All schedules, the one of the dataset first."""
 
     variants: list[str]
     epochs: int
@@ -207,7 +200,7 @@ class CurriculumOut(Out):
 
 
 class AuditExample(Out):
-    """Two rows of two splits that are the same, or nearly."""
+    """Two rows of two splits that are equal or nearly equal."""
 
     split_a: str
     row_a: int
@@ -220,7 +213,7 @@ class AuditExample(Out):
 
 
 class AuditLevel(Out):
-    """What one level of the audit found."""
+    """Leaks of one level of the audit."""
 
     leaks: int
     threshold: Number | None = None
@@ -235,7 +228,7 @@ class AuditOut(Out):
 
 
 class ShortageOut(Out):
-    """A tier of a pair that ran short."""
+    """A tier of a pair with too few negatives."""
 
     pair: int
     tier: int
@@ -245,22 +238,22 @@ class ShortageOut(Out):
 
 
 class LedgerOut(Out):
-    """What was asked for in each tier, what was made, and where it ran short."""
+    """Requested and mined negatives of each tier, and the shortages."""
 
     quotas: dict[str, int]
     made: dict[str, int]
     short_pairs: int
     dropped: int
-    """Pairs left out because not even all tiers together had enough."""
+    """Pairs left out because all tiers together had too few negatives."""
     shortages: list[ShortageOut]
-    """Those from `offset` on."""
+    """Shortages from `offset` on."""
     kept: int
-    """Shortages the ledger holds; it stops at some number."""
+    """Number of shortages in the ledger, which stores only the first ones."""
     offset: int
 
 
 class DatasetAuditOut(Out):
-    """Audit and ledger; None where the dataset has none, or it cannot be read."""
+    """Audit and ledger; null if the dataset has none or it cannot be read."""
 
     audit: AuditOut | None
     audit_problem: str | None

@@ -1,11 +1,19 @@
-"""Stored datasets as the wire types say: the list, one dataset, its pairs."""
+"""Stored datasets as responses: the list, one dataset, its pairs."""
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from midstep.core.errors import DatasetError
-from midstep.server.datasets.data_roots import DataRoots, StoredDataset, damaged, told_without_paths
+from midstep.server.datasets.data_roots import (
+    MOST_DATASETS,
+    DataRoots,
+    StoredDataset,
+    damaged,
+    irregular_problem,
+    message_without_paths,
+)
 from midstep.server.datasets.dataset_files import has_texts, read_sidecar, texts_of
 
 if TYPE_CHECKING:
@@ -17,36 +25,36 @@ if TYPE_CHECKING:
     Ids = np.ndarray[Any, np.dtype[np.signedinteger[Any]]]
 
 MOST_CLUSTERS = 10_000
-"""That are told one by one; their number is always told."""
+"""Clusters that are listed; `counts` has their number."""
 MOST_COUNTED = 100_000
-"""Pairs whose negatives are counted by tier; more are sampled evenly."""
+"""Pairs whose negatives are counted by tier; of more pairs an even sample is counted."""
+MOST_CACHED = 64
+"""Cached results of each function that reads a whole table. The key is the `StoredDataset`, whose
+stamp changes with the files."""
 SPLITS = ("train", "val", "test")
 
 
-def summary_json(roots: DataRoots, stored: StoredDataset) -> dict[str, Any]:
-    """A dataset as `DatasetSummary`."""
-    return roots.keep(stored, "summary", lambda: _summary(stored))
-
-
-def _summary(stored: StoredDataset) -> dict[str, Any]:
+@lru_cache(2 * MOST_DATASETS)
+def summary_json(stored: StoredDataset) -> dict[str, Any]:
+    """The fields of `DatasetSummary`."""
     from midstep.data.steering.storage.dataset_config import read_config
 
-    made: dict[str, Any] = {
-        **_known(stored),
+    blank: dict[str, Any] = {
+        **_common_fields(stored),
         "state": "damaged",
         "problem": None,
         "form": None,
         "counts": None,
         "schedule": None,
     }
-    if stored.odd is not None:
-        return {**made, "problem": f"{stored.odd} is no plain file; links are not followed"}
+    if stored.irregular is not None:
+        return {**blank, "problem": irregular_problem(stored)}
     try:
         config = read_config(stored.folder)
     except DatasetError as error:
-        return {**made, "problem": told_without_paths(stored, error)}
+        return {**blank, "problem": message_without_paths(stored, error)}
     return {
-        **made,
+        **blank,
         "state": "ready",
         "form": config.storage_format,
         "counts": _counts(config),
@@ -54,7 +62,7 @@ def _summary(stored: StoredDataset) -> dict[str, Any]:
     }
 
 
-def _known(stored: StoredDataset) -> dict[str, Any]:
+def _common_fields(stored: StoredDataset) -> dict[str, Any]:
     return {
         "id": stored.id,
         "name": stored.name,
@@ -72,18 +80,15 @@ def _counts(config: DatasetConfig) -> dict[str, int]:
     }
 
 
+@lru_cache(MOST_CACHED)
 def dataset_json(roots: DataRoots, stored: StoredDataset) -> dict[str, Any]:
-    """A dataset as `DatasetOut`."""
-    return roots.keep(stored, "dataset", lambda: _dataset(roots, stored))
-
-
-def _dataset(roots: DataRoots, stored: StoredDataset) -> dict[str, Any]:
+    """The fields of `DatasetOut`."""
     tables = roots.tables(stored)
     config = tables.config
     build = read_sidecar(stored, "build.json")
     tiers, tiers_of = _tiers(tables)
     return {
-        **_known(stored),
+        **_common_fields(stored),
         "form": tables.form,
         "counts": _counts(config),
         "splits": {split: len(tables[f"{split}_idx"]) for split in SPLITS},
@@ -102,10 +107,9 @@ def _dataset(roots: DataRoots, stored: StoredDataset) -> dict[str, Any]:
 
 
 def _encoder(build: Any) -> str | None:
-    told = build.get("encoder") if isinstance(build, dict) else None
-    if isinstance(told, dict):
-        told = told.get("name")
-    return told if isinstance(told, str) else None
+    encoder = build.get("encoder") if isinstance(build, dict) else None
+    name = encoder.get("name") if isinstance(encoder, dict) else encoder
+    return name if isinstance(name, str) else None
 
 
 def _tiers(tables: Tables) -> tuple[dict[str, int], int]:
@@ -115,19 +119,20 @@ def _tiers(tables: Tables) -> tuple[dict[str, int], int]:
     counted = min(len(stored), MOST_COUNTED)
     rows = np.linspace(0, len(stored) - 1, counted).astype(np.int64)
     tiers, counts = np.unique(stored[rows], return_counts=True)
-    found = dict(zip(tiers.tolist(), counts.tolist(), strict=True))
-    return {str(tier): int(found.get(tier, 0)) for tier in (1, 2, 3, 4)}, counted
+    by_tier = dict(zip(tiers.tolist(), counts.tolist(), strict=True))
+    return {str(tier): int(by_tier.get(tier, 0)) for tier in (1, 2, 3, 4)}, counted
 
 
 def _clusters(roots: DataRoots, stored: StoredDataset, tables: Tables) -> list[dict[str, Any]]:
     import numpy as np
 
     count = tables.config.n_clusters
-    of = checked_ids(stored, tables, "pair_cluster_id", tables["pair_cluster_id"], count)
-    owner = owners(roots, stored, tables)
-    both = np.bincount(of * 4 + owner + 1, minlength=4 * count).reshape(count, 4)
-    distance = np.bincount(of, np.asarray(tables["centroid_distances"], np.float64), count)
-    pairs = np.bincount(of, minlength=count)
+    cluster_of = checked_ids(stored, tables, "pair_cluster_id", tables["pair_cluster_id"], count)
+    owner = owners(roots, stored)
+    # One pass counts by cluster and split; the owner is -1 for a pair in no split.
+    both = np.bincount(cluster_of * 4 + owner + 1, minlength=4 * count).reshape(count, 4)
+    distance = np.bincount(cluster_of, np.asarray(tables["centroid_distances"], np.float64), count)
+    pairs = np.bincount(cluster_of, minlength=count)
     return [
         {
             "cluster": cluster,
@@ -138,40 +143,38 @@ def _clusters(roots: DataRoots, stored: StoredDataset, tables: Tables) -> list[d
     ]
 
 
-def owners(roots: DataRoots, stored: StoredDataset, tables: Tables) -> Ids:
+@lru_cache(MOST_CACHED)
+def owners(roots: DataRoots, stored: StoredDataset) -> Ids:
     """The split of every pair: 0 train, 1 val, 2 test, −1 none."""
+    import numpy as np
 
-    def make() -> Ids:
-        import numpy as np
-
-        made = np.full(tables.config.n_pairs, -1, dtype=np.int8)
-        for at, split in enumerate(SPLITS):
-            name = f"{split}_idx"
-            made[checked_ids(stored, tables, name, tables[name], len(made))] = at
-        return made
-
-    return roots.keep(stored, "owners", make)
+    tables = roots.tables(stored)
+    owner = np.full(tables.config.n_pairs, -1, dtype=np.int8)
+    for at, split in enumerate(SPLITS):
+        name = f"{split}_idx"
+        owner[checked_ids(stored, tables, name, tables[name], len(owner))] = at
+    return owner
 
 
 def split_name(owner: int) -> str | None:
-    """The name of a split by its number."""
+    """The name of a split by its number; None for −1."""
     return SPLITS[owner] if owner >= 0 else None
 
 
 def checked_ids(stored: StoredDataset, tables: Tables, name: str, ids: Any, below: int) -> Ids:
-    """Ids that may be used as rows; 409 naming file, place and value where one may not."""
+    """Ids that are valid row numbers; a 409 that names file and value if one is not."""
     import numpy as np
 
-    made: Ids = np.asarray(ids)
-    wrong = np.flatnonzero((made < 0) | (made >= below))
+    checked: Ids = np.asarray(ids)
+    wrong = np.flatnonzero((checked < 0) | (checked >= below))
     if len(wrong):
-        value = int(made.reshape(-1)[wrong[0]])
+        value = int(checked.reshape(-1)[wrong[0]])
         raise damaged(
             stored,
-            f"{tables.label(name)} holds {value}, expected 0 to {below - 1}; "
+            f"{tables.label(name)} contains {value}, expected 0 to {below - 1}; "
             "`midstep data validate` names all problems",
         )
-    return made
+    return checked
 
 
 def pairs_json(
@@ -183,16 +186,16 @@ def pairs_json(
     offset: int,
     limit: int,
 ) -> dict[str, Any]:
-    """Pairs as `PairListOut`."""
+    """The fields of `PairListOut`."""
     tables = roots.tables(stored)
-    owner = owners(roots, stored, tables)
-    chosen = _chosen(tables, owner, split, cluster)
+    owner = owners(roots, stored)
+    chosen = _select_pairs(tables, owner, split, cluster)
     shown = chosen[offset : offset + limit]
     lines = _lines(stored, tables, owner, shown)
     return {"pairs": lines, "offset": offset, "total": len(chosen)}
 
 
-def _chosen(tables: Tables, owner: Ids, split: str | None, cluster: int | None) -> Any:
+def _select_pairs(tables: Tables, owner: Ids, split: str | None, cluster: int | None) -> Any:
     import numpy as np
 
     if split is None and cluster is None:

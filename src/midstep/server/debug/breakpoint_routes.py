@@ -1,4 +1,4 @@
-"""Breakpoints: list, add, switch, remove; and the rules that come ready-made."""
+"""Routes of breakpoints and of the rules that can be used as breakpoints."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ router = APIRouter()
 
 @router.get("/breakpoints", response_model=list[BreakpointOut])
 def breakpoints(run: RunDependency) -> Response:
-    """All breakpoints with what they have done so far."""
+    """All breakpoints with the hits of each so far."""
     return StrictJsonResponse([each.describe() for each in run.breakpoints()])
 
 
 @router.post("/breakpoints", response_model=BreakpointOut, status_code=201)
-def add_breakpoint(control: ControlDependency, wanted: BreakpointIn) -> Response:
-    """A new breakpoint; it is checked from the next boundary on."""
-    parameters = wanted.condition.model_dump()
-    kind = parameters.pop("kind")
-    added = control.add_breakpoint(kind, enabled=wanted.enabled, action=wanted.action, **parameters)
+def add_breakpoint(control: ControlDependency, body: BreakpointIn) -> Response:
+    """Add a breakpoint, which is checked from the next step boundary on."""
+    settings = body.condition.model_dump()
+    kind = settings.pop("kind")
+    added = control.add_breakpoint(kind, enabled=body.enabled, action=body.action, **settings)
     return StrictJsonResponse(added.describe(), status_code=201)
 
 
@@ -40,7 +40,7 @@ def add_breakpoint(control: ControlDependency, wanted: BreakpointIn) -> Response
 def switch_breakpoint(
     run: RunDependency, control: ControlDependency, breakpoint_id: int, patch: BreakpointPatch
 ) -> Response:
-    """Switch a breakpoint on or off, or choose what it does; its counts stay."""
+    """Switch a breakpoint on or off, or set its action. Its hits stay."""
     _find(run, breakpoint_id)
     if patch.enabled is not None:
         control.enable_breakpoint(breakpoint_id, patch.enabled)
@@ -60,7 +60,7 @@ def remove_breakpoint(
 
 
 @router.get("/rules", response_model=list[RuleOut])
-def rules(run: RunDependency) -> Response:  # noqa: ARG001 - the same for every run, like its neighbours
+def rules(run: RunDependency) -> Response:  # noqa: ARG001 - an unknown run must be a 404 here too
     """The rules that can be added as breakpoints, with their limits and explanations."""
     return StrictJsonResponse([spec.describe() for spec in RULES.values()])
 

@@ -26,27 +26,27 @@ Name = Annotated[StrictStr, Field(min_length=1, max_length=128)]
 
 
 class StepCondition(In):
-    """Park when this many steps are finished."""
+    """Pause when this many steps are finished."""
 
     kind: Literal["step"]
     step: Annotated[StrictInt, Field(ge=0, le=10**15)]
 
 
 class EveryCondition(In):
-    """Park every n steps."""
+    """Pause every n steps."""
 
     kind: Literal["every"]
     n: Annotated[StrictInt, Field(ge=1, le=10**15)]
 
 
 class NonFiniteCondition(In):
-    """Park when the loss is NaN or infinite."""
+    """Pause when the loss is NaN or infinite."""
 
     kind: Literal["loss_nonfinite"]
 
 
 class LossZCondition(In):
-    """Park when the loss lies this many standard deviations above its recent mean."""
+    """Pause when the loss is this many standard deviations above its recent mean."""
 
     kind: Literal["loss_z"]
     limit: Annotated[Limit, Field(gt=0)] = 4.0
@@ -54,14 +54,14 @@ class LossZCondition(In):
 
 
 class GradNormCondition(In):
-    """Park when the gradient norm is above a limit."""
+    """Pause when the gradient norm is above a limit."""
 
     kind: Literal["grad_norm"]
     limit: Annotated[Limit, Field(gt=0)]
 
 
 class MetricCondition(In):
-    """Park when a logged scalar compares so with a value."""
+    """Pause when the comparison of a logged scalar with a value is true."""
 
     kind: Literal["metric"]
     name: Name
@@ -70,31 +70,31 @@ class MetricCondition(In):
 
 
 class SampleCondition(In):
-    """Park when one of these samples was in the batch."""
+    """Pause when one of these samples was in the batch."""
 
     kind: Literal["sample"]
     ids: Annotated[list[StrictInt], Field(min_length=1, max_length=10_000)]
 
 
 class ExpressionCondition(In):
-    """Park when an expression over this step's scalars is true."""
+    """Pause when an expression over the scalars of the step is true."""
 
     kind: Literal["expression"]
     expression: Annotated[StrictStr, Field(min_length=1, max_length=500)]
 
 
 class RuleCondition(In):
-    """Park when a ready-made rule finds something; what is left out is the rule's own default."""
+    """Pause when a rule finds a problem; settings that are left out have the rule's defaults."""
 
     kind: Literal["rule"]
     rule: RuleName
     limit: Annotated[Limit, Field(ge=0)] | None = None
     low: Annotated[Limit, Field(ge=0)] | None = None
-    """A lower limit beside it, for `update_ratio`."""
+    """The lower limit of `update_ratio`."""
     window: Annotated[StrictInt, Field(ge=1, le=1_000_000)] | None = None
-    """Measurements in a row, or steps that are compared."""
+    """Measurements in a row, or steps to compare."""
     every: Annotated[StrictInt, Field(ge=1, le=1_000_000)] | None = None
-    """Measured every so many steps."""
+    """Measure every this many steps."""
     layers: Name | None = None
     """Only layers whose name contains this."""
     metric: Name | None = None
@@ -124,19 +124,19 @@ class BreakpointIn(In):
 
 
 class BreakpointPatch(In):
-    """Switch a breakpoint on or off, or let it stop the run or only mark it."""
+    """Switch a breakpoint on or off, or set whether a hit pauses the run or only marks it."""
 
     enabled: StrictBool | None = None
     action: Action | None = None
 
 
 class BreakpointOut(Out):
-    """A breakpoint with what it has done so far."""
+    """A breakpoint with its hits so far."""
 
     id: int
     condition: ConditionIn
     words: str
-    """The condition in words, as the list shows it."""
+    """The condition in words."""
     enabled: bool
     action: Action
     hits: int
@@ -144,14 +144,14 @@ class BreakpointOut(Out):
     """Steps of the last hits, at most 100."""
     window: int | None
     mean: float | None
-    """Mean of the window now, where it has one."""
+    """Present mean of the window, where it has one."""
     std: float | None
     costs_sync: bool
-    """Whether it costs a device synchronisation each step."""
+    """Whether it makes the device synchronise at each step."""
     cost_s: float | None
-    """Seconds that its measuring costs a step on average, where a rule measures anything."""
+    """Mean seconds a step that a rule takes to measure; null if it measures nothing."""
     missing: list[str]
-    """What it reads and no step has had so far: a scalar, perhaps misspelt, or a model."""
+    """What it needs and no step has had so far: a scalar, perhaps misspelt, or a model."""
 
 
 class ExplanationOut(Out):
@@ -160,13 +160,13 @@ class ExplanationOut(Out):
     title: str
     means: str
     causes: list[str]
-    """What usually causes it, most frequent first."""
+    """Usual causes, most frequent first."""
     advice: list[str]
     """What to try."""
 
 
 class Evidence(Out):
-    """What a breakpoint saw when it stopped the run."""
+    """Why a breakpoint was hit."""
 
     breakpoint: int
     condition: str
@@ -175,31 +175,31 @@ class Evidence(Out):
     limit: Number | None
     step: int
     samples: list[int]
-    """Ids of the samples that carry it, at most 128."""
+    """Ids of the samples that contribute most, at most 128."""
     note: str | None = None
     """For example: `6 of 128 samples carry 38 % of the loss`."""
     layer: str | None = None
-    """Name of the parameter or module, where a rule names one."""
+    """Name of the parameter or module, if a rule names one."""
     action: Action = "pause"
     rule: str | None = None
-    """Name of the rule, where it was one."""
+    """Name of the rule, if it was one."""
     explanation: ExplanationOut | None = None
-    """What it means, what usually causes it, what to try; of rules."""
+    """For rules: meaning, usual causes, what to try."""
 
 
 class WatchIn(In):
-    """The new watch list of one source; no rows and no source: nothing is watched any more."""
+    """The new watched rows of one source. Without rows and source, all watches end."""
 
     feature_ids: Annotated[list[StrictInt], Field(max_length=64)]
     source: Name | None = None
-    """The run's default one when left out."""
+    """The default source of the run when left out."""
 
 
 class WatchOut(Out):
-    """What is watched."""
+    """The watched rows."""
 
     source: str | None
-    """The one that was chosen last."""
+    """The source that was chosen last."""
     feature_ids: list[int]
     """Its watched rows."""
     others: dict[str, list[int]]
@@ -209,7 +209,7 @@ class WatchOut(Out):
 
 
 class SourceTrajectories(Out):
-    """Points of the rows of one source, also of those no longer watched."""
+    """Points of the rows of one source, also of rows that are no longer watched."""
 
     watched: list[int]
     trajectories: dict[str, list[dict[str, Number | None]]]
@@ -224,11 +224,11 @@ class TrajectoriesOut(SourceTrajectories):
     source: str | None
     others: dict[str, SourceTrajectories]
     exact: bool
-    """Whether every point that is kept is here; if not, ask for more with `points`."""
+    """Whether all points are here; if not, request more with `points`."""
 
 
 class RuleDefaults(Out):
-    """Limits of a rule; null: the rule does not take it."""
+    """Default settings of a rule; null if the rule has no such setting."""
 
     limit: float | None
     low: float | None
@@ -239,13 +239,13 @@ class RuleDefaults(Out):
 
 
 class RuleOut(Out):
-    """One rule: what it looks for, and what a finding means."""
+    """One rule: its condition, and what a finding means."""
 
     rule: RuleName
     title: str
     words: str
-    """Its condition with the default limits."""
+    """Its condition with the default settings."""
     defaults: RuleDefaults
     needs_model: bool
-    """Whether it looks inside the model, which a loop without `attach` has to declare."""
+    """Whether it measures the model, which a loop without `attach` has to register."""
     explanation: ExplanationOut

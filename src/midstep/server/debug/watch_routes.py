@@ -1,4 +1,4 @@
-"""Watches: which rows are followed, and their trajectories."""
+"""Routes of watched rows and their trajectories."""
 
 from __future__ import annotations
 
@@ -10,43 +10,49 @@ from starlette.responses import Response
 from midstep.server.debug.breakpoint_schemas import TrajectoriesOut, WatchIn, WatchOut
 from midstep.server.debug.command_schemas import Verb
 from midstep.server.dependencies import ControlDependency, Format, RunDependency
-from midstep.server.responses import SafetensorsResponse, StrictJsonResponse, json_bytes
+from midstep.server.responses import (
+    BINARY,
+    SafetensorsResponse,
+    StrictJsonResponse,
+    json_bytes,
+)
 from midstep.server.runs.run_view import RunView
 
 router = APIRouter()
 
 MAX_POINTS = 10_000
 JSON_POINTS = 200_000
-"""Over all series of an answer: some 10 MB of text."""
+"""Most points over all series of a JSON response: some 10 MB of text."""
 COLUMN_POINTS = 4_000_000
-_BYTES: dict[int | str, dict[str, Any]] = {
-    200: {"content": {"application/octet-stream": {"schema": {"type": "string"}}}}
-}
+"""Most points over all series as safetensors."""
 
 
 @router.get("/watch", response_model=WatchOut)
 def watches(run: RunDependency) -> Response:
-    """What is watched, and what could be."""
+    """Which rows are watched, and which sources have rows to watch."""
     return StrictJsonResponse(_watches(run))
 
 
 @router.post("/watch", response_model=WatchOut)
-def replace_watches(run: RunDependency, control: ControlDependency, wanted: WatchIn) -> Response:
-    """Replace the watch list of a source; trajectories of removed watches stay until cleared."""
-    control.replace_watches(wanted.feature_ids, wanted.source)
+def replace_watches(run: RunDependency, control: ControlDependency, body: WatchIn) -> Response:
+    """Replace the watched rows of a source. Points of the other rows stay until cleared."""
+    control.replace_watches(body.feature_ids, body.source)
     return StrictJsonResponse(_watches(run))
 
 
-@router.get("/trajectories", response_model=TrajectoriesOut, responses=_BYTES)
+@router.get("/trajectories", response_model=TrajectoriesOut, responses=BINARY)
 def trajectories(
     run: RunDependency,
-    points: Annotated[int, Query(ge=2, le=MAX_POINTS, description="Most points a series.")] = 2000,
+    points: Annotated[
+        int, Query(ge=2, le=MAX_POINTS, description="Most points of one series.")
+    ] = 2000,
     format: Format = "json",  # noqa: A002 - the name on the wire
 ) -> Response:
-    """Points of every watched row, also of those no longer watched.
+    """Points of every watched row, also of rows that are no longer watched.
 
-    Beyond `points`, and beyond 200,000 points over all series, the first, the last and the
-    extremes are sent and the rest evenly thinned. Safetensors hold columns, up to 4,000,000 points.
+    A series with more than `points` points, or more than its share of 200,000 points over all
+    series, is thinned evenly; its first and last points and its extremes stay. As safetensors:
+    columns, up to 4,000,000 points.
     """
     if format == "safetensors":
         return _columns(run, points)
@@ -57,7 +63,7 @@ def trajectories(
 def clear_trajectories(
     run: RunDependency, control: ControlDependency, _: Verb | None = None
 ) -> Response:
-    """Forget all points; what is watched goes on from here."""
+    """Delete all points. The rows stay watched."""
     control.clear_trajectories()
     return StrictJsonResponse(_trajectories(run, MAX_POINTS))
 
@@ -85,9 +91,9 @@ def _trajectories(run: RunView, points: int) -> dict[str, Any]:
 
 
 def _columns(run: RunView, points: int) -> Response:
-    """`<source>/<row>.<column>` and `<source>/<a>,<b>.<column>`, with sources by their number.
+    """Tensors `<source>/<row>.<column>` and `<source>/<a>,<b>.<column>`; sources are numbers.
 
-    The metadata holds the names of the sources in that order, and their watched rows, as JSON.
+    The metadata has the names of the sources in that order, and their watched rows, as JSON.
     """
     import numpy as np
 

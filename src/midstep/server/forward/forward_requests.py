@@ -1,7 +1,8 @@
-"""Requests to a live run go to its own process, answers come back as they are made.
+"""Requests for a live run go to its own process; the response is passed on piece by piece.
 
-Plain ASGI behind the guard. What stands in a request's headers is chosen, not copied: the run sees
-its own token, of the same role, and nothing of the browser. Memory is bounded by the slower side.
+Plain ASGI, after the guard. Headers are chosen one by one, not copied: the run gets its own token
+of the caller's role, and nothing else of the browser. Only one piece is in memory at a time, so a
+slow viewer slows the run's response down instead of filling memory.
 """
 
 from __future__ import annotations
@@ -11,8 +12,8 @@ import logging
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
-from pathlib import Path
-from typing import Any, Protocol
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs
 
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -30,38 +31,29 @@ from midstep.server.forward.unix_http import Head, UnixHttpRequest, UpstreamGone
 from midstep.server.problems import Refusal
 from midstep.server.stream.sse_response import SseWriter, until_gone
 
+if TYPE_CHECKING:
+    from midstep.server.runs.run_catalog import RootCatalog
+
 log = logging.getLogger("midstep.server")
-LOOK_EVERY_S = 1.0
-"""While an answer is awaited, how often it is asked whether the run is still there."""
+CHECK_EVERY_S = 1.0
+"""While a response is awaited, how often the heartbeat of the run is checked."""
 LONGEST_S = 120.0
-"""No single answer takes longer to begin."""
+"""A response that has not begun after this long is given up, even if heartbeats still arrive."""
 STUCK_S = 10.0
-"""A viewer that takes nothing for this long is cut off; it may come back with its last id."""
+"""A viewer that reads nothing for this long is disconnected; it may reconnect with its last id."""
 STREAM = "/api/v1/stream"
 ONLY = "only"
-"""Stands for the only live run, which the short addresses mean."""
+"""Stands for the only live run, which the short addresses (`/debug/…`) mean."""
 _RUNS = "/api/v1/runs/"
-_ASKED = frozenset({b"accept", b"content-type", b"last-event-id", b"x-midstep-who"})
-_ANSWERED = frozenset(
+_REQUEST_HEADERS = frozenset({b"accept", b"content-type", b"last-event-id", b"x-midstep-who"})
+_RESPONSE_HEADERS = frozenset(
     {b"allow", b"cache-control", b"content-disposition", b"content-length", b"content-type"}
     | {b"retry-after", b"x-accel-buffering"}
 )
 
 
-class RunPlaces(Protocol):
-    """Where runs are."""
-
-    def directory(self, run_id: str) -> Path | None:
-        """The run directory of an id, by listing; None for every other id."""
-        ...
-
-    def live(self) -> list[Path]:
-        """The directories of the runs that have not ended."""
-        ...
-
-
 def forwarded_run(scope: Scope) -> str | None:
-    """The id of the run whose own process should answer; None for what is answered here.
+    """The id of the run whose process should answer; None for a request that is answered here.
 
     >>> forwarded_run({"path": "/api/v1/runs/000000000000/debug/state"})
     '000000000000'
@@ -72,247 +64,232 @@ def forwarded_run(scope: Scope) -> str | None:
     if path.startswith("/debug/"):
         return ONLY
     if path == STREAM:
-        asked = parse_qs(scope.get("query_string", b"").decode("latin-1")).get("run", [])
-        found = asked[0] if len(asked) == 1 else ""
+        ids = parse_qs(scope.get("query_string", b"").decode("latin-1")).get("run", [])
+        run_id = ids[0] if len(ids) == 1 else ""
     else:
-        found, _, rest = path.removeprefix(_RUNS).partition("/")
+        run_id, _, rest = path.removeprefix(_RUNS).partition("/")
         if not path.startswith(_RUNS) or rest.partition("/")[0] not in ("debug", "commands"):
             return None
-    return found if is_run_id(found) else None
+    return run_id if is_run_id(run_id) else None
 
 
 class Forward:
     """ASGI middleware in front of the routes that show stored runs.
 
     Args:
-        app: answers for everything that is not forwarded.
-        places: finds the run directory of an id, by listing.
-        closing: set when the server goes.
+        app: answers every request that is not forwarded.
+        catalog: maps the id of a run to its directory, by listing.
+        closing: set when the server closes.
     """
 
-    def __init__(self, app: ASGIApp, *, places: RunPlaces, closing: asyncio.Event) -> None:
-        self.app, self._places, self._closing = app, places, closing
+    def __init__(self, app: ASGIApp, *, catalog: RootCatalog, closing: asyncio.Event) -> None:
+        self.app, self._catalog, self._closing = app, catalog, closing
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """To the run, if it lives and has a socket; else on to the routes."""
+        """Forward to the run if it is live and has a socket, else call the routes."""
         run_id = forwarded_run(scope) if scope["type"] == "http" else None
-        lane = None if run_id is None else await asyncio.to_thread(self._lane, run_id)
-        if lane is None:
+        target = None if run_id is None else await asyncio.to_thread(self._find_socket, run_id)
+        if target is None:
             await self.app(scope, receive, send)
             return
-        if await _is_silent(lane):
-            if not _can_be_stored(scope):
-                raise await _not_responding(lane)
+        if await _is_silent(target):
+            if not _facts_can_answer(scope):
+                raise await _not_responding(target)
             await self.app(scope, receive, send)
             return
-        body = await _body(scope, receive)
+        body = await _read_body(scope, receive)
         try:
-            async with _connected(lane) as upstream:
-                await self._exchange(lane, upstream, scope, receive, send, body)
-        except _NotBegun:  # it ended in between: its facts answer
-            await self.app(scope, _replayed(body, receive), send)
+            async with self._connect(target, scope, receive) as exchange:
+                head = await exchange.request(body)
+                if head is not None:
+                    await exchange.pass_on(head, send)
+        except _NotBegun:  # the run ended in between, so its facts answer
+            await self.app(scope, _replay_body(body, receive), send)
 
-    def _lane(self, run_id: str) -> LiveSocket | None:
+    def _find_socket(self, run_id: str) -> LiveSocket | None:
         if run_id == ONLY:
-            live = self._places.live()
+            live = self._catalog.live()
             run_dir = live[0] if len(live) == 1 else None
         else:
-            run_dir = self._places.directory(run_id)
+            run_dir = self._catalog.directory(run_id)
         return None if run_dir is None else find_live_socket(run_dir)
 
-    async def _exchange(
-        self,
-        lane: LiveSocket,
-        upstream: UnixHttpRequest,
-        scope: Scope,
-        receive: Receive,
-        send: Send,
-        body: bytes,
-    ) -> None:
+    @asynccontextmanager
+    async def _connect(
+        self, target: LiveSocket, scope: Scope, receive: Receive
+    ) -> AsyncIterator[_Exchange]:
+        try:
+            upstream = await UnixHttpRequest.open(target.socket)
+        except UpstreamGone as error:
+            raise _NotBegun from error
         gone = asyncio.create_task(until_gone(receive))
         closing = asyncio.create_task(self._closing.wait())
         try:
-            head = await _head(lane, upstream, scope, body, gone, closing)
-            if head is not None:
-                await _answer(lane, upstream, head, scope, send, gone, closing)
+            yield _Exchange(
+                target=target, upstream=upstream, scope=scope, gone=gone, closing=closing
+            )
         finally:
             for task in (gone, closing):
                 task.cancel()
                 with suppress(asyncio.CancelledError):
                     await task
+            upstream.close()
 
 
-class _NotBegun(Exception):  # noqa: N818 - it is answered otherwise
-    """The run could not be reached, and nothing was answered yet."""
+class _NotBegun(Exception):  # noqa: N818 - the request is then answered from facts
+    """The run could not be reached, and nothing of a response was sent yet."""
 
 
-@asynccontextmanager
-async def _connected(lane: LiveSocket) -> AsyncIterator[UnixHttpRequest]:
-    try:
-        upstream = await UnixHttpRequest.open(lane.socket)
-    except UpstreamGone as error:
-        raise _NotBegun from error
-    try:
-        yield upstream
-    finally:
-        upstream.close()
+@dataclass(frozen=True, kw_only=True)
+class _Exchange:
+    """One request to a run and its response."""
+
+    target: LiveSocket
+    upstream: UnixHttpRequest
+    scope: Scope
+    gone: asyncio.Task[None]
+    """Ends when the caller disconnects."""
+    closing: asyncio.Task[Any]
+    """Ends when the server closes."""
+
+    async def request(self, body: bytes) -> Head | None:
+        """Send the request and return the start of the response; None if the caller is gone."""
+        head = asyncio.create_task(self._send_request(body))
+        until = time.monotonic() + LONGEST_S
+        try:
+            while not await self._is_done(head):
+                if self._has_no_reader:
+                    return None
+                if await _is_silent(self.target) or time.monotonic() > until:
+                    if _facts_can_answer(self.scope):
+                        raise _NotBegun
+                    raise await _not_responding(self.target, sent=self.scope["method"] in WRITES)
+            return _check_token_accepted(await head)
+        except UpstreamGone as error:
+            raise _NotBegun from error
+        finally:
+            head.cancel()
+
+    @property
+    def _has_no_reader(self) -> bool:
+        return self.gone.done() or self.closing.done()
+
+    async def _is_done(self, task: asyncio.Future[Any]) -> bool:
+        """Wait for `task`, the caller or the server, at most until the next heartbeat check."""
+        await asyncio.wait(
+            {task, self.gone, self.closing},
+            timeout=CHECK_EVERY_S,
+            return_when=asyncio.FIRST_COMPLETED,
+        )
+        return task.done()
+
+    async def _send_request(self, body: bytes) -> Head:
+        scope = self.scope
+        # Read anew for each request: `midstep serve --new-token` may have replaced the tokens.
+        tokens = await asyncio.to_thread(Tokens.for_root, self.target.run_dir.parent)
+        secret = b"Bearer " + tokens.of(scope["state"]["midstep_role"]).encode()
+        query = scope.get("query_string", b"")
+        target = scope.get("raw_path") or scope["path"].encode()
+        headers = [pair for pair in scope["headers"] if pair[0].lower() in _REQUEST_HEADERS]
+        await self.upstream.send(
+            scope["method"],
+            target + (b"?" + query if query else b""),
+            [(b"host", b"localhost"), (b"authorization", secret), *headers],
+            body,
+        )
+        return await self.upstream.head()
+
+    async def pass_on(self, head: Head, send: Send) -> None:
+        """Send the response to the caller, piece by piece.
+
+        The stream of a silent run ends, so that its viewer reconnects and is served from facts.
+        """
+        out = SseWriter(self.scope, send, stuck_s=STUCK_S)
+        headers = [pair for pair in head.headers if pair[0].lower() in _RESPONSE_HEADERS]
+        await out.start(head.status, headers)
+        is_stream = self.scope["path"] == STREAM and head.status == 200
+        is_complete = False
+        try:
+            async for piece in self._pieces(ends_when_silent=is_stream):
+                await out.body(piece)
+            is_complete = True
+        except UpstreamGone:
+            # A stream may end anywhere: its reader continues after the last event id. Any other
+            # response would be cut off, which the caller must notice.
+            is_complete = is_stream
+        except TimeoutError:
+            log.warning("a viewer read nothing for %.0f s and was disconnected", STUCK_S)
+        if is_complete and not self.gone.done():
+            with suppress(TimeoutError):
+                await out.end()
+                return
+        out.abort()
+
+    async def _pieces(self, *, ends_when_silent: bool) -> AsyncIterator[bytes]:
+        pieces = self.upstream.pieces()
+        while True:
+            coming = asyncio.ensure_future(anext(pieces, None))
+            try:
+                while not await self._is_done(coming):
+                    if self._has_no_reader or (ends_when_silent and await _is_silent(self.target)):
+                        return
+                piece = await coming
+            finally:
+                if not coming.done():
+                    coming.cancel()
+                    with suppress(asyncio.CancelledError):
+                        await coming
+            if piece is None:
+                return
+            yield piece
 
 
-async def _head(
-    lane: LiveSocket,
-    upstream: UnixHttpRequest,
-    scope: Scope,
-    body: bytes,
-    gone: asyncio.Task[None],
-    closing: asyncio.Task[Any],
-) -> Head | None:
-    """The beginning of the run's answer; None when whoever asked has gone."""
-    asked = asyncio.create_task(_ask(lane, upstream, scope, body))
-    until = time.monotonic() + LONGEST_S
-    try:
-        while not asked.done():
-            await asyncio.wait(
-                {asked, gone, closing}, timeout=LOOK_EVERY_S, return_when=asyncio.FIRST_COMPLETED
-            )
-            if asked.done():
-                break
-            if gone.done() or closing.done():
-                return None
-            if await _is_silent(lane) or time.monotonic() > until:
-                if _can_be_stored(scope):
-                    raise _NotBegun
-                raise await _not_responding(lane, sent=scope["method"] in WRITES)
-        return _translated(await asked)
-    except UpstreamGone as error:
-        raise _NotBegun from error
-    finally:
-        asked.cancel()
-
-
-async def _ask(lane: LiveSocket, upstream: UnixHttpRequest, scope: Scope, body: bytes) -> Head:
-    tokens = await asyncio.to_thread(Tokens.for_root, lane.run_dir.parent)
-    role = scope["state"]["midstep_role"]
-    query = scope.get("query_string", b"")
-    target = scope.get("raw_path") or scope["path"].encode()
-    headers = [(name, value) for name, value in scope["headers"] if name.lower() in _ASKED]
-    secret = b"Bearer " + tokens.of(role).encode()
-    await upstream.send(
-        scope["method"],
-        target + (b"?" + query if query else b""),
-        [(b"host", b"localhost"), (b"authorization", secret), *headers],
-        body,
-    )
-    return await upstream.head()
-
-
-def _translated(head: Head) -> Head:
-    """The caller's own token was right, so a refusal of ours is no refusal of theirs."""
+def _check_token_accepted(head: Head) -> Head:
+    """A refused token here is this server's token; the guard accepted the one of the caller."""
     if head.status in (401, 429):
         raise Refusal(
             502,
             "other_token",
-            "The run does not know this server's token: it was started with another "
-            "XDG_STATE_HOME. Start midstep serve with the same.",
+            "The run does not accept this server's token: it was started with another "
+            "XDG_STATE_HOME. Start midstep serve with the same one.",
         )
     return head
 
 
-async def _answer(
-    lane: LiveSocket,
-    upstream: UnixHttpRequest,
-    head: Head,
-    scope: Scope,
-    send: Send,
-    gone: asyncio.Task[None],
-    closing: asyncio.Task[Any],
-) -> None:
-    """Pass the answer on; a stream that falls silent ends, so that its viewer asks again."""
-    out = SseWriter(scope, send, stuck_s=STUCK_S)
-    headers = [(name, value) for name, value in head.headers if name.lower() in _ANSWERED]
-    await out.start(head.status, headers)
-    is_stream = scope["path"] == STREAM and head.status == 200
-    whole = False
-    try:
-        async for piece in _pieces(lane, upstream, gone, closing, watched=is_stream):
-            await out.body(piece)
-        whole = True
-    except UpstreamGone:
-        whole = is_stream  # whoever reads a stream goes on behind the last id
-    except TimeoutError:
-        log.warning("a viewer took nothing for %.0f s and was cut off", STUCK_S)
-    if whole and not gone.done():
-        with suppress(TimeoutError):
-            await out.end()
-            return
-    out.abort()
-
-
-async def _pieces(
-    lane: LiveSocket,
-    upstream: UnixHttpRequest,
-    gone: asyncio.Task[None],
-    closing: asyncio.Task[Any],
-    *,
-    watched: bool,
-) -> AsyncIterator[bytes]:
-    pieces = upstream.pieces()
-    while True:
-        coming = asyncio.ensure_future(anext(pieces, None))
-        try:
-            while not coming.done():
-                await asyncio.wait(
-                    {coming, gone, closing},
-                    timeout=LOOK_EVERY_S,
-                    return_when=asyncio.FIRST_COMPLETED,
-                )
-                if coming.done():
-                    break
-                if gone.done() or closing.done() or (watched and await _is_silent(lane)):
-                    return
-            piece = await coming
-        finally:
-            if not coming.done():
-                coming.cancel()
-                with suppress(asyncio.CancelledError):
-                    await coming
-        if piece is None:
-            return
-        yield piece
-
-
-async def _is_silent(lane: LiveSocket) -> bool:
-    """Whether the process has stopped to beat: it is stopped, swapped out, or stuck."""
-    age_s = await asyncio.to_thread(heartbeat_age_s, lane.run_dir)
+async def _is_silent(target: LiveSocket) -> bool:
+    """Whether the heartbeat of the process has stopped: it is stopped, swapped out, or stuck."""
+    age_s = await asyncio.to_thread(heartbeat_age_s, target.run_dir)
     return age_s is not None and age_s > SILENT_S
 
 
-def _can_be_stored(scope: Scope) -> bool:
-    """What the facts of a silent run can answer: its stream and its state."""
+def _facts_can_answer(scope: Scope) -> bool:
+    """Whether the facts of a silent run can answer: only for its stream and its state."""
     path: str = scope["path"]
     return path == STREAM or path.endswith("/debug/state")
 
 
-async def _not_responding(lane: LiveSocket, *, sent: bool = False) -> Refusal:
-    age_s = await asyncio.to_thread(heartbeat_age_s, lane.run_dir)
+async def _not_responding(target: LiveSocket, *, sent: bool = False) -> Refusal:
+    age_s = await asyncio.to_thread(heartbeat_age_s, target.run_dir)
     since = "" if age_s is None else f": no heartbeat for {age_s:.0f} s"
-    later = " What was asked may still be done when it goes on." if sent else ""
+    later = " It may still execute the request when it continues." if sent else ""
     return Refusal(
         504,
         "not_responding",
-        f"The run's process ({lane.pid}) does not respond{since}. It may be stopped, out of "
+        f"The run's process ({target.pid}) does not respond{since}. It may be stopped, out of "
         f"memory, or stuck in a call that never returns.{later}",
     )
 
 
-async def _body(scope: Scope, receive: Receive) -> bytes:
-    """The body of a write, which the guard has read and checked."""
+async def _read_body(scope: Scope, receive: Receive) -> bytes:
+    """The body of a write. The guard has read it whole and checked it, so it is one message."""
     if scope["method"] not in WRITES:
         return b""
     body: bytes = (await receive()).get("body", b"")
     return body
 
 
-def _replayed(body: bytes, rest: Receive) -> Receive:
+def _replay_body(body: bytes, rest: Receive) -> Receive:
+    """A `receive` that gives `body` once more, then what `rest` gives."""
     pending = [{"type": "http.request", "body": body, "more_body": False}]
 
     async def receive() -> Any:

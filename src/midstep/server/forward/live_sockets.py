@@ -1,4 +1,4 @@
-"""The way to a live run: its Unix socket, trusted only if it is this user's own."""
+"""Find the Unix socket of a live run, and trust it only if it belongs to this user."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from midstep.facts.liveness.lease import read_lease
 from midstep.facts.liveness.run_lock import boot_id, lock_holder
 
 SILENT_S = 5.0
-"""A run beats once a second; after this long without one it is not waited for."""
+"""A run writes a heartbeat once a second. After five missed ones requests no longer wait for it."""
 _watch = HeartbeatWatch()
 
 
@@ -27,14 +27,15 @@ class LiveSocket:
     socket: str
     """Path of its Unix socket."""
     pid: int
-    """The process that holds the run: another one is another lane."""
+    """The process that holds the lock of the run."""
 
 
 def find_live_socket(run_dir: Path) -> LiveSocket | None:
-    """The way to the run of a directory; None when it ended, is elsewhere, or has no socket."""
+    """The socket of a run; None when it has ended, is on another machine, or has no socket."""
     lease = read_lease(run_dir)
     if lease is None or not _is_here(lease):
         return None
+    # The kernel knows who holds the lock. The lease alone may be left over from a killed run.
     path, pid = lease.get("socket"), lock_holder(run_dir)
     if pid is None or not isinstance(path, str) or not _is_own_socket(Path(path)):
         return None
@@ -42,23 +43,26 @@ def find_live_socket(run_dir: Path) -> LiveSocket | None:
 
 
 def heartbeat_age_s(run_dir: Path) -> float | None:
-    """Seconds since the last heartbeat of a run; None when there is no lease to tell."""
+    """Seconds since the last heartbeat of a run; None without a lease."""
     lease = read_lease(run_dir)
     return None if lease is None else _watch.heartbeat_age_s(run_dir, lease)
 
 
 def _is_here(lease: Mapping[str, Any]) -> bool:
+    # The boot id as well: after a restart, a lease of this host names a process that is gone.
     return (lease.get("host"), lease.get("boot_id")) == (platform.node(), boot_id())
 
 
 def _is_own_socket(path: Path) -> bool:
-    """Whether nobody else can have put it there: a lease may lie where others write."""
+    """Whether only this user can have created the socket at `path`."""
+    # Run directories may be shared, so anybody may have written the path into the lease. A token
+    # must not be sent to a socket that another user can replace.
     if not path.is_absolute():
         return False
     try:
-        found, folder = path.lstat(), path.parent.lstat()
+        status, folder = path.lstat(), path.parent.lstat()
     except OSError:
         return False
-    private = stat.S_ISDIR(folder.st_mode) and not folder.st_mode & 0o077
-    ours = found.st_uid == folder.st_uid == os.geteuid()
-    return stat.S_ISSOCK(found.st_mode) and private and ours
+    is_private = stat.S_ISDIR(folder.st_mode) and not folder.st_mode & 0o077
+    is_own = status.st_uid == folder.st_uid == os.geteuid()
+    return stat.S_ISSOCK(status.st_mode) and is_private and is_own

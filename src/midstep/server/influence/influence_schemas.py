@@ -1,4 +1,4 @@
-"""Wire types of influence: which sequences of an update moved which answers."""
+"""Responses of influence: which sequences of an update moved which answers."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ class InfluenceSummary(Out):
     name: str
     state: Literal["finished", "unfinished", "damaged"]
     problem: str | None
-    """Why it cannot be shown, and what to do."""
+    """Why it cannot be shown and what to do; null if it can."""
     made_at: float
     """Seconds since 1970."""
     step: int | None
-    """Optimizer step it was computed at."""
+    """Optimizer step at which it was computed."""
     preconditioner: str | None
     requests: list[str]
     update_sequences: int | None
@@ -37,14 +37,14 @@ class InfluenceDelta(Out):
 
     total: Number
     kernel: Number | None = None
-    """What this batch does."""
+    """The part of this batch."""
     momentum: Number | None = None
-    """What earlier batches still do."""
+    """The part of earlier batches, through the momentum."""
     decay: Number | None = None
 
 
 class InfluenceContributor(Out):
-    """A sequence of the update that moved an evaluated one."""
+    """A sequence of the update that moved an evaluated sequence."""
 
     sequence_id: str
     contribution: Number
@@ -82,11 +82,11 @@ class InfluenceEvaluatedSequence(InfluenceSequence):
     """A sequence whose log-probability the update moved."""
 
     contributors: list[InfluenceContributor]
-    """Those that moved it most, largest first; the kernel has all."""
+    """The sequences that moved it most, largest first; the kernel has all."""
 
 
 class InfluenceStep(Out):
-    """The numbers of the step that all sequences share: Δ = lr · rate · clip_factor · Σ K w."""
+    """Numbers of the step that are equal for all sequences: Δ = lr · rate · clip_factor · Σ K w."""
 
     lr: Number
     rate: Number
@@ -94,32 +94,33 @@ class InfluenceStep(Out):
     gradient_norm: Number
 
 
-class InfluenceRate(Out):
-    """The prediction beside a true step at one learning rate; lists in the order of the ids."""
+class InfluenceComparison(Out):
+    """Predicted and actual changes; lists in the order of the ids."""
+
+    relative_error: Number
+    correlation: Number
+    predicted: list[Number]
+    actual: list[Number]
+
+
+class InfluenceRate(InfluenceComparison):
+    """Prediction and true step at one learning rate."""
 
     lr: Number
-    relative_error: Number
-    correlation: Number
-    predicted: list[Number]
-    actual: list[Number]
 
 
-class InfluenceAfter(Out):
-    """The prediction beside what training itself did."""
+class InfluenceAfter(InfluenceComparison):
+    """Prediction and what the training itself did."""
 
     checkpoint: str
-    relative_error: Number
-    correlation: Number
-    predicted: list[Number]
-    actual: list[Number]
 
 
 class InfluenceValidation(Out):
-    """How right the prediction was."""
+    """How exact the prediction was."""
 
     sequence_ids: list[str]
     slope: Number | None
-    """Of log error over log learning rate; 1 when exact to first order."""
+    """Slope of log error over log learning rate; 1 if exact to first order."""
     rates: list[InfluenceRate]
     after: InfluenceAfter | None
 
@@ -134,7 +135,7 @@ class InfluenceRequestSummary(Out):
 
 
 class InfluenceOut(Out):
-    """One stored result: the update, and what was asked about it."""
+    """One stored result: the update and its requests."""
 
     id: str
     name: str
@@ -142,21 +143,21 @@ class InfluenceOut(Out):
     optimizer_step: int | None
     preconditioner: str
     checkpoint: str
-    """The last part of its path."""
+    """Last part of the path of the checkpoint."""
     scheme: str | None
     """How advantages became weights."""
     algorithm: str
-    """What the planner said."""
+    """The algorithm that the planner chose, with its reason."""
     step: InfluenceStep
     coverage: dict[str, Number]
-    """Share of the trace of K(U,U) by group of parameters; groups without a share are left out."""
+    """Share of each parameter group in the trace of K(U,U); groups without one are left out."""
     update: list[InfluenceUpdateSequence]
     requests: list[InfluenceRequestSummary]
     validation: InfluenceValidation | None
 
 
 class InfluenceRequestOut(Out):
-    """What was found for one batch; `index` is None for the update itself."""
+    """The result of one request; `index` is null for the update itself."""
 
     result: str
     index: int | None
@@ -164,7 +165,7 @@ class InfluenceRequestOut(Out):
     kind: str
     sequences: list[InfluenceEvaluatedSequence]
     has_kernel: bool
-    """Whether K of all pairs was kept; without it there is no what-if."""
+    """Whether K of all pairs was stored; what-if needs it."""
 
 
 class InfluenceKernelOut(Out):
@@ -179,11 +180,11 @@ class InfluenceWhatIfOut(Out):
     """The change under other advantages, without a model pass."""
 
     advantages: dict[str, Number]
-    """Those that were asked for."""
+    """The advantages of the request."""
     sequence_ids: list[str]
     delta: list[InfluenceDelta]
     was: list[InfluenceDelta]
     exact: bool
-    """Whether other advantages leave the preconditioner as it is."""
+    """Whether the preconditioner does not depend on the advantages."""
     note: str
-    """What was held fixed."""
+    """What stays fixed in this computation."""

@@ -1,4 +1,4 @@
-"""Stored influence results as the wire types say, and what other advantages would have done."""
+"""Stored influence results as responses, and what other advantages would have changed."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
     import numpy as np
 
 MOST_CELLS = 16_000_000
-"""Of a kernel that is sent: 64 MB in 32 bits."""
+"""Most cells of a kernel that is sent: 64 MB as float32."""
 _ARRAYS = "arrays.safetensors"
 _OF_ANY = ("sequence_id", "global_prompt_id", "prompt", "response", "reward", "logprob", "entropy")
 _OF_UPDATE = (*_OF_ANY, "norm", "advantage", "normaliser", "weight")
 _OF_EVALUATED = (*_OF_ANY, "norm", "contributors")
 _TERMS = ("total", "kernel", "momentum", "decay")
-_HELD = {
+_WHAT_IF_NOTES = {
     True: "The preconditioner does not depend on the advantages; the change is exact to first "
     "order.",
     False: "The preconditioner is held as the true update made it; other advantages would change "
@@ -36,37 +36,37 @@ _HELD = {
 }
 
 
-def result_json(stored: StoredInfluence, told: Mapping[str, Any]) -> dict[str, Any]:
+def result_json(stored: StoredInfluence, results: Mapping[str, Any]) -> dict[str, Any]:
     """A result as `InfluenceOut`."""
     try:
-        update = told["update"]
-        made = {
+        update = results["update"]
+        fields = {
             "id": stored.id,
-            "name": told["name"],
+            "name": results["name"],
             "made_at": stored.made_at,
-            "optimizer_step": told["step"],
-            "preconditioner": told["plan"]["preconditioner"],
-            "checkpoint": _last_part(told["config"].get("checkpoint", "")),
+            "optimizer_step": results["step"],
+            "preconditioner": results["plan"]["preconditioner"],
+            "checkpoint": _last_part(results["config"].get("checkpoint", "")),
             "scheme": update["sampling"].get("scheme"),
             "algorithm": str(update["notes"].get("algorithm", "")),
-            "step": _some(update["step"], ("lr", "rate", "clip_factor", "gradient_norm")),
+            "step": _select(update["step"], ("lr", "rate", "clip_factor", "gradient_norm")),
             "coverage": update["coverage"],
             "update": [_sequence(one, _OF_UPDATE) for one in update["sequences"]],
-            "requests": [_request_line(at, one) for at, one in enumerate(told["requests"])],
-            "validation": _validation(told["validation"]),
+            "requests": [_request_line(at, one) for at, one in enumerate(results["requests"])],
+            "validation": _validation(results["validation"]),
         }
-        return InfluenceOut.model_validate(made).model_dump()
+        return InfluenceOut.model_validate(fields).model_dump()
     except (AttributeError, KeyError, TypeError, ValidationError) as error:
         raise _misshapen(stored, error) from None
 
 
 def request_json(
-    stored: StoredInfluence, told: Mapping[str, Any], index: int | None
+    stored: StoredInfluence, results: Mapping[str, Any], index: int | None
 ) -> dict[str, Any]:
-    """A request as `InfluenceRequestOut`; the update itself for None."""
+    """A request as `InfluenceRequestOut`; None means the update itself."""
     try:
-        request = _request(told, index)
-        made = {
+        request = _request(results, index)
+        fields = {
             "result": stored.id,
             "index": index,
             "name": request["name"],
@@ -77,87 +77,90 @@ def request_json(
             ],
             "has_kernel": _has_kernel(stored, index),
         }
-        return InfluenceRequestOut.model_validate(made).model_dump()
+        return InfluenceRequestOut.model_validate(fields).model_dump()
     except (AttributeError, KeyError, TypeError, ValidationError) as error:
         raise _misshapen(stored, error) from None
 
 
-def rows_of(told: Mapping[str, Any], index: int | None) -> tuple[list[str], list[str]]:
-    """Ids of the evaluated sequences and of the update's."""
-    rows = [str(one["sequence_id"]) for one in _request(told, index)["sequences"]]
-    return rows, [str(one["sequence_id"]) for one in told["update"]["sequences"]]
+def rows_of(results: Mapping[str, Any], index: int | None) -> tuple[list[str], list[str]]:
+    """Ids of the evaluated sequences and of the sequences of the update."""
+    rows = [str(one["sequence_id"]) for one in _request(results, index)["sequences"]]
+    return rows, [str(one["sequence_id"]) for one in results["update"]["sequences"]]
 
 
 def kernel_of(
-    stored: StoredInfluence, told: Mapping[str, Any], index: int | None
+    stored: StoredInfluence, results: Mapping[str, Any], index: int | None
 ) -> np.ndarray[Any, Any]:
-    """K of all pairs in 64 bits; 409 where it was not kept or does not fit the sequences."""
-    rows, columns = rows_of(told, index)
+    """K of all pairs as float64; a 409 if it was not stored or does not match the sequences."""
+    rows, columns = rows_of(results, index)
     if len(rows) * len(columns) > MOST_CELLS:
         raise Refusal(
             409,
             "too_large",
-            f"the kernel has more than {MOST_CELLS:,} cells; read its file itself.",
+            f"the kernel has more than {MOST_CELLS:,} cells; read arrays.safetensors directly.",
         )
-    place, name = _place(stored, index)
+    parts, name = _kernel_file(stored, index)
     try:
-        with stored.open(*place) as file:
-            found = array_in(file, name, most_cells=MOST_CELLS)
+        with stored.open(*parts) as file:
+            kernel = array_in(file, name, most_cells=MOST_CELLS)
     except OSError:
-        found = None
+        kernel = None
     except FormatError as error:
         raise damaged(stored, str(error)) from None
-    if found is None:
+    if kernel is None:
         raise Refusal(
-            409, "no_kernel", "This request kept no kernel. Run the plan with full_kernel: true."
+            409, "no_kernel", "This request has no kernel. Run the plan with full_kernel: true."
         )
-    if found.shape != (len(rows), len(columns)):
-        raise damaged(stored, f"the kernel is of shape {list(found.shape)}")
-    return found
+    if kernel.shape != (len(rows), len(columns)):
+        raise damaged(stored, f"the kernel has the shape {list(kernel.shape)}")
+    return kernel
 
 
 def what_if_json(
-    stored: StoredInfluence, told: Mapping[str, Any], index: int | None, asked: str
+    stored: StoredInfluence, results: Mapping[str, Any], index: int | None, advantages: str
 ) -> dict[str, Any]:
     """The change under other advantages as `InfluenceWhatIfOut`."""
     import numpy as np
 
-    request = request_json(stored, told, index)["sequences"]
-    result = result_json(stored, told)
-    changed = _asked(asked, {one["sequence_id"] for one in result["update"]})
+    request = request_json(stored, results, index)["sequences"]
+    result = result_json(stored, results)
+    changed = _parse_advantages(advantages, {one["sequence_id"] for one in result["update"]})
     weights = np.array([_weight(one, changed) for one in result["update"]])
     step = result["step"]
     factor = math.prod(float(step[name]) for name in ("lr", "rate", "clip_factor"))
-    moved = factor * (kernel_of(stored, told, index) @ weights)
+    moved = factor * (kernel_of(stored, results, index) @ weights)
     was = [one["delta"] for one in request]
-    made = {
+    # adam_post: the second moments already contain this update, so they depend on the advantages.
+    is_exact = result["preconditioner"] != "adam_post"
+    fields = {
         "advantages": changed,
         "sequence_ids": [one["sequence_id"] for one in request],
         "delta": [_with_kernel(one, kernel) for one, kernel in zip(was, moved, strict=True)],
         "was": was,
-        "exact": result["preconditioner"] != "adam_post",
-        "note": _HELD[result["preconditioner"] != "adam_post"],
+        "exact": is_exact,
+        "note": _WHAT_IF_NOTES[is_exact],
     }
-    return InfluenceWhatIfOut.model_validate(made).model_dump()
+    return InfluenceWhatIfOut.model_validate(fields).model_dump()
 
 
-def _asked(text: str, known: set[str]) -> dict[str, float]:
+def _parse_advantages(text: str, known: set[str]) -> dict[str, float]:
     """`U-000-01:0.5,U-003-00:0` as advantages by id."""
-    found = {}
+    advantages = {}
     for part in text.split(",") if text else ():
         name, _, value = part.rpartition(":")
         try:
-            found[name] = float(value)
+            advantages[name] = float(value)
         except ValueError:
-            found[name] = math.nan
-        if name not in known or not math.isfinite(found[name]):
+            advantages[name] = math.nan
+        if name not in known or not math.isfinite(advantages[name]):
             raise Refusal(
                 422,
                 "invalid",
-                "advantages: give ID:NUMBER with commas between, ids of the update, numbers finite",
+                "advantages: expected ID:NUMBER, separated by commas, with ids of the update and "
+                "finite numbers",
                 field="advantages",
             )
-    return found
+    return advantages
 
 
 def _weight(one: Mapping[str, Any], changed: Mapping[str, float]) -> float:
@@ -167,8 +170,8 @@ def _weight(one: Mapping[str, Any], changed: Mapping[str, float]) -> float:
         raise Refusal(
             409,
             "no_normaliser",
-            f"{one['sequence_id']} was stored without its normaliser, so an advantage gives no "
-            "weight.",
+            f"{one['sequence_id']} was stored without its normaliser, so its weight under another "
+            "advantage is not known.",
         )
     return changed[one["sequence_id"]] * float(one["normaliser"])
 
@@ -178,13 +181,13 @@ def _with_kernel(was: Mapping[str, Any], kernel: float) -> dict[str, Any]:
     return {**was, "kernel": float(kernel), "total": float(kernel) + rest}
 
 
-def _request(told: Mapping[str, Any], index: int | None) -> Mapping[str, Any]:
+def _request(results: Mapping[str, Any], index: int | None) -> Mapping[str, Any]:
     if index is None:
-        return {"name": "update", "kind": "update", "sequences": told["update"]["sequences"]}
-    if index >= len(told["requests"]):
+        return {"name": "update", "kind": "update", "sequences": results["update"]["sequences"]}
+    if index >= len(results["requests"]):
         raise not_found()
-    found: Mapping[str, Any] = told["requests"][index]
-    return found
+    request: Mapping[str, Any] = results["requests"][index]
+    return request
 
 
 def _request_line(at: int, one: Mapping[str, Any]) -> dict[str, Any]:
@@ -196,7 +199,8 @@ def _request_line(at: int, one: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _place(stored: StoredInfluence, index: int | None) -> tuple[tuple[str, ...], str]:
+def _kernel_file(stored: StoredInfluence, index: int | None) -> tuple[tuple[str, ...], str]:
+    """The parts of the path of the file with the kernel, and the name of its array."""
     if index is None:
         return ("workspace", _ARRAYS), "kernel_uu"
     return ("requests", stored.request_folder(index), _ARRAYS), "kernel_eu"
@@ -204,10 +208,10 @@ def _place(stored: StoredInfluence, index: int | None) -> tuple[tuple[str, ...],
 
 def _has_kernel(stored: StoredInfluence, index: int | None) -> bool:
     try:
-        place, name = _place(stored, index)
-        with stored.open(*place) as file:
+        parts, name = _kernel_file(stored, index)
+        with stored.open(*parts) as file:
             return name in arrays_in(file)
-    except (FormatError, OSError, Refusal):  # the numbers in results.json are shown all the same
+    except (FormatError, OSError, Refusal):  # the numbers of results.json are shown anyway
         return False
 
 
@@ -216,30 +220,30 @@ def _sequence(one: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
     return {**{name: one.get(name) for name in names}, "delta": delta}
 
 
-def _some(told: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
-    return {name: told[name] for name in names}
+def _select(fields: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
+    return {name: fields[name] for name in names}
 
 
-def _validation(told: Mapping[str, Any] | None) -> dict[str, Any] | None:
-    if not told:
+def _validation(validation: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    if not validation:
         return None
     both = ("relative_error", "correlation", "predicted", "actual")
-    after = told.get("after")
+    after = validation.get("after")
     return {
-        "sequence_ids": told["sequence_ids"],
-        "slope": told["slope"],
-        "rates": [_some(one, ("lr", *both)) for one in told["rates"]],
-        "after": {**_some(after, both), "checkpoint": _last_part(after.get("checkpoint", ""))}
+        "sequence_ids": validation["sequence_ids"],
+        "slope": validation["slope"],
+        "rates": [_select(one, ("lr", *both)) for one in validation["rates"]],
+        "after": {**_select(after, both), "checkpoint": _last_part(after.get("checkpoint", ""))}
         if after
         else None,
     }
 
 
 def _last_part(path: Any) -> str:
-    """Where things lie on this machine is nobody's business."""
+    """The last part of a path: viewers do not see where files are on this machine."""
     return PurePath(str(path)).name
 
 
 def _misshapen(stored: StoredInfluence, error: Exception) -> Refusal:
-    named = str(error) if isinstance(error, KeyError) else type(error).__name__
-    return damaged(stored, f"results.json lacks parts of its format ({named})")
+    cause = str(error) if isinstance(error, KeyError) else type(error).__name__
+    return damaged(stored, f"results.json lacks fields of its format ({cause})")

@@ -1,4 +1,4 @@
-"""Ending a run's process by signal, where asking its loop to stop is not enough."""
+"""End the process of a run with a signal, if its loop does not react to a stop."""
 
 from __future__ import annotations
 
@@ -16,21 +16,20 @@ SIGNALS = {"terminate": signal.SIGTERM, "kill": signal.SIGKILL}
 
 
 def end_process(run_dir: Path, how: How) -> int:
-    """Signal the process that holds the run's lock, and give back its number.
-
-    The kernel says who holds the lock, so neither a stale file nor a reused process number can
-    lead to somebody else: a handle on the process is taken first, then the lock is looked at again.
+    """Signal the process that holds the run's lock, and return its process id.
 
     Raises:
-        ControlError: nobody holds the run, or its process is not ours to end.
+        ControlError: no process holds the run, or it may not be ended from here.
     """
-    pid = _holding(run_dir)
+    # The kernel tells who holds the lock, so a stale file cannot name another process. Neither can
+    # a reused process id: after the handle was opened, the holder of the lock is read again.
+    pid = _find_holder(run_dir)
     try:
         handle = os.pidfd_open(pid)
     except ProcessLookupError:
         raise _gone() from None
     try:
-        if _holding(run_dir) != pid:
+        if _find_holder(run_dir) != pid:
             raise _gone()
         signal.pidfd_send_signal(handle, SIGNALS[how])
     except ProcessLookupError:
@@ -42,16 +41,16 @@ def end_process(run_dir: Path, how: How) -> int:
     return pid
 
 
-def _holding(run_dir: Path) -> int:
-    """The process that holds the run's lock, if that can be reached from here."""
-    pid, said = lock_holder(run_dir), last_holder(run_dir)
+def _find_holder(run_dir: Path) -> int:
+    """The process that holds the run's lock, if it runs on this machine and is not this one."""
+    pid, holder = lock_holder(run_dir), last_holder(run_dir)
     if pid is None:
         raise _gone()
     if pid == os.getpid():
         raise ControlError("this page is served by the run itself; stop it instead")
-    # A lock on a shared disk may be named by the number that the process has on its own machine.
-    here = said is not None and (said.host, said.boot_id) == (platform.node(), boot_id())
-    if pid == 0 or not here:
+    # On a shared disk the kernel may report the process id of another machine.
+    is_here = holder is not None and (holder.host, holder.boot_id) == (platform.node(), boot_id())
+    if pid == 0 or not is_here:
         raise ControlError("it runs on another machine or in another container; end it there")
     return pid
 

@@ -1,4 +1,4 @@
-"""Starting recipes: each run is a process of its own that outlives this server."""
+"""Start recipes: each run is its own process, which continues when this server ends."""
 
 from __future__ import annotations
 
@@ -24,110 +24,113 @@ from midstep.loops.recipes import find_recipe
 from midstep.session.run_directory import new_directory
 
 CHILD = "midstep.live.recipe_process"
-"""Of a room above this one: it is run, not imported."""
+"""The module that the process runs. It lies above `server`, so it is not imported here."""
 CONSOLE = "console.log"
 START_S = 120.0
-"""A busy machine may take long to load torch and the data; beyond this something is wrong."""
+"""Time for a process to start its run. A busy machine takes long to load torch and the data."""
 REMEMBERED = 1_000
+"""Requests whose ids are remembered."""
 TAIL_BYTES = 2_000
+"""Bytes of the console that an error message quotes."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class LaunchRequest:
-    """A run that is wanted."""
+    """A run to start."""
 
     id: str
-    """Drawn by whoever asks; asked for again, the same run is answered."""
+    """Chosen by the caller. A repeated id returns the run that the first request started."""
     recipe: str
-    """Which one."""
+    """Name of the recipe."""
     settings: Mapping[str, Any]
-    """Its settings; defaults for those left out."""
+    """Its settings; those left out have their defaults."""
     name: str | None = None
-    """What to call it; the recipe's name when left out."""
+    """Name of the run; the recipe's name when left out."""
     paused: bool = False
-    """Stand before the first step until resumed."""
+    """Pause before the first step."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class LaunchedRun:
-    """A run that has begun."""
+    """A run that was started."""
 
     run_id: str
-    """Its id."""
     run_dir: Path
-    """Its directory."""
 
 
 class Launcher:
-    """Starts recipes in `save_dir` and lets them go: a child has its own session and lease.
+    """Starts recipes as processes that do not depend on this one.
 
     Args:
-        save_dir: where the runs' directories are made.
-        start_s: how long a child may take to begin.
+        save_dir: the folder of the new run directories.
+        start_s: time for a process to start its run.
     """
 
     def __init__(self, save_dir: Path, *, start_s: float = START_S) -> None:
         self.save_dir, self._start_s = save_dir, start_s
         self._children: list[subprocess.Popen[bytes]] = []
-        self._answered: OrderedDict[str, LaunchedRun] = OrderedDict()
-        self._starting, self._counting = threading.Lock(), threading.Lock()
+        self._launched: OrderedDict[str, LaunchedRun] = OrderedDict()
+        self._start_lock, self._children_lock = threading.Lock(), threading.Lock()
 
-    def start(self, wanted: LaunchRequest) -> LaunchedRun:
-        """Begin the run and wait until it stands; a repeated id is answered, not repeated.
+    def start(self, request: LaunchRequest) -> LaunchedRun:
+        """Start a run and wait until it exists. A repeated id starts nothing.
 
         Raises:
-            ConfigError: the recipe does not take these settings.
-            MidstepError: the process ended before its run began.
+            ConfigError: the recipe does not accept these settings.
+            MidstepError: the process ended before its run started.
         """
-        recipe = find_recipe(wanted.recipe)
-        recipe.check_settings(wanted.settings)
-        with self._starting:  # one at a time, so that a repeated id waits for the first
+        recipe = find_recipe(request.recipe)
+        recipe.check_settings(request.settings)
+        with self._start_lock:  # one at a time, so that a repeated id waits for the first request
             self.reap()
-            known = self._answered.get(wanted.id)
-            if known is None:
-                known = self._answered[wanted.id] = self._begin(wanted)
-                while len(self._answered) > REMEMBERED:
-                    self._answered.popitem(last=False)
-        return known
+            launched = self._launched.get(request.id)
+            if launched is None:
+                launched = self._launched[request.id] = self._launch(request)
+                while len(self._launched) > REMEMBERED:
+                    self._launched.popitem(last=False)
+        return launched
 
     def close(self) -> None:
-        """Let the children go; they train on by themselves."""
+        """Forget the processes; they continue to train."""
         self.reap()
-        with self._counting:
+        with self._children_lock:
             for child in self._children:
-                child.returncode = 0  # nobody waits for it here any more
+                # Otherwise `Popen.__del__` warns that the process is still running.
+                child.returncode = 0
             self._children.clear()
 
     def reap(self) -> None:
-        """Take note of children that have ended, so that none stays behind as a zombie."""
-        with self._counting:
+        """Forget processes that have ended."""
+        with self._children_lock:
             self._children = [child for child in self._children if child.poll() is None]
 
-    def _begin(self, wanted: LaunchRequest) -> LaunchedRun:
-        name = wanted.name or wanted.recipe
+    def _launch(self, request: LaunchRequest) -> LaunchedRun:
+        name = request.name or request.recipe
         run_dir = new_directory(self.save_dir, name, None, datetime.now(UTC)).absolute()
-        started = LaunchedRun(run_id=new_run_id(), run_dir=run_dir)
-        heard, told = os.pipe()
-        request = {
-            "recipe": wanted.recipe,
-            "settings": dict(wanted.settings),
+        launched = LaunchedRun(run_id=new_run_id(), run_dir=run_dir)
+        # The process writes one line into this pipe when its run exists or was refused. If it dies
+        # first, the pipe closes, so nothing is waited for in vain.
+        read_end, write_end = os.pipe()
+        fields = {
+            "recipe": request.recipe,
+            "settings": dict(request.settings),
             "name": name,
-            "run_id": started.run_id,
+            "run_id": launched.run_id,
             "run_dir": str(run_dir),
-            "paused": wanted.paused,
-            "answer_to": told,
+            "paused": request.paused,
+            "answer_to": write_end,
         }
         try:
-            self._spawn(run_dir, request, told)
-            answer = _hear(heard, self._start_s)
+            self._spawn(run_dir, fields, write_end)
+            answer = _read_answer(read_end, self._start_s)
         finally:
-            os.close(heard)
+            os.close(read_end)
         if answer.get("started") is True:
-            return started
-        raise _not_begun(run_dir, answer)
+            return launched
+        raise _start_error(run_dir, answer)
 
-    def _spawn(self, run_dir: Path, request: Mapping[str, Any], told: int) -> None:
-        """Its own session, so that what ends this server does not end it; our pipe's end goes."""
+    def _spawn(self, run_dir: Path, fields: Mapping[str, Any], write_end: int) -> None:
+        """Start the process, hand it its request, and close our copy of the pipe's end."""
         try:
             with (run_dir / CONSOLE).open("ab") as console:
                 child = subprocess.Popen(  # noqa: S603 - our own module; settings go by stdin
@@ -135,23 +138,23 @@ class Launcher:
                     stdin=subprocess.PIPE,
                     stdout=console,
                     stderr=subprocess.STDOUT,
-                    start_new_session=True,
-                    pass_fds=(told,),
+                    start_new_session=True,  # Ctrl-C or a closed terminal ends only the server
+                    pass_fds=(write_end,),
                 )
         finally:
-            os.close(told)
-        with self._counting:
+            os.close(write_end)
+        with self._children_lock:
             self._children.append(child)
-        # Waits for its end, so that it does not stay behind as a zombie when nobody starts another.
+        # Waits for the end of the process, which would stay a zombie until the next start.
         threading.Thread(target=child.wait, name="midstep-reap", daemon=True).start()
         assert child.stdin is not None  # noqa: S101 - asked for above
-        with suppress(BrokenPipeError), child.stdin:  # it died at once; the answer's end says so
-            child.stdin.write(strict_json.dumps(dict(request)).encode())
+        with suppress(BrokenPipeError), child.stdin:  # it died at once; `_read_answer` notices
+            child.stdin.write(strict_json.dumps(dict(fields)).encode())
 
 
-def _hear(descriptor: int, most_s: float) -> dict[str, Any]:
-    """The child's one line; empty when it ended, or took too long."""
-    deadline, line = time.monotonic() + most_s, b""
+def _read_answer(descriptor: int, timeout_s: float) -> dict[str, Any]:
+    """The one line of the process; empty when it ended without one, `late` after the timeout."""
+    deadline, line = time.monotonic() + timeout_s, b""
     while not line.endswith(b"\n"):
         left_s = deadline - time.monotonic()
         if left_s <= 0 or not select.select([descriptor], [], [], left_s)[0]:
@@ -160,25 +163,27 @@ def _hear(descriptor: int, most_s: float) -> dict[str, Any]:
         if not chunk:
             return {}
         line += chunk
-    said = json.loads(line)
-    return said if isinstance(said, dict) else {}
+    answer = json.loads(line)
+    return answer if isinstance(answer, dict) else {}
 
 
-def _not_begun(run_dir: Path, answer: Mapping[str, Any]) -> MidstepError:
-    """Why there is no run; a directory that holds nothing but the console goes away."""
+def _start_error(run_dir: Path, answer: Mapping[str, Any]) -> MidstepError:
+    """Why there is no run. A directory with nothing but the console in it is removed."""
     if answer.get("late") is True:
         return MidstepError(
-            f"the run in {run_dir.name} has not begun yet; it appears in the list when it does"
+            f"the run in {run_dir.name} has not started yet; the list shows it when it does"
         )
     console = run_dir / CONSOLE
-    said = _tail(console)
-    with suppress(OSError):  # it holds more than that: it is left to be looked at
+    output = _tail(console)
+    with suppress(OSError):  # the directory then stays, for the user to look into
         if {entry.name for entry in run_dir.iterdir()} == {CONSOLE}:
             console.unlink()
             run_dir.rmdir()
     if "refused" in answer:
         return ConfigError(str(answer["refused"]))
-    return MidstepError(f"the process ended before its run began. It said: {said or 'nothing'}")
+    return MidstepError(
+        f"the process ended before its run started. It printed: {output or 'nothing'}"
+    )
 
 
 def _tail(path: Path) -> str:

@@ -1,4 +1,4 @@
-"""Recipes: what can be started, starting it, and ending a process that no stop ends."""
+"""Routes of recipes: list them, start one, and end the process of a run."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from pydantic import Field, StrictBool, StrictFloat, StrictInt, StrictStr
 from starlette.responses import Response
 
 from midstep.core.errors import MidstepError
-from midstep.server.dependencies import CanControl, declare_run_id
-from midstep.server.problems import Refusal, not_found
+from midstep.server.dependencies import CanControl, catalog_of, declare_run_id
+from midstep.server.problems import Refusal
 from midstep.server.recipes.end_process import end_process
 from midstep.server.recipes.launcher import Launcher, LaunchRequest
 from midstep.server.responses import StrictJsonResponse
-from midstep.server.runs.run_catalog import Catalog
+from midstep.server.runs.run_file_routes import RunFolder
 from midstep.server.runs.run_schemas import RunOut
 from midstep.server.schema_base import In, Out
 
@@ -26,17 +26,17 @@ class SettingOut(Out):
     """One setting of a recipe."""
 
     name: str
-    """Under which it is given."""
+    """Name of the setting."""
     kind: Literal["int", "float", "bool", "choice", "text"]
-    """What a value of it is."""
+    """Type of its value."""
     default: SettingValue
-    """Taken where none is given."""
+    """Value if none is given."""
     minimum: float | None
-    """Least number allowed."""
+    """Smallest number allowed."""
     maximum: float | None
-    """Greatest number allowed."""
+    """Largest number allowed."""
     choices: list[str]
-    """All there are, where it is a choice."""
+    """Allowed values of a choice."""
     about: str
     """What it does."""
 
@@ -45,65 +45,65 @@ class RecipeOut(Out):
     """A training that can be started by name."""
 
     name: str
-    """Under which it is started."""
+    """Name with which it is started."""
     title: str
-    """What people read."""
+    """Name for people."""
     about: str
-    """What is trained."""
+    """What it trains."""
     settings: list[SettingOut]
-    """What can be set."""
+    """Its settings."""
 
 
 class RecipeList(Out):
     """All recipes, and whether they can be started from here."""
 
     recipes: list[RecipeOut]
-    """Ours first."""
+    """The built-in recipes first."""
     can_start: bool
-    """Whether this server starts runs, and whoever asks may ask for it."""
+    """Whether this server starts runs and the token of the request controls."""
     why_not: str | None
-    """Why it does not."""
+    """Why recipes cannot be started; null if they can."""
 
 
 class StartIn(In):
-    """A run that is wanted: a recipe by name and typed settings; never code, argv or a path."""
+    """A run to start: the name of a recipe and typed settings; never code, argv or a path."""
 
     recipe: Annotated[StrictStr, Field(min_length=1, max_length=64)]
     """Name of the recipe."""
     settings: dict[Annotated[str, Field(max_length=64)], SettingValue] = Field(
         default={}, max_length=200
     )
-    """Its settings; defaults for those left out."""
+    """Its settings; those left out have their defaults."""
     name: Annotated[StrictStr, Field(min_length=1, max_length=64)] | None = None
-    """What to call the run; the recipe's name when left out."""
+    """Name of the run; the recipe's name when left out."""
     paused: StrictBool = False
-    """Stand before the first step until resumed."""
+    """Pause before the first step."""
     id: Annotated[StrictStr, Field(pattern=r"^[A-Za-z0-9_-]{1,64}$")]
-    """Drawn by whoever asks: repeated, it is answered with the run that it started."""
+    """Chosen by the caller. A repeated id returns the run that the first request started."""
 
 
 class EndIn(In):
-    """How to end a process that a stop does not end."""
+    """How to end a process that does not react to a stop."""
 
     how: Literal["terminate", "kill"]
-    """terminate: it may still write a checkpoint and its end; kill: at once, nothing is written."""
+    """terminate: the run can still write a checkpoint and its end; kill: it ends at once."""
 
 
 class EndOut(Out):
-    """A process that was signalled."""
+    """The signal that was sent."""
 
     id: str
-    """Of the run."""
+    """Id of the run."""
     how: Literal["terminate", "kill"]
-    """What was sent."""
+    """Which signal it was."""
 
 
 router = APIRouter(prefix="/api/v1", tags=["recipes"])
 
 ONE_RUN = (
-    "This page belongs to one run. `midstep serve outputs` shows all runs, and starts new ones."
+    "This page shows one run only. `midstep serve outputs` shows all runs and can start new ones."
 )
-LOOK_ONLY = "From here one can only look."
+LOOK_ONLY = "This link can only look. Ask for one that controls."
 
 
 @router.get("/recipes", response_model=RecipeList)
@@ -112,7 +112,7 @@ def recipe_list(request: Request, controls: CanControl) -> Response:
     from midstep.loops.recipes import recipes
 
     why_not = LOOK_ONLY if not controls else ONE_RUN if _launcher(request) is None else None
-    found = [
+    listed = [
         {
             "name": recipe.name,
             "title": recipe.title,
@@ -121,39 +121,35 @@ def recipe_list(request: Request, controls: CanControl) -> Response:
         }
         for recipe in recipes().values()
     ]
-    return StrictJsonResponse({"recipes": found, "can_start": why_not is None, "why_not": why_not})
+    return StrictJsonResponse({"recipes": listed, "can_start": why_not is None, "why_not": why_not})
 
 
 @router.post("/runs", response_model=RunOut, status_code=201)
-def start_run(request: Request, wanted: StartIn) -> Response:
-    """Start a recipe as a process that outlives this server; answers once its run stands."""
+def start_run(request: Request, body: StartIn) -> Response:
+    """Start a recipe as a process that outlives this server. Answers once its run exists."""
     launcher = _launcher(request)
     if launcher is None:
         raise Refusal(409, "one_run", ONE_RUN)
     try:
-        started = launcher.start(LaunchRequest(**wanted.model_dump()))
+        started = launcher.start(LaunchRequest(**body.model_dump()))
     except MidstepError as error:
-        if isinstance(error, ValueError):  # settings that the recipe does not take: 422
+        if isinstance(error, ValueError):  # settings that the recipe does not accept: 422
             raise
         raise Refusal(409, "not_begun", str(error)) from error
-    catalog: Catalog = request.app.state.catalog
+    catalog = catalog_of(request)
     catalog.look()
     return StrictJsonResponse(catalog.row(started.run_id), status_code=201)
 
 
 @router.post("/runs/{run_id}/end", response_model=EndOut)
 def end_run(
-    request: Request, run_id: Annotated[str, Depends(declare_run_id)], asked: EndIn
+    run_id: Annotated[str, Depends(declare_run_id)], folder: RunFolder, body: EndIn
 ) -> Response:
-    """Signal the process of a run, where asking its loop to stop (debug/stop) is not enough."""
-    catalog: Catalog = request.app.state.catalog
-    run_dir = catalog.directory(run_id)
-    if run_dir is None:
-        raise not_found()
-    end_process(run_dir, asked.how)
-    return StrictJsonResponse({"id": run_id, "how": asked.how})
+    """Send a signal to the process of a run that does not react to debug/stop."""
+    end_process(folder, body.how)
+    return StrictJsonResponse({"id": run_id, "how": body.how})
 
 
 def _launcher(request: Request) -> Launcher | None:
-    found: Launcher | None = request.app.state.launcher
-    return found
+    launcher: Launcher | None = request.app.state.launcher
+    return launcher

@@ -1,4 +1,4 @@
-"""What stands behind the list of runs: one run's own process, or a whole outputs folder."""
+"""Lists of runs and their curves: the runs of this process, or those of an outputs folder."""
 
 from __future__ import annotations
 
@@ -24,38 +24,38 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 Paths = list[Path]
-LOOK_AGAIN_S = 0.25
-"""Lists asked for within this time share one look at the disk."""
+REFRESH_EVERY_S = 0.25
+"""Requests within this time share one read of the disk."""
 
 
 class Catalog(Protocol):
-    """Runs by id and by query; every id is mapped by listing, never joined to a path."""
+    """Runs by id and by query. An id is looked up in a listing, never joined to a path."""
 
     @property
     def can_delete(self) -> bool:
-        """Whether run directories may be removed from here."""
+        """Whether run directories may be deleted."""
         ...
 
     def list(self, query: RunQuery) -> RunPage:
-        """The runs that a query asks for, as they are now."""
+        """The runs that match a query, as they are now."""
         ...
 
     def row(self, run_id: str) -> dict[str, Any]:
-        """One run as `RunOut`; a 404 for an id that is not listed."""
+        """One run as `RunOut`; a 404 for an unknown id."""
         ...
 
     def directory(self, run_id: str) -> Path | None:
-        """The directory of a listed run; None for every other id."""
+        """The directory of a run; None for an unknown id."""
         ...
 
     def curves(
         self, run_ids: Iterable[str], name: str, *, x: Axis, points: int
     ) -> Mapping[str, Series]:
-        """One series of several runs; those that have none are left out."""
+        """One series of several runs; runs without it are left out."""
         ...
 
     def look(self) -> None:
-        """Forget what was remembered: something has just been changed on disk."""
+        """Read the disk at the next request, because a run was just changed."""
         ...
 
 
@@ -67,14 +67,14 @@ class LiveCatalog:
     def __init__(self, runs: RunTable) -> None:
         self._runs = runs
         self._lock = threading.Lock()
-        self._digests: dict[str, RunSummary] = {}
-        self._shelf: CurveCache | None = None
+        self._summaries: dict[str, RunSummary] = {}
+        self._curves: CurveCache | None = None
 
     def list(self, query: RunQuery) -> RunPage:
-        """The runs that a query asks for."""
+        """The runs that match a query."""
         from midstep.facts.index.run_query import select
 
-        return select([self._row(entry) for entry in self._runs.entries()], query)
+        return select([self._row(view) for view in self._runs.entries()], query)
 
     def row(self, run_id: str) -> dict[str, Any]:
         """One run as `RunOut`."""
@@ -89,41 +89,38 @@ class LiveCatalog:
     ) -> Mapping[str, Series]:
         """One series of several runs."""
         wanted = set(run_ids)
-        found = {
-            entry.id: self._curve(entry, name, x, points)
-            for entry in self._runs.entries()
-            if entry.id in wanted
-        }
-        return {run_id: curve for run_id, curve in found.items() if curve is not None}
+        views = [view for view in self._runs.entries() if view.id in wanted]
+        curves = {view.id: self._curve(view, name, x, points) for view in views}
+        return {run_id: curve for run_id, curve in curves.items() if curve is not None}
 
-    def _curve(self, entry: RunView, name: str, x: Axis, points: int) -> Series | None:
+    def _curve(self, view: RunView, name: str, x: Axis, points: int) -> Series | None:
         from midstep.facts.index.curves import CurveCache
 
         with self._lock:
-            if self._shelf is None:
-                self._shelf = CurveCache()
-        return self._shelf.curve(
-            entry.dir,
+            if self._curves is None:
+                self._curves = CurveCache()
+        return self._curves.curve(
+            view.dir,
             name,
             x=x,
             points=points,
-            began_at=entry.started_at,
-            epochs=lambda: self._digested(entry, lambda each, folder: each.epochs(folder)),
+            began_at=view.started_at,
+            epochs=lambda: self._with_summary(view, lambda each, folder: each.epochs(folder)),
         )
 
     def look(self) -> None:
-        """Nothing is remembered here."""
+        """Nothing to do: every request reads the facts."""
 
-    def _row(self, entry: RunView) -> RunRow:
-        """What the facts say, and over it the state of the controller, which is the truth."""
-        state = entry.state()
-        row = self._digested(entry, _facts_row)
+    def _row(self, view: RunView) -> RunRow:
+        """The row from the facts, with the present state of the controller in it."""
+        state = view.state()
+        row = self._with_summary(view, _row_from_facts)
         is_live = state["state"] not in ENDED
         speed = state["steps_per_s"]
         return replace(
             row,
-            id=entry.id,
-            name=entry.name,
+            id=view.id,
+            name=view.name,
             state=state["state"],
             live=is_live,
             reachable=is_live,
@@ -131,67 +128,67 @@ class LiveCatalog:
             step=state["step"],
             total_steps=state["total_steps"],
             epoch=row.epoch if state["epoch"] is None else state["epoch"],
-            started_at=entry.started_at,
+            started_at=view.started_at,
             ended_at=None if is_live else row.ended_at,
-            attempt=entry.attempt,
+            attempt=view.attempt,
             timeline=state["timeline"],
             summary=row.summary if speed is None else {**row.summary, "steps_per_s": speed},
         )
 
-    def _digested(self, entry: RunView, ask: Callable[[RunSummary, str], T]) -> T:
-        """`ask(digest, folder)` on what is known of the run's facts now."""
+    def _with_summary(self, view: RunView, read: Callable[[RunSummary, str], T]) -> T:
+        """Return `read(summary, folder)` on the updated summary of the run's facts."""
         from midstep.facts.index.run_summary import RunSummary
 
-        folder = os.fspath(entry.dir)
+        folder = os.fspath(view.dir)
         with self._lock:
-            digest = self._digests.setdefault(entry.id, RunSummary())
-            digest.update(folder)
-            return ask(digest, folder)
+            summary = self._summaries.setdefault(view.id, RunSummary())
+            summary.update(folder)
+            return read(summary, folder)
 
 
-def _facts_row(digest: RunSummary, folder: str) -> RunRow:
+def _row_from_facts(summary: RunSummary, folder: str) -> RunRow:
     from midstep.facts.format.run_files import disk_bytes
     from midstep.facts.index.run_row import row_from_summary
 
-    if digest.disk_bytes is None:
-        digest.disk_bytes = disk_bytes(folder)
-    return row_from_summary(Path(folder).name, digest)
+    if summary.disk_bytes is None:
+        summary.disk_bytes = disk_bytes(folder)
+    return row_from_summary(Path(folder).name, summary)
 
 
 class RootCatalog:
     """The runs under an outputs folder, from its index.
 
     Args:
-        index: of that folder.
-        can_delete: whether run directories may be removed from here.
+        index: the index of that folder.
+        can_delete: whether run directories may be deleted.
     """
 
     def __init__(self, index: RunIndex, *, can_delete: bool = True) -> None:
         self.index, self.can_delete = index, can_delete
         self._lock = threading.Lock()
-        self._looked_at = float("-inf")
+        self._refreshed_at = float("-inf")
 
     def refresh(self) -> RunChanges | None:
-        """Look at the disk, unless somebody just has; gives what changed since the last look."""
+        """Read the disk and return what changed; None if it was read just now."""
         with self._lock:
-            if time.monotonic() - self._looked_at < LOOK_AGAIN_S:
+            if time.monotonic() - self._refreshed_at < REFRESH_EVERY_S:
                 return None
             changes = self.index.refresh()
-            self._looked_at = time.monotonic()
+            self._refreshed_at = time.monotonic()
             return changes
 
     def look(self) -> None:
-        """Let the next answer look at the disk."""
+        """Read the disk at the next request."""
         with self._lock:
-            self._looked_at = float("-inf")
+            self._refreshed_at = float("-inf")
 
     def list(self, query: RunQuery) -> RunPage:
-        """The runs that a query asks for, as they are now."""
+        """The runs that match a query, as they are now."""
         self.refresh()
         return self.index.rows(query)
 
     def row(self, run_id: str) -> dict[str, Any]:
-        """One run as `RunOut`; an id that is not listed is looked for on the disk first."""
+        """One run as `RunOut`; an unknown id is first looked for on disk."""
         self.refresh()
         row = self.index.row(run_id)
         if row is None:
@@ -203,12 +200,12 @@ class RootCatalog:
         return row.as_wire()
 
     def directory(self, run_id: str) -> Path | None:
-        """The directory of a listed run; None for every other id."""
-        found = self.index.directory(run_id)
-        if found is None:
+        """The directory of a run; None for an unknown id."""
+        directory = self.index.directory(run_id)
+        if directory is None:
             self.refresh()
-            found = self.index.directory(run_id)
-        return found
+            directory = self.index.directory(run_id)
+        return directory
 
     def live(self) -> Paths:
         """The directories of the runs that have not ended."""
@@ -216,8 +213,8 @@ class RootCatalog:
 
         self.refresh()
         rows = self.index.rows(RunQuery(limit=2**31)).rows
-        found = [self.index.directory(row.id) for row in rows if row.live]
-        return [path for path in found if path is not None]
+        directories = [self.index.directory(row.id) for row in rows if row.live]
+        return [path for path in directories if path is not None]
 
     def curves(
         self, run_ids: Iterable[str], name: str, *, x: Axis, points: int

@@ -1,13 +1,12 @@
-"""What people do with a run that has been: tags and a note, where it comes from, deleting it."""
+"""Routes that label and delete a run, and the route of its lineage."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Request
-from fastapi import Path as InPath
 from starlette.responses import Response
 
 from midstep.core import strict_json
@@ -18,14 +17,13 @@ from midstep.server.responses import StrictJsonResponse
 from midstep.server.runs.run_file_routes import RunFolder
 from midstep.server.runs.run_schemas import DeletedOut, DeleteIn, LabelsIn, LineageOut, RunOut
 
-router = APIRouter(prefix="/api/v1/runs", tags=["runs"])
-_BY_ID = [Depends(declare_run_id)]
-RunId = Annotated[str, InPath(description="Id of the run, as GET /api/v1/runs lists it.")]
+router = APIRouter(prefix="/api/v1/runs/{run_id}", tags=["runs"])
+RunId = Annotated[str, Depends(declare_run_id)]
 
 
-@router.patch("/{run_id}", response_model=RunOut, dependencies=_BY_ID)
+@router.patch("", response_model=RunOut)
 def label_run(request: Request, run_id: RunId, folder: RunFolder, labels: LabelsIn) -> Response:
-    """Replace the tags or the note of a run; what is left out stays."""
+    """Replace the tags or the note of a run. A field that is left out stays as it is."""
     from midstep.facts.index.labels import write_labels
 
     write_labels(folder, tags=labels.tags, note=labels.note)
@@ -34,14 +32,14 @@ def label_run(request: Request, run_id: RunId, folder: RunFolder, labels: Labels
     return StrictJsonResponse(catalog.row(run_id))
 
 
-@router.delete("/{run_id}", response_model=DeletedOut, dependencies=_BY_ID)
-def delete_run(request: Request, run_id: RunId, folder: RunFolder, asked: DeleteIn) -> Response:
-    """Delete what is the run's own; foreign files stay and are named. 409 while it is live."""
+@router.delete("", response_model=DeletedOut)
+def delete_run(request: Request, run_id: RunId, folder: RunFolder, body: DeleteIn) -> Response:
+    """Delete the files that midstep wrote; other files stay and are named. 409 for a live run."""
     from midstep.facts import deletion
 
     catalog = catalog_of(request)
     directory = catalog.row(run_id)["directory"]
-    if asked.confirm not in (directory, directory.rpartition("/")[2]):
+    if body.confirm not in (directory, directory.rpartition("/")[2]):
         raise Refusal(
             422,
             "unconfirmed",
@@ -49,55 +47,50 @@ def delete_run(request: Request, run_id: RunId, folder: RunFolder, asked: Delete
             field="confirm",
         )
     try:
-        found = deletion.delete_run(folder)
+        result = deletion.delete_run(folder)
     except RunHeldError as error:
-        said = str(error).replace(str(folder), folder.name)
-        raise Refusal(409, "live", said) from error
+        # The error names the path of the folder, which the page must not show.
+        message = str(error).replace(str(folder), folder.name)
+        raise Refusal(409, "live", message) from error
     finally:
         catalog.look()
-    return StrictJsonResponse(
-        {
-            "removed_bytes": found.removed_bytes,
-            "removed_files": found.removed_files,
-            "kept": found.kept,
-        }
-    )
+    return StrictJsonResponse(vars(result))
 
 
-@router.get("/{run_id}/lineage", response_model=LineageOut, dependencies=_BY_ID)
+@router.get("/lineage", response_model=LineageOut)
 def lineage(request: Request, run_id: RunId, folder: RunFolder) -> Response:
-    """How often the run was taken back and why, what it was forked from, and what from it."""
+    """The timelines of the run, the run it was forked from, and the runs forked from it."""
     from midstep.facts.index.run_query import RunQuery
 
     catalog = catalog_of(request)
     row = catalog.row(run_id)
-    everyone = catalog.list(RunQuery(limit=2**31)).rows
+    rows = catalog.list(RunQuery(limit=2**31)).rows
     return StrictJsonResponse(
         {
             "timelines": _timelines(folder),
             "parent": row["parent"],
-            "children": [other.id for other in everyone if other.parent == run_id],
+            "children": [other.id for other in rows if other.parent == run_id],
         }
     )
 
 
 def _timelines(folder: Path) -> list[dict[str, Any]]:
-    """The beginning, and one for each rewind, with what was changed by hand in it."""
+    """The first timeline and one for each rewind, with the interventions made in it."""
     from midstep.core.moments import Moment
     from midstep.facts import FactsReader
 
-    changed = _changed_by_hand(folder)
+    interventions = _read_interventions(folder)
     first: dict[str, Any] = {"timeline": 0, "from_step": None, "at": None, "why": None}
-    found = [first]
+    timelines = [first]
     try:
         events = FactsReader(folder).events()
-    except MidstepError:  # a damaged run is told as far as it can be
-        return found
+    except MidstepError:  # a damaged run is shown as far as it can be read
+        return timelines
     for event in events:
         if event["moment"] == Moment.INTERVENTION and event.get("kind") == "rewind":
             words = [f"by {event['who']}"] if isinstance(event.get("who"), str) else []
-            words += changed.get(event["timeline"], [])
-            found.append(
+            words += interventions.get(event["timeline"], [])
+            timelines.append(
                 {
                     "timeline": event["timeline"],
                     "from_step": event.get("step"),
@@ -105,26 +98,25 @@ def _timelines(folder: Path) -> list[dict[str, Any]]:
                     "why": ", ".join(words) or None,
                 }
             )
-    return found
+    return timelines
 
 
-def _changed_by_hand(folder: Path) -> dict[int, list[str]]:
-    """What `lineage.json` says of each timeline, in words."""
+def _read_interventions(folder: Path) -> dict[int, list[str]]:
+    """The interventions of each timeline in `lineage.json`, in words."""
     from midstep.core.files.untrusted_files import read_plain
 
     try:
-        kept = strict_json.loads(read_plain(folder / "lineage.json"))
+        lineage = strict_json.loads(read_plain(folder / "lineage.json"))
         return {
-            edge["timeline"]: list(_words(edge["interventions"]))
-            for edge in kept["edges"]
+            edge["timeline"]: [_describe(each) for each in edge["interventions"]]
+            for edge in lineage["edges"]
             if edge["kind"] == "timeline"
         }
     except (OSError, FormatError, KeyError, TypeError):
         return {}
 
 
-def _words(interventions: Iterable[Mapping[str, Any]]) -> Iterable[str]:
-    for each in interventions:
-        what = {name: value for name, value in each.items() if name not in ("step", "kind")}
-        told = " ".join(f"{name} {strict_json.dumps(value)}" for name, value in what.items())
-        yield f"{each['kind']} {told}".strip() + f" at step {each['step']}"
+def _describe(intervention: Mapping[str, Any]) -> str:
+    fields = {name: value for name, value in intervention.items() if name not in ("step", "kind")}
+    text = " ".join(f"{name} {strict_json.dumps(value)}" for name, value in fields.items())
+    return f"{intervention['kind']} {text}".strip() + f" at step {intervention['step']}"

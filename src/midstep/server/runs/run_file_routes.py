@@ -1,8 +1,8 @@
-"""The files of a run directory, and what its process printed.
+"""Routes of the files of a run directory, and of what its process printed.
 
-Files are named by ids that come from a listing. Pictures are shown as pictures, everything else is
-handed out as bytes to be saved. A command line, a console or a log may hold a secret, so somebody
-who may only look is given figures alone.
+A request names a file by an id from the listing, never by a path. Pictures are sent as pictures,
+all other files as bytes to save. Files and the console may contain secrets, so a viewer token gets
+figures only.
 """
 
 from __future__ import annotations
@@ -19,50 +19,49 @@ from starlette.responses import Response, StreamingResponse
 from midstep.core.files.untrusted_files import open_plain
 from midstep.server.dependencies import CanControl, catalog_of, declare_run_id
 from midstep.server.problems import Refusal, not_found
-from midstep.server.responses import StrictJsonResponse
+from midstep.server.responses import BINARY, StrictJsonResponse
 from midstep.server.runs.run_schemas import ConsoleOut, FilesOut
 
 if TYPE_CHECKING:
     from midstep.facts.format.run_files import RunFile
 
-router = APIRouter(prefix="/api/v1/runs", tags=["runs"])
-_BY_ID = [Depends(declare_run_id)]
-_BYTES: dict[int | str, dict[str, Any]] = {
-    200: {"content": {"application/octet-stream": {"schema": {"type": "string"}}}}
-}
+router = APIRouter(
+    prefix="/api/v1/runs/{run_id}", tags=["runs"], dependencies=[Depends(declare_run_id)]
+)
 CONSOLE = "console.log"
 CONSOLE_BYTES = 256 << 10
-"""The most of a console that one answer holds."""
+"""Most bytes of the console in one response."""
 MOST_FILES = 20_000
+"""Files that are listed; sizes are counted over all."""
 CHUNK_BYTES = 256 << 10
 _PICTURES = {".png": "image/png", ".svg": "image/svg+xml"}
 LOOK_ONLY = "This link can only look at the run and its figures. Ask for one that controls."
 
 
 def directory_of(request: Request) -> Path:
-    """The directory of the run in the address, by listing."""
-    found = catalog_of(request).directory(request.path_params["run_id"])
-    if found is None:
+    """The directory of the run in the address, found in the listing."""
+    directory = catalog_of(request).directory(request.path_params["run_id"])
+    if directory is None:
         raise not_found()
-    return found
+    return directory
 
 
 RunFolder = Annotated[Path, Depends(directory_of)]
 
 
-@router.get("/{run_id}/files", response_model=FilesOut, dependencies=_BY_ID)
+@router.get("/files", response_model=FilesOut)
 def files(folder: RunFolder) -> Response:
     """Every file of the run directory; links are counted, not listed."""
     from midstep.facts.format.run_files import list_files
 
-    found = list(list_files(folder))
-    plain = [file for file in found if file.is_plain]
+    all_files = list(list_files(folder))
+    plain = [file for file in all_files if file.is_plain]
     return StrictJsonResponse(
         {
             "files": [_file_dict(file) for file in plain[:MOST_FILES]],
             "bytes": sum(file.bytes for file in plain),
             "own_bytes": sum(file.bytes for file in plain if file.is_ours),
-            "foreign": sum(not file.is_ours for file in found),
+            "foreign": sum(not file.is_ours for file in all_files),
         }
     )
 
@@ -78,41 +77,36 @@ def _file_dict(file: RunFile) -> dict[str, Any]:
     }
 
 
-@router.get(
-    "/{run_id}/files/{file_id}",
-    response_class=StreamingResponse,
-    responses=_BYTES,
-    dependencies=_BY_ID,
-)
+@router.get("/files/{file_id}", response_class=StreamingResponse, responses=BINARY)
 def file_content(
     folder: RunFolder,
     controls: CanControl,
-    file_id: Annotated[str, InPath(max_length=64, description="As the list of files names it.")],
+    file_id: Annotated[str, InPath(max_length=64, description="The id in the list of files.")],
 ) -> Response:
-    """One file: a picture as a picture, anything else as bytes to be saved."""
+    """One file: a picture as a picture, any other file as bytes to save."""
     from midstep.facts.format.run_files import list_files
 
-    found = next(
+    listed = next(
         (file for file in list_files(folder) if file.is_plain and file.id == file_id), None
     )
-    if found is None:
+    if listed is None:
         raise not_found()
-    if not (controls or found.kind == "figure"):
+    if not (controls or listed.kind == "figure"):
         raise Refusal(403, "view_only", LOOK_ONLY)
     try:
-        context = open_plain(folder, *found.path.split("/"))
+        context = open_plain(folder, *listed.path.split("/"))
         file = context.__enter__()
     except OSError:
         raise not_found() from None
     return StreamingResponse(
-        _pieces(context, file, found.bytes),
-        media_type=_PICTURES.get(Path(found.path).suffix, "application/octet-stream"),
-        headers=_headers(found),
+        _pieces(context, file, listed.bytes),
+        media_type=_PICTURES.get(Path(listed.path).suffix, "application/octet-stream"),
+        headers=_headers(listed),
     )
 
 
 def _pieces(context: Any, file: BinaryIO, size: int) -> Iterator[bytes]:
-    """The file as it was when it was listed: exactly so many bytes."""
+    """Exactly the bytes that the listing counted, also if the file grows meanwhile."""
     try:
         left = size
         while left > 0 and (piece := file.read(min(CHUNK_BYTES, left))):
@@ -123,7 +117,7 @@ def _pieces(context: Any, file: BinaryIO, size: int) -> Iterator[bytes]:
 
 
 def _headers(file: RunFile) -> dict[str, str]:
-    """A picture stands by itself: no script in it runs. Anything else is only ever saved."""
+    """Headers under which an SVG runs no script, and other files are only saved."""
     name = quote(Path(file.path).name.encode("utf-8", "replace"), safe="")
     kind = "inline" if Path(file.path).suffix in _PICTURES else "attachment"
     return {
@@ -132,24 +126,24 @@ def _headers(file: RunFile) -> dict[str, str]:
     }
 
 
-@router.get("/{run_id}/console", response_model=ConsoleOut, dependencies=_BY_ID)
+@router.get("/console", response_model=ConsoleOut)
 def console(
     folder: RunFolder,
     controls: CanControl,
     after: Annotated[
-        int | None, Query(ge=0, le=2**62, description="Text behind this byte.")
+        int | None, Query(ge=0, le=2**62, description="Text from this byte offset on.")
     ] = None,
     tail: Annotated[
-        int, Query(ge=0, le=CONSOLE_BYTES, description="So many last bytes, without `after`.")
+        int, Query(ge=0, le=CONSOLE_BYTES, description="Last bytes, if `after` is left out.")
     ] = 64 << 10,
 ) -> Response:
-    """What the process of a run started from the page printed; empty for other runs."""
+    """What the process of a run printed, if it was started from the page; else empty."""
     if not controls:
         raise Refusal(403, "view_only", LOOK_ONLY)
     try:
         with open_plain(folder, CONSOLE) as file:
             return StrictJsonResponse(_console_part(file, after, tail))
-    except OSError:  # it was started elsewhere: nothing was kept
+    except OSError:  # started in a terminal: there is no console file
         return StrictJsonResponse({"text": "", "start": 0, "end": 0, "size": 0})
 
 
@@ -158,11 +152,11 @@ def _console_part(file: BinaryIO, after: int | None, tail: int) -> dict[str, Any
     start = max(0, size - tail) if after is None else min(after, size)
     file.seek(start)
     data = file.read(min(CONSOLE_BYTES, size - start))
-    if after is None and start > 0:  # a tail begins with a whole character
-        whole = (at for at, byte in enumerate(data[:4]) if byte & 0xC0 != 0x80)
-        skipped = next(whole, min(4, len(data)))
+    if after is None and start > 0:  # the cut may be inside a character of UTF-8
+        starts = (at for at, byte in enumerate(data[:4]) if byte & 0xC0 != 0x80)
+        skipped = next(starts, min(4, len(data)))
         start, data = start + skipped, data[skipped:]
-    end = len(data) - _cut_character(data)
+    end = len(data) - _incomplete_bytes(data)
     return {
         "text": data[:end].decode("utf-8", "replace"),
         "start": start,
@@ -171,8 +165,8 @@ def _console_part(file: BinaryIO, after: int | None, tail: int) -> dict[str, Any
     }
 
 
-def _cut_character(data: bytes) -> int:
-    """Bytes at the end that begin a character of UTF-8 whose rest is still to come."""
+def _incomplete_bytes(data: bytes) -> int:
+    """Bytes at the end that start a character of UTF-8 without its rest."""
     for back in range(1, min(4, len(data)) + 1):
         byte = data[-back]
         if byte & 0xC0 != 0x80:  # not a continuation

@@ -1,4 +1,4 @@
-"""Runs and their facts: list, header, series, events."""
+"""Routes of runs and their facts: list, header, series, events, curves."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from midstep.server.dependencies import (
     declare_run_id,
 )
 from midstep.server.problems import Refusal
-from midstep.server.responses import SafetensorsResponse, StrictJsonResponse
+from midstep.server.responses import BINARY, SafetensorsResponse, StrictJsonResponse
 from midstep.server.runs.run_schemas import (
     CurveAxis,
     CurvesOut,
@@ -36,10 +36,9 @@ if TYPE_CHECKING:
 
 router = APIRouter(prefix="/api/v1", tags=["runs"])
 _BY_ID = [Depends(declare_run_id)]
-_BYTES: dict[int | str, dict[str, Any]] = {
-    200: {"content": {"application/octet-stream": {"schema": {"type": "string"}}}}
-}
 MAX_POINTS = 1_000_000
+MOST_RUNS = 200
+"""Runs of one comparison of curves."""
 StepBound = Annotated[int | None, Query(ge=0, le=10**15)]
 
 
@@ -47,25 +46,29 @@ StepBound = Annotated[int | None, Query(ge=0, le=10**15)]
 def runs(
     request: Request,
     controls: CanControl,
-    q: Annotated[str, Query(max_length=200, description="Words that all occur.")] = "",
-    state: Annotated[str, Query(max_length=400, description="Any of these; a,b.")] = "",
-    tag: Annotated[list[str] | None, Query(max_length=32, description="All of these.")] = None,
+    q: Annotated[str, Query(max_length=200, description="Words that must all occur.")] = "",
+    state: Annotated[str, Query(max_length=400, description="One of these states; a,b.")] = "",
+    tag: Annotated[list[str] | None, Query(max_length=32, description="Tags, all of them.")] = None,
     where: Annotated[
         list[str] | None,
-        Query(max_length=20, description="`config.lr=0.1`, also with != < <= > >=."),
+        Query(max_length=20, description="A condition: `config.lr=0.1`, also with != < <= > >=."),
     ] = None,
     sort: Annotated[
-        str, Query(max_length=200, description="A field, `config.KEY`, `summary.NAME`; -: down.")
+        str,
+        Query(
+            max_length=200,
+            description="A field, `config.KEY` or `summary.NAME`; with - the largest first.",
+        ),
     ] = "-started_at",
     group: Annotated[str | None, Query(max_length=200, description="A key, as in sort.")] = None,
     columns: Annotated[
         str | None,
-        Query(max_length=8192, description="Only these settings and values; a,b."),
+        Query(max_length=8192, description="Send only these settings and values; a,b."),
     ] = None,
     offset: Annotated[int, Query(ge=0, le=10**9)] = 0,
     limit: Annotated[int, Query(ge=0, le=10_000)] = 1000,
 ) -> Response:
-    """The runs this server knows, newest first unless asked otherwise."""
+    """The runs of this server, newest first unless `sort` is given."""
     from midstep.facts.index.run_query import RunQuery
 
     query = RunQuery(
@@ -89,7 +92,7 @@ def _split(text: str) -> tuple[str, ...]:
 
 
 def page_dict(page: RunPage) -> dict[str, Any]:
-    """A page of runs as `RunList`, all but `can_start`."""
+    """A page of runs as `RunList`, without `can_start`."""
     groups = None if page.groups is None else [asdict(group) for group in page.groups]
     return {
         "runs": [row.as_wire() for row in page.rows],
@@ -103,7 +106,7 @@ def page_dict(page: RunPage) -> dict[str, Any]:
 
 @router.get("/runs/{run_id}", response_model=RunDetail, dependencies=_BY_ID)
 def run_detail(request: Request, run: RunDependency, controls: CanControl) -> Response:
-    """One run with its header record; who only looks is not told command line and folder."""
+    """One run with its header record; a viewer token gets no command line and folder."""
     return StrictJsonResponse(
         {
             **catalog_of(request).row(run.id),
@@ -114,62 +117,60 @@ def run_detail(request: Request, run: RunDependency, controls: CanControl) -> Re
 
 
 @router.get(
-    "/runs/{run_id}/scalars", response_model=ScalarsOut, responses=_BYTES, dependencies=_BY_ID
+    "/runs/{run_id}/scalars", response_model=ScalarsOut, responses=BINARY, dependencies=_BY_ID
 )
 def scalars(
     run: RunDependency,
     names: Annotated[
-        str | None, Query(max_length=4096, description="Comma-separated; all when left out.")
+        str | None, Query(max_length=4096, description="Names with commas; all when left out.")
     ] = None,
     points: Annotated[int, Query(ge=2, le=MAX_POINTS)] = 2000,
     start: StepBound = None,
     stop: StepBound = None,
     format: Format = "json",  # noqa: A002 - the name on the wire
 ) -> Response:
-    """Series of the run: exact points, or min/max buckets beyond `points`."""
-    found = run.with_series(
-        lambda store: {
-            "seq": int(store.seq),
-            "timeline": int(store.timeline),
-            "series": {
+    """Series of the run: exact points, or min/max buckets if there are more than `points`."""
+    seq, timeline, series = run.with_series(
+        lambda store: (
+            int(store.seq),
+            int(store.timeline),
+            {
                 name: store.series(name, start=start, stop=stop, points=points)
-                for name in _asked(names, list(store.names))
+                for name in _select_names(names, list(store.names))
             },
-        }
+        )
     )
-    return _series_tensors(found) if format == "safetensors" else _series_json(found)
+    if format == "safetensors":
+        return _tensors(series, "step", {"seq": str(seq), "timeline": str(timeline)})
+    return StrictJsonResponse({"seq": seq, "timeline": timeline, "series": _json(series, "step")})
 
 
-def _asked(text: str | None, names: list[str]) -> list[str]:
-    """The asked names that exist; a name may itself hold a comma, then it is asked for alone."""
+def _select_names(text: str | None, names: list[str]) -> list[str]:
+    """The requested names that exist. A name with a comma in it must be requested alone."""
     if text is None:
         return names
-    wanted = [text] if text in names else text.split(",")
-    return [name for name in wanted if name in set(names)]
+    requested = [text] if text in names else text.split(",")
+    return [name for name in requested if name in set(names)]
 
 
-def _series_json(found: dict[str, Any]) -> Response:
-    series = {
+def _json(series: Mapping[str, Series], axis: str) -> dict[str, Any]:
+    return {
         name: {
-            "step": each.step.tolist(),
+            axis: numbers(each.x),
             "low": numbers(each.low),
             "high": numbers(each.high),
             "exact": bool(each.exact),
             "count": int(each.count),
         }
-        for name, each in found["series"].items()
+        for name, each in series.items()
     }
-    return StrictJsonResponse({**found, "series": series})
 
 
-def _series_tensors(found: dict[str, Any]) -> Response:
-    """`<name>.step`, `<name>.low`, `<name>.high`, and exactness and counts as metadata."""
+def _tensors(series: Mapping[str, Series], axis: str, metadata: dict[str, str]) -> Response:
+    """`<name>.<axis>`, `<name>.low`, `<name>.high`; exactness and counts are metadata."""
     tensors: dict[str, Any] = {}
-    metadata = {"seq": str(found["seq"]), "timeline": str(found["timeline"])}
-    for name, each in found["series"].items():
-        tensors[f"{name}.step"] = each.step
-        tensors[f"{name}.low"] = each.low
-        tensors[f"{name}.high"] = each.high
+    for name, each in series.items():
+        tensors |= {f"{name}.{axis}": each.x, f"{name}.low": each.low, f"{name}.high": each.high}
         metadata[f"{name}.exact"] = "true" if each.exact else "false"
         metadata[f"{name}.count"] = str(each.count)
     return SafetensorsResponse(tensors, metadata)
@@ -183,16 +184,13 @@ def events(
     limit: Annotated[int, Query(ge=1, le=10_000)] = 1000,
 ) -> Response:
     """Lifecycle records and interventions, in order."""
-    found = run.events(after_seq, limit + 1)
-    shown = found[:limit] if controls else [redact(each) for each in found[:limit]]
+    records = run.events(after_seq, limit + 1)  # one more tells whether there are more
+    shown = records[:limit] if controls else [redact(each) for each in records[:limit]]
     last = int(shown[-1]["seq"]) if shown else after_seq
-    return StrictJsonResponse({"events": shown, "seq": last, "more": len(found) > limit})
+    return StrictJsonResponse({"events": shown, "seq": last, "more": len(records) > limit})
 
 
-MOST_RUNS = 200
-
-
-@router.get("/curves", response_model=CurvesOut, responses=_BYTES)
+@router.get("/curves", response_model=CurvesOut, responses=BINARY)
 def curves(
     request: Request,
     runs: Annotated[str, Query(max_length=4096, description="Ids of the runs; a,b.")],
@@ -201,34 +199,13 @@ def curves(
     x: CurveAxis = "step",
     format: Format = "json",  # noqa: A002 - the name on the wire
 ) -> Response:
-    """One series of several runs; those that have none, or are not listed, are left out."""
-    wanted = list(dict.fromkeys(each for each in runs.split(",") if each))
-    if len(wanted) > MOST_RUNS:
+    """One series of several runs; runs without it and unknown runs are left out."""
+    run_ids = list(dict.fromkeys(each for each in runs.split(",") if each))
+    if len(run_ids) > MOST_RUNS:
         raise Refusal(
-            422, "invalid", f"runs: {MOST_RUNS} at a time, got {len(wanted)}", field="runs"
+            422, "invalid", f"runs: at most {MOST_RUNS} ids, got {len(run_ids)}", field="runs"
         )
-    found = catalog_of(request).curves(wanted, name, x=x, points=points)
+    series = catalog_of(request).curves(run_ids, name, x=x, points=points)
     if format == "safetensors":
-        return _tensors(found, name, x)
-    drawn = {
-        run_id: {
-            "x": numbers(curve.x),
-            "low": numbers(curve.low),
-            "high": numbers(curve.high),
-            "exact": curve.exact,
-            "count": curve.count,
-        }
-        for run_id, curve in found.items()
-    }
-    return StrictJsonResponse({"name": name, "x": x, "curves": drawn})
-
-
-def _tensors(found: Mapping[str, Series], name: str, x: str) -> Response:
-    """`<id>.x`, `<id>.low`, `<id>.high`, and exactness and counts as metadata."""
-    tensors: dict[str, Any] = {}
-    metadata = {"name": name, "x": x}
-    for run_id, curve in found.items():
-        tensors |= {f"{run_id}.{part}": getattr(curve, part) for part in ("x", "low", "high")}
-        metadata[f"{run_id}.exact"] = "true" if curve.exact else "false"
-        metadata[f"{run_id}.count"] = str(curve.count)
-    return SafetensorsResponse(tensors, metadata)
+        return _tensors(series, "x", {"name": name, "x": x})
+    return StrictJsonResponse({"name": name, "x": x, "curves": _json(series, "x")})

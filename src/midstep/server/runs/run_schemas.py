@@ -1,4 +1,4 @@
-"""Wire types of runs: the list, one run, its curves, files, console, lineage and labels."""
+"""Requests and responses of runs: list, one run, curves, files, console, lineage, labels."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pydantic import Field, StrictStr
 from midstep.server.schema_base import In, Number, Out, RunState
 
 ListedState = Literal[RunState, "stopping", "damaged"]
-"""`damaged`: its facts cannot be used as they are; `why` says what is wrong."""
+"""`damaged`: the facts cannot be read; `why` has the reason."""
 SettingOut = float | int | str | bool | None
 CurveAxis = Literal["step", "epoch", "time"]
 FileKind = Literal["facts", "checkpoint", "figure", "artifact", "console", "config", "other"]
@@ -21,12 +21,12 @@ class RunOut(Out):
     id: str
     name: str
     directory: str
-    """Its directory relative to the outputs root; never an absolute path."""
+    """Its directory relative to the outputs folder; never an absolute path."""
     state: ListedState
     live: bool
-    """Whether its training goes on, or stands to be looked at."""
+    """Whether its process is alive, paused or not."""
     reachable: bool
-    """Whether commands arrive."""
+    """Whether commands reach it."""
     why: str | None
     """Why it ended, is damaged, or cannot be reached."""
     step: int | None
@@ -36,7 +36,7 @@ class RunOut(Out):
     """Wall time, seconds since 1970."""
     ended_at: float | None
     updated_at: float | None
-    """When it last said anything."""
+    """When it last wrote to its directory."""
     attempt: int
     timeline: int
     recipe: str | None
@@ -47,13 +47,13 @@ class RunOut(Out):
     config: dict[str, SettingOut]
     """Settings with dotted names, at most 200."""
     summary: dict[str, Number]
-    """The last value of each name, at most 64; `best_val_loss` and `steps_per_s` besides."""
+    """The last value of each name, at most 64, with `best_val_loss` and `steps_per_s`."""
     scalars: list[str]
-    """Names of the series it has."""
+    """Names of its series."""
     parent: str | None
     """The run it was forked from: its id, or the name of its directory where that is not listed."""
     bytes: int | None
-    """Of all its files; null before they were counted."""
+    """Size of all its files; null before they were counted."""
 
 
 class RunDetail(RunOut):
@@ -62,20 +62,20 @@ class RunDetail(RunOut):
     header: dict[str, Any]
     """Config, git commit, host, device, seed."""
     commands: list[str]
-    """Names of the commands it takes."""
+    """Names of the commands that it accepts."""
 
 
 class SpreadOut(Out):
-    """How a value varies over runs."""
+    """Mean and spread of a value over runs."""
 
     mean: Number
     std: Number | None
-    """Of a sample; null for a single run."""
+    """Sample standard deviation; null for a single run."""
     count: int
 
 
 class GroupOut(Out):
-    """Runs that agree in one thing."""
+    """Runs with the same value of the grouping key."""
 
     value: SettingOut
     count: int
@@ -83,7 +83,7 @@ class GroupOut(Out):
 
 
 class RunColumns(Out):
-    """What a table of these runs could show."""
+    """Columns that a table of these runs can show."""
 
     config: list[str]
     """Settings; those that vary come first."""
@@ -91,19 +91,19 @@ class RunColumns(Out):
 
 
 class RunList(Out):
-    """The runs that were asked for."""
+    """The requested page of runs."""
 
     runs: list[RunOut]
     total: int
-    """Runs there are."""
+    """Number of all runs."""
     matching: int
-    """Of these, how many the filter chose; the page may hold fewer."""
+    """Number of runs that match the filter; the page may hold fewer."""
     states: dict[str, int]
-    """How many runs are in each state, whatever was asked for."""
+    """How many runs are in each state, over all runs."""
     groups: list[GroupOut] | None
     columns: RunColumns
     can_start: bool
-    """Whether recipes can be started here."""
+    """Whether recipes can be started from here."""
 
 
 # -- curves ---------------------------------------------------------------------------------------
@@ -113,17 +113,17 @@ class CurveOut(Out):
     """One series of one run: exact points, or min/max buckets when there were too many."""
 
     x: list[Number]
-    """Steps, epochs or seconds since the run began; of a bucket, its first."""
+    """Steps, epochs or seconds since the start; of a bucket, the first."""
     low: list[Number]
     high: list[Number]
     """Equal to `low` when exact."""
     exact: bool
     count: int
-    """Points that are behind it."""
+    """Points that it was computed from."""
 
 
 class CurvesOut(Out):
-    """One series of several runs; a run that has no such series is left out."""
+    """One series of several runs; runs without it are left out."""
 
     name: str
     x: CurveAxis
@@ -134,7 +134,7 @@ class CurvesOut(Out):
 
 
 class LabelsIn(In):
-    """What to put on a run; what is left out stays."""
+    """New tags and note of a run; a field that is left out stays as it is."""
 
     tags: (
         Annotated[list[Annotated[StrictStr, Field(max_length=64)]], Field(max_length=32)] | None
@@ -151,7 +151,7 @@ class FileOut(Out):
     bytes: int
     kind: FileKind
     own: bool
-    """Written by midstep: goes when the run is deleted."""
+    """Written by midstep, so it is removed when the run is deleted."""
     modified_at: float
 
 
@@ -162,35 +162,35 @@ class FilesOut(Out):
     bytes: int
     own_bytes: int
     foreign: int
-    """Files and links that are not the run's own: a deletion leaves them."""
+    """Files and links that midstep did not write; a deletion keeps them."""
 
 
 class ConsoleOut(Out):
-    """A part of what the run's process printed."""
+    """A part of the output of the run's process."""
 
     text: str
     start: int
     """Byte offset of the text."""
     end: int
-    """Where to ask on from."""
+    """Offset after the text: the `after` of the next request."""
     size: int
-    """Bytes there are."""
+    """Bytes of the whole output."""
 
 
 class TimelineOut(Out):
-    """A part of a run's history: the beginning, or one that began with a rewind."""
+    """A part of a run's history, from its start or from a rewind on."""
 
     timeline: int
     from_step: int | None
-    """Finished steps it went back to; null for the first."""
+    """Finished steps that it went back to; null for the first timeline."""
     at: float | None
     """Wall time of the rewind."""
     why: str | None
-    """What was changed by hand since, and by whom it was taken back."""
+    """Who went back, and the interventions since then."""
 
 
 class LineageOut(Out):
-    """Where a run comes from, and what came of it."""
+    """The timelines of a run, its parent and its forks."""
 
     timelines: list[TimelineOut]
     parent: str | None
@@ -198,18 +198,18 @@ class LineageOut(Out):
 
 
 class DeleteIn(In):
-    """A deletion is confirmed by the name of the run's directory."""
+    """The name of the run's directory, as confirmation of the deletion."""
 
     confirm: Annotated[StrictStr, Field(max_length=4096)]
 
 
 class DeletedOut(Out):
-    """What a deletion removed."""
+    """What was deleted and what was kept."""
 
     removed_bytes: int
     removed_files: int
     kept: list[str]
-    """Files in the directory that were not the run's own; they are still there."""
+    """Files in the directory that midstep did not write; they are still there."""
 
 
 class SeriesOut(Out):
@@ -221,14 +221,14 @@ class SeriesOut(Out):
     """Equal to `low` when exact."""
     exact: bool
     count: int
-    """Points that are behind it."""
+    """Points that it was computed from."""
 
 
 class ScalarsOut(Out):
     """Series of a run."""
 
     seq: int
-    """Facts up to this sequence number are in it; the stream goes on behind."""
+    """Facts up to this sequence number are included; the stream continues after it."""
     timeline: int
     series: dict[str, SeriesOut]
 

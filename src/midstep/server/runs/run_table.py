@@ -1,4 +1,4 @@
-"""The runs this server can reach, by id."""
+"""The runs that this server can show, by id."""
 
 from __future__ import annotations
 
@@ -10,74 +10,76 @@ from typing import TYPE_CHECKING
 
 from midstep.facts.format.paths import events_path, last_attempt
 from midstep.server.problems import Refusal, not_found
-from midstep.server.runs.run_view import LiveRunView, RunView, ServedRunLike
+from midstep.server.runs.live_run import LiveRunView
+from midstep.server.runs.run_view import RunView
 
 if TYPE_CHECKING:
     from midstep.facts.index.run_row import RunRow
     from midstep.server.runs.run_catalog import RootCatalog
     from midstep.server.runs.stored_run import StoredRunView
+    from midstep.session import Run
 
 
 class RunTable:
-    """Runs by id. Lookups go through this listing; an id is never joined to a path."""
+    """Runs by id. An id from a request is looked up here and never joined to a path."""
 
     in_memory = True
-    """Whether a lookup never waits for a disk."""
+    """Whether a lookup needs no disk, so that it may run on the event loop."""
 
     def __init__(self) -> None:
-        self._entries: dict[str, RunView] = {}
+        self._views: dict[str, RunView] = {}
         self._lock = threading.Lock()
 
-    def add(self, run: ServedRunLike) -> LiveRunView:
-        """Make a run reachable."""
-        entry = LiveRunView(run)
+    def add(self, run: Run) -> LiveRunView:
+        """Add a run of this process."""
+        view = LiveRunView(run)
         with self._lock:
-            self._entries[entry.id] = entry
-        return entry
+            self._views[view.id] = view
+        return view
 
     def remove(self, run_id: str) -> None:
-        """Forget a run; unknown ids are fine."""
+        """Remove a run. An unknown id is no error."""
         with self._lock:
-            self._entries.pop(run_id, None)
+            self._views.pop(run_id, None)
 
     def entries(self) -> list[RunView]:
         """All runs, newest first."""
         with self._lock:
-            return list(self._entries.values())[::-1]
+            return list(self._views.values())[::-1]
 
     def folders(self) -> list[Path]:
-        """The folders that hold their run directories."""
-        return list(dict.fromkeys(entry.dir.parent for entry in self.entries()))
+        """The folders that hold the run directories."""
+        return list(dict.fromkeys(view.dir.parent for view in self.entries()))
 
     def get(self, run_id: str) -> RunView:
         """The run of this id, or a 404 that is the same for every wrong id."""
         with self._lock:
-            entry = self._entries.get(run_id)
-        if entry is None:
+            view = self._views.get(run_id)
+        if view is None:
             raise not_found()
-        return entry
+        return view
 
     def only(self) -> RunView:
-        """The one live run, for the short addresses; when all have ended, the one there is."""
-        everyone = self.entries()
-        live = [entry.id for entry in everyone if entry.is_live]
-        return self.get(only_id(live, [entry.id for entry in everyone]))
+        """The run of the short addresses: the only live one, else the only one."""
+        views = self.entries()
+        live = [view.id for view in views if view.is_live]
+        return self.get(only_id(live, [view.id for view in views]))
 
 
-def only_id(live: Sequence[str], everyone: Sequence[str]) -> str:
-    """The one live run, else the one there is; several are refused with their ids, none is a 404.
+def only_id(live: Sequence[str], all_ids: Sequence[str]) -> str:
+    """The only live run, else the only run. Several are a 409 that names them, none is a 404.
 
     >>> only_id([], ["k3v9"])
     'k3v9'
     """
-    ids = live or everyone
+    ids = live or all_ids
     if len(ids) > 1:
         names, more = ", ".join(ids[:8]), " …" if len(ids) > 8 else ""
-        said = f"{len(ids)} runs are live" if live else f"None of the {len(ids)} runs is live"
+        count = f"{len(ids)} runs are live" if live else f"None of the {len(ids)} runs is live"
         raise Refusal(
             409,
             "several_runs",
-            f"{said} ({names}{more}). Use /api/v1/runs/{{id}}/debug/… to say which one.",
+            f"{count} ({names}{more}). Use /api/v1/runs/{{id}}/debug/… to say which one.",
         )
     if not ids:
         raise not_found()
@@ -85,12 +87,12 @@ def only_id(live: Sequence[str], everyone: Sequence[str]) -> str:
 
 
 MOST_OPEN = 8
-"""Stored runs whose series are held in memory; the one not asked for longest goes."""
+"""Stored runs whose series are kept in memory; the least recently used one is dropped."""
 _Stamp = tuple[int, int, int]
 
 
 class ServedRuns(RunTable):
-    """Runs under an outputs root. Lookups go through a listing; an id is never joined to a path.
+    """Stored runs under an outputs folder, opened at the first request.
 
     Args:
         catalog: lists the runs.
@@ -105,12 +107,12 @@ class ServedRuns(RunTable):
         self._opening = threading.Lock()
 
     def entries(self) -> list[RunView]:
-        """Every run, newest first; each is opened, so ask the catalog for a list."""
+        """All runs, newest first. This opens every run; `RootCatalog.list` does not."""
         return [self.get(run_id) for run_id in self._ids()]
 
     def get(self, run_id: str) -> RunView:
         """The run of this id, or a 404 that is the same for every wrong id."""
-        # Not at the top: it loads numpy, which the server of one live run does without.
+        # Imported late: it loads numpy, which the server of one live run does not need.
         from midstep.server.runs.stored_run import StoredRunView
 
         run_dir = self._catalog.directory(run_id)
@@ -127,14 +129,14 @@ class ServedRuns(RunTable):
             return known[1]
 
     def only(self) -> RunView:
-        """The one live run, for the short addresses; when all have ended, the one there is."""
+        """The run of the short addresses: the only live one, else the only one."""
         return self.get(only_id(self._ids(live=True), self._ids()))
 
     def folders(self) -> list[Path]:
         """The folders that hold run directories."""
         root = self._catalog.index.root
-        found = [root / row.directory for row in self._rows()]
-        return list(dict.fromkeys([root, *(path.parent for path in found)]))
+        run_dirs = [root / row.directory for row in self._rows()]
+        return list(dict.fromkeys([root, *(path.parent for path in run_dirs)]))
 
     def _ids(self, *, live: bool = False) -> list[str]:
         return [row.id for row in self._rows() if row.live or not live]
@@ -146,9 +148,9 @@ class ServedRuns(RunTable):
 
 
 def _stamp(run_dir: Path) -> _Stamp:
-    """Another file or another attempt: then the run is opened anew."""
+    """Changes when the directory was replaced or the run was started again; then it is reopened."""
     try:
-        found = events_path(run_dir, 0, 0).stat()
+        status = events_path(run_dir, 0, 0).stat()
     except OSError:
         return (0, 0, 0)
-    return found.st_dev, found.st_ino, last_attempt(run_dir)
+    return status.st_dev, status.st_ino, last_attempt(run_dir)

@@ -1,4 +1,4 @@
-"""A run as its directory shows it: ended, killed, on another host, or live without a socket."""
+"""A run read from its directory: ended, killed, on another host, or live without a socket."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from midstep.facts.liveness.end_state import EndState, HeartbeatWatch, end_state
 from midstep.facts.liveness.lease import read_lease
 from midstep.server.forward.live_sockets import SILENT_S, find_live_socket, heartbeat_age_s
 from midstep.server.problems import Refusal
-from midstep.server.runs.run_view import ENDED, RunControl, RunViewBase, WatchedRows
+from midstep.server.runs.run_view import ENDED, RunControl, RunView, WatchedRows
 from midstep.server.runs.stored_step import StoredStep, copy_tracked, read_stored_step
 
-LOOK_EVERY_S = 0.5
-"""The true end is read from disk at most this often."""
-RENEW_EVERY_S = 5.0
-"""The last step of a run that continues elsewhere is read again at most this often."""
-GOING = frozenset({"running", "not responding"})
-"""States of a run that a process still holds."""
+END_EVERY_S = 0.5
+"""Whether and how the run ended is read from disk at most this often."""
+STEP_EVERY_S = 5.0
+"""The last step is read again at most this often: it needs a pass over all facts."""
+HELD = frozenset({"running", "not responding"})
+"""States of a run whose lock a process still holds."""
 NO_REWIND = "This loop keeps no snapshots; train with a Session, or attach with a loader."
-"""Snapshots are in the memory of the training process: here there are none, for any run."""
+"""Snapshots are in the memory of the training process, so a stored run has none."""
 WEIGHTS_NOTE = (
     "as the facts and the newest checkpoint tell: how the last step moved each row, "
     "and whether its forces agreed, was not kept"
@@ -39,7 +39,7 @@ _watch = HeartbeatWatch()
 
 
 class FactsPosition:
-    """How far the facts on disk go. Safe to use from several threads."""
+    """Newest sequence number and timeline of the facts on disk. Safe to use from any thread."""
 
     def __init__(self, run_dir: Path) -> None:
         self._tail = FactsTail(run_dir)
@@ -56,16 +56,16 @@ class FactsPosition:
 
     @property
     def timeline(self) -> int:
-        """How often the run was taken back."""
+        """How often the run went back to an earlier step."""
         _ = self.seq  # reads what is new on disk
         return self._timeline
 
 
-class StoredRunView(RunViewBase):
+class StoredRunView(RunView):
     """A run read from its facts, its artifacts and its newest checkpoint; nothing is written.
 
     Args:
-        run_id: as it is listed.
+        run_id: the id under which the run is listed.
         run_dir: the run directory.
     """
 
@@ -77,18 +77,22 @@ class StoredRunView(RunViewBase):
             run_dir,
             float(header.get("wall") or 0.0),
         )
-        self.attempt = int(header.get("attempt") or 1)
-        """The last start of the run."""
+        self._attempt = int(header.get("attempt") or 1)
         self._position = FactsPosition(run_dir)
         self._has_moved = False
-        self._end, self._looked_at = EndState("lost"), float("-inf")
+        self._end, self._end_read_at = EndState("lost"), float("-inf")
         self._last_step: StoredStep | None = None
-        self._read_at, self._stamp = float("-inf"), (0, "")
+        self._step_read_at, self._stamp = float("-inf"), (0, "")
         self._step_lock = threading.Lock()
 
     @property
+    def attempt(self) -> int:
+        """The last start of the run, from 1."""
+        return self._attempt
+
+    @property
     def timeline(self) -> int:
-        """How often the run was taken back."""
+        """How often the run went back to an earlier step."""
         return self._position.timeline
 
     @property
@@ -99,36 +103,37 @@ class StoredRunView(RunViewBase):
     @property
     def is_live(self) -> bool:
         """Whether a process still holds the run, here or elsewhere."""
-        return self._current_end().state in GOING
+        return self._current_end().state in HELD
 
     @property
     def has_moved(self) -> bool:
-        """Whether its own process can be asked now, as of the last look at the disk."""
+        """Whether its own process answers requests now, as of the last read of the disk."""
         return self._has_moved
 
     def _current_end(self) -> EndState:
-        """What became of the run, at most half a second old."""
-        if time.monotonic() - self._looked_at >= LOOK_EVERY_S:
-            self._end, self._looked_at = _read_end(self.dir), time.monotonic()
+        """Whether and how the run ended, at most half a second old."""
+        if time.monotonic() - self._end_read_at >= END_EVERY_S:
+            self._end, self._end_read_at = _read_end(self.dir), time.monotonic()
             self._has_moved = (
                 self._end.state == "running" and find_live_socket(self.dir) is not None
             )
         return self._end
 
     def _step(self) -> StoredStep:
-        """The last step; read at the first call, and again while the run continues elsewhere."""
+        """The last step, read at the first call and again when the files have grown."""
         with self._step_lock:
             end = self._current_end()
-            is_due = time.monotonic() - self._read_at >= RENEW_EVERY_S
+            is_due = time.monotonic() - self._step_read_at >= STEP_EVERY_S
+            # Facts are append-only, so their size tells whether there is anything new.
             stamp = (written_bytes(self.dir), end.state) if is_due else self._stamp
             if self._last_step is None or stamp != self._stamp:
                 lease = read_lease(self.dir) if end.state not in ENDED else None
                 self._last_step = read_stored_step(self.dir, lease or {})
-                self._read_at, self._stamp = time.monotonic(), stamp
+                self._step_read_at, self._stamp = time.monotonic(), stamp
             return self._last_step
 
     def _read_state(self) -> dict[str, Any]:
-        """The state in which the run was left, with its true end."""
+        """The state of the last step, with how the run ended."""
         end, step = self._current_end(), self._step()
         data = step.step_data
         state: dict[str, Any] = {
@@ -159,7 +164,7 @@ class StoredRunView(RunViewBase):
             "boundary_age_s": 0.0,
             "offers": [],
         }
-        if end.state in GOING:
+        if end.state in HELD:
             state |= _read_lease_state(self.dir, end)
         return state
 
@@ -213,11 +218,11 @@ class StoredRunView(RunViewBase):
         }
 
     def breakpoints(self) -> list[Breakpoint]:
-        """None: breakpoints end with their process."""
+        """No breakpoints: they end with their process."""
         return []
 
     def watches(self) -> WatchedRows:
-        """The tensor whose rows were watched; nothing is watched any more."""
+        """The tensor whose rows were watched; no row is watched any more."""
         step = self._step()
         source = step.tracked[0].source if step.tracked else None
         return WatchedRows(source=source, rows={}, sources=step.weight_names())
@@ -231,7 +236,7 @@ class StoredRunView(RunViewBase):
         return list(self._step().commands.values())[-limit:]
 
     def command(self, command_id: str) -> CommandRecord | None:
-        """What became of a command; None for an unknown id."""
+        """The record of a command; None for an unknown id."""
         return self._step().commands.get(command_id)
 
     def command_names(self) -> list[str]:
@@ -239,18 +244,18 @@ class StoredRunView(RunViewBase):
         return sorted(VERBS)
 
     def subscribe(self, callback: Callable[[], None]) -> Callable[[], None]:
-        """Never calls back: nothing changes here but what is on disk."""
+        """Never calls back: a stored run changes only on disk."""
         del callback
         return lambda: None
 
     def viewer(self) -> AbstractContextManager[object]:
-        """Counts nothing: no step is captured for a viewer."""
+        """Counts nothing: a stored run captures no steps."""
         return nullcontext()
 
     def control(self) -> RunControl:
-        """Refuses: the run has ended, or cannot be reached from here."""
+        """Raise `Refusal`: the run has ended, or its process cannot be reached from here."""
         end = self._current_end()
-        if end.state in GOING:
+        if end.state in HELD:
             raise Refusal(
                 409,
                 "out_of_reach",
@@ -262,7 +267,7 @@ class StoredRunView(RunViewBase):
 
 
 def _read_end(run_dir: Path) -> EndState:
-    """What became of a run, read from disk now."""
+    """Whether and how a run ended, read from disk now."""
     end = end_state(run_dir, watch=_watch)
     age_s = heartbeat_age_s(run_dir) if end.state == "running" else None
     if age_s is not None and age_s > SILENT_S:
@@ -271,7 +276,7 @@ def _read_end(run_dir: Path) -> EndState:
 
 
 def _read_lease_state(run_dir: Path, end: EndState) -> dict[str, Any]:
-    """Step and state as the process of a live run wrote them into its lease last."""
+    """Step and state that the process of a live run last wrote into its lease."""
     lease = read_lease(run_dir) or {}
     fields: dict[str, Any] = {}
     if lease.get("step"):

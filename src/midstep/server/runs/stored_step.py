@@ -20,6 +20,7 @@ from midstep.models.competitive.settings import DEAD_BELOW, WINNER_ABOVE
 from midstep.server.runs.stored_weights import StoredWeights
 
 MOST_ARTIFACT_BYTES = 256 << 20
+"""A larger file of trajectories is not read: parsed JSON takes several times its size in memory."""
 LABELS = {
     "win_rate": "Win rate",
     "grad_magnitude": "Gradient",
@@ -29,12 +30,12 @@ LABELS = {
 }
 ENDS = (Moment.TRAIN_END, Moment.EXCEPTION)
 POINT_FIELDS = frozenset({"step", "weight_cos_to_init", "cos"})
-"""Fields of a point that are no metrics."""
+"""Fields of a point that are not metrics."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class StoredStep:
-    """What the files of a run hold of its last step."""
+    """The last step of a run, as its files describe it."""
 
     step: int
     """Finished steps."""
@@ -47,7 +48,7 @@ class StoredStep:
     step_data: StepData
     """The table of features and its summary; empty where the facts hold none."""
     features: Mapping[str, Any]
-    """Columns of one number per feature, of the last examination."""
+    """Columns of one number per feature, of the last `feature_health` record."""
     tracked: Sequence[TrackedRows]
     """Points of watched rows, the tensor that was chosen last first."""
     commands: Mapping[str, CommandRecord]
@@ -72,7 +73,7 @@ def read_stored_step(run_dir: Path, lease: Mapping[str, Any]) -> StoredStep:
 
     Args:
         run_dir: the run directory.
-        lease: of a run without an end record; it may know a later step than the facts.
+        lease: the lease of a run without an end record; it may hold a later step than the facts.
     """
     reader = FactsReader(run_dir)
     events = reader.events()
@@ -101,7 +102,7 @@ def read_stored_step(run_dir: Path, lease: Mapping[str, Any]) -> StoredStep:
 
 
 def _last_step(reader: FactsReader, events: Sequence[dict[str, Any]]) -> int:
-    """Finished steps: as the end record says, else the last that was logged."""
+    """Finished steps: those of the end record, else the last step that was logged."""
     for each in reversed(events):
         if each["moment"] == Moment.START:
             break
@@ -119,7 +120,7 @@ def _last_value(reader: FactsReader, name: str) -> float | None:
 
 
 def _read_commands(events: Sequence[dict[str, Any]]) -> dict[str, CommandRecord]:
-    """The commands of the run, by id; a record of another program may lack a field."""
+    """The commands of the run, by id. Records that lack a field are skipped."""
     now = time.monotonic()
     records: dict[str, CommandRecord] = {}
     for each in events:
@@ -134,13 +135,13 @@ def _read_commands(events: Sequence[dict[str, Any]]) -> dict[str, CommandRecord]
 
 
 def _last_health(events: Sequence[dict[str, Any]]) -> dict[str, Any] | None:
-    """The last examination of all features, on the newest timeline."""
+    """The last `feature_health` record of the newest timeline."""
     records = [each for each in events if each.get("kind") == "feature_health"]
     return max(records, key=lambda each: (each["timeline"], each["seq"]), default=None)
 
 
 def _columns(health: Mapping[str, Any]) -> dict[str, Any]:
-    """Columns of one number per feature; none where their lengths differ."""
+    """Columns of one number per feature; no columns when their lengths differ."""
     import numpy as np
 
     columns = {
@@ -155,7 +156,7 @@ def _columns(health: Mapping[str, Any]) -> dict[str, Any]:
 def _step_data(
     step: int, features: Mapping[str, Any], health: Mapping[str, Any] | None
 ) -> StepData:
-    """The table and its summary, as a command of a live run would show them beside the step."""
+    """The feature table and its summary, as a live run shows them with its step data."""
     if step < 1 or health is None or not features:
         return StepData(step=0, values={})
     return StepData(
@@ -189,7 +190,7 @@ def _summary(health: Mapping[str, Any]) -> str:
 
 
 def _read_tracked(path: Path) -> list[TrackedRows]:
-    """The points that the run saved; what is not ours, too long or damaged is left out."""
+    """The points that the run saved; no points when the file is a link, too large or damaged."""
     try:
         if path.is_symlink() or path.stat().st_size > MOST_ARTIFACT_BYTES:
             return []
@@ -201,7 +202,7 @@ def _read_tracked(path: Path) -> list[TrackedRows]:
 
 
 def _tracked_rows(source: str, saved: Mapping[str, Any]) -> TrackedRows:
-    """The points of one tensor; nothing of it is watched any more."""
+    """The points of one tensor; none of its rows is watched any more."""
     tracked = TrackedRows(source=source)
     for row, points in _mapping(saved.get("trajectories")).items():
         if str(row).isdecimal():
@@ -223,11 +224,11 @@ def _trajectory(name: str, points: Any) -> Trajectory:
 
 
 def copy_tracked(tracked: Sequence[TrackedRows], points: int, in_all: int) -> list[TrackedRows]:
-    """Copies, thinned to the given numbers; one without points where nothing was watched.
+    """Copies with at most the given numbers of points; one empty entry when nothing was watched.
 
     Args:
-        tracked: what to copy.
-        points: most points a series.
+        tracked: the points to copy.
+        points: most points of one series.
         in_all: most points over all series.
     """
     series = sum(len(each.rows) + len(each.pairs) for each in tracked)
@@ -242,7 +243,7 @@ def _thinned(tracked: TrackedRows, points: int) -> TrackedRows:
     return replace(tracked, rows=rows, pairs=pairs, exact=not any(thinned))
 
 
-# -- values of records that another program may have written --------------------------------------
+# -- values of records that another program may have changed --------------------------------------
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:
@@ -259,7 +260,7 @@ def _integer(value: Any) -> int | None:
 
 
 def _number(value: Any) -> float:
-    """A number; strict JSON writes the three that it lacks as strings, which `float` reads."""
+    """A number; NaN and the infinities are strings in strict JSON, which `float` reads too."""
     try:
         return float(value)
     except (TypeError, ValueError):

@@ -1,4 +1,4 @@
-"""Weights of a stored run: tensor by tensor out of its newest checkpoint, when asked for."""
+"""Weights of a stored run, read from its newest checkpoint one tensor at a time."""
 
 from __future__ import annotations
 
@@ -14,11 +14,12 @@ from midstep.session.checkpoint.checkpoint_folders import MANIFEST, TENSORS, Che
 
 log = logging.getLogger("midstep.server")
 MOST_BYTES = 256 << 20
-"""Of one tensor; larger ones have no picture anyway."""
+"""Largest tensor that is read; the cosine matrix takes no larger one either."""
 MOST_JSON_BYTES = 64 << 20
-_OF_MODEL = "model."
+"""Largest manifest and largest safetensors header that are parsed."""
+_MODEL_PREFIX = "model."
 _WIDTHS = {"F64": 8, "F32": 4, "F16": 2, "BF16": 2}
-"""Bytes of the types that have rows with a direction."""
+"""Bytes per element of the floating-point types. Rows of integers have no meaningful cosines."""
 
 
 class StoredWeights:
@@ -33,34 +34,35 @@ class StoredWeights:
         self._folder: Path | None = None
         self._entries: dict[str, dict[str, Any]] | None = None
         self.step = 0
-        """Finished steps at that checkpoint."""
+        """Finished steps of that checkpoint."""
 
     @property
     def names(self) -> list[str]:
-        """Tensors with rows, in the order of their names; only the manifest is read."""
+        """Names of the tensors that have rows, sorted. Only the manifest is read."""
         if self._entries is None:
-            self._entries = self._find()
+            self._entries = self._read_entries()
         return list(self._entries)
 
-    def _find(self) -> dict[str, dict[str, Any]]:
-        shelf = CheckpointFolders(self._run_dir)
+    def _read_entries(self) -> dict[str, dict[str, Any]]:
+        folders = CheckpointFolders(self._run_dir)
         try:
-            places = shelf.places()
+            checkpoints = folders.places()
         except StorageError as error:
             log.warning("%s", error)
             return {}
-        for place in places:
+        for checkpoint in checkpoints:  # newest first; a damaged one must not hide an older one
+            folder = folders.path(checkpoint)
             try:
-                found = _matrices(shelf.path(place) / MANIFEST)
+                entries = _matrices(folder / MANIFEST)
             except (OSError, ValueError, TypeError, KeyError) as error:
-                log.warning("checkpoint %s is passed over: %s", shelf.path(place), error)
+                log.warning("checkpoint %s is skipped: %s", folder, error)
                 continue
-            self._folder, self.step = shelf.path(place), place.step
-            return found
+            self._folder, self.step = folder, checkpoint.step
+            return entries
         return {}
 
     def rows(self, name: str) -> int:
-        """How many rows a tensor has."""
+        """Number of rows of a tensor."""
         return int((self._entries or {})[name]["shape"][0])
 
     def read(self, name: str) -> Any:
@@ -70,21 +72,21 @@ class StoredWeights:
         if name not in self.names or self._folder is None or self._entries is None:
             raise ControlError(f"the checkpoint holds no tensor {name!r} with rows")
         entry = self._entries[name]
-        data = bytearray(_bytes_of(self._folder / TENSORS, _OF_MODEL + name, entry))
+        data = bytearray(_bytes_of(self._folder / TENSORS, _MODEL_PREFIX + name, entry))
         types = {"F64": torch.float64, "F32": torch.float32}
         types |= {"F16": torch.float16, "BF16": torch.bfloat16}
         return torch.frombuffer(data, dtype=types[entry["dtype"]]).reshape(entry["shape"])
 
 
 def _matrices(path: Path) -> dict[str, dict[str, Any]]:
-    """Entries of the model's tensors with two dimensions or more, by the model's own names."""
+    """Manifest entries of the model's tensors with at least two dimensions, by parameter name."""
     if path.is_symlink() or path.stat().st_size > MOST_JSON_BYTES:
-        raise ValueError("its manifest is no file of ours")
+        raise ValueError("its manifest is a link or too large")
     listed = json.loads(path.read_bytes())["tensors"]
     return {
-        name.removeprefix(_OF_MODEL): entry
+        name.removeprefix(_MODEL_PREFIX): entry
         for name, entry in sorted(listed.items())
-        if name.startswith(_OF_MODEL) and _has_rows(entry)
+        if name.startswith(_MODEL_PREFIX) and _has_rows(entry)
     }
 
 
@@ -98,6 +100,7 @@ def _has_rows(entry: dict[str, Any]) -> bool:
 def _bytes_of(path: Path, name: str, entry: dict[str, Any]) -> bytes:
     try:
         with path.open("rb") as file:
+            # safetensors: 8 bytes with the length of a JSON header, the header, then the data.
             length = min(int.from_bytes(file.read(8), "little"), MOST_JSON_BYTES)
             start = int(json.loads(file.read(length))[name]["data_offsets"][0])
             file.seek(8 + length + start)

@@ -1,4 +1,4 @@
-"""Batches as pictures: what kind of samples they are, and a PNG grid of them."""
+"""A batch as a response: the kind of its samples, and a PNG grid of them."""
 
 from __future__ import annotations
 
@@ -14,19 +14,21 @@ from midstep.server.array_json import as_array, dtype_name, is_tensor, numbers, 
 Kind = Literal["images", "tokens", "vectors", "other"]
 
 MAX_SHOWN = 512
+"""Samples in the picture or the rows."""
 COLUMNS = 16
 LEAST_SQUARE = 64
-"""Rows of at least this many numbers are tried as square images (8 × 8)."""
+"""Vectors of at least this many numbers (8 × 8) are shown as images if the number is a square."""
 MAX_PIXELS = 4_000_000
-"""Larger grids take every second, third, … pixel of each tile."""
+"""In a larger grid each tile has only every second, third, … pixel."""
 ROW_VALUES = 64
+"""First values of a sample that are shown for tokens and vectors."""
 _NUMERIC = "biuf"
 
 
 def describe_batch(captured: CapturedBatch) -> dict[str, Any]:
     """A captured batch as `BatchOut`."""
     tensor = main_tensor(captured.batch)
-    array = None if tensor is None else _readable(tensor)
+    array = None if tensor is None else _as_numbers(tensor)
     count = 0 if tensor is None else (shape_of(tensor) or [1])[0]
     shown = min(count, MAX_SHOWN)
     return {
@@ -36,41 +38,42 @@ def describe_batch(captured: CapturedBatch) -> dict[str, Any]:
         "dtype": "none" if tensor is None else dtype_name(tensor),
         "count": count,
         "shown": shown,
-        **_look(array, shown),
+        **_picture(array, shown),
         "labels": _per_sample(captured.labels, shown),
         "losses": _per_sample(captured.losses, shown),
         "sample_ids": _ids(captured.sample_ids, shown),
     }
 
 
-def _look(array: Any, shown: int) -> dict[str, Any]:
-    """Kind, picture and rows."""
-    nothing: dict[str, Any] = {"kind": "other", "png": None, "grid": None, "rows": None}
+def _picture(array: Any, shown: int) -> dict[str, Any]:
+    """The fields `kind`, `png`, `grid` and `rows` of `BatchOut`."""
+    empty: dict[str, Any] = {"kind": "other", "png": None, "grid": None, "rows": None}
     if array is None or shown == 0 or array.ndim == 0:
-        return nothing
+        return empty
     tiles = tiles_of(array[:shown])
     if tiles is not None:
         png, grid = _grid(tiles, array.dtype.kind)
-        return {**nothing, "kind": "images", "png": png, "grid": grid}
+        return {**empty, "kind": "images", "png": png, "grid": grid}
     if array.ndim != 2:
-        return nothing
+        return empty
     kind: Kind = "tokens" if array.dtype.kind in "iu" else "vectors"
-    return {**nothing, "kind": kind, "rows": numbers(array[:shown, :ROW_VALUES])}
+    return {**empty, "kind": kind, "rows": numbers(array[:shown, :ROW_VALUES])}
 
 
 def main_tensor(batch: Any) -> Any:
-    """The tensor that looks like the input.
+    """The tensor that is most likely the input of the model.
 
-    The first of floats with samples in rows, else the first in rows, else the first of all.
+    The first float tensor with two or more dimensions, else the first with two or more, else the
+    first tensor.
     """
-    found = list(_tensors(batch, set()))
-    rows = [tensor for tensor in found if len(tensor.shape) >= 2]
+    tensors = list(_tensors(batch, set()))
+    rows = [tensor for tensor in tensors if len(tensor.shape) >= 2]
     floats = [tensor for tensor in rows if "float" in dtype_name(tensor)]
-    return next(iter(floats or rows or found), None)
+    return next(iter(floats or rows or tensors), None)
 
 
 def _tensors(value: Any, seen: set[int], depth: int = 0) -> Iterator[Any]:
-    """`seen` holds the ids of the containers walked so far: each is walked once."""
+    """All tensors inside `value`. A container is walked once; `seen` has the ids of those done."""
     if is_tensor(value):
         yield value
     elif depth < 4 and isinstance(value, Mapping | list | tuple) and id(value) not in seen:
@@ -79,7 +82,7 @@ def _tensors(value: Any, seen: set[int], depth: int = 0) -> Iterator[Any]:
             yield from _tensors(item, seen, depth + 1)
 
 
-def _readable(tensor: Any) -> Any:
+def _as_numbers(tensor: Any) -> Any:
     try:
         array = as_array(tensor)
     except (TypeError, RuntimeError):
@@ -88,7 +91,7 @@ def _readable(tensor: Any) -> Any:
 
 
 def tiles_of(array: Any) -> Any:
-    """Samples as tiles [samples, height, width, channels], or None when they are no images."""
+    """Samples as tiles [samples, height, width, channels]; None if they are not images."""
     shape = array.shape
     if array.ndim == 4 and shape[1] in (1, 3) and min(shape[2:]) >= 2:
         return array.transpose(0, 2, 3, 1)
@@ -101,7 +104,7 @@ def tiles_of(array: Any) -> Any:
 
 
 def _grid(tiles: Any, kind: str) -> tuple[str, dict[str, Any]]:
-    """The base64 PNG of all tiles, and how to cut it."""
+    """The base64 PNG of all tiles, and the fields of `GridOut`."""
     samples, height, width, _ = tiles.shape
     stride = max(1, math.ceil(math.sqrt(samples * height * width / MAX_PIXELS)))
     tiles = tiles[:, ::stride, ::stride]
@@ -120,7 +123,7 @@ def _grid(tiles: Any, kind: str) -> tuple[str, dict[str, Any]]:
 
 
 def _range(tiles: Any, kind: str) -> tuple[float, float]:
-    """The values drawn black and white: the natural range where there is one."""
+    """The values drawn black and white: 0 to 255 for bytes, 0 to 1 if all fit, else the range."""
     import numpy as np
 
     low, high = float(tiles.min()), float(tiles.max())
@@ -137,14 +140,14 @@ def _range(tiles: Any, kind: str) -> tuple[float, float]:
 
 
 def _grey(tiles: Any, low: float, high: float) -> Any:
-    """Values as bytes; NaN is black, infinities are the ends."""
+    """Values as bytes; NaN and -inf are black, inf is white."""
     import numpy as np
 
     scaled = tiles.astype(np.float64)
-    scaled /= 2  # half the range: high - low may overflow for values near the largest float
+    scaled /= 2  # halved first: high - low overflows for values near the largest float
     scaled -= low / 2
     scaled /= high / 2 - low / 2
-    np.fmax(scaled, 0, out=scaled)  # of 0 and NaN it takes 0
+    np.fmax(scaled, 0, out=scaled)  # fmax of 0 and NaN is 0
     np.minimum(scaled, 1, out=scaled)
     scaled *= 255
     scaled += 0.5
@@ -165,9 +168,9 @@ def _sheet(tiles: Any) -> tuple[Any, int, int]:
 
 
 def _per_sample(values: Any, shown: int) -> list[Any] | None:
-    """One number or word for each shown sample, or None when the values are of another form."""
+    """One number or text for each shown sample; None if the values have another form."""
     if is_tensor(values):
-        array = _readable(values)
+        array = _as_numbers(values)
         flat = None if array is None else array.reshape(-1)
         if flat is None or flat.size < shown or flat.size != array.shape[0]:
             return None
@@ -186,7 +189,7 @@ def _label(value: Any) -> Any:
 
 
 def _ids(values: Any, shown: int) -> list[int] | None:
-    found = _per_sample(values, shown)
-    if found is None or not all(isinstance(value, int) for value in found):
+    ids = _per_sample(values, shown)
+    if ids is None or not all(isinstance(value, int) for value in ids):
         return None
-    return found
+    return ids

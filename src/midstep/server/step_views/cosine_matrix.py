@@ -1,4 +1,7 @@
-"""How alike the rows of a tensor are, computed in the reader's thread from clones."""
+"""Cosines of all pairs of rows of a tensor, computed from clones in the thread of the request.
+
+Shape suffixes: D rows, I numbers of a row, M cells of a side of the matrix that is shown.
+"""
 
 # ruff: noqa: N803, N806, N815 - names end in their shape
 
@@ -10,7 +13,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from midstep.core.errors import ConfigError, ControlError
-from midstep.server.step_views.force_views import force_columns, parts_of, rows_of, told_columns
+from midstep.server.step_views.force_views import (
+    force_columns,
+    metric_columns,
+    parts_of,
+    rows_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -24,12 +32,22 @@ if TYPE_CHECKING:
 
 
 CHUNK = 512
-"""Rows of the matrix that are in memory at once when it is averaged."""
+"""Rows of the matrix that are in memory at once while it is averaged."""
+MAX_MATRIX_ROWS = 8_192
+"""Most rows of an averaged matrix."""
+MAX_WHOLE_ROWS = 4_096
+"""Most rows of a matrix that is sent or clustered as a whole: 64 MiB as float32."""
+MAX_ELEMENTS = 2**25
+"""Most elements of the tensor: 256 MiB as float64."""
+CELLS = 512
+"""Most cells of a side; a larger matrix is averaged unless all cells are requested."""
+_ONE_AT_A_TIME = threading.Lock()
+"""A large matrix takes memory and cores from the training, so only one is computed at a time."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class OffDiagonal:
-    """Of the cosines of different rows, counted over the whole matrix; None for a single row."""
+    """Statistics of the cosines of different rows, over the whole matrix; None for a single row."""
 
     mean: float | None
     std: float | None
@@ -38,17 +56,17 @@ class OffDiagonal:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Similarity:
-    """A matrix as it is shown."""
+    """A matrix of cosines, whole or averaged over blocks."""
 
     matrix_MM: Any
     """Float32; cell (i, j) is the mean cosine of the rows of block i with those of block j."""
     starts: list[int]
-    """Where each block begins, in the order of the rows."""
+    """Position of the first row of each block."""
     off_diagonal: OffDiagonal
 
 
 def unit_rows(rows_DI: Any) -> Floats:
-    """Rows of length one; a zero row stays zero, so its cosine with all is 0.
+    """Rows of norm 1. A zero row stays zero, so its cosines are 0.
 
     >>> import numpy as np
     >>> unit_rows(np.array([[3.0, 4.0], [0.0, 0.0]])).tolist()
@@ -59,33 +77,33 @@ def unit_rows(rows_DI: Any) -> Floats:
     rows_DI = np.asarray(rows_DI, np.float64)
     with np.errstate(all="ignore"):
         lengths_D = np.sqrt(np.einsum("ij,ij->i", rows_DI, rows_DI))
-        found: Floats = rows_DI / np.where(lengths_D == 0, 1.0, lengths_D)[:, None]
-    return found
+        unit_DI: Floats = rows_DI / np.where(lengths_D == 0, 1.0, lengths_D)[:, None]
+    return unit_DI
 
 
 def similarity(unit_DI: Floats, *, cells: int) -> Similarity:
     """The matrix of cosines with at most `cells` blocks a side, and its statistics.
 
-    The blocks are as equal as can be. The whole matrix is never held when it is averaged.
+    Block sizes differ by at most one row. An averaged matrix is computed in chunks, never whole.
     """
     import numpy as np
 
     rows = len(unit_DI)
     side = min(rows, cells)
-    starts = [place * rows // side for place in range(side)]
+    starts = [block * rows // side for block in range(side)]
     matrix_MM, sums = np.empty((side, side)), _Sums()
     for first, last in _chunks(starts, rows):
         part = _cosines(unit_DI, starts[first], starts[last] if last < side else rows)
         sums.add(part, starts[first])
-        cut = [start - starts[first] for start in starts[first:last]]
-        matrix_MM[first:last] = _averaged(part, cut, starts)
+        row_starts = [start - starts[first] for start in starts[first:last]]
+        matrix_MM[first:last] = _averaged(part, row_starts, starts)
     return Similarity(
         matrix_MM=matrix_MM.astype(np.float32), starts=starts, off_diagonal=sums.result(rows)
     )
 
 
 def _chunks(starts: Sequence[int], rows: int) -> Iterator[tuple[int, int]]:
-    """Runs of blocks [first, last) that together hold some `CHUNK` rows."""
+    """Ranges of blocks [first, last) that together have about `CHUNK` rows."""
     blocks = max(1, CHUNK * len(starts) // max(rows, 1))
     for first in range(0, len(starts), blocks):
         yield first, min(first + blocks, len(starts))
@@ -112,28 +130,28 @@ def _averaged(part: Floats, row_starts: Sequence[int], column_starts: Sequence[i
 
 
 class _Sums:
-    """Sum, squares and maximum off the diagonal, chunk by chunk."""
+    """Sum, squares and maximum of the cells off the diagonal, added chunk by chunk."""
 
     def __init__(self) -> None:
         self.total = self.squares = 0.0
         self.largest = -math.inf
 
     def add(self, part: Floats, first: int) -> None:
-        """Take in rows `first` and following; the diagonal is left out."""
+        """Add rows `first` and following without the diagonal, which is restored afterwards."""
         import numpy as np
 
-        own = np.arange(len(part))
-        diagonal = part[own, first + own].copy()
-        part[own, first + own] = 0.0
+        rows = np.arange(len(part))
+        diagonal = part[rows, first + rows].copy()
+        part[rows, first + rows] = 0.0
         with np.errstate(all="ignore"):
             self.total += float(part.sum())
             self.squares += float(np.square(part).sum())
-        part[own, first + own] = -np.inf
-        self.largest = float(np.maximum(self.largest, part.max()))  # NaN stays NaN
-        part[own, first + own] = diagonal
+        part[rows, first + rows] = -np.inf
+        self.largest = float(np.maximum(self.largest, part.max()))  # unlike max(), it keeps NaN
+        part[rows, first + rows] = diagonal
 
     def result(self, rows: int) -> OffDiagonal:
-        """The statistics of a matrix of so many rows."""
+        """The statistics of a matrix with this many rows."""
         if rows < 2:
             return OffDiagonal(mean=None, std=None, max=None)
         pairs = rows * (rows - 1)
@@ -144,32 +162,33 @@ class _Sums:
 
 
 def cluster_order(unit_DI: Floats) -> list[int]:
-    """Rows in the order of the leaves of their average-linkage tree: like stands beside like.
+    """Rows in the order of the leaves of their average-linkage tree: similar rows are adjacent.
 
-    The tree is built by following nearest neighbours until two are each other's nearest, which
-    takes time in the square of the rows (Murtagh 1983, the nearest-neighbour chain).
+    The tree is built with the nearest-neighbour chain (Murtagh 1983), whose time grows with the
+    square of the number of rows.
     """
     import numpy as np
 
     rows = len(unit_DI)
     with np.errstate(all="ignore"):
-        near = np.nan_to_num(unit_DI @ unit_DI.T, nan=-2.0)  # what is not a number joins last
+        near = np.nan_to_num(unit_DI @ unit_DI.T, nan=-2.0)  # below every cosine: NaN joins last
     np.fill_diagonal(near, -np.inf)
     members: list[list[int]] = [[row] for row in range(rows)]
     alive, chain = np.ones(rows, bool), list[int]()
     for _ in range(rows - 1):
         a, b = _nearest_pair(near, alive, chain)
         _merge(near, members, alive, a, b)
-    return next((held for held, there in zip(members, alive, strict=True) if there), [])
+    return next((group for group, is_alive in zip(members, alive, strict=True) if is_alive), [])
 
 
 def _nearest_pair(near: Floats, alive: Any, chain: list[int]) -> tuple[int, int]:
-    """Two groups that are each other's nearest; both leave the chain."""
+    """Two groups that are each other's nearest neighbours; both are removed from the chain."""
     if not chain:
         chain.append(int(alive.argmax()))
     while True:
         last = chain[-1]
         best = int(near[last].argmax())
+        # >=: with equal cosines the previous group wins, otherwise the chain could go in a circle.
         if len(chain) > 1 and near[last, chain[-2]] >= near[last, best]:
             best = chain[-2]
             del chain[-2:]
@@ -178,7 +197,7 @@ def _nearest_pair(near: Floats, alive: Any, chain: list[int]) -> tuple[int, int]
 
 
 def _merge(near: Floats, members: list[list[int]], alive: Any, a: int, b: int) -> None:
-    """Put group b behind group a; the mean cosine to any other is that of all their pairs."""
+    """Append group b to group a. Its cosine to another group is the mean over all pairs."""
     import numpy as np
 
     weight_a, weight_b = len(members[a]), len(members[b])
@@ -190,29 +209,18 @@ def _merge(near: Floats, members: list[list[int]], alive: Any, a: int, b: int) -
     alive[b] = False
 
 
-MAX_MATRIX_ROWS = 8_192
-MAX_WHOLE_ROWS = 4_096
-"""Rows of a matrix that is sent or clustered as a whole: 64 MiB as float32."""
-MAX_ELEMENTS = 2**25
-"""Of the tensor: 256 MiB in float64."""
-CELLS = 512
-"""Of a side, above which the matrix is averaged."""
-_ONE_AT_A_TIME = threading.Lock()
-"""Large matrices take memory and cores from the training; two at once would take them twice."""
-
-
-class Matrix:
+class CosineMatrix:
     """Cosines of all pairs of rows of one tensor, in one order.
 
     Args:
-        change: the tensor.
+        change: the tensor before and after the step.
         source: `weights`, `som_targets` or `grad_delta`.
         order: `id`, `cluster` or `metric:NAME`.
-        full: whether all cells are wanted, however many.
+        full: compute all cells, also above 512 rows.
     """
 
     def __init__(self, change: WeightChange, source: str, order: str, *, full: bool) -> None:
-        self._about = {
+        self._fields = {
             "step": change.step,
             "source": source,
             "tensor": change.source,
@@ -222,22 +230,27 @@ class Matrix:
         with _ONE_AT_A_TIME:
             unit = unit_rows(_chosen_rows(change, source))
             self.permutation = _order(unit, change, order)
-            self.found: Similarity = similarity(
+            self._similarity = similarity(
                 unit[self.permutation], cells=max(len(unit), 1) if full else CELLS
             )
 
     @property
+    def cells_MM(self) -> Any:  # noqa: N802 - the name ends in its shape
+        """The cells in float32."""
+        return self._similarity.matrix_MM
+
+    @property
     def averaged(self) -> bool:
-        """Whether a cell stands for a block of pairs."""
-        return len(self.found.starts) < len(self.permutation)
+        """Whether a cell is the mean over a block of pairs of rows."""
+        return len(self._similarity.starts) < len(self.permutation)
 
     def describe(self) -> dict[str, Any]:
-        """The plain fields of `CosineMatrixOut`."""
-        off, rows = self.found.off_diagonal, len(self.permutation)
-        cells = len(self.found.starts)
+        """The fields of `CosineMatrixOut` without the matrix."""
+        off, rows = self._similarity.off_diagonal, len(self.permutation)
+        cells = len(self._similarity.starts)
         note = f"{rows:,} rows in {cells} blocks: each cell is a mean; the statistics are of all"
         return {
-            **self._about,
+            **self._fields,
             "rows": rows,
             "labels": self._labels(),
             "mean_offdiag": off.mean,
@@ -251,8 +264,9 @@ class Matrix:
     def _labels(self) -> list[str]:
         if not self.averaged:
             return [str(row) for row in self.permutation]
-        ends = [*self.found.starts[1:], len(self.permutation)]
-        return [f"{first}-{last - 1}" for first, last in zip(self.found.starts, ends, strict=True)]
+        starts = self._similarity.starts
+        ends = [*starts[1:], len(self.permutation)]
+        return [f"{first}-{end - 1}" for first, end in zip(starts, ends, strict=True)]
 
 
 def _chosen_rows(change: WeightChange, source: str) -> Any:
@@ -290,7 +304,7 @@ def _check_size(change: WeightChange, *, whole: bool) -> None:
 
 
 def _order(unit: Any, change: WeightChange, order: str) -> list[int]:
-    """Row numbers in the order asked for; by a metric the largest comes first."""
+    """Row numbers in the requested order; by a metric the largest comes first."""
     import numpy as np
 
     if order == "id":
@@ -308,6 +322,6 @@ def _order(unit: Any, change: WeightChange, order: str) -> list[int]:
 
 def _order_columns(change: WeightChange) -> dict[str, Any]:
     if change.before is None:
-        return told_columns(change, len(change.after))
+        return metric_columns(change, len(change.after))
     columns = force_columns(change)[0]
     return {name: column for name, column in columns.items() if name != "verdict"}

@@ -1,4 +1,8 @@
-"""Forces on the rows of a tensor as answers, computed in the reader's thread from clones."""
+"""The forces on the rows of a tensor, computed from clones in the thread of the request.
+
+A step changes a row by two forces: the gradient (with the scaling of the optimizer), and the update
+that the loop adds besides, `som_delta`. Shape suffixes: D rows, I numbers of a row.
+"""
 
 # ruff: noqa: N803, N806, N815 - names end in their shape
 
@@ -20,9 +24,9 @@ if TYPE_CHECKING:
 
 
 NEUTRAL_COSINE = 0.05
-"""Below this, two directions have nothing to do with each other."""
+"""Directions with a smaller absolute cosine count as unrelated."""
 NEUTRAL_SHARE = 0.01
-"""A force below this share of its median over the rows is none."""
+"""A force up to this share of its median over the rows counts as zero."""
 Verdict = Literal["agree", "fight", "neutral"]
 
 
@@ -37,16 +41,16 @@ class TwoForces:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Verdicts:
-    """What the forces of each row do to each other."""
+    """Whether the two forces on each row agree."""
 
     verdict_D: list[Verdict]
     least_grad: float
-    """A gradient magnitude up to this is none."""
+    """Gradient magnitudes up to this count as zero."""
     least_som: float
 
 
 def split_change(before: Any, after: Any, som_delta: Any | None) -> TwoForces:
-    """The parts of a change; the gradient's is what the other force does not explain.
+    """The two parts of a change: the gradient's part is the change without `som_delta`.
 
     >>> import numpy as np
     >>> parts = split_change(np.zeros((1, 2)), np.array([[3.0, 1.0]]), np.array([[1.0, 1.0]]))
@@ -56,7 +60,7 @@ def split_change(before: Any, after: Any, som_delta: Any | None) -> TwoForces:
     import numpy as np
 
     after_DI = np.asarray(after, np.float64)
-    with np.errstate(all="ignore"):  # weights may hold the infinities, and so do changes then
+    with np.errstate(all="ignore"):  # weights may be infinite, and then changes are NaN or infinite
         combined_DI = after_DI - np.asarray(before, np.float64)
         som_DI = (
             np.zeros_like(after_DI)
@@ -69,7 +73,7 @@ def split_change(before: Any, after: Any, som_delta: Any | None) -> TwoForces:
 
 
 def row_cosines(a_DI: Floats, b_DI: Floats) -> Floats:
-    """Cosine of each row of `a` with the same row of `b`; 0 where one of them is zero.
+    """Cosine of each row of `a` with the same row of `b`; 0 if one of them is zero.
 
     >>> import numpy as np
     >>> row_cosines(np.array([[1.0, 0.0], [0.0, 0.0]]), np.array([[2.0, 0.0], [1.0, 0.0]])).tolist()
@@ -78,7 +82,7 @@ def row_cosines(a_DI: Floats, b_DI: Floats) -> Floats:
     import numpy as np
 
     with np.errstate(all="ignore"):
-        # Each is scaled first: squares of the smallest weights would vanish.
+        # Scaled first: the squares of very small changes would underflow to 0.
         a_DI, b_DI = _scaled(a_DI), _scaled(b_DI)
         dots_D = np.einsum("ij,ij->i", a_DI, b_DI)
         lengths_D = norms(a_DI) * norms(b_DI)
@@ -86,16 +90,16 @@ def row_cosines(a_DI: Floats, b_DI: Floats) -> Floats:
 
 
 def norms(rows_DI: Floats) -> Floats:
-    """The length of each row."""
+    """The Euclidean norm of each row."""
     import numpy as np
 
     with np.errstate(all="ignore"):
-        found: Floats = np.sqrt(np.einsum("ij,ij->i", rows_DI, rows_DI))
-    return found
+        norms_D: Floats = np.sqrt(np.einsum("ij,ij->i", rows_DI, rows_DI))
+    return norms_D
 
 
 def _scaled(rows_DI: Floats) -> Floats:
-    """Each row divided by its largest number; a zero row stays."""
+    """Each row divided by its largest absolute number; a zero row stays zero."""
     import numpy as np
 
     if rows_DI.shape[1] == 0:
@@ -105,7 +109,7 @@ def _scaled(rows_DI: Floats) -> Floats:
 
 
 def judge(grad_magnitude_D: Floats, som_magnitude_D: Floats, cosine_D: Floats) -> Verdicts:
-    """Agree or fight; neutral where the cosine is small or one of the forces is next to nothing.
+    """`agree` or `fight` by the sign of the cosine; `neutral` if it or one force is too small.
 
     >>> import numpy as np
     >>> judge(np.ones(3), np.ones(3), np.array([0.9, -0.9, 0.01])).verdict_D
@@ -125,7 +129,7 @@ def judge(grad_magnitude_D: Floats, som_magnitude_D: Floats, cosine_D: Floats) -
 
 
 def _least(magnitude_D: Floats) -> float:
-    """Up to here a force counts as none: also 0 itself, the median where nothing else acts."""
+    """The largest magnitude that counts as zero: a share of the median, which may itself be 0."""
     import numpy as np
 
     known = magnitude_D[np.isfinite(magnitude_D)]
@@ -133,10 +137,11 @@ def _least(magnitude_D: Floats) -> float:
 
 
 MAX_TABLE_ROWS = 100_000
+"""Rows in the table; the counts cover all rows."""
 MAX_ROW_LENGTH = 65_536
-"""Of a row in JSON; longer ones travel as safetensors."""
+"""Numbers of a row in JSON; a longer row is sent as safetensors."""
 CHUNK_ELEMENTS = 4_000_000
-"""Of the rows that are held in float64 at once."""
+"""Elements that are converted to float64 at once: 32 MB."""
 
 
 def describe_forces(change: WeightChange, tensors: list[str]) -> dict[str, Any]:
@@ -145,53 +150,48 @@ def describe_forces(change: WeightChange, tensors: list[str]) -> dict[str, Any]:
     rows = len(columns["id"])
     shown = {name: column[:MAX_TABLE_ROWS] for name, column in columns.items()}
     verdicts = columns["verdict"]
+    cut_note = f"the first {MAX_TABLE_ROWS:,} of {rows:,} rows; the counts are of all"
     return {
         "step": change.step,
         "tensor": change.source,
         "tensors": tensors,
-        "features": {name: _listed(column) for name, column in shown.items()},
+        "features": {
+            name: column if isinstance(column, list) else numbers(column)
+            for name, column in shown.items()
+        },
         **{word: verdicts.count(word) for word in ("agree", "fight", "neutral")},
         "thresholds": thresholds,
         "rows": rows,
-        "note": _cut_note(rows) or change.note,
+        "note": cut_note if rows > MAX_TABLE_ROWS else change.note,
     }
-
-
-def _cut_note(rows: int) -> str | None:
-    if rows <= MAX_TABLE_ROWS:
-        return None
-    return f"the first {MAX_TABLE_ROWS:,} of {rows:,} rows; the counts are of all"
-
-
-def _listed(column: Any) -> list[Any]:
-    return column if isinstance(column, list) else numbers(column)
 
 
 def force_columns(change: WeightChange) -> tuple[dict[str, Any], dict[str, float]]:
     """Columns of one value per row, and the thresholds of the verdicts."""
     import numpy as np
 
-    told = told_columns(change, len(change.after))
+    pushed = metric_columns(change, len(change.after))
     grad_norm, som_norm, cosine = _measures(change)
     columns: dict[str, Any] = {
         "id": list(range(len(grad_norm))),
-        "grad_magnitude": told.pop("grad_magnitude", grad_norm),
-        "som_magnitude": told.pop("som_magnitude", som_norm),
+        "grad_magnitude": pushed.pop("grad_magnitude", grad_norm),
+        "som_magnitude": pushed.pop("som_magnitude", som_norm),
         "cos_grad_som": cosine,
     }
-    found = judge(*(np.asarray(columns[name]) for name in list(columns)[1:]))
-    columns |= {"verdict": found.verdict_D, "grad_norm": grad_norm, "som_norm": som_norm}
+    verdicts = judge(*(np.asarray(columns[name]) for name in list(columns)[1:]))
+    columns |= {"verdict": verdicts.verdict_D, "grad_norm": grad_norm, "som_norm": som_norm}
     thresholds = {
         "cos": NEUTRAL_COSINE,
         "share_of_median": NEUTRAL_SHARE,
-        "grad_magnitude": found.least_grad,
-        "som_magnitude": found.least_som,
+        "grad_magnitude": verdicts.least_grad,
+        "som_magnitude": verdicts.least_som,
     }
-    return {**columns, **{name: told[name] for name in told if name not in columns}}, thresholds
+    others = {name: column for name, column in pushed.items() if name not in columns}
+    return {**columns, **others}, thresholds
 
 
 def _measures(change: WeightChange) -> tuple[Any, Any, Any]:
-    """Norms of both parts and their cosine, some rows at a time: in float64 they are large."""
+    """Norms of both parts and their cosine, in chunks of rows: as float64 they are large."""
     import numpy as np
 
     rows, length = len(change.after), max(1, change.after[:1].numel())
@@ -200,40 +200,46 @@ def _measures(change: WeightChange) -> tuple[Any, Any, Any]:
     for first in range(0, rows, at_once):
         parts = parts_of(_only(change, slice(first, first + at_once)))
         both = parts.grad_delta_DI, parts.som_delta_DI
-        for column, found in zip(
-            measured, (norms(both[0]), norms(both[1]), row_cosines(*both)), strict=True
-        ):
-            column.append(found)
+        chunk = norms(both[0]), norms(both[1]), row_cosines(*both)
+        for column, values in zip(measured, chunk, strict=True):
+            column.append(values)
     grad_norm, som_norm, cosine = (np.concatenate(column) for column in measured)
     return grad_norm, som_norm, cosine
 
 
-def told_columns(change: WeightChange, rows: int) -> dict[str, Any]:
-    """What the loop says of the rows: vectors of real numbers with one value each."""
+def metric_columns(change: WeightChange, rows: int) -> dict[str, Any]:
+    """The metrics that the loop pushed and that have one real number for each row."""
     import numpy as np
 
-    told = {}
-    for name, held in change.metrics.items():
-        if isinstance(name, str) and getattr(held, "ndim", None) == 1 and len(held) == rows:
-            column = as_array(held)
+    columns = {}
+    for name, values in change.metrics.items():
+        if isinstance(name, str) and getattr(values, "ndim", None) == 1 and len(values) == rows:
+            column = as_array(values)
             if column.dtype.kind in "fiub":
-                told[name] = column.astype(np.float64)
-    return told
+                columns[name] = column.astype(np.float64)
+    return columns
 
 
 def rows_of(tensor: Any) -> Any:
-    """Rows are dim 0, the rest is flattened."""
+    """The tensor as [rows, numbers]: dimension 0 stays, the others are flattened."""
     array = as_array(tensor)
     return array.reshape(len(array), array[:1].size)
 
 
 def parts_of(change: WeightChange) -> TwoForces:
-    """The change of every row in its two parts, all in float64."""
-    som_delta = change.extra_delta
-    fits = som_delta is not None and shape_of(som_delta) == shape_of(change.after)
+    """The two parts of the change of every row, in float64."""
+    som_delta = _som_delta(change)
     return split_change(
-        rows_of(change.before), rows_of(change.after), rows_of(som_delta) if fits else None
+        rows_of(change.before),
+        rows_of(change.after),
+        None if som_delta is None else rows_of(som_delta),
     )
+
+
+def _som_delta(change: WeightChange) -> Any:
+    """The other update; None if the loop pushed none, or one of another shape."""
+    pushed = change.extra_delta
+    return pushed if pushed is not None and shape_of(pushed) == shape_of(change.after) else None
 
 
 def describe_detail(change: WeightChange, feature: int) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -259,12 +265,11 @@ def describe_detail(change: WeightChange, feature: int) -> tuple[dict[str, Any],
 
 
 def _only(change: WeightChange, row: slice) -> WeightChange:
-    """The same change of some rows."""
-    som_delta = change.extra_delta
-    fits = som_delta is not None and shape_of(som_delta) == shape_of(change.after)
+    """The change of some rows."""
+    som_delta = _som_delta(change)
     return replace(
         change,
         before=change.before[row],
         after=change.after[row],
-        extra_delta=som_delta[row] if som_delta is not None and fits else None,
+        extra_delta=None if som_delta is None else som_delta[row],
     )

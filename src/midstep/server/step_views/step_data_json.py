@@ -1,4 +1,4 @@
-"""Step data as JSON: anything a hook may push, bounded, with a note where it was changed."""
+"""Step data as JSON of bounded size; a note says what was shortened or converted."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from midstep.core import strict_json
 from midstep.server.array_json import as_array, dtype_name, is_tensor, numbers, shape_of
 
 SUMMARISED_BEYOND = 65_536
-"""Tensors of more elements are summarised unless asked for whole."""
+"""Tensors of more elements are summarised, unless `full` is given."""
 WHOLE_UP_TO = 4_000_000
-"""Elements that JSON carries at most in one answer, also when asked for whole."""
+"""Most elements of a JSON response, also with `full`; more are sent as safetensors."""
+# Bounds of what a hook may push: the request must end, and the page must be able to show it.
 MAX_DEPTH = 16
 MAX_ITEMS = 65_536
 MAX_TEXT = 65_536
@@ -22,7 +23,7 @@ _CHUNK = 1 << 20
 
 
 def encode_step_data(value: Any, *, full: bool = False) -> dict[str, Any]:
-    """`data`, `summarised` and `note` of one entry.
+    """The fields `data`, `summarised` and `note` of `StepDataOut`.
 
     >>> encode_step_data({"rate": 0.5, "when": 1j})
     {'data': {'rate': 0.5, 'when': {'re': 0.0, 'im': 1.0}}, 'summarised': False, 'note': None}
@@ -34,7 +35,7 @@ def encode_step_data(value: Any, *, full: bool = False) -> dict[str, Any]:
 
 
 class _Encoder:
-    """One walk over a value, with a budget of items and a list of what was changed."""
+    """One walk over a value, with a budget of items and notes of what was changed."""
 
     def __init__(self, *, full: bool) -> None:
         self.full = full
@@ -44,7 +45,7 @@ class _Encoder:
         self.elements_left = WHOLE_UP_TO
 
     def encode(self, value: Any, above: tuple[int, ...]) -> Any:
-        """`value` as JSON; `above` holds the ids of its containers, to see self-reference."""
+        """`value` as JSON. `above` has the ids of its containers, to notice a cycle."""
         if value is None or isinstance(value, bool | float):
             return strict_json.plain(value)
         if isinstance(value, int):
@@ -57,14 +58,14 @@ class _Encoder:
             return self._container(value, above)
         return self._other(value)
 
-    def _note(self, words: str) -> None:
+    def _note(self, text: str) -> None:
         if len(self.notes) < 16:
-            self.notes.setdefault(words)
+            self.notes.setdefault(text)
 
     def _integer(self, value: int) -> Any:
         if value.bit_length() <= 1024:
             return int(value)
-        self._note("an integer of more than 1,024 bits is shown in hexadecimal, cut")
+        self._note("an integer of more than 1,024 bits is shown as its first hexadecimal digits")
         return hex(value)[:64] + "…"
 
     def _text(self, value: str) -> str:
@@ -76,7 +77,7 @@ class _Encoder:
         elements = math.prod(shape_of(value))
         whole = elements <= (self.elements_left if self.full else SUMMARISED_BEYOND)
         if self.full and not whole:
-            self._note("too many elements for JSON; ask for format=safetensors")
+            self._note("too many elements for JSON; request format=safetensors")
         try:
             array = as_array(value)
             if not whole or elements > self.elements_left:
@@ -97,7 +98,7 @@ class _Encoder:
 
     def _container(self, value: Any, above: tuple[int, ...]) -> Any:
         if id(value) in above:
-            self._note("a container holds itself; shown once")
+            self._note("a container contains itself; it is shown once")
             return "<itself>"
         if len(above) >= MAX_DEPTH:
             self._note(f"cut at a depth of {MAX_DEPTH}")
@@ -111,17 +112,17 @@ class _Encoder:
 
     def _some(self, items: Any) -> Sequence[Any]:
         """As many items as the budget still allows."""
-        kept = list(items)[: max(self.items_left, 0)]
-        self.items_left -= len(kept)
-        if len(kept) < len(items):
+        shown = list(items)[: max(self.items_left, 0)]
+        self.items_left -= len(shown)
+        if len(shown) < len(items):
             self._note(f"only {MAX_ITEMS:,} items are shown")
-        return kept
+        return shown
 
     def _other(self, value: Any) -> Any:
         if isinstance(value, complex):
             return {"re": strict_json.plain(value.real), "im": strict_json.plain(value.imag)}
         if isinstance(value, bytes | bytearray | memoryview):
-            self._note("bytes are shown in hexadecimal, the first 64")
+            self._note("of bytes the first 64 are shown, in hexadecimal")
             return {"bytes": len(value), "start": bytes(value[:64]).hex()}
         if isinstance(value, datetime | date | time):
             return value.isoformat()
@@ -141,7 +142,7 @@ class _Encoder:
 
 
 def summarise(array: Any, dtype: str) -> dict[str, Any]:
-    """A `TensorSummary`: chunk by chunk, so that a huge tensor needs no second copy."""
+    """The fields of `TensorSummary`, computed in chunks so that a huge tensor is not copied."""
     import numpy as np
 
     finite, total, squares, low, high = 0, 0.0, 0.0, math.inf, -math.inf
@@ -158,7 +159,7 @@ def summarise(array: Any, dtype: str) -> dict[str, Any]:
             if values.size == 0:
                 continue
             mean = float(values.mean())
-            # Chan's update: means and squared deviations of two parts make those of the whole.
+            # Chan et al. (1979): mean and squared deviations of two parts give those of the union.
             delta = mean - (total / finite if finite else mean)
             joined = finite + values.size
             squares += float(((values - mean) ** 2).sum())
@@ -180,27 +181,27 @@ def summarise(array: Any, dtype: str) -> dict[str, Any]:
 
 def tensors_within(value: Any, name: str) -> dict[str, Any]:
     """Every tensor in `value` by dotted name, for safetensors; at most 1,024 of them."""
-    found: dict[str, Any] = {}
-    _collect(value, name, found, set(), 0)
-    return found
+    tensors: dict[str, Any] = {}
+    _collect(value, name, tensors, set(), 0)
+    return tensors
 
 
-def _collect(value: Any, name: str, found: dict[str, Any], seen: set[int], depth: int) -> None:
-    """`seen` holds the ids of the containers walked so far: each is walked once."""
+def _collect(value: Any, name: str, tensors: dict[str, Any], seen: set[int], depth: int) -> None:
+    """Add the tensors inside `value`; `seen` has the ids of the containers already walked."""
     if is_tensor(value):
-        if len(found) < MAX_TENSORS and can_travel(value):
-            found[name] = value
+        if len(tensors) < MAX_TENSORS and fits_safetensors(value):
+            tensors[name] = value
         return
     if depth >= MAX_DEPTH or id(value) in seen or not isinstance(value, Mapping | list | tuple):
         return
     seen.add(id(value))
     items = value.items() if isinstance(value, Mapping) else enumerate(value)
     for key, item in items:
-        _collect(item, f"{name}.{key}", found, seen, depth + 1)
+        _collect(item, f"{name}.{key}", tensors, seen, depth + 1)
 
 
-def can_travel(value: Any) -> bool:
-    """Whether safetensors can hold it: dense, real numbers of at most eight bytes."""
+def fits_safetensors(value: Any) -> bool:
+    """Whether safetensors can hold the tensor: dense real numbers of at most eight bytes."""
     try:
         dtype = as_array(value).dtype
     except (TypeError, RuntimeError):

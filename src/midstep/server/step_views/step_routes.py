@@ -1,4 +1,4 @@
-"""Looking inside a step: the batch and what hooks pushed. Encoded here, in the reader's thread."""
+"""Routes of the batch and the step data. They are encoded in the thread of the request."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from midstep.control import CapturedBatch
 from midstep.control.panels import Panel, panel_problem
 from midstep.server.dependencies import Format, RunDependency
 from midstep.server.problems import Refusal
-from midstep.server.responses import SafetensorsResponse, StrictJsonResponse
+from midstep.server.responses import BINARY, SafetensorsResponse, StrictJsonResponse
 from midstep.server.step_views.batch_picture import describe_batch, main_tensor
-from midstep.server.step_views.step_data_json import can_travel, encode_step_data, tensors_within
+from midstep.server.step_views.step_data_json import (
+    encode_step_data,
+    fits_safetensors,
+    tensors_within,
+)
 from midstep.server.step_views.step_schemas import BatchOut, StepDataKeys, StepDataOut
 
 router = APIRouter()
 
-_BYTES: dict[int | str, dict[str, Any]] = {
-    200: {"content": {"application/octet-stream": {"schema": {"type": "string"}}}}
-}
 
-
-@router.get("/batch", response_model=BatchOut, responses=_BYTES)
+@router.get("/batch", response_model=BatchOut, responses=BINARY)
 def batch(run: RunDependency, format: Format = "json") -> Response:  # noqa: A002 - the name on the wire
     """The last captured batch, as a picture or as a tensor."""
     captured = run.batch()
@@ -42,27 +42,27 @@ def batch(run: RunDependency, format: Format = "json") -> Response:  # noqa: A00
 
 def _batch_tensors(captured: CapturedBatch) -> Response:
     tensor = main_tensor(captured.batch)
-    if tensor is None or not can_travel(tensor):
-        message = "This batch holds no tensor of plain numbers; ask for format=json."
+    if tensor is None or not fits_safetensors(tensor):
+        message = "This batch has no dense tensor of real numbers; request format=json."
         raise Refusal(422, "no_tensor", message)
-    about = {"step": str(captured.step), "loss": str(captured.loss)}
-    return SafetensorsResponse({"batch": tensor}, about)
+    metadata = {"step": str(captured.step), "loss": str(captured.loss)}
+    return SafetensorsResponse({"batch": tensor}, metadata)
 
 
 @router.get("/step_data/keys", response_model=StepDataKeys)
 def step_data_keys(run: RunDependency) -> Response:
-    """What hooks pushed this step."""
+    """The keys of the step data, with the panel of each."""
     shown = run.step_data()
     panels = {key: _described(shown.panels.get(key)) for key in shown.values}
     step = shown.step if shown.values else None
     return StrictJsonResponse({"step": step, "keys": list(shown.values), "panels": panels})
 
 
-@router.get("/step_data/{key:path}", response_model=StepDataOut, responses=_BYTES)
+@router.get("/step_data/{key:path}", response_model=StepDataOut, responses=BINARY)
 def step_data(
     run: RunDependency,
     key: str,
-    full: Annotated[bool, Query(description="Send tensors of any size whole.")] = False,
+    full: Annotated[bool, Query(description="Send large tensors too, not only a summary.")] = False,
     format: Format = "json",  # noqa: A002 - the name on the wire
 ) -> Response:
     """One entry of the step data."""
@@ -87,12 +87,12 @@ def _described(panel: Panel | None) -> dict[str, Any] | None:
 
 
 def _hint(panel: Panel | None, value: Any, encoded: dict[str, Any]) -> dict[str, Any]:
-    """`panel`, `fits` and the note of an entry; a hint that does not fit is no error."""
+    """The fields `panel`, `fits` and `note`. A panel that does not fit the data is no error."""
     if panel is None:
         return {"panel": None, "fits": True}
     try:
         reason = panel_problem(panel, value)
-    except Exception as error:  # noqa: BLE001 - the data may be of a type of the user's
+    except Exception as error:  # noqa: BLE001 - the data may be an object of the user's code
         reason = f"the panel could not be checked: {type(error).__name__}"
     notes = [note for note in (encoded["note"], reason) if note is not None]
     return {
@@ -105,5 +105,5 @@ def _hint(panel: Panel | None, value: Any, encoded: dict[str, Any]) -> dict[str,
 def _step_tensors(key: str, value: Any, step: int) -> Response:
     tensors = tensors_within(value, key)
     if not tensors:
-        raise Refusal(422, "no_tensor", f"{key!r} holds no tensor; ask for format=json.")
+        raise Refusal(422, "no_tensor", f"{key!r} contains no tensor; request format=json.")
     return SafetensorsResponse(tensors, {"step": str(step)})

@@ -9,7 +9,7 @@ from midstep.server.schema_base import Number, Out
 
 
 class FieldOut(Out):
-    """How one column is written."""
+    """How one column is formatted."""
 
     label: str | None
     precision: int | None
@@ -32,7 +32,7 @@ class LevelOut(WordOut):
 
 
 class StatusOut(Out):
-    """Which column says how a row is doing; the first level that holds counts."""
+    """The column that decides the status of a row; the first level that matches counts."""
 
     field: str
     levels: list[LevelOut]
@@ -40,20 +40,20 @@ class StatusOut(Out):
 
 
 class SortOut(Out):
-    """The order in which rows come at first."""
+    """The initial order of the rows."""
 
     field: str
     descending: bool
 
 
 class PanelOut(Out):
-    """How one entry of the step data wants to be shown; a hint, which may not fit."""
+    """How to show one entry of the step data; a hint that may not fit the data."""
 
     kind: PanelKind
     title: str | None
-    """The key when null."""
+    """The key of the entry when null."""
     x: str | None
-    """Columns by name, here and below."""
+    """Name of a column, like `y`, `colour` and `label`."""
     y: str | None
     colour: str | None
     log_x: bool
@@ -72,12 +72,12 @@ class PanelOut(Out):
 
 
 class StepDataKeys(Out):
-    """What hooks pushed this step."""
+    """The keys of the step data of the last shown step."""
 
     step: int | None
     keys: list[str]
     panels: dict[str, PanelOut | None]
-    """By key, how it wants to be shown; null where the hook did not say."""
+    """How to show each key; null if the hook gave no hint."""
 
 
 class StepDataOut(Out):
@@ -87,13 +87,13 @@ class StepDataOut(Out):
     step: int
     data: Any
     summarised: bool
-    """Whether any tensor inside was replaced by its summary; `?full=1` sends it whole."""
+    """Whether a tensor inside was replaced by its summary; `?full=1` sends it whole."""
     panel: PanelOut | None
-    """How it wants to be shown."""
+    """How to show it."""
     fits: bool
-    """Whether the data is what the panel announces; if not, `note` says why."""
+    """Whether the data fits the panel; if not, `note` has the reason."""
     note: str | None = None
-    """What could not be encoded as it stands, and how the panel does not fit."""
+    """What was shortened or converted, and why the panel does not fit."""
 
 
 class GridOut(Out):

@@ -1,4 +1,4 @@
-"""The stream of the run list: which runs changed, came or went, at most twice a second."""
+"""The stream of the run list: which runs changed, were added or removed, at most twice a second."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ import time
 from collections import Counter
 from collections.abc import Iterable
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING
 
-from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from midstep.facts.index.run_query import RunQuery
-from midstep.server.stream.sse_response import EVENT_HEADERS, SseWriter, until_gone
+from midstep.server.stream.sse_response import SseResponse, SseWriter
 from midstep.server.stream.stream_frames import volatile_frame
 
 if TYPE_CHECKING:
@@ -22,16 +22,16 @@ if TYPE_CHECKING:
     from midstep.server.runs.run_catalog import Catalog
 
 log = logging.getLogger("midstep.server")
-LOOK_EVERY_S = 0.5
+POLL_S = 0.5
 PING_S = 1.0
-STUCK_S = 10.0
 RECENT_S = 60.0
-"""The first message has the live runs and what changed in this time; the list has the rest."""
+"""The first message holds the live runs and those that changed in this time. The viewer loads the
+others with `GET /api/v1/runs`, page by page."""
 EVERYTHING = RunQuery(limit=2**31)
 
 
 class ListViewer:
-    """What one viewer has not been told: ids, however often they changed."""
+    """What one viewer has not been sent: ids only, so that a slow viewer needs little memory."""
 
     def __init__(self) -> None:
         self.changed: dict[str, None] = {}
@@ -41,36 +41,32 @@ class ListViewer:
         self._ready = asyncio.Event()
 
     def note(self, changed: Iterable[str], removed: Iterable[str]) -> None:
-        """Runs that changed, and runs that went."""
+        """Remember runs that changed and runs that were removed, and wake the viewer."""
         for run_id in changed:
             self.changed[run_id] = None
             self.removed.pop(run_id, None)
         for run_id in removed:
             self.removed[run_id] = None
             self.changed.pop(run_id, None)
-        self.wake()
-
-    def wake(self) -> None:
-        """There is something to send, or to end."""
         self._ready.set()
 
     def close(self) -> None:
         """End this viewer's stream."""
         self.closed = True
-        self.wake()
+        self._ready.set()
 
     async def wait(self) -> None:
-        """Until there is something to do."""
+        """Wait until there is something to send, or the end."""
         await self._ready.wait()
         self._ready.clear()
 
 
 class RunListStream:
-    """Looks at the list while somebody views, and notes for each viewer what is new.
+    """Polls the run list while viewers are connected, and notes for each viewer what is new.
 
     Args:
         catalog: lists the runs.
-        closing: set when the server goes.
+        closing: set when the server closes.
     """
 
     def __init__(self, catalog: Catalog, closing: asyncio.Event) -> None:
@@ -82,15 +78,16 @@ class RunListStream:
 
     @property
     def viewers(self) -> int:
-        """How many look."""
+        """How many viewers are connected."""
         return len(self._viewers)
 
     async def join(self) -> ListViewer:
-        """A new viewer, to be told of live runs and of what changed lately."""
+        """Add a viewer; its first message holds live runs and those that changed lately."""
         if self._is_idle:
-            rows = await asyncio.to_thread(self._look)
-            if self._is_idle:  # else somebody joined meanwhile: one look at a time is enough
-                self._take(rows)
+            rows = await asyncio.to_thread(self._read_rows)
+            # Another viewer may have joined during the read; one task polls for all.
+            if self._is_idle:
+                self._update(rows)
                 self._task = asyncio.create_task(self._run())
         viewer, since = ListViewer(), time.time() - RECENT_S
         viewer.note([row.id for row in self._rows.values() if _is_recent(row, since)], ())
@@ -102,49 +99,50 @@ class RunListStream:
         return self._task is None or self._task.done()
 
     def leave(self, viewer: ListViewer) -> None:
-        """A viewer has gone; with the last one the hub stops looking."""
+        """Remove a viewer. Without viewers the stream stops polling."""
         self._viewers.discard(viewer)
 
     def message(self, viewer: ListViewer) -> bytes:
-        """What the viewer has not been told, as of now; a ping when that is nothing."""
+        """The changes that the viewer has not been sent, with present values; else a ping."""
         changed, removed = viewer.changed, viewer.removed
         viewer.changed, viewer.removed = {}, {}
         if not changed and not removed and viewer.ping:
             viewer.ping = False
             return volatile_frame("ping", {"type": "ping", "at": time.time()}).data
-        told = {
+        message = {
             "type": "runs",
             "runs": [self._rows[each].as_wire() for each in changed if each in self._rows],
             "removed": list(removed),
             "states": self._states,
             "total": len(self._rows),
         }
-        return volatile_frame("runs", told).data
+        return volatile_frame("runs", message).data
 
     async def _run(self) -> None:
-        last = time.monotonic()
+        last_sent = time.monotonic()
         try:
             while self._viewers and not self._closing.is_set():
                 with suppress(TimeoutError):
-                    await asyncio.wait_for(self._closing.wait(), LOOK_EVERY_S)
-                changed, removed = self._take(await asyncio.to_thread(self._look))
-                is_news, is_due = bool(changed or removed), time.monotonic() - last >= PING_S
-                if is_news or is_due:
-                    last = time.monotonic()
-                for viewer in self._viewers if is_news or is_due else ():
-                    viewer.ping = is_due
+                    await asyncio.wait_for(self._closing.wait(), POLL_S)
+                changed, removed = self._update(await asyncio.to_thread(self._read_rows))
+                is_ping_due = time.monotonic() - last_sent >= PING_S
+                if not (changed or removed or is_ping_due):
+                    continue
+                last_sent = time.monotonic()
+                for viewer in self._viewers:
+                    viewer.ping = is_ping_due
                     viewer.note(changed, removed)
         except Exception:
-            log.exception("the stream of the list broke; its viewers start again")
+            log.exception("the stream of the run list failed; its viewers reconnect")
         for viewer in tuple(self._viewers):
             viewer.close()
 
-    def _look(self) -> dict[str, RunRow]:
-        """The list as it is now. In a thread of the pool: it takes a look at the disk."""
+    def _read_rows(self) -> dict[str, RunRow]:
+        """The list as it is now. It reads the disk, so it is called in a thread of the pool."""
         return {row.id: row for row in self._catalog.list(EVERYTHING).rows}
 
-    def _take(self, rows: dict[str, RunRow]) -> tuple[list[str], list[str]]:
-        """Ids that changed or came, and ids that went."""
+    def _update(self, rows: dict[str, RunRow]) -> tuple[list[str], list[str]]:
+        """Take over new rows. Returns ids that changed or are new, and ids that are gone."""
         before, self._rows = self._rows, rows
         self._states = dict(Counter(row.state for row in rows.values()))
         changed = [each for each, row in rows.items() if before.get(each) != row]
@@ -155,41 +153,23 @@ def _is_recent(row: RunRow, since: float) -> bool:
     return row.live or (row.updated_at or 0.0) >= since
 
 
-class ListStream(Response):
-    """The answer of `GET /api/v1/stream` without a run, where a server has many."""
+class ListStreamResponse(SseResponse):
+    """The response of `GET /api/v1/stream` without a run, where a server has many runs."""
 
-    media_type = "text/event-stream"
-
-    def __init__(self, hub: RunListStream, *, status_code: int = 200) -> None:
-        super().__init__(status_code=status_code, headers=EVENT_HEADERS)
-        del self.headers["content-length"]
-        self._hub = hub
+    def __init__(self, stream: RunListStream, *, status_code: int = 200) -> None:
+        super().__init__(status_code=status_code)
+        self._stream = stream
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve until the viewer or the server goes."""
-        viewer = await self._hub.join()
-        out = SseWriter(scope, send, stuck_s=STUCK_S)
-        gone = asyncio.create_task(_closed_when_gone(receive, viewer))
+        """Serve one viewer until it or the server closes."""
+        viewer = await self._stream.join()
         try:
-            await out.start(self.status_code, self.raw_headers)
-            await self._pump(viewer, out)
-            await out.end()
-        except TimeoutError:
-            log.warning("a viewer took nothing for %.0f s and was cut off", STUCK_S)
-            out.abort()
+            await self._serve(scope, receive, send, viewer, partial(self._pump, viewer))
         finally:
-            self._hub.leave(viewer)
-            gone.cancel()
-            with suppress(asyncio.CancelledError):
-                await gone
+            self._stream.leave(viewer)
 
     async def _pump(self, viewer: ListViewer, out: SseWriter) -> None:
         await viewer.wait()
         while not viewer.closed:
-            await out.body(self._hub.message(viewer))
+            await out.body(self._stream.message(viewer))
             await viewer.wait()
-
-
-async def _closed_when_gone(receive: Receive, viewer: ListViewer) -> Any:
-    await until_gone(receive)
-    viewer.close()

@@ -1,4 +1,4 @@
-"""One hub per run: it looks at the run while somebody views, and tells all viewers the same."""
+"""One stream per run: it polls the run while viewers are connected, and sends all the same."""
 
 from __future__ import annotations
 
@@ -27,9 +27,22 @@ from midstep.server.stream.viewer_queue import ViewerQueue
 if TYPE_CHECKING:
     from midstep.facts import FactsTail, LiveTail
 
+log = logging.getLogger("midstep.server")
+POLL_S = 0.1
+"""A run on disk notifies nobody, so its files are read this often."""
+PING_S = 1.0
+"""A ping is sent after this long without a message, so that the page notices a lost connection."""
+REPLAY_AT_MOST = 200_000
+"""Records that a returning viewer gets from disk. One that missed more starts afresh: it loads the
+thinned series instead."""
+COMMANDS_COMPARED = 200
+"""How many of the last commands are compared for a new status at each poll."""
+MOST_IDLE = 8
+"""Streams without viewers that are kept in memory."""
+
 
 class FrameBudget:
-    """A bucket of frames: a click is answered at once, a fast loop is coalesced.
+    """A token bucket of frames: a click is answered at once, frames of a fast loop are merged.
 
     >>> budget = FrameBudget(per_s=10, burst=1, clock=lambda: 0.0)
     >>> budget.spend()
@@ -37,8 +50,8 @@ class FrameBudget:
     0.1
 
     Args:
-        per_s: frames a second in the long run.
-        burst: frames that may follow each other at once.
+        per_s: frames a second on average.
+        burst: frames that may be sent at once after a quiet time.
         clock: monotonic seconds.
     """
 
@@ -49,12 +62,12 @@ class FrameBudget:
         self._left, self._at = float(burst), clock()
 
     def spend(self) -> None:
-        """A frame was sent."""
+        """Count a frame that was sent."""
         self._refill()
         self._left -= 1.0
 
     def wait_s(self) -> float:
-        """Seconds until the next one may be sent."""
+        """Seconds until the next frame may be sent."""
         self._refill()
         return max(0.0, (1.0 - self._left) / self._per_s)
 
@@ -64,123 +77,119 @@ class FrameBudget:
         self._at = now
 
 
-log = logging.getLogger("midstep.server")
-POLL_S = 0.1
-PING_S = 1.0
-REPLAY_AT_MOST = 200_000
-"""Records that a returning viewer is sent from disk; further back it starts afresh."""
-COMMANDS_LOOKED_AT = 200
-MOST_IDLE = 8
-
-
 class RunStream:
-    """Tells the viewers of one run what happens.
+    """Sends the viewers of one run what happens.
 
-    Everything is on the server's loop, but for a look that may take long: each change of threads
-    beside a training hands the interpreter over and back.
+    Everything runs on the server's event loop, except a poll that may take long: every switch of
+    threads beside a training hands the GIL over and back.
     """
 
-    def __init__(self, entry: RunView) -> None:
-        self.entry = entry
+    def __init__(self, run: RunView) -> None:
+        self.run = run
         self.seq = 0
-        """Durable frames up to this number have been told."""
+        """Durable frames up to this sequence number have been sent."""
         self.viewers: set[ViewerQueue] = set()
         self._tail: FactsTail | LiveTail | None = None
-        self._reading = threading.Lock()
-        """A look goes on in its thread when its task is cancelled: files are let go behind it."""
+        # A poll in the thread continues when its task is cancelled. The lock keeps the files open
+        # until that poll has ended.
+        self._tail_lock = threading.Lock()
         self._task: asyncio.Task[None] | None = None
         self._wake = asyncio.Event()
-        self._news = True
-        self._told: dict[str, Any] = {}
-        self._complained = False
-        self._closed = False
+        self._has_changed = True
+        self._last_sent: dict[str, Any] = {}
+        self._has_logged_error = False
+        self._is_closed = False
 
     @property
-    def is_looking(self) -> bool:
-        """Whether the run is being looked at; only while somebody views."""
+    def is_polling(self) -> bool:
+        """Whether the run is polled; only while viewers are connected."""
         return self._task is not None and not self._task.done()
 
     def join(self, last_event_id: str | None) -> tuple[ViewerQueue, bool]:
-        """A new viewer, and whether it goes on behind the id it gave."""
-        if not self.is_looking:
-            self._begin()
-        wanted = self._resumable(last_event_id)
-        cursor = self.seq if wanted is None else wanted
-        queue = ViewerQueue(cursor=cursor, behind=cursor < self.seq)
+        """Add a viewer. Returns its queue, and whether it continues after `last_event_id`."""
+        if not self.is_polling:
+            self._start()
+        resumed_seq = self._parse_event_id(last_event_id)
+        cursor = self.seq if resumed_seq is None else resumed_seq
+        queue = ViewerQueue(cursor=cursor, reads_from_disk=cursor < self.seq)
         self.viewers.add(queue)
-        if self._closed:
+        if self._is_closed:
             queue.close()
-        return queue, wanted is not None
+        return queue, resumed_seq is not None
 
     def close(self) -> None:
-        """End the streams of all viewers, and of those that come."""
-        self._closed = True
+        """End the streams of all viewers, and of those that still come."""
+        self._is_closed = True
         self._end_all()
 
     def _end_all(self) -> None:
-        """Viewers come back with their last id."""
+        """End all streams; the viewers connect again with their last event id."""
         for queue in tuple(self.viewers):
             queue.close()
 
     def leave(self, queue: ViewerQueue) -> None:
-        """A viewer has gone; with the last one the hub stops looking."""
+        """Remove a viewer. Without viewers the stream stops polling."""
         self.viewers.discard(queue)
         self._wake.set()
 
-    def _resumable(self, last_event_id: str | None) -> int | None:
-        """The sequence number to go on behind; None when it is unknown or too far back."""
+    def _parse_event_id(self, last_event_id: str | None) -> int | None:
+        """The sequence number to continue after; None when it is unknown or too old."""
+        # The header comes from outside, and `int` raises for more than 4,300 digits.
         timeline, _, seq = (last_event_id or "").partition(".")
         if not (timeline.isdecimal() and seq.isdecimal() and len(seq) < 19 and len(timeline) < 10):
             return None
-        known = int(seq) <= self.seq and int(timeline) <= self.entry.timeline
-        return int(seq) if known and self.seq - int(seq) <= REPLAY_AT_MOST else None
+        is_known = int(seq) <= self.seq and int(timeline) <= self.run.timeline
+        return int(seq) if is_known and self.seq - int(seq) <= REPLAY_AT_MOST else None
 
-    def _begin(self) -> None:
+    def _start(self) -> None:
         from midstep.facts import FactsTail, LiveTail, open_writer
 
-        writer = open_writer(self.entry.dir)
+        writer = open_writer(self.run.dir)
         if writer is None:
-            self._tail = FactsTail(self.entry.dir, after_seq=self.entry.seq, held=True)
+            self._tail = FactsTail(self.run.dir, after_seq=self.run.seq, held=True)
         else:
             self._tail = LiveTail(writer)
         self.seq = self._tail.last_seq
-        # From here on, not from the first look on: a command may end in between.
-        self._told, self._news = {"commands": self._command_states()}, True
+        # The commands are read here, not at the first poll: one that ends in between would be
+        # missing from the stream.
+        self._last_sent, self._has_changed = {"commands": self._command_states()}, True
         self._wake.set()
         self._task = asyncio.get_running_loop().create_task(self._run())
 
-    def reader_behind(self, seq: int) -> FrameReader:
-        """How a viewer reads on from disk by itself."""
-        return FrameReader(self.entry.dir, after_seq=seq)
+    def reader_after(self, seq: int) -> FrameReader:
+        """A reader with which a slow viewer reads the facts after `seq` from disk."""
+        return FrameReader(self.run.dir, after_seq=seq)
 
     async def _run(self) -> None:
         loop, last_sent, budget = asyncio.get_running_loop(), time.monotonic(), FrameBudget()
         thread = ThreadPoolExecutor(1, thread_name_prefix="midstep-stream")
-        unsubscribe = self.entry.subscribe(partial(self._nudge, loop))
+        unsubscribe = self.run.subscribe(partial(self._notify, loop))
         try:
             while self.viewers:
-                await self._until_due(loop, budget)
-                light = self._tail is not None and self._tail.is_cheap
-                frames = self._look() if light else await loop.run_in_executor(thread, self._look)
+                await self._wait_until_due(loop, budget)
+                is_cheap = self._tail is not None and self._tail.is_cheap
+                frames = (
+                    self._poll() if is_cheap else await loop.run_in_executor(thread, self._poll)
+                )
                 if frames:
                     budget.spend()
                 elif time.monotonic() - last_sent >= PING_S:
                     frames = [volatile_frame("ping", {"type": "ping", "at": time.time()})]
                 if frames:
                     last_sent = time.monotonic()
-                    self._tell(frames)
-                if self.entry.has_moved:
+                    self._send(frames)
+                if self.run.has_moved:  # its own process serves the viewers when they come back
                     self._end_all()
         except Exception:
-            log.exception("the stream of run %s broke; its viewers start again", self.entry.id)
+            log.exception("the stream of run %s failed; its viewers reconnect", self.run.id)
             self._end_all()
         finally:
             unsubscribe()
             thread.shutdown(wait=False)
-            self._let_go()
+            self._close_tail()
 
-    async def _until_due(self, loop: asyncio.AbstractEventLoop, budget: FrameBudget) -> None:
-        """Until something changes or it is time, within the budget of frames."""
+    async def _wait_until_due(self, loop: asyncio.AbstractEventLoop, budget: FrameBudget) -> None:
+        """Wait for a change or the next poll, and then until the budget allows a frame."""
         timer = loop.call_later(POLL_S, self._wake.set)
         await self._wake.wait()
         timer.cancel()
@@ -188,113 +197,122 @@ class RunStream:
             await asyncio.sleep(wait_s)
         self._wake.clear()
 
-    def _let_go(self) -> None:
-        with self._reading:
+    def _close_tail(self) -> None:
+        with self._tail_lock:
             tail, self._tail = self._tail, None
             if tail is not None:
                 tail.close()
 
-    def _nudge(self, loop: asyncio.AbstractEventLoop) -> None:
-        """From any thread, at once: something changed."""
-        if not self._news:  # else a look is due already, and sees this too
-            self._news = True
+    def _notify(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Wake the stream because the run changed. Called from any thread, must return at once."""
+        # The training thread calls this at every change. While a poll is due, further calls cost
+        # one test and no wake-up of the loop; that poll sees their changes too.
+        if not self._has_changed:
+            self._has_changed = True
             with suppress(RuntimeError):  # the loop has just closed
                 loop.call_soon_threadsafe(self._wake.set)
 
-    def _tell(self, frames: list[Frame]) -> None:
+    def _send(self, frames: list[Frame]) -> None:
         for frame in frames:
             if frame.key is None:
                 self.seq = max(self.seq, frame.last_seq)
             for queue in tuple(self.viewers):
-                queue.offer(self._own(frame, queue))
+                queue.offer(self._frame_for(queue, frame))
 
-    def _own(self, frame: Frame, queue: ViewerQueue) -> Frame:
-        """The state says how much this viewer missed; for most that is nothing."""
+    def _frame_for(self, queue: ViewerQueue, frame: Frame) -> Frame:
+        """The same frame for all viewers, except that a state tells how many one has missed."""
         if frame.key != "state" or queue.dropped == 0:
             return frame
-        return state_frame(self._told["state_now"], queue.dropped)
+        return state_frame(self._last_sent["state_now"], queue.dropped)
 
-    # -- on the loop, or in a thread where it may take long ---------------------------------------
+    # -- on the loop, or in a thread when it may take long ----------------------------------------
 
-    def _look(self) -> list[Frame]:
-        """What is new. The state is read first, so that facts are never older than it."""
-        news = self._news
-        if news:  # taken back before looking, and never unread: a nudge in between is not lost
-            self._news = False
-        state = self.entry.state()
-        told = [*self._new_commands(), *self._new_breakpoints()] if news else []
-        told.extend(self._new_state(state))
-        return [*self._new_facts(), *told]
+    def _poll(self) -> list[Frame]:
+        """Frames of what is new. The state is read first, so that no fact is older than it."""
+        has_changed = self._has_changed
+        # Cleared before the reads: a change that comes during them sets it again, and the next
+        # poll sees it.
+        if has_changed:
+            self._has_changed = False
+        state = self.run.state()
+        frames = [*self._new_commands(), *self._new_breakpoints()] if has_changed else []
+        frames.extend(self._new_state(state))
+        return [*self._new_facts(), *frames]
 
     def _new_facts(self) -> list[Frame]:
         try:
-            with self._reading:
+            with self._tail_lock:
                 return [] if self._tail is None else list(durable_frames(self._tail.poll()))
         except (MidstepError, OSError):
-            if not self._complained:
-                self._complained = True
-                log.exception("facts of run %s cannot be read; the stream goes on", self.entry.id)
+            if not self._has_logged_error:  # once: a poll comes ten times a second
+                self._has_logged_error = True
+                log.exception("the facts of run %s cannot be read; streaming on", self.run.id)
             return []
 
     def _new_state(self, state: dict[str, Any]) -> list[Frame]:
+        # The age grows at every poll. Only whole seconds from 2 s on count as a change, else a
+        # paused run would send ten states a second.
         age = int(state["boundary_age_s"])
-        seen = {**state, "boundary_age_s": age if age >= 2 else 0}
-        self._told["state_now"] = state
-        return [state_frame(state)] if self._is_news("state", seen) else []
+        compared = {**state, "boundary_age_s": age if age >= 2 else 0}
+        self._last_sent["state_now"] = state
+        return [state_frame(state)] if self._is_new("state", compared) else []
 
     def _new_breakpoints(self) -> list[Frame]:
-        found = [each.describe() for each in self.entry.breakpoints()]
-        lasting = [{**each, "mean": None, "std": None, "cost_s": None} for each in found]
-        if not self._is_news("breakpoints", lasting):
+        described = [each.describe() for each in self.run.breakpoints()]
+        # The statistics change at every step and do not make the list a new one.
+        lasting = [{**each, "mean": None, "std": None, "cost_s": None} for each in described]
+        if not self._is_new("breakpoints", lasting):
             return []
-        return [volatile_frame("breakpoints", {"type": "breakpoints", "breakpoints": found})]
+        return [volatile_frame("breakpoints", {"type": "breakpoints", "breakpoints": described})]
 
     def _new_commands(self) -> list[Frame]:
-        seen, now = self._told["commands"], self._command_states()
-        self._told["commands"] = now
+        before, now = self._last_sent["commands"], self._command_states()
+        self._last_sent["commands"] = now
         frames = []
         for command_id, status in now.items():
-            record = self.entry.command(command_id)
-            if seen.get(command_id) != status and record is not None:
+            record = self.run.command(command_id)
+            if before.get(command_id) != status and record is not None:
                 message = {"type": "command", "command": command_json(record)}
                 frames.append(volatile_frame(f"command {command_id}", message))
         return frames
 
     def _command_states(self) -> dict[str, Any]:
-        records = self.entry.commands(COMMANDS_LOOKED_AT)
+        records = self.run.commands(COMMANDS_COMPARED)
         return {record.command.id: (record.status, record.progress) for record in records}
 
-    def _is_news(self, key: str, value: Any) -> bool:
-        """Whether `value` differs from what was told last."""
-        if key in self._told and self._told[key] == value:
+    def _is_new(self, key: str, value: Any) -> bool:
+        """Whether `value` differs from the one that was sent last; then it is remembered."""
+        if key in self._last_sent and self._last_sent[key] == value:
             return False
-        self._told[key] = value
+        self._last_sent[key] = value
         return True
 
 
 class RunStreams:
-    """The hubs of an app, made when first asked for."""
+    """The streams of an app by run, each created at the first request."""
 
     def __init__(self) -> None:
-        self._hubs: dict[str, RunStream] = {}
+        self._streams: dict[str, RunStream] = {}
         self.closing = asyncio.Event()
-        """Set when the server goes: for streams that come from elsewhere."""
+        """Set when the server closes; streams of forwarded and listed runs wait for it."""
 
-    def of(self, entry: RunView) -> RunStream:
-        """The hub of a run; call it on the server's loop."""
-        hub = self._hubs.get(entry.id)
-        if hub is None or hub.entry is not entry:
+    def of(self, run: RunView) -> RunStream:
+        """The stream of a run. Call it on the server's loop."""
+        stream = self._streams.get(run.id)
+        if stream is None or stream.run is not run:
             self._forget_idle()
-            hub = self._hubs[entry.id] = RunStream(entry)
-        return hub
+            stream = self._streams[run.id] = RunStream(run)
+        return stream
 
     def _forget_idle(self) -> None:
-        """A hub holds its run with all its series: of many runs only those in view are kept."""
-        if len(self._hubs) >= MOST_IDLE:
-            self._hubs = {key: hub for key, hub in self._hubs.items() if hub.viewers}
+        """Drop streams without viewers: each holds its run with all its series in memory."""
+        if len(self._streams) >= MOST_IDLE:
+            self._streams = {
+                run_id: stream for run_id, stream in self._streams.items() if stream.viewers
+            }
 
     def close(self) -> None:
-        """End every stream; call it on the server's loop."""
+        """End every stream. Call it on the server's loop."""
         self.closing.set()
-        for hub in self._hubs.values():
-            hub.close()
+        for stream in self._streams.values():
+            stream.close()

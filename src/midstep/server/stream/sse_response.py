@@ -1,12 +1,13 @@
-"""Server-sent events of one viewer, over plain ASGI."""
+"""Server-sent events to one viewer, over plain ASGI."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from typing import Any
+from functools import partial
+from typing import Any, Protocol
 
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
@@ -16,142 +17,175 @@ from midstep.server.stream.run_stream import RunStream
 from midstep.server.stream.stream_frames import Frame, FrameReader, volatile_frame
 from midstep.server.stream.viewer_queue import ViewerQueue
 
-EVENT_HEADERS = {"cache-control": "no-store", "x-accel-buffering": "no"}
+log = logging.getLogger("midstep.server")
+STUCK_S = 10.0
+"""A viewer that reads nothing for this long is disconnected; else its queue would hold memory
+forever. It may reconnect with its last event id."""
+CATCH_UP_S = 0.05
+"""Pause between two reads of the disk when the newest facts are not written yet."""
 
 
 class SseWriter:
-    """The way to one viewer.
+    """Sends a response piece by piece to one viewer.
 
     Args:
-        scope: of its request.
-        send: of its request.
-        stuck_s: how long one piece may take; then `TimeoutError` is raised.
+        scope: the ASGI scope of its request.
+        send: the ASGI `send` of its request.
+        stuck_s: a piece that takes longer raises `TimeoutError`.
     """
 
     def __init__(self, scope: Scope, send: Send, *, stuck_s: float) -> None:
         self._send, self._stuck_s = send, stuck_s
-        self.abort = _abort_of(scope)
-        """Cuts the connection without waiting for a peer that does not read."""
+        self.abort = _find_abort(scope)
+        """Closes the connection at once. A normal close waits for a peer that does not read."""
 
     async def start(self, status: int, headers: list[tuple[bytes, bytes]]) -> None:
-        """Status and headers."""
+        """Send status and headers."""
         await self._send({"type": "http.response.start", "status": status, "headers": headers})
 
     async def body(self, data: bytes) -> None:
-        """One piece; more will come."""
+        """Send one piece; more will follow."""
         message = {"type": "http.response.body", "body": data, "more_body": True}
-        async with asyncio.timeout(self._stuck_s):  # wait_for would make a task of each piece
+        async with asyncio.timeout(self._stuck_s):  # `wait_for` would create a task per piece
             await self._send(message)
 
     async def end(self) -> None:
-        """Nothing more will come."""
+        """Send the end of the response."""
         message = {"type": "http.response.body", "body": b"", "more_body": False}
         async with asyncio.timeout(self._stuck_s):
             await self._send(message)
 
 
 async def until_gone(receive: Receive) -> None:
-    """Return once whoever asked has gone."""
+    """Return once the caller has disconnected."""
     while (await receive())["type"] != "http.disconnect":
         pass
 
 
-def _abort_of(scope: Scope) -> Callable[[], None]:
-    """How to cut the connection; without our server's protocol there is none to cut."""
-    found: Any = scope.get("state", {}).get("midstep_abort")
-    return found if callable(found) else lambda: None
+def _find_abort(scope: Scope) -> Callable[[], None]:
+    """The `abort` that `h11_limits` puts into the scope; nothing under another ASGI server."""
+    abort: Any = scope.get("state", {}).get("midstep_abort")
+    return abort if callable(abort) else lambda: None
 
 
-log = logging.getLogger("midstep.server")
-STUCK_S = 10.0
-"""A viewer that takes nothing for this long is cut off; it may come back with its last id."""
-CATCH_UP_S = 0.05
+class Closable(Protocol):
+    """What is waiting for one viewer."""
+
+    def close(self) -> None:
+        """End the stream of this viewer."""
+        ...
 
 
 class SseResponse(Response):
-    """The answer of `GET /api/v1/stream`: a hello, then frames until the viewer goes."""
+    """A response of server-sent events that ends when the viewer or the server closes."""
 
     media_type = "text/event-stream"
 
+    # FastAPI reads the default of `status_code` from this signature.
+    def __init__(self, *, status_code: int = 200) -> None:
+        # x-accel-buffering: nginx would hold events back until its buffer is full.
+        headers = {"cache-control": "no-store", "x-accel-buffering": "no"}
+        super().__init__(status_code=status_code, headers=headers)
+        del self.headers["content-length"]
+
+    async def _serve(
+        self,
+        scope: Scope,
+        receive: Receive,
+        send: Send,
+        viewer: Closable,
+        pump: Callable[[SseWriter], Awaitable[None]],
+    ) -> None:
+        """Send what `pump` writes. A viewer that disconnects is closed, which ends `pump`."""
+        out = SseWriter(scope, send, stuck_s=STUCK_S)
+        gone = asyncio.create_task(_close_when_gone(receive, viewer))
+        try:
+            await out.start(self.status_code, self.raw_headers)
+            await pump(out)
+            await out.end()
+        except TimeoutError:
+            log.warning("a viewer read nothing for %.0f s and was disconnected", STUCK_S)
+            out.abort()
+        finally:
+            gone.cancel()
+            with suppress(asyncio.CancelledError):
+                await gone
+
+
+async def _close_when_gone(receive: Receive, viewer: Closable) -> None:
+    await until_gone(receive)
+    viewer.close()
+
+
+class RunStreamResponse(SseResponse):
+    """The response of `GET /api/v1/stream` for one run: a hello, then frames.
+
+    Args:
+        stream: the stream of the run.
+        last_event_id: the id of the last durable message that the viewer got.
+        can_control: whether its token controls the run.
+    """
+
     def __init__(
         self,
-        hub: RunStream,
+        stream: RunStream,
         *,
         last_event_id: str | None,
         can_control: bool,
-        status_code: int = 200,  # FastAPI reads the default of this from the signature
+        status_code: int = 200,
     ) -> None:
-        super().__init__(status_code=status_code, headers=EVENT_HEADERS)
-        del self.headers["content-length"]
-        self._hub, self._last_event_id, self._can_control = hub, last_event_id, can_control
+        super().__init__(status_code=status_code)
+        self._stream, self._last_event_id, self._can_control = stream, last_event_id, can_control
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve until the viewer or the server goes."""
-        hub = self._hub
-        with hub.entry.viewer():
-            queue, resumed = hub.join(self._last_event_id)
-            gone = asyncio.create_task(_until_gone(receive, queue))
+        """Serve one viewer until it or the server closes."""
+        with self._stream.run.viewer():
+            queue, resumed = self._stream.join(self._last_event_id)
             try:
-                out = SseWriter(scope, send, stuck_s=STUCK_S)
-                await out.start(self.status_code, self.raw_headers)
-                await out.body(await asyncio.to_thread(self._hello, queue, resumed))
-                await _pump(hub, queue, out)
-                await out.end()
-            except TimeoutError:
-                log.warning("a viewer took nothing for %.0f s and was cut off", STUCK_S)
-                out.abort()
+                pump = partial(self._pump, queue, resumed)
+                await self._serve(scope, receive, send, queue, pump)
             finally:
-                gone.cancel()
-                hub.leave(queue)
-                with suppress(asyncio.CancelledError):
-                    await gone
+                self._stream.leave(queue)
 
     def _hello(self, queue: ViewerQueue, resumed: bool) -> bytes:
-        entry = self._hub.entry
+        run = self._stream.run
         message = {
             "type": "hello",
-            "run": entry.id,
-            "timeline": entry.timeline,
+            "run": run.id,
+            "timeline": run.timeline,
             "seq": queue.cursor,
             "resumed": resumed,
-            "state": entry.state(),
-            "breakpoints": [each.describe() for each in entry.breakpoints()],
+            "state": run.state(),
+            "breakpoints": [each.describe() for each in run.breakpoints()],
             "version": __version__,
             "can_control": self._can_control,
         }
         return volatile_frame("hello", message).data
 
+    async def _pump(self, queue: ViewerQueue, resumed: bool, out: SseWriter) -> None:
+        """Send from memory, and from disk for a slow viewer, in the order of sequence numbers."""
+        await out.body(await asyncio.to_thread(self._hello, queue, resumed))
+        disk: FrameReader | None = None
+        while not queue.closed:
+            data = queue.take()
+            if data:
+                await out.body(data)
+            elif not queue.reads_from_disk:
+                disk = None
+                await queue.wait()
+            else:
+                disk = disk or self._stream.reader_after(queue.cursor)
+                await self._catch_up(queue, out, await asyncio.to_thread(disk.read))
 
-async def _until_gone(receive: Receive, queue: ViewerQueue) -> None:
-    await until_gone(receive)
-    queue.close()
-
-
-async def _pump(hub: RunStream, queue: ViewerQueue, out: SseWriter) -> None:
-    """Memory first, then disk for a viewer that is behind, in one order of sequence numbers."""
-    disk: FrameReader | None = None
-    while not queue.closed:
-        data = queue.take()
-        if data:
-            await out.body(data)
-        elif not queue.reads_from_disk:
-            disk = None
-            await queue.wait()
-        else:
-            disk = disk or hub.reader_behind(queue.cursor)
-            await _catch_up(hub, queue, out, await asyncio.to_thread(disk.read))
-
-
-async def _catch_up(
-    hub: RunStream, queue: ViewerQueue, out: SseWriter, frames: list[Frame]
-) -> None:
-    for frame in frames:
-        await out.body(frame.data)
-        queue.cursor = frame.last_seq
-        if queue.closed:
-            return
-    # No await between the test and the flag: what the hub tells next is queued from memory.
-    if queue.cursor >= hub.seq:
-        queue.reads_from_disk = False
-    elif not frames:
-        await asyncio.sleep(CATCH_UP_S)
+    async def _catch_up(self, queue: ViewerQueue, out: SseWriter, frames: list[Frame]) -> None:
+        for frame in frames:
+            await out.body(frame.data)
+            queue.cursor = frame.last_seq
+            if queue.closed:
+                return
+        # No await between the comparison and the flag: a frame sent in between would reach the
+        # viewer neither from memory nor from disk.
+        if queue.cursor >= self._stream.seq:
+            queue.reads_from_disk = False
+        elif not frames:
+            await asyncio.sleep(CATCH_UP_S)

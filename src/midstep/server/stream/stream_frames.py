@@ -1,4 +1,4 @@
-"""Frames of the stream: each is encoded once, and the same bytes go to every viewer."""
+"""Frames of the stream: each is encoded once, and every viewer gets the same bytes."""
 
 from __future__ import annotations
 
@@ -18,23 +18,27 @@ if TYPE_CHECKING:
 
 
 MAX_NUMBERS = 8192
-"""Numbers in one scalars message; a longer stretch becomes several."""
+"""Numbers in one scalars message. More rows become several messages, so that a frame stays small
+beside the queue of a viewer (640 KiB)."""
+FRAMES_AT_ONCE = 8
+"""Frames that a reader of the disk holds in memory."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Frame:
-    """Bytes ready to be sent, and what is needed to cut or replace them."""
+    """Bytes ready to send, and what is needed to cut or replace them."""
 
     data: bytes
     key: str | None = None
-    """For volatile frames: a newer one of the same key replaces it. None: durable."""
+    """A newer frame of the same key replaces this one. None for a durable frame, which is never
+    replaced."""
     first_seq: int = 0
     last_seq: int = 0
     rows: tuple[Rows, ...] = ()
-    """Behind a scalars message: its rows."""
+    """The rows of a scalars message, so that it can be cut."""
 
-    def behind(self, seq: int) -> tuple[Frame, ...]:
-        """What of a durable frame lies behind `seq`."""
+    def after(self, seq: int) -> tuple[Frame, ...]:
+        """The part of a durable frame with sequence numbers above `seq`."""
         if self.first_seq > seq:
             return (self,)
         if self.last_seq <= seq:
@@ -48,82 +52,82 @@ def _event(message: dict[str, Any], *, identity: str | None = None) -> bytes:
 
 
 def volatile_frame(key: str, message: dict[str, Any]) -> Frame:
-    """A message of which only the latest counts."""
+    """A message of which only the newest counts."""
     return Frame(data=_event(message), key=key)
 
 
 def state_frame(state: dict[str, Any], dropped: int = 0) -> Frame:
-    """The state; `dropped` is the one thing that differs between viewers."""
+    """The state of the run; only `dropped` differs between viewers."""
     return volatile_frame("state", {"type": "state", "state": state, "dropped": dropped})
 
 
 def durable_frames(items: Iterable[EventRecord | Rows]) -> Iterator[Frame]:
-    """Facts as frames, neighbouring rows of one timeline joined."""
+    """Facts as frames; adjacent rows of one timeline share a frame."""
     from midstep.facts import EventRecord
 
-    stretch: list[Rows] = []
+    adjacent: list[Rows] = []
     for item in items:
         if isinstance(item, EventRecord):
-            yield from _scalars(stretch)
-            stretch = []
+            yield from _scalars(adjacent)
+            adjacent = []
             yield _event_frame(item)
             continue
-        if stretch and stretch[-1].timeline != item.timeline:
-            yield from _scalars(stretch)
-            stretch = []
-        stretch.append(item)
-    yield from _scalars(stretch)
+        if adjacent and adjacent[-1].timeline != item.timeline:
+            yield from _scalars(adjacent)
+            adjacent = []
+        adjacent.append(item)
+    yield from _scalars(adjacent)
 
 
 def _event_frame(item: EventRecord) -> Frame:
-    # The same bytes go to every viewer, so what only some may see goes to none.
+    # Every viewer gets the same bytes, so fields that only some may see are left out for all.
     record = json_bytes(redact(item.record)) if has_private(item.moment) else item.json()
     head = f'id: {item.timeline}.{item.seq}\ndata: {{"type":"event","seq":{item.seq},"record":'
     data = b"".join((head.encode(), record, b"}\n\n"))
     return Frame(data=data, first_seq=item.seq, last_seq=item.seq)
 
 
-def _scalars(stretch: Sequence[Rows]) -> Iterator[Frame]:
-    """Frames of a stretch of rows, each small enough to send at once."""
-    held: list[Rows] = []
+def _scalars(adjacent: Sequence[Rows]) -> Iterator[Frame]:
+    """Frames of rows of one timeline, each small enough to send at once."""
+    pending: list[Rows] = []
     space = MAX_NUMBERS
-    for rows in stretch:
+    for rows in adjacent:
         left: Rows | None = rows
         while left is not None:
             width = len(left.columns) + 1
             part, left = _split(left, max(1, space // width))
-            held.append(part)
+            pending.append(part)
             space -= width * len(part.step)
             if left is not None or space <= 0:
-                yield _scalars_frame(held)
-                held, space = [], MAX_NUMBERS
-    if held:
-        yield _scalars_frame(held)
+                yield _scalars_frame(pending)
+                pending, space = [], MAX_NUMBERS
+    if pending:
+        yield _scalars_frame(pending)
 
 
-def _scalars_frame(held: Sequence[Rows]) -> Frame:
-    """One message over rows of perhaps several layouts; what a row lacks is null."""
-    total = sum(len(rows.step) for rows in held)
+def _scalars_frame(parts: Sequence[Rows]) -> Frame:
+    """One message of rows that may have different columns; a missing value is null."""
+    total = sum(len(rows.step) for rows in parts)
     columns: dict[str, list[Any]] = {}
     steps: list[int] = []
-    for rows in held:
-        own_steps, own_columns = rows.listed()
-        for name, values in own_columns.items():
+    for rows in parts:
+        part_steps, part_columns = rows.listed()
+        for name, values in part_columns.items():
             if name not in columns:
                 columns[name] = [None] * total
             columns[name][len(steps) : len(steps) + len(values)] = values
-        steps.extend(own_steps)
-    first, last = held[0].first_seq, held[-1].last_seq
+        steps.extend(part_steps)
+    first, last = parts[0].first_seq, parts[-1].last_seq
     message = {
         "type": "scalars",
         "first_seq": first,
         "last_seq": last,
-        "timeline": held[0].timeline,
+        "timeline": parts[0].timeline,
         "step": steps,
         "columns": columns,
     }
-    data = _event(message, identity=f"{held[0].timeline}.{last}")
-    return Frame(data=data, first_seq=first, last_seq=last, rows=tuple(held))
+    data = _event(message, identity=f"{parts[0].timeline}.{last}")
+    return Frame(data=data, first_seq=first, last_seq=last, rows=tuple(parts))
 
 
 def _split(rows: Rows, count: int) -> tuple[Rows, Rows | None]:
@@ -134,21 +138,18 @@ def _split(rows: Rows, count: int) -> tuple[Rows, Rows | None]:
 
 
 def _cut(rows: Rows, seq: int) -> Iterator[Rows]:
-    """What of `rows` lies behind `seq`."""
+    """The rows with sequence numbers above `seq`."""
     start = max(0, seq + 1 - rows.first_seq)
     if start < len(rows.step):
         yield rows.part(start, len(rows.step))
 
 
-FRAMES_AT_ONCE = 8
-
-
 class FrameReader:
-    """Durable frames behind a sequence number, a few at a time so that memory stays flat.
+    """Reads durable frames after a sequence number from disk, a few at a time to bound memory.
 
     Args:
         run_dir: the run directory.
-        after_seq: records up to this number are not wanted.
+        after_seq: records up to this sequence number are skipped.
     """
 
     def __init__(self, run_dir: Path, *, after_seq: int) -> None:
@@ -158,9 +159,9 @@ class FrameReader:
         self._frames: Iterator[Frame] = iter(())
 
     def read(self) -> list[Frame]:
-        """The next frames; empty when there are none yet. Call it in a thread."""
-        found = list(islice(self._frames, FRAMES_AT_ONCE))
-        if not found:
+        """The next frames; empty when there are none yet. It blocks, so call it in a thread."""
+        frames = list(islice(self._frames, FRAMES_AT_ONCE))
+        if not frames:
             self._frames = durable_frames(self._tail.poll())
-            found = list(islice(self._frames, FRAMES_AT_ONCE))
-        return found
+            frames = list(islice(self._frames, FRAMES_AT_ONCE))
+        return frames

@@ -1,4 +1,4 @@
-"""The stream of one run as server-sent events."""
+"""The route of the stream: server-sent events of one run, or of the run list."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from midstep.server.debug.command_schemas import CommandOut, StateOut
 from midstep.server.dependencies import CanControl, table_of
 from midstep.server.runs.run_schemas import RunOut
 from midstep.server.schema_base import Number, Out
-from midstep.server.stream.run_list_stream import ListStream, RunListStream
+from midstep.server.stream.run_list_stream import ListStreamResponse, RunListStream
 from midstep.server.stream.run_stream import RunStreams
-from midstep.server.stream.sse_response import SseResponse
+from midstep.server.stream.sse_response import RunStreamResponse
 
 
 class HelloMessage(Out):
-    """First message of every connection; `resumed` says whether the sequence goes on unbroken."""
+    """First message of every connection; `resumed`: it continues after the given event id."""
 
     type: Literal["hello"] = "hello"
     run: str
     timeline: int
     seq: int
-    """Durable messages behind this number follow."""
+    """Durable messages with sequence numbers above this one follow."""
     resumed: bool
     state: StateOut
     breakpoints: list[BreakpointOut]
@@ -34,12 +34,12 @@ class HelloMessage(Out):
 
 
 class StateMessage(Out):
-    """The state changed. Volatile: latest only."""
+    """The state changed. Volatile: only the newest is sent."""
 
     type: Literal["state"] = "state"
     state: StateOut
     dropped: int
-    """Frames this viewer missed because it was slow."""
+    """Frames that this viewer missed because it was slow."""
 
 
 class ScalarsMessage(Out):
@@ -76,20 +76,20 @@ class BreakpointsMessage(Out):
 
 
 class RunsMessage(Out):
-    """Changes of the list of runs; the first has the live ones. Volatile, at most two a second."""
+    """Changes of the run list, at most two a second; the first has the live runs. Volatile."""
 
     type: Literal["runs"] = "runs"
     runs: list[RunOut]
-    """Those that changed or came."""
+    """Runs that changed or are new."""
     removed: list[str]
-    """Ids of those that went."""
+    """Ids of runs that are gone."""
     states: dict[str, int]
     """How many runs are in each state."""
     total: int
 
 
 class PingMessage(Out):
-    """Sent when nothing else was for a second, so that silence means trouble."""
+    """Sent after a second without other messages; longer silence means a lost connection."""
 
     type: Literal["ping"] = "ping"
     at: float
@@ -117,12 +117,12 @@ router = APIRouter(prefix="/api/v1", tags=["stream"])
 
 @router.get(
     "/stream",
-    response_class=SseResponse,
+    response_class=RunStreamResponse,
     responses={
         200: {
             "model": StreamEnvelope,
             "description": "Server-sent events; the data of each is one message. "
-            "Durable ones carry the id `<timeline>.<seq>`.",
+            "Durable messages have the id `<timeline>.<seq>`.",
         }
     },
 )
@@ -133,21 +133,22 @@ def stream(
         str | None,
         Query(
             max_length=64,
-            description="Id of the run; else the only live one, or the list where there are many.",
+            description="Id of the run. Left out: the only live run, or under `midstep serve` "
+            "the list of runs.",
         ),
     ] = None,
     last_event_id: Annotated[
-        str | None, Header(description="`<timeline>.<seq>` of the last durable message seen.")
+        str | None, Header(description="`<timeline>.<seq>` of the last durable message received.")
     ] = None,
 ) -> Response:
-    """Typed messages from now on, or behind `Last-Event-ID` with no gap and no repeat.
+    """Messages from now on, or all after `Last-Event-ID` without a gap or a repetition.
 
     Under `midstep serve`, without a run: changes of the list (`runs`).
     """
-    listing: RunListStream | None = request.app.state.list_hub
-    if run is None and listing is not None:
-        return ListStream(listing)
+    run_list: RunListStream | None = request.app.state.list_stream
+    if run is None and run_list is not None:
+        return ListStreamResponse(run_list)
     table = table_of(request)
-    entry = table.only() if run is None else table.get(run)
-    hubs: RunStreams = request.app.state.hubs
-    return SseResponse(hubs.of(entry), last_event_id=last_event_id, can_control=can_control)
+    view = table.only() if run is None else table.get(run)
+    streams: RunStreams = request.app.state.run_streams
+    return RunStreamResponse(streams.of(view), last_event_id=last_event_id, can_control=can_control)

@@ -1,4 +1,4 @@
-"""What waits for one viewer: bounded, in order, newest wins for what is volatile."""
+"""Frames that wait for one viewer: bounded and in order; of volatile ones only the newest."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ from collections import deque
 from midstep.server.stream.stream_frames import Frame
 
 MAX_BYTES = 640 * 1024
-"""With the socket's own buffer and one frame in flight this stays below 1 MiB a viewer."""
+"""With the buffer of the socket and one frame being sent, a viewer takes less than 1 MiB."""
 
 
 class ViewerQueue:
-    """Frames for one viewer. Lives on the server's loop; no locks.
+    """Frames for one viewer. Used on the server's event loop only, so it needs no lock.
 
-    A viewer too slow for its durable frames falls *behind*: it gets no more of them from
-    memory, and reads on from disk when its queue is empty.
+    When the queue of a slow viewer is full, no more durable frames are added from memory. Once it
+    is empty, the viewer reads the missing facts from disk: none is lost, and memory stays bounded.
 
     Args:
-        cursor: durable frames up to this sequence number are not wanted.
-        behind: begin by reading from disk.
+        cursor: durable frames up to this sequence number are skipped.
+        reads_from_disk: start with the facts on disk.
     """
 
-    def __init__(self, *, cursor: int, behind: bool) -> None:
-        self.cursor, self.reads_from_disk = cursor, behind
+    def __init__(self, *, cursor: int, reads_from_disk: bool) -> None:
+        self.cursor, self.reads_from_disk = cursor, reads_from_disk
         self.dropped = 0
         """Frames that were replaced or skipped because the viewer was slow."""
         self.closed = False
@@ -37,14 +37,16 @@ class ViewerQueue:
         return self._bytes
 
     def offer(self, frame: Frame) -> None:
-        """Queue a frame, cut to what is new for this viewer."""
+        """Queue a frame, without the part that this viewer already has."""
         if frame.key is not None:
             self._offer_volatile(frame)
         elif not self.reads_from_disk:
-            for part in frame.behind(self.cursor):
+            for part in frame.after(self.cursor):
                 self._offer_durable(part)
 
     def _offer_durable(self, frame: Frame) -> None:
+        # After the first part that does not fit, the following ones must not be queued either:
+        # the viewer would get them before the missing part.
         if self.reads_from_disk or self._bytes + len(frame.data) > MAX_BYTES:
             self.reads_from_disk = True
             self.dropped += 1
@@ -54,7 +56,7 @@ class ViewerQueue:
         self._append(frame)
 
     def _offer_volatile(self, frame: Frame) -> None:
-        older = next((held for held in self._frames if held.key == frame.key), None)
+        older = next((queued for queued in self._frames if queued.key == frame.key), None)
         if older is not None:
             self._frames.remove(older)
             self._bytes -= len(older.data)
@@ -75,13 +77,13 @@ class ViewerQueue:
         self._ready.set()
 
     async def wait(self) -> None:
-        """Until there is something to send, to read from disk, or to end."""
+        """Wait until there is a frame to send, facts to read from disk, or the end."""
         if not (self._frames or self.reads_from_disk or self.closed):
             self._ready.clear()
             await self._ready.wait()
 
     def take(self) -> bytes:
-        """Everything that waits, in order."""
+        """Remove and return everything that waits, in order."""
         data = b"".join(frame.data for frame in self._frames)
         self._frames.clear()
         self._bytes = 0

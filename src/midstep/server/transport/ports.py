@@ -1,4 +1,4 @@
-"""Which port to serve on: the one asked for, the last one used, or the first free of a range."""
+"""Which port to serve on: the given one, the last one used, or the first free one of a range."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from midstep.core.files.user_state import read_state_file, root_file
 
 PORTS = range(8765, 8785)
 BACKLOG = 1024
+"""Connections that the kernel queues while the training thread holds the GIL."""
 
 
 def bind(host: str, port: int) -> socket.socket:
@@ -21,17 +22,17 @@ def bind(host: str, port: int) -> socket.socket:
         ConfigError: the port is taken, or the host is not an address of this machine.
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    # Said to be TCP, so that asyncio sends small answers at once: else the second one on a
-    # connection waits 40 ms for the peer to acknowledge its header.
-    made = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-    made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    # With an explicit IPPROTO_TCP asyncio sets TCP_NODELAY. Otherwise the second small response on
+    # a connection waits 40 ms until the peer acknowledges the header.
+    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
-        made.bind((host, port))
-        made.listen(BACKLOG)
+        listener.bind((host, port))
+        listener.listen(BACKLOG)
     except (OSError, OverflowError) as error:
-        made.close()
+        listener.close()
         raise ConfigError(_reason(host, port, error)) from None
-    return made
+    return listener
 
 
 def _reason(host: str, port: int, error: Exception) -> str:
@@ -43,27 +44,27 @@ def _reason(host: str, port: int, error: Exception) -> str:
 
 
 def bind_for_root(outputs_root: str | Path, *, host: str, port: int | None) -> socket.socket:
-    """A socket for the runs of `outputs_root`; an explicit taken port is an error."""
+    """A listening socket for the runs of `outputs_root`. A given port that is taken is an error."""
     if port is not None:
         return bind(host, port)
     path = root_file(outputs_root, "port")
-    kept = (read_state_file(path) or {}).get("port")
-    last = [kept] if isinstance(kept, int) and 1023 < kept < 65536 else []
+    saved = (read_state_file(path) or {}).get("port")
+    last = [saved] if isinstance(saved, int) and 1023 < saved < 65536 else []
     for candidate in (*last, *PORTS):
         try:
-            made = bind(host, candidate)
+            listener = bind(host, candidate)
         except ConfigError:
             continue
-        _remember(path, candidate)
-        return made
+        _save_port(path, candidate)
+        return listener
     raise ConfigError(
         f"all ports from {PORTS.start} to {PORTS.stop - 1} are taken. Choose one with --port."
     )
 
 
-def _remember(path: Path, port: int) -> None:
+def _save_port(path: Path, port: int) -> None:
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         storage.replace_json(path, {"port": port}, durable=False)
     except (OSError, StorageError):
-        return  # a port that is not remembered only means another link next time
+        return  # the next server then gets another port, and with it another link

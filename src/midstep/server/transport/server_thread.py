@@ -1,4 +1,4 @@
-"""The server in a thread of its own, with a clean end."""
+"""The server in its own thread, with an orderly shutdown."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import socket
 import threading
 from collections.abc import Sequence
 from contextlib import suppress
-from types import TracebackType
 
 import uvicorn
 from fastapi import FastAPI
@@ -20,20 +19,23 @@ from midstep.server.transport.ports import bind
 
 log = logging.getLogger("midstep.server")
 START_S = 30.0
+"""Time to start on a busy machine; beyond it something is wrong."""
 CLOSE_S = 5.0
+"""Time for responses that are being sent; after it connections are closed by force."""
 KEEP_ALIVE_S = 30
+"""An idle connection is closed after this long. A page sends a request each second."""
 
 
 class ServerThread:
-    """Serves an app until closed.
+    """Serves an app until it is closed.
 
     Args:
-        app: what `create_app` made.
+        app: the result of `create_app`.
         host: address to bind; only this machine by default.
-        port: 0 for any free one.
-        listening: an already bound socket, in place of host and port.
-        also: further bound sockets that are answered too.
-        header_s: how long a header may take.
+        port: the port to bind; 0 for any free one.
+        listening: a bound socket, instead of host and port.
+        also: further bound sockets to serve.
+        header_s: time in which a connection must send a whole header.
     """
 
     def __init__(
@@ -49,7 +51,7 @@ class ServerThread:
         self._app = app
         first = listening if listening is not None else bind(host, port)
         self._sockets = [first, *also]
-        # The same ones, kept beyond uvicorn's own close.
+        # Duplicates: uvicorn closes its own, and `_stop_listening` still has to shut them down.
         self._listeners = [each.dup() for each in self._sockets]
         self.url = _url_of(first)
         """The base address, for example `http://127.0.0.1:8765`."""
@@ -59,33 +61,33 @@ class ServerThread:
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def start(self) -> str:
-        """Serve; returns the base address once requests are answered."""
+        """Start serving. Returns the base address once requests are answered."""
         self._thread = threading.Thread(target=self._serve, name="midstep-server", daemon=True)
         self._thread.start()
         if not self._started.wait(START_S) or not self._server.started:
             self.close()
-            raise MidstepError("the server did not start. The log of midstep.server says why.")
+            raise MidstepError("the server did not start; the log of midstep.server has the reason")
         return self.url
 
     def _serve(self) -> None:
         server = self._server
         startup = server.startup
 
-        async def startup_then_tell(sockets: list[socket.socket] | None = None) -> None:
+        async def startup_and_set_event(sockets: list[socket.socket] | None = None) -> None:
             await startup(sockets=sockets)
             self._loop = asyncio.get_running_loop()
             self._started.set()
 
-        server.startup = startup_then_tell  # type: ignore[method-assign]
+        server.startup = startup_and_set_event  # type: ignore[method-assign]
         try:
             server.run(sockets=self._sockets)
-        except Exception:  # the thread's last line: the caller learns it from `started`
-            log.exception("the server ended")
+        except Exception:  # nobody joins this thread: `start` and the log report the error
+            log.exception("the server ended with an error")
         finally:
             self._started.set()
 
     def close(self) -> None:
-        """End the streams and the thread; closing twice is fine."""
+        """End the streams and the thread. Closing twice is allowed."""
         self._end_streams()
         self._server.should_exit = True
         thread, self._thread = self._thread, None
@@ -96,29 +98,24 @@ class ServerThread:
         self._stop_listening()
 
     def _stop_listening(self) -> None:
-        """Free the port, also when a forked loader worker still holds the socket."""
+        """Free the port, also when a forked DataLoader worker has a copy of the socket."""
         for listener in self._listeners:
-            with suppress(OSError):  # closed by the server already, or never listened
+            with suppress(OSError):  # the server has closed it already, or it never listened
                 listener.shutdown(socket.SHUT_RDWR)
         for each in (*self._listeners, *self._sockets):
             each.close()
 
     def _end_streams(self) -> None:
-        """Streams never end by themselves, and uvicorn would wait for them."""
+        """End all streams; uvicorn would wait for them, and they never end by themselves."""
         if self._loop is not None and not self._loop.is_closed():
-            with suppress(RuntimeError):  # it closed between the test and the call
-                self._loop.call_soon_threadsafe(self._app.state.hubs.close)
+            with suppress(RuntimeError):  # the loop closed between the test and the call
+                self._loop.call_soon_threadsafe(self._app.state.run_streams.close)
 
     def __enter__(self) -> ServerThread:
         self.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 
@@ -147,5 +144,5 @@ def _config(app: FastAPI, header_s: float) -> uvicorn.Config:
         server_header=False,
         timeout_keep_alive=KEEP_ALIVE_S,
         timeout_graceful_shutdown=int(CLOSE_S) - 2,
-        h11_max_incomplete_event_size=64 * 1024,
+        h11_max_incomplete_event_size=64 * 1024,  # longest header
     )

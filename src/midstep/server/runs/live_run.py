@@ -1,0 +1,123 @@
+"""A run of this process, read from its controller."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Any
+
+from midstep.control import Breakpoint, CapturedBatch, CommandRecord, StepData
+from midstep.control.capture.weight_changes import WeightChange
+from midstep.control.watches.watch_list import TrackedRows
+from midstep.server.runs.run_view import ENDED, RunControl, RunView, WatchedRows
+
+if TYPE_CHECKING:
+    from midstep.session import Run
+
+NOT_RESPONDING_S = 10.0
+"""A run that should train but reaches no step boundary for this long is shown as not responding."""
+
+
+class LiveRunView(RunView):
+    """A run of this process, read from its controller.
+
+    Args:
+        run: the run.
+    """
+
+    def __init__(self, run: Run) -> None:
+        super().__init__(run.run_id, run.name, run.dir, run.started_at)
+        self._controller, self._facts = run.controller, run.facts
+        self._control = RunControl(run.controller)
+
+    @property
+    def attempt(self) -> int:
+        """Which start of the run this is, from 1."""
+        return self._facts.attempt
+
+    @property
+    def timeline(self) -> int:
+        """How often the run went back to an earlier step."""
+        return self._facts.timeline
+
+    @property
+    def seq(self) -> int:
+        """Sequence number of the newest fact."""
+        return self._facts.seq
+
+    @property
+    def is_live(self) -> bool:
+        """Whether the run has not ended."""
+        return self._controller.status.state_name not in ENDED
+
+    def _read_state(self) -> dict[str, Any]:
+        """The controller's state; "not responding" after 10 s without a step boundary."""
+        state = self._controller.get_state()
+        is_training = state["state"] in ("running", "stepping", "pausing")
+        # A phase that the loop declared between boundaries, such as a validation, may take longer.
+        in_phase = self._controller.status.phase is not None
+        if is_training and not in_phase and state["boundary_age_s"] >= NOT_RESPONDING_S:
+            state["state"] = "not responding"
+        return state
+
+    def batch(self) -> CapturedBatch | None:
+        """The last captured batch; None before the first."""
+        captured = self._controller.get_batch()
+        return None if captured is None else CapturedBatch(**captured)
+
+    def step_data(self) -> StepData:
+        """The last complete step data that was captured, with its step."""
+        return self._controller.captures.shown()
+
+    def weight_names(self) -> list[str]:
+        """Tensors whose change by a step can be read, the default one first."""
+        return self._controller.weight_changes.sources
+
+    def weight_change(self, tensor: str | None, *, whole: bool = True) -> WeightChange:
+        """One tensor before and after the last shown step. Waits up to 2 s for a step."""
+        return self._controller.weight_changes.get(tensor, whole=whole)
+
+    def rewind(self) -> dict[str, Any]:
+        """The fields of `RewindOut`: how far back the run can go."""
+        return self._controller.status.get_rewind()
+
+    def breakpoints(self) -> list[Breakpoint]:
+        """All breakpoints by id."""
+        return self._controller.list_breakpoints()
+
+    def watches(self) -> WatchedRows:
+        """Which rows are watched, and which could be."""
+        controller = self._controller
+        return WatchedRows(
+            source=controller.watches.source,
+            rows=controller.watches.watched_by_source(),
+            sources=controller.watches.sources,
+        )
+
+    def trajectories(self, *, points: int, in_all: int) -> list[TrackedRows]:
+        """Copies of the points of all watched rows; the tensor chosen last comes first."""
+        return self._controller.watches.copy(points=points, in_all=in_all)
+
+    def commands(self, limit: int) -> list[CommandRecord]:
+        """The last commands, newest last."""
+        return self._controller.queue.latest(limit=limit)
+
+    def command(self, command_id: str) -> CommandRecord | None:
+        """The record of a command, among the last 10,000."""
+        return self._controller.queue.find(command_id)
+
+    def command_names(self) -> list[str]:
+        """Names of the commands that the run accepts, sorted."""
+        return sorted(self._controller.queue.registry)
+
+    def subscribe(self, callback: Callable[[], None]) -> Callable[[], None]:
+        """Call `callback` at every change, from any thread. The result unsubscribes it."""
+        return self._controller.sinks.subscribe(callback)
+
+    def viewer(self) -> AbstractContextManager[object]:
+        """Count one more viewer inside the block, so that steps are captured."""
+        return self._controller.captures.viewer()
+
+    def control(self) -> RunControl:
+        """The methods that change the run. A run of this process never refuses here."""
+        return self._control
