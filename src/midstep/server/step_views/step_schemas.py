@@ -94,6 +94,9 @@ class StepDataOut(Out):
     """Whether the data is what the panel announces; if not, `note` says why."""
     note: str | None = None
     """What could not be encoded as it stands, and how the panel does not fit."""
+    nonfinite: tuple[str, ...] = ()
+    """JSON pointers of numbers, or arrays of numbers, in `data` where the strings NaN, Infinity and
+    -Infinity are numbers and not text. Left out if there is none."""
 
 
 class GridOut(Out):
