@@ -17,11 +17,6 @@ from midstep.session import Run
 from tests.served import serving
 
 
-@pytest.fixture
-def client(served):
-    return Client(f"{served.url}/#token={served.tokens.control}")
-
-
 def test_every_button_has_its_twin(client, served):
     assert client.state()["state"] == "paused"
     assert client.step(2)["step"] == 2

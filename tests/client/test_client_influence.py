@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from midstep.client import Client
-from midstep.client.http_transport import with_floats
+from midstep.client.number_conversion import convert_numbers
 from midstep.core.errors import ClientError
 from tests.influence.stored import store_result
 from tests.served import serving
@@ -78,4 +79,7 @@ def test_wrong_names_are_refused_with_the_servers_words(client: Client, finished
 
 
 def test_a_response_that_reads_like_a_number_stays_text() -> None:
-    assert with_floats({"response": "NaN", "reward": "NaN"})["response"] == "NaN"
+    sequence = {"response": "NaN", "reward": "Infinity"}
+    path = "/api/v1/influence/study/update?full=1"
+    converted = convert_numbers("GET", path, {"sequences": [sequence]})
+    assert converted == {"sequences": [{"response": "NaN", "reward": math.inf}]}

@@ -88,6 +88,7 @@ def test_plain_values_have_no_note():
 def test_non_finite_values_are_strings():
     out = encode_step_data({"x": float("nan"), "t": torch.tensor([float("inf"), float("-inf")])})
     assert out["data"] == {"x": "NaN", "t": ["Infinity", "-Infinity"]}
+    assert out["nonfinite"] == ["/data/x", "/data/t"]
 
 
 def test_tensors_beyond_65536_elements_are_summarised_unless_full():

@@ -1727,6 +1727,8 @@ export interface components {
             duration_s: number | null;
             /** Id */
             id: string;
+            /** Nonfinite */
+            nonfinite?: string[];
             /** Payload */
             payload: {
                 [key: string]: unknown;
@@ -3825,6 +3827,8 @@ export interface components {
             fits: boolean;
             /** Key */
             key: string;
+            /** Nonfinite */
+            nonfinite?: string[];
             /** Note */
             note: string | null;
             panel: components["schemas"]["PanelOut"] | null;

@@ -7,25 +7,24 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, quote, urlsplit
 
-from midstep.client.debug_client import (
-    BreakpointsClient,
-    ForcesClient,
-    RunRequests,
-    WatchesClient,
-)
+from midstep.client.command_methods import CommandMethods
+from midstep.client.debug_client import BreakpointsClient, ForcesClient, WatchesClient
 from midstep.client.http_transport import Transport
 from midstep.client.run_finder import FoundRun, find_runs, matching_runs, read_token
+from midstep.client.run_requests import RunRequests
 from midstep.client.runs_client import RecipesClient, RunsClient
 from midstep.client.sse_reader import read_messages
 from midstep.client.stored_data_client import DatasetsClient, InfluenceClient
 from midstep.core.errors import ClientError, UnclearRunError
-from midstep.core.ids import new_command_id
 
 DEFAULT_SAVE_DIR = "outputs/runs"
 
 
-class Client:
+class Client(CommandMethods):
     """Controls and reads a run over HTTP.
+
+    Methods such as `pause`, `step` and `back` return the state of the run after the command. If
+    that takes longer than 2 s, they return the record of the command instead.
 
     Args:
         url: the link that the run printed, or its base address; None finds the only live run.
@@ -68,7 +67,7 @@ class Client:
         self.transport = Transport(
             self.url, token or url_token, who=who, timeout_s=timeout_s, socket_path=socket_path
         )
-        self._requests = RunRequests(self.transport, run)
+        super().__init__(RunRequests(self.transport, run))
         self.breakpoints = BreakpointsClient(self._requests)
         self.watches = WatchesClient(self._requests)
         self.forces = ForcesClient(self._requests)
@@ -120,89 +119,15 @@ class Client:
         """Return the address; the token stays out of logs."""
         return f"Client({self.url!r}, run={self.run!r})"
 
-    # -- commands ---------------------------------------------------------------------------------
-
-    def pause(self) -> dict[str, Any]:
-        """Pause at the next step boundary; return the state there."""
-        return self._verb("pause")
-
-    def resume(self) -> dict[str, Any]:
-        """Continue the run."""
-        return self._verb("resume")
-
-    def step(self, n: int = 1) -> dict[str, Any]:
-        """Run n steps, then pause again."""
-        return self._verb("step", n=n)
-
-    def run_until(self, step: int) -> dict[str, Any]:
-        """Continue, and pause when that many steps are finished."""
-        return self._verb("run_until", step=step)
-
-    def back(self, n: int | None = None, *, step: int | None = None) -> dict[str, Any]:
-        """Go back n steps (1), or to a step; return the state there.
-
-        If this takes longer than 2 s, the record of the command is returned instead, as by every
-        verb.
-        """
-        return self._verb("back", **({"n": n} if step is None else {"n": n, "step": step}))
-
-    def rewind(self) -> dict[str, Any]:
-        """Return how far back the run can go: first_step, snapshot_steps, bytes, replay_cost_s."""
-        return dict(self._requests.get(self._requests.debug_path("rewind")))
-
-    def stop(self) -> dict[str, Any]:
-        """End the run at the next step boundary."""
-        return self._verb("stop")
+    # -- the run ----------------------------------------------------------------------------------
 
     def end(self, how: str = "terminate") -> dict[str, Any]:
         """Signal the process of a run that `stop` does not end: `terminate`, or `kill` at once."""
         return dict(self._requests.send("POST", self._requests.run_path("end"), {"how": how}))
 
-    def set_hparams(self, **values: Any) -> dict[str, Any]:
-        """Change lr, weight_decay, lr_mul, wd_mul, momentum, betas or eps; `result` has the old."""
-        return self.command("set_hparams", **values)
-
-    def certify(self, steps: int = 2) -> dict[str, Any]:
-        """Run steps twice and compare every bit; the record's `result` has text and data."""
-        return self.command("determinism_health", steps=steps)
-
-    def command(self, name: str, **payload: Any) -> dict[str, Any]:
-        """Run any command by its name; return its record."""
-        body = {"command": name, "payload": payload, "id": new_command_id()}
-        return self._post_once(self._requests.run_path("commands"), body)
-
-    def command_record(self, command_id: str) -> dict[str, Any]:
-        """Return the record of a command: its status and result."""
-        return dict(self._requests.get(self._command_path(command_id)))
-
-    def cancel(self, command_id: str) -> dict[str, Any]:
-        """Cancel a waiting command, or ask a running one to end; return its record."""
-        return dict(self._requests.send("POST", f"{self._command_path(command_id)}/cancel", {}))
-
-    def commands(self, limit: int = 100) -> list[dict[str, Any]]:
-        """Return the command log, newest last."""
-        return list(self._requests.get(self._requests.run_path("commands"), limit=limit))
-
-    def _verb(self, name: str, **payload: Any) -> dict[str, Any]:
-        path = self._requests.debug_path(name)
-        return self._post_once(path, {**payload, "id": new_command_id()})
-
-    def _post_once(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
-        """Post a command, again if no response came."""
-        try:
-            response = self._requests.send("POST", path, body)
-        except ClientError as error:
-            if error.status is not None:
-                raise
-            # The first request may have arrived. The server runs an id only once, so a second
-            # request with the same id cannot make the run step twice.
-            response = self._requests.send("POST", path, body)
-        return dict(response)
-
-    def _command_path(self, command_id: str) -> str:
-        return self._requests.run_path(f"commands/{quote(command_id, safe='')}")
-
-    # -- reading ----------------------------------------------------------------------------------
+    def rewind(self) -> dict[str, Any]:
+        """Return how far back the run can go: first_step, snapshot_steps, bytes, replay_cost_s."""
+        return dict(self._requests.get(self._requests.debug_path("rewind")))
 
     def state(self) -> dict[str, Any]:
         """Return the state of the run: step, paused, parked, loss, lr, and more."""

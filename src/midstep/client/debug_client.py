@@ -4,51 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from midstep.client.http_transport import Transport
-from midstep.core.errors import ClientError
+from midstep.client.run_requests import RunRequests
 
-MAX_NAMED_RUNS = 8
 Rows = list[dict[str, Any]]
-
-
-class RunRequests:
-    """Sends requests about one run; `Client` and its parts share one of these.
-
-    Args:
-        transport: connection to the server.
-        run: id of the run; None means the only live run of the server.
-    """
-
-    def __init__(self, transport: Transport, run: str | None) -> None:
-        self.transport, self.run = transport, run
-
-    def debug_path(self, name: str) -> str:
-        """Return the path of a debug route; without a run id the short one of the only live run."""
-        return f"/debug/{name}" if self.run is None else f"/api/v1/runs/{self.run}/debug/{name}"
-
-    def run_path(self, name: str) -> str:
-        """Return the path of a route of the run; these routes always need an id."""
-        if self.run is None:
-            self.run = self._only_run()
-        return f"/api/v1/runs/{self.run}/{name}"
-
-    def get(self, path: str, **query: Any) -> Any:
-        """Send a GET request; return the parsed response."""
-        return self.transport.request("GET", path, query=query)
-
-    def send(self, method: str, path: str, body: dict[str, Any] | None = None) -> Any:
-        """Send a request that changes something; return the parsed response."""
-        return self.transport.request(method, path, body=body)
-
-    def _only_run(self) -> str:
-        rows = self.get("/api/v1/runs")["runs"]
-        # A server over a folder lists ended runs too; one live run among them is the one meant.
-        rows = [row for row in rows if row["live"]] or rows
-        if len(rows) == 1:
-            return str(rows[0]["id"])
-        names = ", ".join(row["id"] for row in rows[:MAX_NAMED_RUNS]) or "none"
-        more = " …" if len(rows) > MAX_NAMED_RUNS else ""
-        raise ClientError(f"the server has {len(rows)} runs ({names}{more}). Give run=… to choose.")
 
 
 class BreakpointsClient:

@@ -9,31 +9,12 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlencode, urlsplit
 
+from midstep.client.number_conversion import convert_numbers
 from midstep.client.token_proof import check_proofs, new_challenge
 from midstep.core import strict_json
 from midstep.core.errors import ClientError, ConfigError, FormatError
 
 MAX_PROOF_BYTES = 65_536
-_NON_FINITE = {"NaN": float("nan"), "Infinity": float("inf"), "-Infinity": float("-inf")}
-_TEXT = frozenset(
-    {"command", "error", "id", "key", "message", "name", "prompt", "response", "run", "words"}
-) | {"directory", "note", "path", "tags", "text", "why"}
-"""Fields that stay text even if the text is `NaN`."""
-
-
-def with_floats(value: Any) -> Any:
-    """Return `value` with the strings for NaN and the infinities turned into floats.
-
-    >>> with_floats({"loss": "Infinity", "name": "NaN"})
-    {'loss': inf, 'name': 'NaN'}
-    """
-    if isinstance(value, str):
-        return _NON_FINITE.get(value, value)
-    if isinstance(value, list):
-        return [with_floats(item) for item in value]
-    if isinstance(value, dict):
-        return {k: v if k in _TEXT else with_floats(v) for k, v in value.items()}
-    return value
 
 
 class Transport:
@@ -150,7 +131,7 @@ class Transport:
         status, data = self._read(method, path, query=query, body=body)
         if status >= 400:
             raise read_refusal(status, data)
-        return None if not data else with_floats(_parse_json(data))
+        return None if not data else convert_numbers(method, path, _parse_json(data))
 
     def _read(self, method: str, path: str, **options: Any) -> tuple[int, bytes]:
         """Return status and body of a response."""

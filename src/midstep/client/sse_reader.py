@@ -7,10 +7,12 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from midstep.client.http_transport import Transport, read_refusal, with_floats
+from midstep.client.http_transport import Transport, read_refusal
+from midstep.client.number_conversion import convert_numbers
 from midstep.core import strict_json
 from midstep.core.errors import ClientError
 
+STREAM = "/api/v1/stream"
 FIRST_RETRY_S = 0.1
 MAX_RETRY_S = 5.0
 
@@ -69,14 +71,12 @@ def _read_connection(
     transport: Transport, run: str | None, last_id: str | None
 ) -> Iterator[tuple[str | None, dict[str, Any]]]:
     headers = {"Accept": "text/event-stream"} | ({"Last-Event-ID": last_id} if last_id else {})
-    connection, response = transport.open(
-        "GET", "/api/v1/stream", query={"run": run}, headers=headers
-    )
+    connection, response = transport.open("GET", STREAM, query={"run": run}, headers=headers)
     try:
         if response.status != 200:
             raise read_refusal(response.status, response.read())
         for event_id, data in parse_events(response):
-            message = with_floats(strict_json.loads(data))
+            message = convert_numbers("GET", STREAM, strict_json.loads(data))
             yield event_id, message if event_id is None else {**message, "_id": event_id}
     except (OSError, http.client.HTTPException) as error:
         raise ClientError(f"the stream was cut off ({error})") from error

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -61,10 +63,49 @@ def numbers(array: np.ndarray[Any, Any]) -> list[Any]:
     """
     import numpy as np
 
-    if array.dtype.kind != "f" or bool(np.isfinite(array).all()):
+    if array.dtype.kind != "f" or all_finite(array):
         return list(array.tolist())
-    values = array.astype(object)
-    values[np.isnan(array)] = "NaN"
-    values[np.isposinf(array)] = "Infinity"
-    values[np.isneginf(array)] = "-Infinity"
-    return list(values.tolist())
+    held = array.astype(object)
+    held[np.isnan(array)] = "NaN"
+    held[np.isposinf(array)] = "Infinity"
+    held[np.isneginf(array)] = "-Infinity"
+    return list(held.tolist())
+
+
+def all_finite(array: np.ndarray[Any, Any]) -> bool:
+    """Whether an array of floats holds neither NaN nor an infinity."""
+    import numpy as np
+
+    return bool(np.isfinite(array).all())
+
+
+def nonfinite_pointers(value: Any, path: str = "") -> list[str]:
+    """Return the JSON pointers of the non-finite floats in mappings, lists and tuples.
+
+    A client needs them for values without a schema, where the string `NaN` may also be text.
+
+    >>> nonfinite_pointers({"loss": float("nan"), "name": "NaN"}, "/result")
+    ['/result/loss']
+    """
+    if isinstance(value, float):
+        return [] if math.isfinite(value) else [path]
+    if isinstance(value, Mapping):
+        items: Iterable[tuple[Any, Any]] = value.items()
+    elif isinstance(value, list | tuple):
+        items = enumerate(value)
+    else:
+        return []
+    return [
+        pointer
+        for key, item in items
+        for pointer in nonfinite_pointers(item, join_pointer(path, str(key)))
+    ]
+
+
+def join_pointer(path: str, key: str) -> str:
+    """Return the JSON pointer (RFC 6901) of a key below `path`.
+
+    >>> join_pointer("/data", "a/b")
+    '/data/a~1b'
+    """
+    return f"{path}/{key.replace('~', '~0').replace('/', '~1')}"

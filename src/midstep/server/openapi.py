@@ -1,4 +1,4 @@
-"""The OpenAPI document, deterministic: `python -m midstep.server.openapi`."""
+"""The OpenAPI document: `python -m midstep.server.openapi` prints it, always in the same order."""
 
 from __future__ import annotations
 
@@ -16,33 +16,35 @@ from midstep.server.schema_base import Out
 from midstep.server.step_views.step_schemas import TensorSummary
 
 REFERENCE = "#/components/schemas/{model}"
+SENT_IF_ANY = {"nonfinite"}
+"""Fields that a response leaves out when they are empty."""
 
 
 def install(app: FastAPI) -> None:
-    """Let `app.openapi()` give our document; nothing serves it without a token."""
+    """Let `app.openapi()` return our document; the guard serves it only with a token."""
     app.openapi = lambda: document(app)  # type: ignore[method-assign]
 
 
 def document(app: FastAPI) -> dict[str, Any]:
-    """The document of `app`, stream messages included."""
+    """Return the document of `app`, with the stream messages and the payloads of commands."""
     if app.openapi_schema is None:
-        made = get_openapi(title=app.title, version=app.version, routes=app.routes)
-        _name_stream_message(made)
-        _name_commands(made)
-        _require_all_that_leaves(made)
-        _declare_token(made)
-        app.openapi_schema = made
+        schema = get_openapi(title=app.title, version=app.version, routes=app.routes)
+        _name_stream_message(schema)
+        _name_commands(schema)
+        _require_response_fields(schema)
+        _declare_token(schema)
+        app.openapi_schema = schema
     return app.openapi_schema
 
 
-def _name_stream_message(made: dict[str, Any]) -> None:
-    """`StreamMessage`, the tagged union, is what each event's data holds."""
-    schemas = made["components"]["schemas"]
+def _name_stream_message(document: dict[str, Any]) -> None:
+    """Let `StreamMessage`, a tagged union, be the data of each event of the stream."""
+    schemas = document["components"]["schemas"]
     schemas["StreamMessage"] = schemas.pop("StreamEnvelope") | {"title": "StreamMessage"}
-    # It stands inside `StepDataOut.data`, which is any value, so no route names it.
+    # No route refers to it: it occurs inside `StepDataOut.data`, which has no schema.
     schemas["TensorSummary"] = TensorSummary.model_json_schema(mode="serialization")
-    answer = made["paths"]["/api/v1/stream"]["get"]["responses"]["200"]
-    answer["content"] = {
+    response = document["paths"]["/api/v1/stream"]["get"]["responses"]["200"]
+    response["content"] = {
         "text/event-stream": {"schema": {"$ref": "#/components/schemas/StreamMessage"}}
     }
 
@@ -63,27 +65,30 @@ def _name_commands(document: dict[str, Any]) -> None:
     }
 
 
-def _require_all_that_leaves(made: dict[str, Any]) -> None:
-    """Answers always carry all their fields, also those that have a default."""
+def _require_response_fields(document: dict[str, Any]) -> None:
+    """Declare that a response has all its fields, also those with a default."""
     for model in _all_subclasses(Out):
-        schema = made["components"]["schemas"].get(model.__name__)
+        schema = document["components"]["schemas"].get(model.__name__)
         if schema is not None and schema.get("properties"):
-            schema["required"] = sorted(schema["properties"])
+            schema["required"] = sorted(set(schema["properties"]) - SENT_IF_ANY)
+            for name in SENT_IF_ANY & schema["properties"].keys():
+                # openapi-typescript takes a field with a default as always present.
+                del schema["properties"][name]["default"]
 
 
 def _all_subclasses(model: type[Out]) -> list[type[Out]]:
     return [each for sub in model.__subclasses__() for each in (sub, *_all_subclasses(sub))]
 
 
-def _declare_token(made: dict[str, Any]) -> None:
-    """Everything but the health answer needs the bearer token."""
-    made["components"]["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
-    made["security"] = [{"token": []}]
-    made["paths"]["/api/v1/health"]["get"]["security"] = []
+def _declare_token(document: dict[str, Any]) -> None:
+    """Declare that every route except the health check needs the bearer token."""
+    document["components"]["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
+    document["security"] = [{"token": []}]
+    document["paths"]["/api/v1/health"]["get"]["security"] = []
 
 
 def text() -> str:
-    """The document as it is checked in."""
+    """Return the document as it is checked in."""
     from midstep.server.app import create_app
     from midstep.server.auth.guard import GuardConfig
     from midstep.server.auth.tokens import Tokens

@@ -21,6 +21,7 @@ from midstep.core.commands.definition import (
     PayloadField,
     split_annotated,
 )
+from midstep.server.array_json import nonfinite_pointers
 from midstep.server.debug.breakpoint_schemas import Evidence
 from midstep.server.schema_base import In, Number, Out, RunState
 
@@ -117,11 +118,15 @@ class CommandOut(Out):
     """Wall time, seconds since 1970."""
     duration_s: float | None = None
     progress: float | None = None
+    nonfinite: tuple[str, ...] = ()
+    """JSON pointers of numbers in `result` that are sent as the strings NaN, Infinity or -Infinity.
+    Left out if there is none."""
 
 
 def command_json(record: CommandRecord) -> dict[str, Any]:
-    """The fields of `CommandOut`."""
+    """Return the fields of `CommandOut`."""
     command = record.command
+    nonfinite = nonfinite_pointers(record.result, "/result")
     return {
         "id": command.id,
         "seq": record.seq,
@@ -135,6 +140,7 @@ def command_json(record: CommandRecord) -> dict[str, Any]:
         "submitted_at": record.submitted_at,
         "duration_s": record.duration_s,
         "progress": record.progress,
+        **({"nonfinite": nonfinite} if nonfinite else {}),
     }
 
 

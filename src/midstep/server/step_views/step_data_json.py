@@ -8,7 +8,16 @@ from datetime import date, datetime, time, timedelta
 from typing import Any
 
 from midstep.core import strict_json
-from midstep.server.array_json import as_array, dtype_name, is_tensor, numbers, shape_of
+from midstep.server.array_json import (
+    all_finite,
+    as_array,
+    dtype_name,
+    is_tensor,
+    join_pointer,
+    nonfinite_pointers,
+    numbers,
+    shape_of,
+)
 
 SUMMARISED_BEYOND = 65_536
 """Tensors of more elements are summarised, unless `full` is given."""
@@ -23,15 +32,16 @@ _CHUNK = 1 << 20
 
 
 def encode_step_data(value: Any, *, full: bool = False) -> dict[str, Any]:
-    """The fields `data`, `summarised` and `note` of `StepDataOut`.
+    """Return `data`, `summarised` and `note` of one entry, and `nonfinite` if there is any.
 
     >>> encode_step_data({"rate": 0.5, "when": 1j})
     {'data': {'rate': 0.5, 'when': {'re': 0.0, 'im': 1.0}}, 'summarised': False, 'note': None}
     """
     encoder = _Encoder(full=full)
-    data = encoder.encode(value, ())
+    data = encoder.encode(value, (), "/data")
     note = "; ".join(encoder.notes) or None
-    return {"data": data, "summarised": encoder.summarised, "note": note}
+    encoded = {"data": data, "summarised": encoder.summarised, "note": note}
+    return encoded | ({"nonfinite": encoder.nonfinite} if encoder.nonfinite else {})
 
 
 class _Encoder:
@@ -41,11 +51,21 @@ class _Encoder:
         self.full = full
         self.summarised = False
         self.notes: dict[str, None] = {}
+        self.nonfinite: list[str] = []
+        """JSON pointers of non-finite numbers, which JSON holds as strings."""
         self.items_left = MAX_ITEMS
         self.elements_left = WHOLE_UP_TO
 
-    def encode(self, value: Any, above: tuple[int, ...]) -> Any:
-        """`value` as JSON. `above` has the ids of its containers, to notice a cycle."""
+    def encode(self, value: Any, above: tuple[int, ...], path: str) -> Any:
+        """Return `value` as JSON.
+
+        Args:
+            value: anything that a hook captured.
+            above: ids of the containers around it, to detect a container inside itself.
+            path: JSON pointer of the value in the response.
+        """
+        if isinstance(value, float) and not math.isfinite(value):
+            self.nonfinite.append(path)
         if value is None or isinstance(value, bool | float):
             return strict_json.plain(value)
         if isinstance(value, int):
@@ -53,10 +73,10 @@ class _Encoder:
         if isinstance(value, str):
             return self._text(value)
         if is_tensor(value):
-            return self._tensor(value)
+            return self._tensor(value, path)
         if isinstance(value, Mapping | list | tuple | set | frozenset):
-            return self._container(value, above)
-        return self._other(value)
+            return self._container(value, above, path)
+        return self._other(value, path)
 
     def _note(self, text: str) -> None:
         if len(self.notes) < 16:
@@ -73,7 +93,7 @@ class _Encoder:
             self._note(f"a text of {len(value):,} characters was cut at {MAX_TEXT:,}")
         return str(strict_json.plain(value[:MAX_TEXT]))
 
-    def _tensor(self, value: Any) -> Any:
+    def _tensor(self, value: Any, path: str) -> Any:
         elements = math.prod(shape_of(value))
         whole = elements <= (self.elements_left if self.full else SUMMARISED_BEYOND)
         if self.full and not whole:
@@ -82,21 +102,29 @@ class _Encoder:
             array = as_array(value)
             if not whole or elements > self.elements_left:
                 self.summarised = True
-                return summarise(array, dtype_name(value))
+                summary = summarise(array, dtype_name(value))
+                self.nonfinite += nonfinite_pointers(summary, path)
+                return summary
         except (TypeError, RuntimeError) as error:
             self._note(f"not shown: {error}")
             return {"shape": shape_of(value), "dtype": dtype_name(value)}
         self.elements_left -= elements
-        return self._values(array)
+        return self._values(array, path)
 
-    def _values(self, array: Any) -> Any:
+    def _values(self, array: Any, path: str) -> Any:
         if array.dtype.kind == "c":
-            return {"re": self._values(array.real), "im": self._values(array.imag)}
+            return {
+                "re": self._values(array.real, f"{path}/re"),
+                "im": self._values(array.imag, f"{path}/im"),
+            }
         if array.dtype.kind not in "biuf":
-            return self.encode(array.tolist(), ())
+            return self.encode(array.tolist(), (), path)
+        if array.dtype.kind == "f" and not all_finite(array):
+            # One pointer for the whole array: one per element could be larger than the data.
+            self.nonfinite.append(path)
         return numbers(array.reshape(1))[0] if array.ndim == 0 else numbers(array)
 
-    def _container(self, value: Any, above: tuple[int, ...]) -> Any:
+    def _container(self, value: Any, above: tuple[int, ...], path: str) -> Any:
         if id(value) in above:
             self._note("a container contains itself; it is shown once")
             return "<itself>"
@@ -105,10 +133,15 @@ class _Encoder:
             return "<deeper>"
         inside = (*above, id(value))
         if isinstance(value, Mapping):
+            texts = {key: self._text(str(key)) for key in self._some(value)}
             return {
-                self._text(str(key)): self.encode(value[key], inside) for key in self._some(value)
+                text: self.encode(value[key], inside, join_pointer(path, text))
+                for key, text in texts.items()
             }
-        return [self.encode(item, inside) for item in self._some(value)]
+        return [
+            self.encode(item, inside, f"{path}/{index}")
+            for index, item in enumerate(self._some(value))
+        ]
 
     def _some(self, items: Any) -> Sequence[Any]:
         """As many items as the budget still allows."""
@@ -118,9 +151,12 @@ class _Encoder:
             self._note(f"only {MAX_ITEMS:,} items are shown")
         return shown
 
-    def _other(self, value: Any) -> Any:
+    def _other(self, value: Any, path: str) -> Any:
         if isinstance(value, complex):
-            return {"re": strict_json.plain(value.real), "im": strict_json.plain(value.imag)}
+            return {
+                "re": self.encode(value.real, (), f"{path}/re"),
+                "im": self.encode(value.imag, (), f"{path}/im"),
+            }
         if isinstance(value, bytes | bytearray | memoryview):
             self._note("of bytes the first 64 are shown, in hexadecimal")
             return {"bytes": len(value), "start": bytes(value[:64]).hex()}
@@ -129,7 +165,7 @@ class _Encoder:
         if isinstance(value, timedelta):
             return value.total_seconds()
         if hasattr(value, "item") and hasattr(value, "dtype"):
-            return self.encode(value.item(), ())
+            return self.encode(value.item(), (), path)
         return self._foreign(value)
 
     def _foreign(self, value: Any) -> str:

@@ -93,7 +93,10 @@ class StepDataOut(Out):
     fits: bool
     """Whether the data fits the panel; if not, `note` has the reason."""
     note: str | None = None
-    """What was shortened or converted, and why the panel does not fit."""
+    """What could not be encoded as it stands, and how the panel does not fit."""
+    nonfinite: tuple[str, ...] = ()
+    """JSON pointers of numbers, or arrays of numbers, in `data` where the strings NaN, Infinity and
+    -Infinity are numbers and not text. Left out if there is none."""
 
 
 class GridOut(Out):
