@@ -7,7 +7,7 @@ import torch
 
 from midstep.core.errors import ConfigError
 from midstep.models.causal_lm import CausalLM, CausalLMConfig, KeyValueCache
-from tests.models.causal_lm_twin import twin_logits
+from tests.models.reference_causal_lm import reference_logits
 
 FAMILIES = {
     "rotary": {},
@@ -35,7 +35,7 @@ def make(**changes) -> CausalLM:
 def test_logits_equal_the_twin(family: str) -> None:
     model = make(**FAMILIES[family])
     torch.testing.assert_close(
-        model(torch.tensor([TOKENS]))[0], twin_logits(model, TOKENS), rtol=1e-11, atol=1e-12
+        model(torch.tensor([TOKENS]))[0], reference_logits(model, TOKENS), rtol=1e-11, atol=1e-12
     )
 
 

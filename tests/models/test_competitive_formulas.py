@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from midstep.models.competitive import BCL, VARIANTS, BCLConfig, Variant
 from midstep.models.competitive.competition import compete, find_neighbours
-from tests.models import competitive_twin as slow
+from tests.models import reference_competitive as slow
 
 METRICS = [
     "win_rate",

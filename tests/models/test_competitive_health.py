@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from midstep.models.competitive import feature_measures
-from tests.models import competitive_twin as slow
+from tests.models import reference_competitive as slow
 
 
 def drawn(seed: int, *shape: int) -> torch.Tensor:

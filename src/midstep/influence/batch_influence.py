@@ -196,6 +196,7 @@ def _notes(model: nn.Module, shown: int, requested: int, count: int) -> tuple[st
         reason = "as asked" if shown == requested else "gradients of more would not fit into memory"
         notes.append(f"the first {shown} of {count} samples are shown, {reason}")
     kinds = {type(each).__name__ for each in model.modules()}
+    # By name, so that lazy and synchronized variants count too.
     mode_dependent = sorted(kind for kind in kinds if "Dropout" in kind or "BatchNorm" in kind)
     if mode_dependent:
         notes.append(

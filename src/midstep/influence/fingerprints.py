@@ -92,10 +92,7 @@ def kernel_fingerprint(
 
 
 def _hash_moments(optimizer: Optimizer | None) -> str | None:
-    """Hash of the sums of all moments, which differ between any two steps of a training.
-
-    Hashing all moments would read three times the memory of the weights.
-    """
+    """Hash of the sums of the moments, which is enough to distinguish two states of one model."""
     if optimizer is None:
         return None
     digest = hashlib.blake2b(digest_size=16)

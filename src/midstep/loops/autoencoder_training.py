@@ -212,6 +212,7 @@ class AutoencoderTraining:
             session.fit(steps=self.config.steps)
             training, stopped = session.trainer, run.controller.boundary.is_stopping
             validation = self.validate()
+            # In the middle of an epoch (`cursor` above 0) the session has not validated yet.
             if training.state.cursor and not stopped:
                 _record_validation(run, training.epoch, training.step, validation)
             return TrainingResult(

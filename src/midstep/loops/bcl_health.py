@@ -114,6 +114,7 @@ class FeatureHealthMonitor:
         competition = _competition(weight, activations, self._config)
         forces = FORCES[self._config.variant](competition, inputs, weight, self._config)
         metrics = step_metrics(competition, forces)
+        # Without a mask every sample passes with weight 1, so the sum is the number of samples.
         if not self._gated:
             metrics["grad_magnitude"] = torch.full_like(competition.win_rate_D, len(inputs))
             metrics["som_magnitude"] = torch.zeros_like(competition.win_rate_D)

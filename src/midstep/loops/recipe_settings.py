@@ -55,6 +55,7 @@ class RecipeSetting:
 
     def _check_number(self, value: Any) -> str | None:
         kinds = (int,) if self.kind == "int" else (int, float)
+        # bool is an int in Python, but true is not a number in a form.
         if isinstance(value, bool) or not isinstance(value, kinds) or not math.isfinite(value):
             return "must be a whole number" if self.kind == "int" else "must be a finite number"
         if self.minimum is not None and value < self.minimum:

@@ -122,6 +122,7 @@ class KeyValueCache:
             raise ConfigError(
                 f"the cache holds {self.capacity} tokens, {end} are needed; make it larger"
             )
+        # Allocated once at full capacity: `torch.cat` for each token would copy the whole cache.
         if layer not in self._pairs:
             self._pairs[layer] = (self._allocate(keys_BGTD), self._allocate(values_BGTD))
         keys, values = self._pairs[layer]
@@ -265,6 +266,7 @@ class CausalLM(nn.Module):
     def _draw_weights(self) -> None:
         """Normal weights of deviation 0.02, smaller where a layer adds to the stream (as GPT-2)."""
         generator = RandomStream(self.config.seed, "causal_lm.weights").torch_generator()
+        # 2 · layers additions to the stream keep its variance with this deviation.
         residual_std = 0.02 / math.sqrt(2 * self.config.layers)
         for name, parameter in self.named_parameters():
             if parameter.dim() == 2:
@@ -315,6 +317,7 @@ class CausalLM(nn.Module):
         for block in self.blocks:
             stream_BTW = block(stream_BTW, angles_BTd, allowed_B1TS, cache)
         if cache is not None:
+            # After the loop: all layers of one call must see the same length.
             cache.advance(input_ids.shape[1])
         normed: Tensor = self.norm(stream_BTW)
         return normed

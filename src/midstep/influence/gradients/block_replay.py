@@ -98,6 +98,7 @@ class BlockReplay:
             self._handles.append(
                 block.register_forward_pre_hook(self._before(depth), with_kwargs=True)
             )
+        # After the last block the graph begins again, for the final norm and the head.
         self._handles.append(self.blocks[-1].register_forward_hook(self._after_last))
         return self
 
@@ -111,6 +112,8 @@ class BlockReplay:
             stream = args[0] if args else kwargs["hidden_states"]
             if depth == 0:
                 self.first_input = stream
+                # Kept with its graph: the gradient of the embeddings flows through it at the very
+                # end.
                 torch.set_grad_enabled(False)
             other_kwargs = {k: v for k, v in kwargs.items() if k != "hidden_states"}
             self._arguments[depth] = (args[1:], other_kwargs)
@@ -126,7 +129,7 @@ class BlockReplay:
         return (self._last_output, *output[1:]) if isinstance(output, tuple) else self._last_output
 
     def take_gradient(self) -> None:
-        """Start the way down with the gradient that the head left at the last block's output."""
+        """Start the backward run with the gradient that the head left at the last block."""
         if self._last_output is None or self._last_output.grad is None:
             raise RuntimeError("no gradient reached the last block")
         self.gradient, self._last_output = self._last_output.grad, None
@@ -210,6 +213,7 @@ def _find_skippable(parts: ModelParts, input_ids: Tensor) -> list[nn.Linear | No
     if parts.hidden is None:
         return []
     with BlockInputStore() as store:
+        # One forward pass of a short probe finds the calls and the inputs of all blocks.
         replay = BlockReplay(parts.blocks, store, 0)
         calls_by_block: list[list[nn.Module]] = []
         with torch.enable_grad(), replay, _record_calls(parts.blocks, calls_by_block):

@@ -118,6 +118,7 @@ _coverage_by_model: WeakKeyDictionary[nn.Module, tuple[frozenset[tuple[int, str]
 
 def probe_coverage(parts: ModelParts, trained: dict[int, str], batch: SequenceBatch) -> Coverage:
     """Compare recorded gradients with autograd's, once for a model and its set of parameters."""
+    # Other parameters may count in the next call with the same model.
     key = frozenset(trained.items())
     cached = _coverage_by_model.get(parts.model)
     if cached is None or cached[0] != key:

@@ -108,6 +108,7 @@ class EmbeddingFactor:
         order = self._tokens_by_id
         part = slice(bisect_left(order.ids, tile.start), bisect_left(order.ids, tile.stop))
         if part.start < part.stop:
+            # Flat index sequence · tile rows + row, so that one scatter serves all sequences.
             rows = (
                 torch.add(order.rows[part], order.sequences[part], alpha=tile.length) - tile.start
             )
@@ -158,6 +159,7 @@ class HeadFactor:
     def _logit_gradients(self, start: int, stop: int) -> Tensor:
         """Token weight · (onehot − softmax) for the words `start:stop`, [B, T, R]."""
         logits_KR = matmul_wide(self.hidden_BTC.flatten(0, 1), self.weight_VC[start:stop].mT)
+        # The GPU version is compiled into one kernel; on a CPU each pass over memory counts.
         softmax_gradients = softmax_rows if logits_KR.is_cuda else softmax_rows_in_place
         return softmax_gradients(
             logits_KR.view(*self.targets_BT.shape, -1),

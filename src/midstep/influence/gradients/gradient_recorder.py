@@ -106,6 +106,7 @@ class Recorder:
             if record is None or not usable or not torch.is_grad_enabled():
                 return None
             inputs = args[0] if args else next(iter(kwargs.values()), None)
+            # Modules may be called by keyword; the first argument is then the input.
             if not isinstance(inputs, torch.Tensor):
                 return None
             if isinstance(module, nn.Embedding):
@@ -115,6 +116,9 @@ class Recorder:
                 output = output.detach().requires_grad_()
             record_use = _recording_function(module)
             module_input = inputs.detach()
+            # A hook on the tensor, not on the module: backward hooks of modules break in-place
+            # changes
+            # of the output, and autograd calls this one when the gradient is complete.
             output.register_hook(
                 lambda grad: record_use(module, names, record, module_input, grad.detach())
             )
@@ -208,6 +212,7 @@ def _record_embedding(
 def _record_layer_norm(
     module: nn.Module, names: dict[str, str], record: FactorRecord, inputs: Tensor, grads: Tensor
 ) -> None:
+    # A norm over several axes is left to the coverage probe.
     if not isinstance(module, nn.LayerNorm) or len(module.normalized_shape) != 1:
         return
     inputs_BTC, grads_BTC = _by_sequence(inputs, record), _by_sequence(grads, record)
@@ -323,6 +328,7 @@ class RecordedBatch:
         for record in self.records:
             part = out_NRC[start : start + record.sequences]
             uses = record.factors.get(tile.name, [])
+            # An unused expert, or a parameter outside of this micro-batch's graph.
             if not uses:
                 part.zero_()
             for number, factor in enumerate(uses):
@@ -337,5 +343,6 @@ class RecordedBatch:
     def log_pi(self) -> Tensor:
         """[N] log-probability of each response, in the batch's own order."""
         sums = [self.logp[index].sum(1) for index in range(len(self.microbatches))]
+        # Back from the order of the micro-batches to that of the batch.
         batch_order = torch.tensor(self.row_order, device=sums[0].device).argsort()
         return torch.cat(sums)[batch_order]

@@ -109,6 +109,7 @@ def _trunk(model: nn.Module) -> nn.Module | None:
     if callable(getattr(model, "hidden", None)):
         return model
     prefix = getattr(model, "base_model_prefix", None)
+    # Models of transformers name their trunk in `base_model_prefix`.
     base = getattr(model, prefix, None) if prefix else None
     return base if isinstance(base, nn.Module) and base is not model else None
 
@@ -157,6 +158,7 @@ def _parts_match_model(
 ) -> bool:
     expected = _logits(model, probe_ids)
     logits = head(hidden(probe_ids)).to(expected.dtype)
+    # Relative to the largest logit: the two ways round differently.
     tolerance = 1e-2 if expected.dtype in {torch.bfloat16, torch.float16} else 1e-4
     if expected.shape != logits.shape:
         return False

@@ -143,6 +143,7 @@ def head_pass(
             projected_KC = logit_grads_KV @ direction_VC.to(logit_grads_KV.dtype)
             products_K[label][part] = row_dots(projected_KC, flat_KC[part])
         if bias_BV is not None:
+            # Tokens are flattened sequence by sequence, `rows` each.
             owners = (
                 torch.arange(start, start + len(logit_grads_KV), device=token_weights.device)
                 // rows

@@ -57,6 +57,7 @@ def _map_tensors(tree: Any, change: Callable[[Tensor], Tensor], at: int, count: 
         return tree
     if any(True for _ in _tensors(tree)):
         items = [_map_tensors(each, change, at, count) for each in tree]
+        # A named tuple takes its fields one by one.
         return type(tree)(*items) if hasattr(tree, "_fields") else type(tree)(items)
     return tree[at : at + 1] if len(tree) == count else tree
 
@@ -89,11 +90,13 @@ def sample_gradients(
     """
     count = sample_count(batch) or 0
     size = sum(each.numel() for each in weights.values())
+    # 4 bytes per value: gradients are flattened to float32.
     step = max(1, min(count, CHUNK_BYTES // (4 * max(size, 1))))
     loss = _LossModule(model, loss_of, list(weights))
     for first in range(0, count, step):
         chunk = range(first, min(first + step, count))
         computed = _vmap_gradients(loss, batch, weights, chunk) if together else None
+        # What failed once fails for every chunk: the following chunks go to the loop at once.
         together = computed is not None
         yield computed if computed is not None else _loop_gradients(loss, batch, weights, chunk)
 
@@ -143,6 +146,7 @@ def _vmap_gradients(
             gradients, losses = vmap(
                 grad_and_value(sample_loss),
                 in_dims=(None, *(0 for _ in leaves)),
+                # Dropout draws per sample, as it does in the loop.
                 randomness="different",
             )(dict(weights), *leaves)
     except Exception:  # noqa: BLE001 - the loop raises a user's error again
@@ -151,7 +155,7 @@ def _vmap_gradients(
 
 
 def _parameter_uses(model: nn.Module, names: list[str]) -> dict[str, str]:
-    """The name of the parameter behind every use of it, by the path of that use.
+    """The parameter's name for every path under which the model uses it.
 
     A weight may be shared by several modules, and a module may have several names. `tie_weights` of
     torch treats the names of one module as several uses, and leaves the module changed.

@@ -57,6 +57,7 @@ class SequenceBatch:
     def lengths(self) -> Tensor:
         """[N] tokens up to the last response token. A causal model does not see what follows."""
         width = self.response_mask.shape[1]
+        # argmax of the flipped mask is the distance of the last response token from the right edge.
         last = width - self.response_mask.flip(1).long().argmax(dim=1)
         return last - self.starts
 
@@ -108,6 +109,7 @@ class Microbatch:
         self._row_index = torch.tensor(self.row_ids, device=device)
         self.lengths = batch.lengths[self._row_index]
         span = torch.arange(int(self.lengths.max()), device=device)
+        # Columns beyond the row's end repeat the last one; `valid` masks them.
         self._columns = (batch.starts[self._row_index, None] + span).clamp_max(
             batch.input_ids.shape[1] - 1
         )

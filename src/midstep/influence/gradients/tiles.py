@@ -87,6 +87,7 @@ def split_into_tiles(
         length, other_length = parameter.shape[axis], parameter.shape[1 - axis]
     else:
         length, other_length = parameter.numel(), 1
+    # At least one row, even where one row alone exceeds `max_values`.
     step = max(1, max_values // other_length)
     step -= step % ALIGNMENT if step >= ALIGNMENT else 0
     step = min(step, max_rows) if parameter.dim() == 2 else step

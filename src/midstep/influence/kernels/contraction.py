@@ -75,7 +75,7 @@ class SweepInputs:
 
     @cached_property
     def sum_dtype(self) -> torch.dtype:
-        """The type of sums over tiles. float64 costs nothing on a CPU, where products dominate."""
+        """The type of sums over tiles: float64 on a CPU, where they are little of the work."""
         return torch.float64 if self.device.type == "cpu" else accumulation_dtype(self.example)
 
     @cached_property
@@ -212,6 +212,7 @@ class TileContraction:
         """Write the directions of momentum and decay to two rows of the right side."""
         weights_RC = exact_tile.take(self.inputs.parameters[exact_tile.name].detach())
         rows = out_2P.view(2, *exact_tile.shape)
+        # Half-precision models: compute in float32, then copy into the rows.
         same_dtype = out_2P.dtype == exact_tile.dtype
         directions = self.inputs.preconditioner.momentum_and_decay(
             exact_tile, weights_RC, diagonal_RC, out=(rows[0], rows[1]) if same_dtype else None
@@ -241,6 +242,7 @@ class TileContraction:
     def _weighted_sum(self, grads_UP: Tensor) -> Tensor:
         """Σ_j w_j g_j = −G. D depends on G², so the sign does not matter."""
         weights_U = self.inputs.exact_weights_U
+        # One product into a reused buffer, without a temporary of the tile's size.
         if grads_UP.is_cuda or grads_UP.dtype != weights_U.dtype:
             return weighted_sum(grads_UP, weights_U)
         out_1P = self._buffer("gradient", weights_U.dtype, 1, grads_UP.shape[1])
@@ -257,6 +259,7 @@ class TileContraction:
         self.sums.kernel += products[:, :count_u]
         if self.sums.momentum_decay is not None:
             self.sums.momentum_decay += products[:, count_u:]
+        # The diagonal of K(U,U) is the trace; without that block it is a product of its own.
         if self.inputs.with_uu:
             return products[:count_u, :count_u].diagonal().sum(dtype=dtype)
         return trace_of_products(grads_NP[:count_u], right_XP[:count_u]).to(dtype)
@@ -357,6 +360,8 @@ class KernelSweep:
             for tile in tiles:
                 self._contractions[0].add(tile)
         else:
+            # A fixed assignment of tiles, so that sums are the same in every run.
+            # threads.
             shares = [tiles[thread::threads] for thread in range(threads)]
             run_in_threads(shares, lambda lane, tile: self._contractions[lane].add(tile))
         self.inputs.update.drop(names)
@@ -385,6 +390,7 @@ class KernelSweep:
         if self.inputs.device.type != "cpu" or values < MIN_THREADED_VALUES:
             return 1
         wanted = max(1, min(torch.get_num_threads(), len(tiles)))
+        # Only the first has a timer: phases of parallel threads would add up to more than the time.
         while len(self._contractions) < wanted:
             self._contractions.append(TileContraction(self.inputs))
         return wanted

@@ -44,6 +44,7 @@ def contract_directions(
                 parts = [factor.dot(direction[name]) for name, factor in uses]
                 parts += [record.direction_products[label]] if record.direction_products else []
                 rows[label].append(torch.stack(parts).sum(0))
+        # Contracted: one micro-batch of factors is in memory at a time.
         record.drop(list(record.factors))
     batch_order = torch.tensor(batch.row_order).argsort()
     return {
@@ -77,6 +78,7 @@ def token_tangents(
         tokens = responses.positions_BR + 1
         wide = torch.zeros(microbatch.input_ids.shape, dtype=torch.float64, device=out.device)
         wide.scatter_add_(1, tokens, (changes * responses.counted_BR).double())
+        # Micro-batches are aligned to the left; the result has the columns of the batch.
         for index, row in enumerate(microbatch.row_ids):
             start, length = int(microbatch.batch.starts[row]), int(microbatch.lengths[index])
             out[row, start : start + length] = wide[index, :length]

@@ -48,6 +48,7 @@ def check_fits(batch: SequenceBatch, model: nn.Module, which: str) -> None:
             f"context is {context}: shorten it or leave it out"
         )
     embeddings = [each for each in model.modules() if isinstance(each, torch.nn.Embedding)]
+    # The largest table counts as the vocabulary; the others hold positions.
     vocabulary = max((each.num_embeddings for each in embeddings), default=None)
     low, high = int(batch.input_ids.min()), int(batch.input_ids.max())
     if low < 0 or (vocabulary is not None and high >= vocabulary):

@@ -110,8 +110,10 @@ class KernelJob:
                 batch_e, batch_e.response_mask.to(token_weights.dtype)
             )
         self._weighted_log_pi: Tensor | None = None
+        # One probe for three tests: the parts of the model, its coverage, the skippable maps.
         probe = probe_batch(self.batch_u)
         self.parts = find_model_parts(model, probe.input_ids)
+        # Off for true steps and D alone: they use autograd, not recorded factors.
         self.coverage = Coverage([], [])
         if check_coverage:
             self.coverage = probe_coverage(self.parts, trained, probe)
@@ -184,6 +186,8 @@ class KernelJob:
             with_momentum_decay="delta" in want,
             with_norms=norms,
         )
+        # Each yielded set of parameters is contracted before the passes continue, so factors of one
+        # block are in memory at a time.
         sweep = KernelSweep(inputs, timer=self.timer)
         if plan.algorithm == "resident":
             for batch in batches:
@@ -264,6 +268,7 @@ class KernelJob:
         device, count_u = sums.kernel.device, len(self.update)
         order_u = torch.tensor(self.update.row_order, device=device).argsort()
         first = count_u if "UU" in want or self.evaluation is None else 0
+        # Rows and columns come in the order of the micro-batches; batch order is what callers see.
         uu = _symmetric(sums.kernel[:first][order_u][:, order_u]) if first else None
         eu = order_e = None
         if self.evaluation is not None:
@@ -321,6 +326,7 @@ class KernelJob:
             directions = step_directions(ascent, self.parameters, self.preconditioner)
             by_label = directions.parts() if terms else {"total": directions.total()}
             by_label = {label: self._in_parameter_dtype(each) for label, each in by_label.items()}
+        # `by_label` has all that the passes need; these are as large as the model or larger.
         del ascent, directions
         batch = self.update if self.evaluation is None else self.evaluation
         token_delta: Tensor | None = None

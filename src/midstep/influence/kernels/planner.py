@@ -151,12 +151,14 @@ def _cost_plan(
         flops = 2 * passes + kernel + head_again + extra
         memory = _activation_bytes(work) if algorithm == "sweep" else _gradient_bytes(work)
         if algorithm == "sweep" and mode == "bounded":
+            # The second forward pass covers the blocks: neither the head nor the skipped maps.
             again = work.parameters_all - work.vocabulary * work.width - work.parameters_skipped
             flops += 2 * again * _tokens(work)
             borders = (work.blocks + 4) * work.width + work.block_values
             memory = borders * _tokens(work) * work.item_bytes
     else:
         flops = 6 * work.parameters_all * _tokens(work)
+        # The summed gradient and its three directions.
         memory = 4 * work.parameters * work.item_bytes
     memory += 8 * pairs
     return CostPlan(
@@ -253,5 +255,6 @@ def free_memory_bytes(device: torch.device) -> int:
     """Free memory on the model's device."""
     if device.type == "cuda":
         return int(torch.cuda.mem_get_info(device)[0])
+    # macOS does not report free pages; there all memory counts as free.
     pages = "SC_AVPHYS_PAGES" if "SC_AVPHYS_PAGES" in os.sysconf_names else "SC_PHYS_PAGES"
     return os.sysconf(pages) * os.sysconf("SC_PAGE_SIZE")

@@ -151,6 +151,7 @@ def _adamw(state: AdamState, parameters: dict[str, Any], lr: float | None) -> to
     """A `torch.optim.AdamW` for these parameters, with the state of each by name."""
     state.require(list(parameters))
     states = {name: state.parameters[name] for name in parameters}
+    # One group per parameter: settings and step count may differ between parameters.
     ratio = 1.0 if lr is None else lr / max(each.lr for each in states.values())
     groups = [
         {
@@ -164,6 +165,7 @@ def _adamw(state: AdamState, parameters: dict[str, Any], lr: float | None) -> to
     ]
     optimizer = torch.optim.AdamW(groups)
     for name, parameter in parameters.items():
+        # Without a step AdamW creates its own zeros.
         if states[name].step:
             optimizer.state[parameter] = {
                 "step": torch.tensor(float(states[name].step)),

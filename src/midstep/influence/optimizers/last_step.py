@@ -88,6 +88,7 @@ def last_step_parts(
         part = gradient_P[first : first + parameter.numel()]
         first += parameter.numel()
         optimizer, group = owners[id(parameter)]
+        # The gradient is one row over all parameters, in the order of `parameters`.
         step = _sgd_step_parts if isinstance(optimizer, SGD) else _adam_step_parts
         state = {
             key: each.detach().flatten().to(part) if isinstance(each, Tensor) else each
@@ -138,6 +139,7 @@ def _sgd_step_parts(
     if not momentum or buffer is None:
         return torch.full_like(weight_P, sign * lr), -lr * decay
     share = 1 - float(group["dampening"])
+    # Nesterov steps by g + μ · buffer, and the buffer contains (1 − dampening) g.
     if group["nesterov"]:
         share = 1 + momentum * share
         buffer = sign * gradient_P + decay + momentum * buffer

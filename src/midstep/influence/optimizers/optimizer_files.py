@@ -143,6 +143,7 @@ def _names_in_groups(
             "Create the optimizer from model.named_parameters(), or pass optimizer_order='decay' "
             "for the groups of a transformers trainer, 'model' for one group in the model's order"
         )
+    # The sizes of the groups are the only check against a wrong order of equal shapes.
     sizes = [len(group["params"]) for group in groups]
     if sizes != [len(members) for members in names]:
         raise ConfigError(

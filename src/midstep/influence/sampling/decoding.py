@@ -213,10 +213,12 @@ class _DecodingBatch:
                 break
             ids_BT = drawn_B[:, None]
             mask_BT = torch.cat([mask_BT, torch.ones_like(ids_BT)], dim=1)
+            # Ended sequences leave the batch and the cache: the rest is decoded faster.
             if len(unfinished) < len(self.rows):
                 ids_BT, mask_BT = self._keep_rows(decoder, unfinished, ids_BT, mask_BT)
 
     def _draw(self, logits_BV: Tensor, position: int) -> Tensor:
+        # Keys depend on the sequence and its position, never on the row in the batch.
         keys = [self.draw_keys[row].key(position) for row in self.rows]
         keys_B = torch.tensor(keys, device=self.device)
         drawn_B, gap_B = gumbel_argmax(logits_BV, keys_B, self.config.temperature)

@@ -90,6 +90,7 @@ class SequenceRecord:
                 f"{self.sequence_id} has an empty response, so there is no log-probability to "
                 "explain; give a response of at least one token"
             )
+        # One NaN would make the whole kernel term NaN, so it is refused where it enters.
         for name in ("reward", "advantage", "normaliser", "weight"):
             value = getattr(self, name)
             if value is not None and not math.isfinite(value):

@@ -57,7 +57,8 @@ class GSM8K:
         reasoning, _, final = solution.rpartition("####")
         answer = final.strip()
         digest = hashlib.blake2b(question.encode(), digest_size=4).hexdigest()
-        # The solutions contain calculator annotations such as <<48/2=24>>, which nobody writes.
+        # Solutions contain calculator annotations such as <<48/2=24>>, which are no part of the
+        # text.
         thinking = _CALCULATION.sub("", reasoning).strip()
         return Prompt(
             global_prompt_id=f"gsm8k-{split}-{index:05d}-{digest}",

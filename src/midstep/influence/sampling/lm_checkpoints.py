@@ -120,6 +120,7 @@ def _load_hugging_face(folder: Path, device: str, dtype: str | None) -> tuple[nn
         raise MissingExtraError.of("transformers", "hf") from None
     torch_dtype = _DTYPES[dtype] if dtype else "auto"
     try:
+        # Local safetensors only: pickled weights can run code, and no download may happen here.
         model: Any = AutoModelForCausalLM.from_pretrained(
             folder, local_files_only=True, use_safetensors=True, dtype=torch_dtype
         )

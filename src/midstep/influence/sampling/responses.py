@@ -85,6 +85,7 @@ def sample_responses(
     for at, prompt in enumerate(prompts):
         for completion in range(completions):
             draw_keys.append(DrawKey(seed, prompt.global_prompt_id, draws[prompt.global_prompt_id]))
+            # Counted per prompt: neighbours in the batch do not change a prompt's draws.
             draws[prompt.global_prompt_id] += 1
             pending.append((prompt, at, completion, _prompt_tokens(tokenizer, prompt)))
     decoded = decode(

@@ -308,6 +308,7 @@ class SampleGenerator:
                 batch.records, advantages.tolist(), normalisers.tolist(), strict=True
             )
         ]
+        # A batch without any signal is worth knowing before a kernel is computed.
         summary = {
             "scheme": scheme.scheme,
             "mean_reward": batch.rewards.mean().item(),

@@ -53,6 +53,7 @@ def length_buckets(lengths: Sequence[int], max_tokens: int) -> Iterator[list[int
     [[1, 2], [0]]
     """
     rows: list[int] = []
+    # Rising lengths: the newest row is the longest, so it sets the width of the bucket.
     for at in sorted(range(len(lengths)), key=lambda at: lengths[at]):
         if rows and (len(rows) + 1) * lengths[at] > max_tokens:
             yield rows

@@ -163,6 +163,7 @@ def _validation(validation: Mapping[str, Any] | None) -> str:
 
 def _text(one: Mapping[str, Any]) -> str:
     prompt = str(one["prompt"])
+    # The end of a prompt is its question; the beginning is often a template.
     shown = prompt if len(prompt) <= 160 else "… " + prompt[-160:]
     return f"<pre>{escape(shown)}<b>{escape(str(one['response'])[:400])}</b></pre>"
 

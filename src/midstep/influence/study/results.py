@@ -278,6 +278,7 @@ def with_other_advantages(
 ) -> RequestResult:
     """The result for other advantages; the preconditioner stays that of the true update."""
     weights, top_k = workspace.weights_for(advantages), workspace.plan.top_k
+    # Ones in place of unknown norms change the cosines, not the contributions.
     norms = result.norms if result.norms is not None else kernel.new_ones(len(kernel))
     return replace(
         result,

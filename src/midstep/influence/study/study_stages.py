@@ -58,6 +58,7 @@ class StudyFolder:
         """The newest unfinished folder with the same plan and checkpoint, or a new one."""
         root = make_folder(outputs)
         plain = strict_json.loads(strict_json.dumps(identity))
+        # Names begin with the time, so the newest comes first.
         for path in sorted(root.iterdir(), reverse=True):
             folder = cls(path)
             if folder._is_unfinished(plain):
@@ -69,6 +70,7 @@ class StudyFolder:
         cls, root: Path, name: str, identity: Mapping[str, Any], now: datetime
     ) -> StudyFolder:
         stem = f"{now.astimezone(UTC):%Y%m%dT%H%M%SZ}_{slug(name)}"
+        # Two studies may start within one second.
         number, path = 1, root / stem
         while path.exists():
             number += 1

@@ -164,6 +164,7 @@ class BCL:
     @staticmethod
     def attached_to(module: nn.Module) -> BCL | None:
         """The BCL of a layer, if it has one. A deep copy of a layer has a copy of its BCL."""
+        # Bound methods of a BCL: a deep copy of the layer copies the hook with its owner.
         for hook in module._forward_hooks.values():
             owner = getattr(hook, "__self__", None)
             if isinstance(owner, BCL):
@@ -305,6 +306,8 @@ class BCL:
         weight = self.module.weight
         try:
             delta = delta_DI.to(weight.dtype)
+            # An in-place change raises torch's version counter, and a later backward pass would
+            # fail.
             if graph_is_kept or self._pending:
                 weight.data = weight.data + delta
             else:

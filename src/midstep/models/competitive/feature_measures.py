@@ -113,6 +113,7 @@ def gini(win_rate_D: Tensor) -> float:
     >>> gini(torch.tensor([0.0, 0.0, 0.0, 1.0]))
     0.75
     """
+    # Gini = Σ_i (2i − D − 1) x_i / (D Σ_i x_i) over rising x.
     rising_D = win_rate_D.double().sort().values
     total, features = float(rising_D.sum()), len(rising_D)
     if total == 0:

@@ -34,11 +34,11 @@ class BCLConfig:
     som_lr: float = 0.005
     """Share of the way to its target that a feature is pulled at each step, from 0 to 1."""
     recompute_every: int = 50
-    """Backward passes between two looks for nearest neighbours."""
+    """Backward passes between two searches for the nearest neighbours."""
     rescue_k: int = 5
     """Inputs that a losing feature is pulled to (variant rescue); at most the batch."""
     variant: Variant = "novelty"
-    """novelty: three forces; rescue: gate by rank and pull losers to what nobody covers;
+    """novelty: three forces; rescue: mask by rank and pull losers to inputs that no feature covers;
     neighborhood: gate alone, with a floor; balance: every gradient whole, losers louder and
     winners quieter."""
 

@@ -13,7 +13,7 @@ from midstep.influence.gradients.model_parts import find_model_parts
 from midstep.influence.gradients.tiles import Tile
 from midstep.influence.optimizers.adam_state import AdamState
 from midstep.influence.optimizers.preconditioners import make_preconditioner
-from tests.influence.twins import stepped_optimizer, tiny
+from tests.influence.tiny_models import stepped_optimizer, tiny
 
 IDS = torch.tensor([[1, 2, 3, 4], [5, 6, 7, 8]])
 

@@ -27,7 +27,7 @@ from midstep.influence.sampling.rewards import weighted_reward
 REWARDS = [1.1, 0.0, 0.1, 1.1, 0.1, 0.1]
 GROUPS = ["a", "b", "a", "a", "b", "b"]
 LENGTHS = [3, 1, 4, 1, 5, 2]
-REAL = Path(__file__).parents[3] / "shared" / "data" / "gsm8k"
+REAL = Path(__file__).parents[4] / "shared" / "data" / "gsm8k"
 
 
 def direct(scheme: str) -> tuple[list[float], list[float]]:

@@ -10,7 +10,7 @@ from torch import Tensor
 from midstep.models.causal_lm import CausalLM
 
 
-def twin_logits(model: CausalLM, tokens: list[int]) -> Tensor:
+def reference_logits(model: CausalLM, tokens: list[int]) -> Tensor:
     """Logits [T, vocabulary] of one sequence without padding."""
     config, weights = model.config, dict(model.named_parameters(remove_duplicate=False))
     stream = [weights["embedding.weight"][token] for token in tokens]

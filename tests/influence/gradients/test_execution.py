@@ -17,7 +17,7 @@ import signal, threading, time, torch
 from midstep.influence.kernels import contraction
 from midstep.influence.kernels.contraction import TileContraction
 from midstep.influence.kernels.fisher import fisher_kernel
-from tests.influence.twins import batch_of, tiny
+from tests.influence.tiny_models import batch_of, tiny
 
 torch.set_num_threads(2)
 contraction.TILE_BYTES_CPU, contraction.MIN_THREADED_VALUES = 600, 0

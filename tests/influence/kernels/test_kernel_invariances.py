@@ -15,7 +15,7 @@ from midstep.influence.gradients.sequences import SequenceBatch
 from midstep.influence.kernels import contraction
 from midstep.influence.kernels.fisher import fisher_kernel
 from midstep.influence.kernels.kernel_inputs import trained_parameters
-from tests.influence.twins import VOCABULARY, batch_of, relative, stepped_optimizer, tiny
+from tests.influence.tiny_models import VOCABULARY, batch_of, relative, stepped_optimizer, tiny
 
 WEIGHTS = torch.tensor([0.5, -1.0, 0.2, 0.7, 1.3], dtype=torch.float64)
 FAMILY = ("gpt2", "own_rotary")

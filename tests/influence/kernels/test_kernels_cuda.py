@@ -8,7 +8,7 @@ import torch
 from midstep.influence.gradients.sequences import SequenceBatch
 from midstep.influence.kernels.fisher import fisher_kernel
 from midstep.influence.optimizers.adam_state import AdamState
-from tests.influence.twins import batch_of, relative, stepped_optimizer, tiny
+from tests.influence.tiny_models import batch_of, relative, stepped_optimizer, tiny
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
 WEIGHTS = torch.tensor([0.5, -1.0, 0.0, 0.7, 1.0 / 3.0], dtype=torch.float64)

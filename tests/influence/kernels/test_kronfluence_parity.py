@@ -15,7 +15,7 @@ from tests.influence.kronfluence_golden import (
     model_of,
     update_and_evaluation,
 )
-from tests.influence.twins import batch_of, gradients, relative, tiny
+from tests.influence.tiny_models import batch_of, gradients, relative, tiny
 
 
 def plain_block(model, update, evaluation):

@@ -38,8 +38,8 @@ OWN = Recipe(
     name="own",
     title="Own",
     about="Somebody's own.",
-    config="tests.loops.test_registry:ShortConfig",
-    training="tests.loops.test_registry:ShortConfig",
+    config="tests.loops.test_recipes:ShortConfig",
+    training="tests.loops.test_recipes:ShortConfig",
 )
 
 

@@ -12,7 +12,7 @@ from midstep.influence.kernels.true_step import (
     error_slope,
     predicted_change,
 )
-from tests.influence.twins import batch_of, relative, stepped_optimizer, tiny
+from tests.influence.tiny_models import batch_of, relative, stepped_optimizer, tiny
 
 WEIGHTS = torch.tensor([0.5, -1.0, 0.0, 0.7, 1.3], dtype=torch.float64)
 RATES = [1e-5, 4e-5, 1.6e-4]

@@ -156,7 +156,7 @@ def test_example_of_a_gsm8k_study_runs(
 
     from midstep.influence.sampling import gsm8k
 
-    example = Path(__file__).parents[2] / "examples" / "rl" / "gsm8k_study.py"
+    example = Path(__file__).parents[3] / "examples" / "rl" / "gsm8k_study.py"
     monkeypatch.setattr(gsm8k, "TEMPLATE", "{question}")
     monkeypatch.setattr(gsm8k, "_FORM", re.compile(r"[0-9].*"))
     monkeypatch.setattr(gsm8k, "_TAGS", ())

@@ -17,7 +17,7 @@ from midstep.influence.kernels.fisher import fisher_kernel
 from midstep.influence.kernels.kernel_inputs import loss_weights
 from midstep.influence.optimizers.preconditioners import SgdPreconditioner, adam_diagonal
 from midstep.influence.optimizers.triton_scaling import AdamTile
-from tests.influence.twins import batch_of, relative, stepped_optimizer, tiny
+from tests.influence.tiny_models import batch_of, relative, stepped_optimizer, tiny
 
 WEIGHTS = torch.tensor([0.5, -1.0, 0.0, 0.7, 1.3], dtype=torch.float64)
 

@@ -17,7 +17,7 @@ from midstep.influence.study.results_file import load_results
 from midstep.influence.study.runner import FisherKernelRunner
 from midstep.influence.study.validation import validate
 from midstep.influence.study.workspace_files import load_workspace
-from tests.influence import kernel_twin as twin
+from tests.influence import reference_kernels as reference
 from tests.influence.small_lm import ALPHABET, adamw, small_generator, small_model
 
 UPDATE = BatchRequest(
@@ -69,15 +69,15 @@ def test_kernel_change_and_terms_equal_brute_force(runner: FisherKernelRunner) -
     workspace = runner.prepare_update_workspace(PLAN)
     result = runner.evaluate_batch(REQUESTS[0], workspace)
     model, optimizer = runner.generator.model.module, runner.optimizer
-    grads_u = twin.flat_gradients(model, workspace.batch)
-    grads_e = twin.flat_gradients(model, result.batch)
-    diagonal = twin.adam_diagonal(model, optimizer, grads_u, workspace.weights)
+    grads_u = reference.flat_gradients(model, workspace.batch)
+    grads_e = reference.flat_gradients(model, result.batch)
+    diagonal = reference.adam_diagonal(model, optimizer, grads_u, workspace.weights)
     close = {"rtol": 1e-9, "atol": 1e-11}
     torch.testing.assert_close(workspace.kernel_uu, (grads_u * diagonal) @ grads_u.T, **close)
     kernel = (grads_e * diagonal) @ grads_u.T
     torch.testing.assert_close(result.kernel_eu, kernel, **close)
-    moved = twin.adam_rate(model, optimizer) * (kernel @ workspace.weights)
-    momentum, decay = twin.adam_terms(model, optimizer, grads_e, diagonal)
+    moved = reference.adam_rate(model, optimizer) * (kernel @ workspace.weights)
+    momentum, decay = reference.adam_terms(model, optimizer, grads_e, diagonal)
     torch.testing.assert_close(result.delta["kernel"], moved, **close)
     torch.testing.assert_close(result.delta["momentum"], momentum, **close)
     torch.testing.assert_close(result.delta["decay"], decay, **close)

@@ -9,7 +9,7 @@ import torch
 
 from midstep.core.errors import ConfigError
 from midstep.influence.kernels.fisher import fisher_kernel, per_sequence_gradients
-from tests.influence.twins import (
+from tests.influence.tiny_models import (
     FAMILIES,
     Twin,
     batch_of,

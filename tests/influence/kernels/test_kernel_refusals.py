@@ -13,7 +13,7 @@ from midstep.influence.gradients.sequences import SequenceBatch
 from midstep.influence.kernels.fisher import fisher_kernel
 from midstep.influence.optimizers.adam_state import AdamState, decay_groups
 from midstep.influence.optimizers.optimizer_files import load_optimizer
-from tests.influence.twins import CONTEXT, VOCABULARY, batch_of, stepped_optimizer, tiny
+from tests.influence.tiny_models import CONTEXT, VOCABULARY, batch_of, stepped_optimizer, tiny
 
 MODEL = tiny("own_learned")
 IDS = torch.tensor([[1, 2, 3]])

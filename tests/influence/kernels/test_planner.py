@@ -10,7 +10,7 @@ import torch
 from midstep.influence.gradients.sequences import SequenceBatch
 from midstep.influence.kernels.fisher import fisher_kernel
 from midstep.influence.kernels.planner import KEPT_GRADIENTS_BYTES, Workload, choose_algorithm
-from tests.influence.twins import batch_of, tiny
+from tests.influence.tiny_models import batch_of, tiny
 
 WORK = Workload(
     sequences_u=8, sequences_e=8, tokens_u=2048, tokens_e=2048, parameters=124_000_000,
