@@ -1,4 +1,7 @@
-"""Strict JSON: NaN and the infinities are written as strings, and reading refuses odd input."""
+"""Strict JSON: NaN and the infinities are written as strings.
+
+Reading refuses them as numbers, and also repeated keys and numbers out of range.
+"""
 
 from __future__ import annotations
 

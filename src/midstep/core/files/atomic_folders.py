@@ -1,4 +1,4 @@
-"""Folders that appear and disappear as a whole, and links that are replaced at once.
+"""Folders that appear and disappear atomically, and links that are replaced atomically.
 
 A new folder is filled under a temporary name, every file is synced, and then it is renamed: it
 exists with all its files, or not at all. To remove a folder, it is renamed first and then emptied.
@@ -26,7 +26,7 @@ Chunks = Iterable[bytes | bytearray | memoryview]
 
 
 def add_folder(path: str | os.PathLike[str], files: Mapping[str, Chunks]) -> Path:
-    """Create the folder `path` with `files` in it, at once and synced to the disk.
+    """Create the folder `path` with `files` in it, atomically and synced to the disk.
 
     The files are written in their order, so a later one may contain hashes of the earlier ones.
     On any error nothing is left, and what was there before is unchanged.
@@ -108,7 +108,10 @@ def _empty(temporary: Path) -> None:
 
 
 def replace_link(path: str | os.PathLike[str], to: str) -> None:
-    """Make `path` a link to `to`, at once and synced to the disk. Only a link is ever replaced."""
+    """Make `path` a link to `to`, atomically and synced to the disk.
+
+    Only a link is ever replaced.
+    """
     link = Path(path)
     if os.path.lexists(link) and not link.is_symlink():
         raise StorageError(

@@ -84,7 +84,7 @@ def sync_folder(folder: str | os.PathLike[str]) -> None:
 def replace_bytes(
     path: str | os.PathLike[str], data: bytes, *, durable: bool = True, mode: int = 0o666
 ) -> None:
-    """Replace `path` by `data` at once; on any error the old file stays as it was.
+    """Replace `path` by `data` atomically; on any error the old file stays as it was.
 
     Args:
         path: the file to replace or create; its folder must exist.
@@ -150,7 +150,7 @@ def replacement(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
 def temporary_name(target: Path) -> Iterator[Path]:
     """A name beside `target` for a file or link, which is removed if the block raises.
 
-    It is in the same folder, since a rename replaces a file at once only within one file system.
+    It is in the same folder, since a rename is atomic only within one file system.
     """
     temporary = temporary_path(target)
     try:

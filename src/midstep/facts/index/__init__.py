@@ -1,1 +1,1 @@
-"""Many runs at once: summaries, rows, queries, curves."""
+"""Lists of many runs: summaries, rows, queries, curves."""

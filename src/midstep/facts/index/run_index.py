@@ -171,7 +171,7 @@ class RunIndex:
                 continue
             try:
                 row = self._row(directory)
-            except FILE_ERRORS as error:  # whole records, but with odd values
+            except FILE_ERRORS as error:  # whole records with unexpected values
                 why = f"its facts make no sense: {type(error).__name__}: {error}"
                 row = unreadable_row(directory, why)
             if row.id in rows:

@@ -108,7 +108,7 @@ class RecordFiles:
     ) -> None:
         """Append one row. A new layout is written before it, in the same write.
 
-        Raises `TypeError`, `OverflowError` or `struct.error` if a name or a value is odd.
+        Raises `TypeError`, `OverflowError` or `struct.error` if a name or a value is invalid.
         """
         steps = self.steps
         # Everything that the `except` below restores is read before the first change.

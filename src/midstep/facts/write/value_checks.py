@@ -1,4 +1,4 @@
-"""Checks odd steps, names and values one by one: keeps what it can, notes the rest once.
+"""Checks unusual steps, names and values one by one: keeps valid ones, notes the others once.
 
 Scalars that are still on a device are read later, by the thread that writes them.
 """
@@ -16,7 +16,7 @@ from midstep.facts.write.record_files import LONGEST_NAME
 PLAIN_TYPES = frozenset({float, int, bool})
 """Types that `struct` packs without conversion."""
 MOST_NOTES = 256
-"""Names whose refusal is recorded. A loop may log a new odd name at every step."""
+"""Names whose refusal is recorded. A loop may log a new invalid name at every step."""
 
 
 class NotANumberError(TypeError):
@@ -86,7 +86,7 @@ def _to_float(value: Any) -> float:
 
 
 class ValueChecks:
-    """Checks steps, names and values that could not be written at once.
+    """Checks steps, names and values that `struct` could not pack.
 
     Args:
         note: called with a name and the reason why it was refused.

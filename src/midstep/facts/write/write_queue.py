@@ -117,9 +117,9 @@ class WriteQueue:
         return len(self._waiting)
 
     def put_row(self, step: int, names: tuple[str, ...], values: Collection[float]) -> bool:
-        """Write a row at once; False if it must wait: then call `queue_row`.
+        """Write a row now; False if it must wait: then call `queue_row`.
 
-        Raises `TypeError`, `OverflowError` or `struct.error` if a name or a value is odd.
+        Raises `TypeError`, `OverflowError` or `struct.error` if a name or a value is invalid.
         """
         with self._order:
             if self.is_queueing:  # queued records come first, in order

@@ -157,13 +157,13 @@ class FactsWriter:
             self._check_open()
             return
         # The hot path (4.4 µs for eight scalars, bar 5): no copy of the mapping, no check per
-        # value. `struct` finds an odd value itself, and the row is checked value by value then.
+        # value. `struct` refuses an invalid value, and the row is checked value by value then.
         if PLAIN_TYPES.issuperset(map(type, values.values())):
             try:
                 if self._queue.put_row(step, tuple(values), values.values()):
                     return
             except (StructError, TypeError, OverflowError, UnicodeError, AttributeError):
-                pass  # an odd step, name or number: nothing was written, it is checked below
+                pass  # an invalid step, name or number: nothing was written, it is checked below
         self._log_carefully(step, values)
 
     def _log_carefully(self, step: Any, values: Mapping[str, Any]) -> None:
