@@ -54,7 +54,7 @@ class Catalog(Protocol):
         """One series of several runs; runs without it are left out."""
         ...
 
-    def look(self) -> None:
+    def mark_stale(self) -> None:
         """Read the disk at the next request, because a run was just changed."""
         ...
 
@@ -108,7 +108,7 @@ class LiveCatalog:
             epochs=lambda: self._with_summary(view, lambda each, folder: each.epochs(folder)),
         )
 
-    def look(self) -> None:
+    def mark_stale(self) -> None:
         """Nothing to do: every request reads the facts."""
 
     def _row(self, view: RunView) -> RunRow:
@@ -177,7 +177,7 @@ class RootCatalog:
             self._refreshed_at = time.monotonic()
             return changes
 
-    def look(self) -> None:
+    def mark_stale(self) -> None:
         """Read the disk at the next request."""
         with self._lock:
             self._refreshed_at = float("-inf")
@@ -192,7 +192,7 @@ class RootCatalog:
         self.refresh()
         row = self.index.row(run_id)
         if row is None:
-            self.look()
+            self.mark_stale()
             self.refresh()
             row = self.index.row(run_id)
         if row is None:

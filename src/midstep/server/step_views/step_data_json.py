@@ -63,6 +63,7 @@ class _Encoder:
             self.notes.setdefault(text)
 
     def _integer(self, value: int) -> Any:
+        # Pages parse numbers as float64, which ends at 2^1024.
         if value.bit_length() <= 1024:
             return int(value)
         self._note("an integer of more than 1,024 bits is shown as its first hexadecimal digits")
@@ -128,7 +129,7 @@ class _Encoder:
             return value.isoformat()
         if isinstance(value, timedelta):
             return value.total_seconds()
-        if hasattr(value, "item") and hasattr(value, "dtype"):
+        if hasattr(value, "item") and hasattr(value, "dtype"):  # a numpy scalar
             return self.encode(value.item(), ())
         return self._foreign(value)
 
