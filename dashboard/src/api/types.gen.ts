@@ -10,7 +10,7 @@ export interface paths {
         };
         /**
          * Curves
-         * @description One series of several runs; those that have none, or are not listed, are left out.
+         * @description One series of several runs; runs without it and unknown runs are left out.
          */
         get: operations["curves"];
         put?: never;
@@ -30,7 +30,7 @@ export interface paths {
         };
         /**
          * Datasets
-         * @description Datasets in the folders this server was given, newest first.
+         * @description Datasets in the folders of `--data`, newest first.
          */
         get: operations["datasets"];
         put?: never;
@@ -50,7 +50,7 @@ export interface paths {
         };
         /**
          * Dataset
-         * @description Counts, splits, clusters, tiers, and which of texts, audit and ledger there are.
+         * @description Counts, splits, clusters, tiers, and whether it has texts, audit and ledger.
          */
         get: operations["dataset"];
         put?: never;
@@ -90,7 +90,7 @@ export interface paths {
         };
         /**
          * Dataset Curriculum
-         * @description Shares of the four variants over epochs, under each schedule.
+         * @description Shares of the four steering variants over epochs, for each schedule.
          */
         get: operations["dataset_curriculum"];
         put?: never;
@@ -110,7 +110,7 @@ export interface paths {
         };
         /**
          * Dataset Map
-         * @description Centroids and a seeded sample of questions, on the plane of the sample's largest variance.
+         * @description Centroids and a sample of questions, projected on the plane of largest variance.
          */
         get: operations["dataset_map"];
         put?: never;
@@ -130,7 +130,7 @@ export interface paths {
         };
         /**
          * Dataset Pairs
-         * @description Pairs by id, of a split and a cluster where these are given.
+         * @description Pairs sorted by id, of one split or one cluster if given.
          */
         get: operations["dataset_pairs"];
         put?: never;
@@ -170,7 +170,7 @@ export interface paths {
         };
         /**
          * Health
-         * @description An answer without run data.
+         * @description The version of the server, without run data. Open without a token.
          */
         get: operations["health"];
         put?: never;
@@ -190,7 +190,7 @@ export interface paths {
         };
         /**
          * Influence Results
-         * @description Results under `influence/` beside the runs of this server, newest first.
+         * @description Results in the folder `influence` next to the runs of this server, newest first.
          */
         get: operations["influence_results"];
         put?: never;
@@ -210,7 +210,7 @@ export interface paths {
         };
         /**
          * Influence Result
-         * @description The update with texts and weights, coverage, predicted against actual, what was asked.
+         * @description The update with texts and weights, coverage, validation, and the list of requests.
          */
         get: operations["influence_result"];
         put?: never;
@@ -230,7 +230,7 @@ export interface paths {
         };
         /**
          * Influence Batch
-         * @description The evaluated sequences of one batch: Δ with its terms, and who moved each most.
+         * @description The evaluated sequences of one batch: Δ with its terms, and the largest contributors.
          */
         get: operations["influence_batch"];
         put?: never;
@@ -250,7 +250,7 @@ export interface paths {
         };
         /**
          * Influence Kernel
-         * @description K of all pairs; as safetensors: `kernel` in 32 bits, rows evaluated, columns the update.
+         * @description K of all pairs: rows are evaluated sequences, columns the update. Safetensors: float32.
          */
         get: operations["influence_kernel"];
         put?: never;
@@ -270,7 +270,7 @@ export interface paths {
         };
         /**
          * Influence What If
-         * @description Δ under other advantages, from the stored kernel; the preconditioner is held fixed.
+         * @description Δ under other advantages, from the stored kernel; the preconditioner stays fixed.
          */
         get: operations["influence_what_if"];
         put?: never;
@@ -310,13 +310,13 @@ export interface paths {
         };
         /**
          * Runs
-         * @description The runs this server knows, newest first unless asked otherwise.
+         * @description The runs of this server, newest first unless `sort` is given.
          */
         get: operations["runs"];
         put?: never;
         /**
          * Start Run
-         * @description Start a recipe as a process that outlives this server; answers once its run stands.
+         * @description Start a recipe as a process that outlives this server. Answers once its run exists.
          */
         post: operations["start_run"];
         delete?: never;
@@ -334,21 +334,21 @@ export interface paths {
         };
         /**
          * Run Detail
-         * @description One run with its header record; who only looks is not told command line and folder.
+         * @description One run with its header record; a viewer token gets no command line and folder.
          */
         get: operations["run_detail"];
         put?: never;
         post?: never;
         /**
          * Delete Run
-         * @description Delete what is the run's own; foreign files stay and are named. 409 while it is live.
+         * @description Delete the files that midstep wrote; other files stay and are named. 409 for a live run.
          */
         delete: operations["delete_run"];
         options?: never;
         head?: never;
         /**
          * Label Run
-         * @description Replace the tags or the note of a run; what is left out stays.
+         * @description Replace the tags or the note of a run. A field that is left out stays as it is.
          */
         patch: operations["label_run"];
         trace?: never;
@@ -426,7 +426,7 @@ export interface paths {
         };
         /**
          * Console
-         * @description What the process of a run started from the page printed; empty for other runs.
+         * @description What the process of a run printed, if it was started from the page; else empty.
          */
         get: operations["console"];
         put?: never;
@@ -486,13 +486,13 @@ export interface paths {
         };
         /**
          * Breakpoints
-         * @description All breakpoints with what they have done so far.
+         * @description All breakpoints with the hits of each so far.
          */
         get: operations["breakpoints"];
         put?: never;
         /**
          * Add Breakpoint
-         * @description A new breakpoint; it is checked from the next boundary on.
+         * @description Add a breakpoint, which is checked from the next step boundary on.
          */
         post: operations["add_breakpoint"];
         delete?: never;
@@ -520,7 +520,7 @@ export interface paths {
         head?: never;
         /**
          * Switch Breakpoint
-         * @description Switch a breakpoint on or off, or choose what it does; its counts stay.
+         * @description Switch a breakpoint on or off, or set its action. Its hits stay.
          */
         patch: operations["switch_breakpoint"];
         trace?: never;
@@ -534,10 +534,10 @@ export interface paths {
         };
         /**
          * Cosine Matrix
-         * @description Cosines of all pairs of rows: of the weights, of the SOM targets, or of the gradient's part.
+         * @description Cosines of all pairs of rows: of weights, SOM targets, or the change by the gradient.
          *
-         *     Above 512 rows cells are averaged over blocks unless `full` is set; the statistics are always
-         *     of all pairs. As safetensors: `matrix` and `permutation`.
+         *     Above 512 rows a cell is the mean over a block, unless `full` is given; the statistics are
+         *     always those of all pairs. As safetensors: `matrix` and `permutation`.
          */
         get: operations["cosine_matrix"];
         put?: never;
@@ -559,7 +559,7 @@ export interface paths {
          * Forces
          * @description Both forces on every row in the last shown step, and whether they agree or fight.
          *
-         *     Where nothing but the gradient moves the tensor the second force is 0 and every row neutral.
+         *     If only the gradient moves the tensor, the second force is 0 and every row is neutral.
          */
         get: operations["forces"];
         put?: never;
@@ -739,7 +739,7 @@ export interface paths {
         };
         /**
          * Step Data Keys
-         * @description What hooks pushed this step.
+         * @description The keys of the step data, with the panel of each.
          */
         get: operations["step_data_keys"];
         put?: never;
@@ -799,10 +799,10 @@ export interface paths {
         };
         /**
          * Together
-         * @description The answers to several GET requests, in their order, each as it would be by itself.
+         * @description The responses to several GET requests, in their order, each as if it were sent alone.
          *
-         *     The first line is JSON, a `status` and a number of `bytes` for each; the bodies follow it end to
-         *     end.
+         *     The first line is a JSON list with `status` and number of `bytes` of each; all bodies follow
+         *     without separators.
          */
         get: operations["together"];
         put?: never;
@@ -822,10 +822,11 @@ export interface paths {
         };
         /**
          * Trajectories
-         * @description Points of every watched row, also of those no longer watched.
+         * @description Points of every watched row, also of rows that are no longer watched.
          *
-         *     Beyond `points`, and beyond 200,000 points over all series, the first, the last and the
-         *     extremes are sent and the rest evenly thinned. Safetensors hold columns, up to 4,000,000 points.
+         *     A series with more than `points` points, or more than its share of 200,000 points over all
+         *     series, is thinned evenly; its first and last points and its extremes stay. As safetensors:
+         *     columns, up to 4,000,000 points.
          */
         get: operations["trajectories"];
         put?: never;
@@ -847,7 +848,7 @@ export interface paths {
         put?: never;
         /**
          * Clear Trajectories
-         * @description Forget all points; what is watched goes on from here.
+         * @description Delete all points. The rows stay watched.
          */
         post: operations["clear_trajectories"];
         delete?: never;
@@ -865,13 +866,13 @@ export interface paths {
         };
         /**
          * Watches
-         * @description What is watched, and what could be.
+         * @description Which rows are watched, and which sources have rows to watch.
          */
         get: operations["watches"];
         put?: never;
         /**
          * Replace Watches
-         * @description Replace the watch list of a source; trajectories of removed watches stay until cleared.
+         * @description Replace the watched rows of a source. Points of the other rows stay until cleared.
          */
         post: operations["replace_watches"];
         delete?: never;
@@ -891,7 +892,7 @@ export interface paths {
         put?: never;
         /**
          * End Run
-         * @description Signal the process of a run, where asking its loop to stop (debug/stop) is not enough.
+         * @description Send a signal to the process of a run that does not react to debug/stop.
          */
         post: operations["end_run"];
         delete?: never;
@@ -949,7 +950,7 @@ export interface paths {
         };
         /**
          * File Content
-         * @description One file: a picture as a picture, anything else as bytes to be saved.
+         * @description One file: a picture as a picture, any other file as bytes to save.
          */
         get: operations["file_content"];
         put?: never;
@@ -969,7 +970,7 @@ export interface paths {
         };
         /**
          * Lineage
-         * @description How often the run was taken back and why, what it was forked from, and what from it.
+         * @description The timelines of the run, the run it was forked from, and the runs forked from it.
          */
         get: operations["lineage"];
         put?: never;
@@ -989,7 +990,7 @@ export interface paths {
         };
         /**
          * Scalars
-         * @description Series of the run: exact points, or min/max buckets beyond `points`.
+         * @description Series of the run: exact points, or min/max buckets if there are more than `points`.
          */
         get: operations["scalars"];
         put?: never;
@@ -1009,7 +1010,7 @@ export interface paths {
         };
         /**
          * Stream
-         * @description Typed messages from now on, or behind `Last-Event-ID` with no gap and no repeat.
+         * @description Messages from now on, or all after `Last-Event-ID` without a gap or a repetition.
          *
          *     Under `midstep serve`, without a run: changes of the list (`runs`).
          */
@@ -1071,13 +1072,13 @@ export interface paths {
         };
         /**
          * Breakpoints
-         * @description All breakpoints with what they have done so far.
+         * @description All breakpoints with the hits of each so far.
          */
         get: operations["short_breakpoints"];
         put?: never;
         /**
          * Add Breakpoint
-         * @description A new breakpoint; it is checked from the next boundary on.
+         * @description Add a breakpoint, which is checked from the next step boundary on.
          */
         post: operations["short_add_breakpoint"];
         delete?: never;
@@ -1105,7 +1106,7 @@ export interface paths {
         head?: never;
         /**
          * Switch Breakpoint
-         * @description Switch a breakpoint on or off, or choose what it does; its counts stay.
+         * @description Switch a breakpoint on or off, or set its action. Its hits stay.
          */
         patch: operations["short_switch_breakpoint"];
         trace?: never;
@@ -1119,10 +1120,10 @@ export interface paths {
         };
         /**
          * Cosine Matrix
-         * @description Cosines of all pairs of rows: of the weights, of the SOM targets, or of the gradient's part.
+         * @description Cosines of all pairs of rows: of weights, SOM targets, or the change by the gradient.
          *
-         *     Above 512 rows cells are averaged over blocks unless `full` is set; the statistics are always
-         *     of all pairs. As safetensors: `matrix` and `permutation`.
+         *     Above 512 rows a cell is the mean over a block, unless `full` is given; the statistics are
+         *     always those of all pairs. As safetensors: `matrix` and `permutation`.
          */
         get: operations["short_cosine_matrix"];
         put?: never;
@@ -1144,7 +1145,7 @@ export interface paths {
          * Forces
          * @description Both forces on every row in the last shown step, and whether they agree or fight.
          *
-         *     Where nothing but the gradient moves the tensor the second force is 0 and every row neutral.
+         *     If only the gradient moves the tensor, the second force is 0 and every row is neutral.
          */
         get: operations["short_forces"];
         put?: never;
@@ -1324,7 +1325,7 @@ export interface paths {
         };
         /**
          * Step Data Keys
-         * @description What hooks pushed this step.
+         * @description The keys of the step data, with the panel of each.
          */
         get: operations["short_step_data_keys"];
         put?: never;
@@ -1384,10 +1385,10 @@ export interface paths {
         };
         /**
          * Together
-         * @description The answers to several GET requests, in their order, each as it would be by itself.
+         * @description The responses to several GET requests, in their order, each as if it were sent alone.
          *
-         *     The first line is JSON, a `status` and a number of `bytes` for each; the bodies follow it end to
-         *     end.
+         *     The first line is a JSON list with `status` and number of `bytes` of each; all bodies follow
+         *     without separators.
          */
         get: operations["short_together"];
         put?: never;
@@ -1407,10 +1408,11 @@ export interface paths {
         };
         /**
          * Trajectories
-         * @description Points of every watched row, also of those no longer watched.
+         * @description Points of every watched row, also of rows that are no longer watched.
          *
-         *     Beyond `points`, and beyond 200,000 points over all series, the first, the last and the
-         *     extremes are sent and the rest evenly thinned. Safetensors hold columns, up to 4,000,000 points.
+         *     A series with more than `points` points, or more than its share of 200,000 points over all
+         *     series, is thinned evenly; its first and last points and its extremes stay. As safetensors:
+         *     columns, up to 4,000,000 points.
          */
         get: operations["short_trajectories"];
         put?: never;
@@ -1432,7 +1434,7 @@ export interface paths {
         put?: never;
         /**
          * Clear Trajectories
-         * @description Forget all points; what is watched goes on from here.
+         * @description Delete all points. The rows stay watched.
          */
         post: operations["short_clear_trajectories"];
         delete?: never;
@@ -1450,13 +1452,13 @@ export interface paths {
         };
         /**
          * Watches
-         * @description What is watched, and what could be.
+         * @description Which rows are watched, and which sources have rows to watch.
          */
         get: operations["short_watches"];
         put?: never;
         /**
          * Replace Watches
-         * @description Replace the watch list of a source; trajectories of removed watches stay until cleared.
+         * @description Replace the watched rows of a source. Points of the other rows stay until cleared.
          */
         post: operations["short_replace_watches"];
         delete?: never;
@@ -1471,7 +1473,7 @@ export interface components {
     schemas: {
         /**
          * AuditExample
-         * @description Two rows of two splits that are the same, or nearly.
+         * @description Two rows of two splits that are equal or nearly equal.
          */
         AuditExample: {
             /** Kind */
@@ -1491,7 +1493,7 @@ export interface components {
         };
         /**
          * AuditLevel
-         * @description What one level of the audit found.
+         * @description Leaks of one level of the audit.
          */
         AuditLevel: {
             /** Examples */
@@ -1580,7 +1582,7 @@ export interface components {
         };
         /**
          * BreakpointOut
-         * @description A breakpoint with what it has done so far.
+         * @description A breakpoint with its hits so far.
          */
         BreakpointOut: {
             /**
@@ -1615,7 +1617,7 @@ export interface components {
         };
         /**
          * BreakpointPatch
-         * @description Switch a breakpoint on or off, or let it stop the run or only mark it.
+         * @description Switch a breakpoint on or off, or set whether a hit pauses the run or only marks it.
          */
         BreakpointPatch: {
             /** Action */
@@ -1638,7 +1640,7 @@ export interface components {
         };
         /**
          * ClusterOut
-         * @description A cluster and what lies in it.
+         * @description A cluster and its pairs.
          */
         ClusterOut: {
             /** Cluster */
@@ -1716,7 +1718,7 @@ export interface components {
         };
         /**
          * ConsoleOut
-         * @description A part of what the run's process printed.
+         * @description A part of the output of the run's process.
          */
         ConsoleOut: {
             /** End */
@@ -1765,7 +1767,7 @@ export interface components {
         };
         /**
          * CurriculumOut
-         * @description All schedules, the dataset's own first.
+         * @description All schedules, the one of the dataset first.
          */
         CurriculumOut: {
             /** Epochs */
@@ -1793,7 +1795,7 @@ export interface components {
         };
         /**
          * CurvesOut
-         * @description One series of several runs; a run that has no such series is left out.
+         * @description One series of several runs; runs without it are left out.
          */
         CurvesOut: {
             /** Curves */
@@ -1810,7 +1812,7 @@ export interface components {
         };
         /**
          * DatasetAuditOut
-         * @description Audit and ledger; None where the dataset has none, or it cannot be read.
+         * @description Audit and ledger; null if the dataset has none or it cannot be read.
          */
         DatasetAuditOut: {
             audit: components["schemas"]["AuditOut"] | null;
@@ -1822,7 +1824,7 @@ export interface components {
         };
         /**
          * DatasetCounts
-         * @description Lengths of the tables, as config.json names them.
+         * @description Lengths of the tables, from config.json.
          */
         DatasetCounts: {
             /** Clusters */
@@ -1842,7 +1844,7 @@ export interface components {
         };
         /**
          * DatasetListOut
-         * @description Datasets in the folders that were named, newest first.
+         * @description Datasets in the folders of `--data`, newest first.
          */
         DatasetListOut: {
             /** Datasets */
@@ -1854,7 +1856,7 @@ export interface components {
         };
         /**
          * DatasetMapOut
-         * @description Centroids and a sample of questions on the plane in which questions differ most.
+         * @description Centroids and a sample of questions, on the plane of largest variance of the questions.
          */
         DatasetMapOut: {
             centroids: components["schemas"]["MapPoints"];
@@ -1866,7 +1868,7 @@ export interface components {
         };
         /**
          * DatasetOut
-         * @description One dataset as a whole.
+         * @description One dataset.
          */
         DatasetOut: {
             /** Clusters */
@@ -1941,7 +1943,7 @@ export interface components {
         };
         /**
          * DeleteIn
-         * @description A deletion is confirmed by the name of the run's directory.
+         * @description The name of the run's directory, as confirmation of the deletion.
          */
         DeleteIn: {
             /** Confirm */
@@ -1949,7 +1951,7 @@ export interface components {
         };
         /**
          * DeletedOut
-         * @description What a deletion removed.
+         * @description What was deleted and what was kept.
          */
         DeletedOut: {
             /** Kept */
@@ -1961,7 +1963,7 @@ export interface components {
         };
         /**
          * EndIn
-         * @description How to end a process that a stop does not end.
+         * @description How to end a process that does not react to a stop.
          */
         EndIn: {
             /**
@@ -1972,7 +1974,7 @@ export interface components {
         };
         /**
          * EndOut
-         * @description A process that was signalled.
+         * @description The signal that was sent.
          */
         EndOut: {
             /**
@@ -2016,7 +2018,7 @@ export interface components {
         };
         /**
          * EveryCondition
-         * @description Park every n steps.
+         * @description Pause every n steps.
          */
         EveryCondition: {
             /**
@@ -2029,7 +2031,7 @@ export interface components {
         };
         /**
          * Evidence
-         * @description What a breakpoint saw when it stopped the run.
+         * @description Why a breakpoint was hit.
          */
         Evidence: {
             /**
@@ -2074,7 +2076,7 @@ export interface components {
         };
         /**
          * ExpressionCondition
-         * @description Park when an expression over this step's scalars is true.
+         * @description Pause when an expression over the scalars of the step is true.
          */
         ExpressionCondition: {
             /** Expression */
@@ -2087,7 +2089,7 @@ export interface components {
         };
         /**
          * FieldOut
-         * @description How one column is written.
+         * @description How one column is formatted.
          */
         FieldOut: {
             /** Label */
@@ -2134,7 +2136,7 @@ export interface components {
         };
         /**
          * ForceDetailOut
-         * @description What one step did to one row, in its two parts; each list has the row's length.
+         * @description The change of one row by one step, in its two parts; each list has the row's length.
          */
         ForceDetailOut: {
             /** Combined */
@@ -2158,7 +2160,7 @@ export interface components {
         };
         /**
          * ForceThresholds
-         * @description From where on a row counts as neutral.
+         * @description Limits below which a row counts as neutral.
          */
         ForceThresholds: {
             /** Cos */
@@ -2199,7 +2201,7 @@ export interface components {
         };
         /**
          * GradNormCondition
-         * @description Park when the gradient norm is above a limit.
+         * @description Pause when the gradient norm is above a limit.
          */
         GradNormCondition: {
             /**
@@ -2232,7 +2234,7 @@ export interface components {
         };
         /**
          * GroupOut
-         * @description Runs that agree in one thing.
+         * @description Runs with the same value of the grouping key.
          */
         GroupOut: {
             /** Count */
@@ -2246,7 +2248,7 @@ export interface components {
         };
         /**
          * Health
-         * @description An answer without run data, open to all.
+         * @description The response of the health route, which needs no token.
          */
         Health: {
             /** Proofs */
@@ -2262,7 +2264,7 @@ export interface components {
         };
         /**
          * HelloMessage
-         * @description First message of every connection; `resumed` says whether the sequence goes on unbroken.
+         * @description First message of every connection; `resumed`: it continues after the given event id.
          */
         HelloMessage: {
             /** Breakpoints */
@@ -2288,7 +2290,7 @@ export interface components {
         };
         /**
          * InfluenceAfter
-         * @description The prediction beside what training itself did.
+         * @description Prediction and what the training itself did.
          */
         InfluenceAfter: {
             /** Actual */
@@ -2304,7 +2306,7 @@ export interface components {
         };
         /**
          * InfluenceContributor
-         * @description A sequence of the update that moved an evaluated one.
+         * @description A sequence of the update that moved an evaluated sequence.
          */
         InfluenceContributor: {
             /** Advantage */
@@ -2381,7 +2383,7 @@ export interface components {
         };
         /**
          * InfluenceOut
-         * @description One stored result: the update, and what was asked about it.
+         * @description One stored result: the update and its requests.
          */
         InfluenceOut: {
             /** Algorithm */
@@ -2413,7 +2415,7 @@ export interface components {
         };
         /**
          * InfluenceRate
-         * @description The prediction beside a true step at one learning rate; lists in the order of the ids.
+         * @description Prediction and true step at one learning rate.
          */
         InfluenceRate: {
             /** Actual */
@@ -2429,7 +2431,7 @@ export interface components {
         };
         /**
          * InfluenceRequestOut
-         * @description What was found for one batch; `index` is None for the update itself.
+         * @description The result of one request; `index` is null for the update itself.
          */
         InfluenceRequestOut: {
             /** Has Kernel */
@@ -2461,7 +2463,7 @@ export interface components {
         };
         /**
          * InfluenceStep
-         * @description The numbers of the step that all sequences share: Δ = lr · rate · clip_factor · Σ K w.
+         * @description Numbers of the step that are equal for all sequences: Δ = lr · rate · clip_factor · Σ K w.
          */
         InfluenceStep: {
             /** Clip Factor */
@@ -2533,7 +2535,7 @@ export interface components {
         };
         /**
          * InfluenceValidation
-         * @description How right the prediction was.
+         * @description How exact the prediction was.
          */
         InfluenceValidation: {
             after: components["schemas"]["InfluenceAfter"] | null;
@@ -2566,7 +2568,7 @@ export interface components {
         };
         /**
          * LabelsIn
-         * @description What to put on a run; what is left out stays.
+         * @description New tags and note of a run; a field that is left out stays as it is.
          */
         LabelsIn: {
             /** Note */
@@ -2576,7 +2578,7 @@ export interface components {
         };
         /**
          * LedgerOut
-         * @description What was asked for in each tier, what was made, and where it ran short.
+         * @description Requested and mined negatives of each tier, and the shortages.
          */
         LedgerOut: {
             /** Dropped */
@@ -2617,7 +2619,7 @@ export interface components {
         };
         /**
          * LineageOut
-         * @description Where a run comes from, and what came of it.
+         * @description The timelines of a run, its parent and its forks.
          */
         LineageOut: {
             /** Children */
@@ -2629,7 +2631,7 @@ export interface components {
         };
         /**
          * LossZCondition
-         * @description Park when the loss lies this many standard deviations above its recent mean.
+         * @description Pause when the loss is this many standard deviations above its recent mean.
          */
         LossZCondition: {
             /**
@@ -2650,7 +2652,7 @@ export interface components {
         };
         /**
          * MapPoints
-         * @description Points by columns.
+         * @description Points as columns.
          */
         MapPoints: {
             /** X */
@@ -2660,7 +2662,7 @@ export interface components {
         };
         /**
          * MapQuestions
-         * @description Sampled questions, each with a pair it belongs to.
+         * @description Sampled questions, each with one of its pairs.
          */
         MapQuestions: {
             /** Cluster */
@@ -2678,7 +2680,7 @@ export interface components {
         };
         /**
          * MetricCondition
-         * @description Park when a logged scalar compares so with a value.
+         * @description Pause when the comparison of a logged scalar with a value is true.
          */
         MetricCondition: {
             /**
@@ -2716,7 +2718,7 @@ export interface components {
         };
         /**
          * NonFiniteCondition
-         * @description Park when the loss is NaN or infinite.
+         * @description Pause when the loss is NaN or infinite.
          */
         NonFiniteCondition: {
             /**
@@ -2747,7 +2749,7 @@ export interface components {
         };
         /**
          * PairListOut
-         * @description Pairs of a split or a cluster, by id.
+         * @description Pairs of a split or a cluster, sorted by id.
          */
         PairListOut: {
             /** Offset */
@@ -2759,7 +2761,7 @@ export interface components {
         };
         /**
          * PairOut
-         * @description A pair with all that a batch is made of.
+         * @description A pair with everything that a batch takes from it.
          */
         PairOut: {
             /** Cluster */
@@ -2788,7 +2790,7 @@ export interface components {
         };
         /**
          * PanelOut
-         * @description How one entry of the step data wants to be shown; a hint, which may not fit.
+         * @description How to show one entry of the step data; a hint that may not fit the data.
          */
         PanelOut: {
             /** Colour */
@@ -2825,7 +2827,7 @@ export interface components {
         };
         /**
          * PingMessage
-         * @description Sent when nothing else was for a second, so that silence means trouble.
+         * @description Sent after a second without other messages; longer silence means a lost connection.
          */
         PingMessage: {
             /** At */
@@ -2838,7 +2840,7 @@ export interface components {
         };
         /**
          * Problem
-         * @description Every refusal: what happened and what to do.
+         * @description The body of every error response: what happened and what to do.
          */
         Problem: {
             /** Command Id */
@@ -2904,7 +2906,7 @@ export interface components {
         };
         /**
          * RowOut
-         * @description A row of a table of embeddings, and how near it is to the question.
+         * @description A row of a table of embeddings, and its similarity to the question.
          */
         RowOut: {
             /** Id */
@@ -2916,7 +2918,7 @@ export interface components {
         };
         /**
          * RuleCondition
-         * @description Park when a ready-made rule finds something; what is left out is the rule's own default.
+         * @description Pause when a rule finds a problem; settings that are left out have the rule's defaults.
          */
         RuleCondition: {
             /** Every */
@@ -2944,7 +2946,7 @@ export interface components {
         };
         /**
          * RuleDefaults
-         * @description Limits of a rule; null: the rule does not take it.
+         * @description Default settings of a rule; null if the rule has no such setting.
          */
         RuleDefaults: {
             /** Every */
@@ -2962,7 +2964,7 @@ export interface components {
         };
         /**
          * RuleOut
-         * @description One rule: what it looks for, and what a finding means.
+         * @description One rule: its condition, and what a finding means.
          */
         RuleOut: {
             defaults: components["schemas"]["RuleDefaults"];
@@ -2981,7 +2983,7 @@ export interface components {
         };
         /**
          * RunColumns
-         * @description What a table of these runs could show.
+         * @description Columns that a table of these runs can show.
          */
         RunColumns: {
             /** Config */
@@ -3060,7 +3062,7 @@ export interface components {
         };
         /**
          * RunList
-         * @description The runs that were asked for.
+         * @description The requested page of runs.
          */
         RunList: {
             /** Can Start */
@@ -3154,7 +3156,7 @@ export interface components {
         };
         /**
          * RunsMessage
-         * @description Changes of the list of runs; the first has the live ones. Volatile, at most two a second.
+         * @description Changes of the run list, at most two a second; the first has the live runs. Volatile.
          */
         RunsMessage: {
             /** Removed */
@@ -3175,7 +3177,7 @@ export interface components {
         };
         /**
          * SampleCondition
-         * @description Park when one of these samples was in the batch.
+         * @description Pause when one of these samples was in the batch.
          */
         SampleCondition: {
             /** Ids */
@@ -3284,7 +3286,7 @@ export interface components {
         };
         /**
          * ShortageOut
-         * @description A tier of a pair that ran short.
+         * @description A tier of a pair with too few negatives.
          */
         ShortageOut: {
             /** Filled From */
@@ -3302,7 +3304,7 @@ export interface components {
         };
         /**
          * SortOut
-         * @description The order in which rows come at first.
+         * @description The initial order of the rows.
          */
         SortOut: {
             /** Descending */
@@ -3312,7 +3314,7 @@ export interface components {
         };
         /**
          * SourceTrajectories
-         * @description Points of the rows of one source, also of those no longer watched.
+         * @description Points of the rows of one source, also of rows that are no longer watched.
          */
         SourceTrajectories: {
             /** Pairwise */
@@ -3332,7 +3334,7 @@ export interface components {
         };
         /**
          * SpreadOut
-         * @description How a value varies over runs.
+         * @description Mean and spread of a value over runs.
          */
         SpreadOut: {
             /** Count */
@@ -3344,7 +3346,7 @@ export interface components {
         };
         /**
          * StartIn
-         * @description A run that is wanted: a recipe by name and typed settings; never code, argv or a path.
+         * @description A run to start: the name of a recipe and typed settings; never code, argv or a path.
          */
         StartIn: {
             /** Id */
@@ -3368,7 +3370,7 @@ export interface components {
         };
         /**
          * StateMessage
-         * @description The state changed. Volatile: latest only.
+         * @description The state changed. Volatile: only the newest is sent.
          */
         StateMessage: {
             /** Dropped */
@@ -3452,7 +3454,7 @@ export interface components {
         };
         /**
          * StatusOut
-         * @description Which column says how a row is doing; the first level that holds counts.
+         * @description The column that decides the status of a row; the first level that matches counts.
          */
         StatusOut: {
             /** Field */
@@ -3479,7 +3481,7 @@ export interface components {
         };
         /**
          * StepCondition
-         * @description Park when this many steps are finished.
+         * @description Pause when this many steps are finished.
          */
         StepCondition: {
             /**
@@ -3492,7 +3494,7 @@ export interface components {
         };
         /**
          * StepDataKeys
-         * @description What hooks pushed this step.
+         * @description The keys of the step data of the last shown step.
          */
         StepDataKeys: {
             /** Keys */
@@ -3571,7 +3573,7 @@ export interface components {
         };
         /**
          * TimelineOut
-         * @description A part of a run's history: the beginning, or one that began with a rewind.
+         * @description A part of a run's history, from its start or from a rewind on.
          */
         TimelineOut: {
             /** At */
@@ -3621,7 +3623,7 @@ export interface components {
         };
         /**
          * WatchIn
-         * @description The new watch list of one source; no rows and no source: nothing is watched any more.
+         * @description The new watched rows of one source. Without rows and source, all watches end.
          */
         WatchIn: {
             /** Feature Ids */
@@ -3631,7 +3633,7 @@ export interface components {
         };
         /**
          * WatchOut
-         * @description What is watched.
+         * @description The watched rows.
          */
         WatchOut: {
             /** Feature Ids */
@@ -3695,7 +3697,7 @@ export interface operations {
                     "application/octet-stream": string;
                 };
             };
-            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an error of ours, told by its id · 503 the disk refused */
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an internal error, with its id · 503 an error of the disk */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -3724,7 +3726,7 @@ export interface operations {
                     "application/json": components["schemas"]["DatasetListOut"];
                 };
             };
-            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an error of ours, told by its id · 503 the disk refused */
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an internal error, with its id · 503 an error of the disk */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -3756,7 +3758,7 @@ export interface operations {
                     "application/json": components["schemas"]["DatasetOut"];
                 };
             };
-            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an error of ours, told by its id · 503 the disk refused */
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an internal error, with its id · 503 an error of the disk */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -3791,7 +3793,7 @@ export interface operations {
                     "application/json": components["schemas"]["DatasetAuditOut"];
                 };
             };
-            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an error of ours, told by its id · 503 the disk refused */
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an internal error, with its id · 503 an error of the disk */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -3825,7 +3827,7 @@ export interface operations {
                     "application/json": components["schemas"]["CurriculumOut"];
                 };
             };
-            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an error of ours, told by its id · 503 the disk refused */
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an internal error, with its id · 503 an error of the disk */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -3839,7 +3841,7 @@ export interface operations {
     dataset_map: {
         parameters: {
             query?: {
-                /** @description Questions at most. */
+                /** @description Most questions. */
                 points?: number;
             };
             header?: never;
@@ -3860,7 +3862,7 @@ export interface operations {
                     "application/json": components["schemas"]["DatasetMapOut"];
                 };
             };
-            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an error of ours, told by its id · 503 the disk refused */
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an internal error, with its id · 503 an error of the disk */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -3897,7 +3899,7 @@ export interface operations {
                     "application/json": components["schemas"]["PairListOut"];
                 };
             };
-            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an error of ours, told by its id · 503 the disk refused */
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an internal error, with its id · 503 an error of the disk */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -3931,7 +3933,7 @@ export interface operations {
                     "application/json": components["schemas"]["PairOut"];
                 };
             };
-            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an error of ours, told by its id · 503 the disk refused */
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an internal error, with its id · 503 an error of the disk */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -3945,7 +3947,7 @@ export interface operations {
     health: {
         parameters: {
             query?: {
-                /** @description A fresh number; the answer proves that the server knows its tokens. */
+                /** @description A random text; the response proves that the server knows its tokens. */
                 challenge?: string | null;
             };
             header?: never;
@@ -3963,7 +3965,7 @@ export interface operations {
                     "application/json": components["schemas"]["Health"];
                 };
             };
-            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an error of ours, told by its id · 503 the disk refused */
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an internal error, with its id · 503 an error of the disk */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -3992,7 +3994,7 @@ export interface operations {
                     "application/json": components["schemas"]["InfluenceListOut"];
                 };
             };
-            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an error of ours, told by its id · 503 the disk refused */
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an internal error, with its id · 503 an error of the disk */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -4024,7 +4026,7 @@ export interface operations {
                     "application/json": components["schemas"]["InfluenceOut"];
                 };
             };
-            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an error of ours, told by its id · 503 the disk refused */
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an internal error, with its id · 503 an error of the disk */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -4042,7 +4044,7 @@ export interface operations {
             path: {
                 /** @description Id as GET /api/v1/influence lists it. */
                 result_id: string;
-                /** @description Number of a request, or `update` for U itself. */
+                /** @description Number of a request, or `update`. */
                 batch: string;
             };
             cookie?: never;
@@ -4058,7 +4060,7 @@ export interface operations {
                     "application/json": components["schemas"]["InfluenceRequestOut"];
                 };
             };
-            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an error of ours, told by its id · 503 the disk refused */
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an internal error, with its id · 503 an error of the disk */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -4079,7 +4081,7 @@ export interface operations {
             path: {
                 /** @description Id as GET /api/v1/influence lists it. */
                 result_id: string;
-                /** @description Number of a request, or `update` for U itself. */
+                /** @description Number of a request, or `update`. */
                 batch: string;
             };
             cookie?: never;
@@ -4096,7 +4098,7 @@ export interface operations {
                     "application/octet-stream": string;
                 };
             };
-            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an error of ours, told by its id · 503 the disk refused */
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an internal error, with its id · 503 an error of the disk */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -4110,14 +4112,14 @@ export interface operations {
     influence_what_if: {
         parameters: {
             query?: {
-                /** @description U-000-01:0.5,U-003-00:0; the others stay. */
+                /** @description ID:NUMBER with commas: U-000-01:0.5,U-003-00:0. */
                 advantages?: string;
             };
             header?: never;
             path: {
                 /** @description Id as GET /api/v1/influence lists it. */
                 result_id: string;
-                /** @description Number of a request, or `update` for U itself. */
+                /** @description Number of a request, or `update`. */
                 batch: string;
             };
             cookie?: never;
@@ -4133,7 +4135,7 @@ export interface operations {
                     "application/json": components["schemas"]["InfluenceWhatIfOut"];
                 };
             };
-            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an error of ours, told by its id · 503 the disk refused */
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an internal error, with its id · 503 an error of the disk */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -4162,7 +4164,7 @@ export interface operations {
                     "application/json": components["schemas"]["RecipeList"];
                 };
             };
-            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an error of ours, told by its id · 503 the disk refused */
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an internal error, with its id · 503 an error of the disk */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -4176,19 +4178,19 @@ export interface operations {
     runs: {
         parameters: {
             query?: {
-                /** @description Words that all occur. */
+                /** @description Words that must all occur. */
                 q?: string;
-                /** @description Any of these; a,b. */
+                /** @description One of these states; a,b. */
                 state?: string;
-                /** @description All of these. */
+                /** @description Tags, all of them. */
                 tag?: string[] | null;
-                /** @description `config.lr=0.1`, also with != < <= > >=. */
+                /** @description A condition: `config.lr=0.1`, also with != < <= > >=. */
                 where?: string[] | null;
-                /** @description A field, `config.KEY`, `summary.NAME`; -: down. */
+                /** @description A field, `config.KEY` or `summary.NAME`; with - the largest first. */
                 sort?: string;
                 /** @description A key, as in sort. */
                 group?: string | null;
-                /** @description Only these settings and values; a,b. */
+                /** @description Send only these settings and values; a,b. */
                 columns?: string | null;
                 offset?: number;
                 limit?: number;
@@ -4208,7 +4210,7 @@ export interface operations {
                     "application/json": components["schemas"]["RunList"];
                 };
             };
-            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an error of ours, told by its id · 503 the disk refused */
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an internal error, with its id · 503 an error of the disk */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -4241,7 +4243,7 @@ export interface operations {
                     "application/json": components["schemas"]["RunOut"];
                 };
             };
-            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an error of ours, told by its id · 503 the disk refused */
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an internal error, with its id · 503 an error of the disk */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -4273,7 +4275,7 @@ export interface operations {
                     "application/json": components["schemas"]["RunDetail"];
                 };
             };
-            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an error of ours, told by its id · 503 the disk refused */
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an internal error, with its id · 503 an error of the disk */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -4309,7 +4311,7 @@ export interface operations {
                     "application/json": components["schemas"]["DeletedOut"];
                 };
             };
-            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an error of ours, told by its id · 503 the disk refused */
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an internal error, with its id · 503 an error of the disk */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -4345,7 +4347,7 @@ export interface operations {
                     "application/json": components["schemas"]["RunOut"];
                 };
             };
-            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an error of ours, told by its id · 503 the disk refused */
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an internal error, with its id · 503 an error of the disk */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -4379,7 +4381,7 @@ export interface operations {
                     "application/json": components["schemas"]["CommandOut"][];
                 };
             };
-            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an error of ours, told by its id · 503 the disk refused */
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an internal error, with its id · 503 an error of the disk */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -4394,7 +4396,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Who asks: page, cli or python; shown in the log. */
+                /** @description The caller: page, cli or python; shown in the log. */
                 "x-midstep-who"?: string | null;
             };
             path: {
@@ -4427,7 +4429,7 @@ export interface operations {
                     "application/json": components["schemas"]["CommandOut"];
                 };
             };
-            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an error of ours, told by its id · 503 the disk refused */
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an internal error, with its id · 503 an error of the disk */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -4460,7 +4462,7 @@ export interface operations {
                     "application/json": components["schemas"]["CommandOut"];
                 };
             };
-            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an error of ours, told by its id · 503 the disk refused */
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an internal error, with its id · 503 an error of the disk */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -4497,7 +4499,7 @@ export interface operations {
                     "application/json": components["schemas"]["CommandOut"];
                 };
             };
-            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an error of ours, told by its id · 503 the disk refused */
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an internal error, with its id · 503 an error of the disk */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -4511,9 +4513,9 @@ export interface operations {
     console: {
         parameters: {
             query?: {
-                /** @description Text behind this byte. */
+                /** @description Text from this byte offset on. */
                 after?: number | null;
-                /** @description So many last bytes, without `after`. */
+                /** @description Last bytes, if `after` is left out. */
                 tail?: number;
             };
             header?: never;
@@ -4534,7 +4536,7 @@ export interface operations {
                     "application/json": components["schemas"]["ConsoleOut"];
                 };
             };
-            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an error of ours, told by its id · 503 the disk refused */
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an internal error, with its id · 503 an error of the disk */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -4549,7 +4551,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Who asks: page, cli or python; shown in the log. */
+                /** @description The caller: page, cli or python; shown in the log. */
                 "x-midstep-who"?: string | null;
             };
             path: {
@@ -4582,7 +4584,7 @@ export interface operations {
                     "application/json": components["schemas"]["CommandOut"];
                 };
             };
-            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an error of ours, told by its id · 503 the disk refused */
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an internal error, with its id · 503 an error of the disk */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -4618,7 +4620,7 @@ export interface operations {
                     "application/octet-stream": string;
                 };
             };
-            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an error of ours, told by its id · 503 the disk refused */
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an internal error, with its id · 503 an error of the disk */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -4650,7 +4652,7 @@ export interface operations {
                     "application/json": components["schemas"]["BreakpointOut"][];
                 };
             };
-            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an error of ours, told by its id · 503 the disk refused */
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an internal error, with its id · 503 an error of the disk */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -4686,7 +4688,7 @@ export interface operations {
                     "application/json": components["schemas"]["BreakpointOut"];
                 };
             };
-            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an error of ours, told by its id · 503 the disk refused */
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an internal error, with its id · 503 an error of the disk */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -4717,7 +4719,7 @@ export interface operations {
                 };
                 content?: never;
             };
-            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an error of ours, told by its id · 503 the disk refused */
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an internal error, with its id · 503 an error of the disk */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -4754,7 +4756,7 @@ export interface operations {
                     "application/json": components["schemas"]["BreakpointOut"];
                 };
             };
-            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an error of ours, told by its id · 503 the disk refused */
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an internal error, with its id · 503 an error of the disk */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -4771,9 +4773,9 @@ export interface operations {
                 source?: "weights" | "som_targets" | "grad_delta";
                 /** @description Name of the tensor; the run's default when left out. */
                 tensor?: string | null;
-                /** @description id, cluster (like beside like) or metric:NAME (largest first). */
+                /** @description id, cluster (similar rows adjacent) or metric:NAME (largest first). */
                 order?: string;
-                /** @description All cells, also above 512 rows. */
+                /** @description Send all cells, also above 512 rows. */
                 full?: boolean;
                 /** @description json or safetensors */
                 format?: string;
@@ -4797,7 +4799,7 @@ export interface operations {
                     "application/octet-stream": string;
                 };
             };
-            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an error of ours, told by its id · 503 the disk refused */
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an internal error, with its id · 503 an error of the disk */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -4832,7 +4834,7 @@ export interface operations {
                     "application/json": components["schemas"]["ForcesOut"];
                 };
             };
-            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an error of ours, told by its id · 503 the disk refused */
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an internal error, with its id · 503 an error of the disk */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -4847,7 +4849,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Who asks: page, cli or python; shown in the log. */
+                /** @description The caller: page, cli or python; shown in the log. */
                 "x-midstep-who"?: string | null;
             };
             path: {
@@ -4880,7 +4882,7 @@ export interface operations {
                     "application/json": components["schemas"]["CommandOut"];
                 };
             };
-            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an error of ours, told by its id · 503 the disk refused */
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an internal error, with its id · 503 an error of the disk */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -4895,7 +4897,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Who asks: page, cli or python; shown in the log. */
+                /** @description The caller: page, cli or python; shown in the log. */
                 "x-midstep-who"?: string | null;
             };
             path: {
@@ -4928,7 +4930,7 @@ export interface operations {
                     "application/json": components["schemas"]["CommandOut"];
                 };
             };
-            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an error of ours, told by its id · 503 the disk refused */
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an internal error, with its id · 503 an error of the disk */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -4960,7 +4962,7 @@ export interface operations {
                     "application/json": components["schemas"]["RewindOut"];
                 };
             };
-            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an error of ours, told by its id · 503 the disk refused */
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an internal error, with its id · 503 an error of the disk */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -4992,7 +4994,7 @@ export interface operations {
                     "application/json": components["schemas"]["RuleOut"][];
                 };
             };
-            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an error of ours, told by its id · 503 the disk refused */
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an internal error, with its id · 503 an error of the disk */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -5007,7 +5009,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Who asks: page, cli or python; shown in the log. */
+                /** @description The caller: page, cli or python; shown in the log. */
                 "x-midstep-who"?: string | null;
             };
             path: {
@@ -5040,7 +5042,7 @@ export interface operations {
                     "application/json": components["schemas"]["CommandOut"];
                 };
             };
-            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an error of ours, told by its id · 503 the disk refused */
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an internal error, with its id · 503 an error of the disk */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -5072,7 +5074,7 @@ export interface operations {
                     "application/json": components["schemas"]["StateOut"];
                 };
             };
-            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an error of ours, told by its id · 503 the disk refused */
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an internal error, with its id · 503 an error of the disk */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -5087,7 +5089,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Who asks: page, cli or python; shown in the log. */
+                /** @description The caller: page, cli or python; shown in the log. */
                 "x-midstep-who"?: string | null;
             };
             path: {
@@ -5120,7 +5122,7 @@ export interface operations {
                     "application/json": components["schemas"]["CommandOut"];
                 };
             };
-            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an error of ours, told by its id · 503 the disk refused */
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an internal error, with its id · 503 an error of the disk */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -5160,7 +5162,7 @@ export interface operations {
                     "application/octet-stream": string;
                 };
             };
-            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an error of ours, told by its id · 503 the disk refused */
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an internal error, with its id · 503 an error of the disk */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -5192,7 +5194,7 @@ export interface operations {
                     "application/json": components["schemas"]["StepDataKeys"];
                 };
             };
-            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an error of ours, told by its id · 503 the disk refused */
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an internal error, with its id · 503 an error of the disk */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -5206,7 +5208,7 @@ export interface operations {
     step_data: {
         parameters: {
             query?: {
-                /** @description Send tensors of any size whole. */
+                /** @description Send large tensors too, not only a summary. */
                 full?: boolean;
                 /** @description json or safetensors */
                 format?: string;
@@ -5231,7 +5233,7 @@ export interface operations {
                     "application/octet-stream": string;
                 };
             };
-            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an error of ours, told by its id · 503 the disk refused */
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an internal error, with its id · 503 an error of the disk */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -5246,7 +5248,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Who asks: page, cli or python; shown in the log. */
+                /** @description The caller: page, cli or python; shown in the log. */
                 "x-midstep-who"?: string | null;
             };
             path: {
@@ -5279,7 +5281,7 @@ export interface operations {
                     "application/json": components["schemas"]["CommandOut"];
                 };
             };
-            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an error of ours, told by its id · 503 the disk refused */
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an internal error, with its id · 503 an error of the disk */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -5293,7 +5295,7 @@ export interface operations {
     together: {
         parameters: {
             query: {
-                /** @description The rest of an address behind /debug/, with its own query; once for each. */
+                /** @description The part of an address after /debug/, with its query; once for each. */
                 ask: string[];
             };
             header?: never;
@@ -5314,7 +5316,7 @@ export interface operations {
                     "application/octet-stream": string;
                 };
             };
-            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an error of ours, told by its id · 503 the disk refused */
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an internal error, with its id · 503 an error of the disk */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -5328,7 +5330,7 @@ export interface operations {
     trajectories: {
         parameters: {
             query?: {
-                /** @description Most points a series. */
+                /** @description Most points of one series. */
                 points?: number;
                 /** @description json or safetensors */
                 format?: string;
@@ -5352,7 +5354,7 @@ export interface operations {
                     "application/octet-stream": string;
                 };
             };
-            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an error of ours, told by its id · 503 the disk refused */
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an internal error, with its id · 503 an error of the disk */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -5388,7 +5390,7 @@ export interface operations {
                     "application/json": components["schemas"]["TrajectoriesOut"];
                 };
             };
-            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an error of ours, told by its id · 503 the disk refused */
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an internal error, with its id · 503 an error of the disk */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -5420,7 +5422,7 @@ export interface operations {
                     "application/json": components["schemas"]["WatchOut"];
                 };
             };
-            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an error of ours, told by its id · 503 the disk refused */
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an internal error, with its id · 503 an error of the disk */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -5456,7 +5458,7 @@ export interface operations {
                     "application/json": components["schemas"]["WatchOut"];
                 };
             };
-            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an error of ours, told by its id · 503 the disk refused */
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an internal error, with its id · 503 an error of the disk */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -5492,7 +5494,7 @@ export interface operations {
                     "application/json": components["schemas"]["EndOut"];
                 };
             };
-            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an error of ours, told by its id · 503 the disk refused */
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an internal error, with its id · 503 an error of the disk */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -5527,7 +5529,7 @@ export interface operations {
                     "application/json": components["schemas"]["EventsOut"];
                 };
             };
-            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an error of ours, told by its id · 503 the disk refused */
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an internal error, with its id · 503 an error of the disk */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -5559,7 +5561,7 @@ export interface operations {
                     "application/json": components["schemas"]["FilesOut"];
                 };
             };
-            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an error of ours, told by its id · 503 the disk refused */
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an internal error, with its id · 503 an error of the disk */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -5575,7 +5577,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description As the list of files names it. */
+                /** @description The id in the list of files. */
                 file_id: string;
                 /** @description Id of the run, as GET /api/v1/runs lists it. */
                 run_id: string;
@@ -5593,7 +5595,7 @@ export interface operations {
                     "application/octet-stream": string;
                 };
             };
-            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an error of ours, told by its id · 503 the disk refused */
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an internal error, with its id · 503 an error of the disk */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -5625,7 +5627,7 @@ export interface operations {
                     "application/json": components["schemas"]["LineageOut"];
                 };
             };
-            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an error of ours, told by its id · 503 the disk refused */
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an internal error, with its id · 503 an error of the disk */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -5639,7 +5641,7 @@ export interface operations {
     scalars: {
         parameters: {
             query?: {
-                /** @description Comma-separated; all when left out. */
+                /** @description Names with commas; all when left out. */
                 names?: string | null;
                 points?: number;
                 start?: number | null;
@@ -5666,7 +5668,7 @@ export interface operations {
                     "application/octet-stream": string;
                 };
             };
-            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an error of ours, told by its id · 503 the disk refused */
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an internal error, with its id · 503 an error of the disk */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -5680,11 +5682,11 @@ export interface operations {
     stream: {
         parameters: {
             query?: {
-                /** @description Id of the run; else the only live one, or the list where there are many. */
+                /** @description Id of the run. Left out: the only live run, or under `midstep serve` the list of runs. */
                 run?: string | null;
             };
             header?: {
-                /** @description `<timeline>.<seq>` of the last durable message seen. */
+                /** @description `<timeline>.<seq>` of the last durable message received. */
                 "last-event-id"?: string | null;
             };
             path?: never;
@@ -5692,7 +5694,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Server-sent events; the data of each is one message. Durable ones carry the id `<timeline>.<seq>`. */
+            /** @description Server-sent events; the data of each is one message. Durable messages have the id `<timeline>.<seq>`. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -5701,7 +5703,7 @@ export interface operations {
                     "text/event-stream": components["schemas"]["StreamMessage"];
                 };
             };
-            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an error of ours, told by its id · 503 the disk refused */
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an internal error, with its id · 503 an error of the disk */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -5716,7 +5718,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Who asks: page, cli or python; shown in the log. */
+                /** @description The caller: page, cli or python; shown in the log. */
                 "x-midstep-who"?: string | null;
             };
             path?: never;
@@ -5746,7 +5748,7 @@ export interface operations {
                     "application/json": components["schemas"]["CommandOut"];
                 };
             };
-            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an error of ours, told by its id · 503 the disk refused */
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an internal error, with its id · 503 an error of the disk */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -5779,7 +5781,7 @@ export interface operations {
                     "application/octet-stream": string;
                 };
             };
-            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an error of ours, told by its id · 503 the disk refused */
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an internal error, with its id · 503 an error of the disk */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -5808,7 +5810,7 @@ export interface operations {
                     "application/json": components["schemas"]["BreakpointOut"][];
                 };
             };
-            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an error of ours, told by its id · 503 the disk refused */
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an internal error, with its id · 503 an error of the disk */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -5841,7 +5843,7 @@ export interface operations {
                     "application/json": components["schemas"]["BreakpointOut"];
                 };
             };
-            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an error of ours, told by its id · 503 the disk refused */
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an internal error, with its id · 503 an error of the disk */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -5870,7 +5872,7 @@ export interface operations {
                 };
                 content?: never;
             };
-            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an error of ours, told by its id · 503 the disk refused */
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an internal error, with its id · 503 an error of the disk */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -5905,7 +5907,7 @@ export interface operations {
                     "application/json": components["schemas"]["BreakpointOut"];
                 };
             };
-            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an error of ours, told by its id · 503 the disk refused */
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an internal error, with its id · 503 an error of the disk */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -5922,9 +5924,9 @@ export interface operations {
                 source?: "weights" | "som_targets" | "grad_delta";
                 /** @description Name of the tensor; the run's default when left out. */
                 tensor?: string | null;
-                /** @description id, cluster (like beside like) or metric:NAME (largest first). */
+                /** @description id, cluster (similar rows adjacent) or metric:NAME (largest first). */
                 order?: string;
-                /** @description All cells, also above 512 rows. */
+                /** @description Send all cells, also above 512 rows. */
                 full?: boolean;
                 /** @description json or safetensors */
                 format?: string;
@@ -5945,7 +5947,7 @@ export interface operations {
                     "application/octet-stream": string;
                 };
             };
-            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an error of ours, told by its id · 503 the disk refused */
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an internal error, with its id · 503 an error of the disk */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -5977,7 +5979,7 @@ export interface operations {
                     "application/json": components["schemas"]["ForcesOut"];
                 };
             };
-            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an error of ours, told by its id · 503 the disk refused */
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an internal error, with its id · 503 an error of the disk */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -5992,7 +5994,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Who asks: page, cli or python; shown in the log. */
+                /** @description The caller: page, cli or python; shown in the log. */
                 "x-midstep-who"?: string | null;
             };
             path?: never;
@@ -6022,7 +6024,7 @@ export interface operations {
                     "application/json": components["schemas"]["CommandOut"];
                 };
             };
-            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an error of ours, told by its id · 503 the disk refused */
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an internal error, with its id · 503 an error of the disk */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -6037,7 +6039,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Who asks: page, cli or python; shown in the log. */
+                /** @description The caller: page, cli or python; shown in the log. */
                 "x-midstep-who"?: string | null;
             };
             path?: never;
@@ -6067,7 +6069,7 @@ export interface operations {
                     "application/json": components["schemas"]["CommandOut"];
                 };
             };
-            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an error of ours, told by its id · 503 the disk refused */
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an internal error, with its id · 503 an error of the disk */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -6096,7 +6098,7 @@ export interface operations {
                     "application/json": components["schemas"]["RewindOut"];
                 };
             };
-            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an error of ours, told by its id · 503 the disk refused */
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an internal error, with its id · 503 an error of the disk */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -6125,7 +6127,7 @@ export interface operations {
                     "application/json": components["schemas"]["RuleOut"][];
                 };
             };
-            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an error of ours, told by its id · 503 the disk refused */
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an internal error, with its id · 503 an error of the disk */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -6140,7 +6142,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Who asks: page, cli or python; shown in the log. */
+                /** @description The caller: page, cli or python; shown in the log. */
                 "x-midstep-who"?: string | null;
             };
             path?: never;
@@ -6170,7 +6172,7 @@ export interface operations {
                     "application/json": components["schemas"]["CommandOut"];
                 };
             };
-            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an error of ours, told by its id · 503 the disk refused */
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an internal error, with its id · 503 an error of the disk */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -6199,7 +6201,7 @@ export interface operations {
                     "application/json": components["schemas"]["StateOut"];
                 };
             };
-            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an error of ours, told by its id · 503 the disk refused */
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an internal error, with its id · 503 an error of the disk */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -6214,7 +6216,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Who asks: page, cli or python; shown in the log. */
+                /** @description The caller: page, cli or python; shown in the log. */
                 "x-midstep-who"?: string | null;
             };
             path?: never;
@@ -6244,7 +6246,7 @@ export interface operations {
                     "application/json": components["schemas"]["CommandOut"];
                 };
             };
-            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an error of ours, told by its id · 503 the disk refused */
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an internal error, with its id · 503 an error of the disk */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -6281,7 +6283,7 @@ export interface operations {
                     "application/octet-stream": string;
                 };
             };
-            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an error of ours, told by its id · 503 the disk refused */
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an internal error, with its id · 503 an error of the disk */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -6310,7 +6312,7 @@ export interface operations {
                     "application/json": components["schemas"]["StepDataKeys"];
                 };
             };
-            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an error of ours, told by its id · 503 the disk refused */
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an internal error, with its id · 503 an error of the disk */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -6324,7 +6326,7 @@ export interface operations {
     short_step_data: {
         parameters: {
             query?: {
-                /** @description Send tensors of any size whole. */
+                /** @description Send large tensors too, not only a summary. */
                 full?: boolean;
                 /** @description json or safetensors */
                 format?: string;
@@ -6347,7 +6349,7 @@ export interface operations {
                     "application/octet-stream": string;
                 };
             };
-            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an error of ours, told by its id · 503 the disk refused */
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an internal error, with its id · 503 an error of the disk */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -6362,7 +6364,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Who asks: page, cli or python; shown in the log. */
+                /** @description The caller: page, cli or python; shown in the log. */
                 "x-midstep-who"?: string | null;
             };
             path?: never;
@@ -6392,7 +6394,7 @@ export interface operations {
                     "application/json": components["schemas"]["CommandOut"];
                 };
             };
-            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an error of ours, told by its id · 503 the disk refused */
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an internal error, with its id · 503 an error of the disk */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -6406,7 +6408,7 @@ export interface operations {
     short_together: {
         parameters: {
             query: {
-                /** @description The rest of an address behind /debug/, with its own query; once for each. */
+                /** @description The part of an address after /debug/, with its query; once for each. */
                 ask: string[];
             };
             header?: never;
@@ -6424,7 +6426,7 @@ export interface operations {
                     "application/octet-stream": string;
                 };
             };
-            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an error of ours, told by its id · 503 the disk refused */
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an internal error, with its id · 503 an error of the disk */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -6438,7 +6440,7 @@ export interface operations {
     short_trajectories: {
         parameters: {
             query?: {
-                /** @description Most points a series. */
+                /** @description Most points of one series. */
                 points?: number;
                 /** @description json or safetensors */
                 format?: string;
@@ -6459,7 +6461,7 @@ export interface operations {
                     "application/octet-stream": string;
                 };
             };
-            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an error of ours, told by its id · 503 the disk refused */
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an internal error, with its id · 503 an error of the disk */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -6492,7 +6494,7 @@ export interface operations {
                     "application/json": components["schemas"]["TrajectoriesOut"];
                 };
             };
-            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an error of ours, told by its id · 503 the disk refused */
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an internal error, with its id · 503 an error of the disk */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -6521,7 +6523,7 @@ export interface operations {
                     "application/json": components["schemas"]["WatchOut"];
                 };
             };
-            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an error of ours, told by its id · 503 the disk refused */
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an internal error, with its id · 503 an error of the disk */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -6554,7 +6556,7 @@ export interface operations {
                     "application/json": components["schemas"]["WatchOut"];
                 };
             };
-            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an error of ours, told by its id · 503 the disk refused */
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an internal error, with its id · 503 an error of the disk */
             default: {
                 headers: {
                     [name: string]: unknown;
