@@ -113,6 +113,7 @@ class LiveCatalog:
 
     def _row(self, view: RunView) -> RunRow:
         """The row from the facts, with the present state of the controller in it."""
+        # The state is read first: facts that come in between are newer, never older.
         state = view.state()
         row = self._with_summary(view, _row_from_facts)
         is_live = state["state"] not in ENDED
@@ -170,6 +171,7 @@ class RootCatalog:
 
     def refresh(self) -> RunChanges | None:
         """Read the disk and return what changed; None if it was read just now."""
+        # The lock is held during the read, so that requests that arrive meanwhile share its result.
         with self._lock:
             if time.monotonic() - self._refreshed_at < REFRESH_EVERY_S:
                 return None
@@ -191,7 +193,7 @@ class RootCatalog:
         """One run as `RunOut`; an unknown id is first looked for on disk."""
         self.refresh()
         row = self.index.row(run_id)
-        if row is None:
+        if row is None:  # a run that was started just now is not in the last read
             self.mark_stale()
             self.refresh()
             row = self.index.row(run_id)

@@ -150,12 +150,8 @@ def summarise(array: Any, dtype: str) -> dict[str, Any]:
     flat = array.reshape(-1)
     with np.errstate(all="ignore"):
         for start in range(0, flat.size, _CHUNK):
-            chunk = (
-                np.abs(flat[start : start + _CHUNK])
-                if array.dtype.kind == "c"
-                else flat[start : start + _CHUNK]
-            )
-            values = chunk.astype(np.float64)
+            chunk = flat[start : start + _CHUNK]
+            values = (np.abs(chunk) if array.dtype.kind == "c" else chunk).astype(np.float64)
             values = values[np.isfinite(values)]
             if values.size == 0:
                 continue
