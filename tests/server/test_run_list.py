@@ -152,7 +152,7 @@ def test_a_live_run_stands_in_the_list_with_its_state_now(root):
         lease.report_progress(
             lambda: LoopProgress(step=4, boundaries=4, moving=False, state="paused")
         )
-        served.app.state.catalog.look()
+        served.app.state.catalog.mark_stale()
         run = next(run for run in asked(served)["runs"] if run["directory"] == "live")
         assert (run["state"], run["step"], run["live"]) == ("paused", 4, True)
 

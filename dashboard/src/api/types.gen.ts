@@ -10,7 +10,7 @@ export interface paths {
         };
         /**
          * Curves
-         * @description One series of several runs; those that have none, or are not listed, are left out.
+         * @description One series of several runs; runs without it and unknown runs are left out.
          */
         get: operations["curves"];
         put?: never;
@@ -30,7 +30,7 @@ export interface paths {
         };
         /**
          * Datasets
-         * @description Datasets in the folders this server was given, newest first.
+         * @description Datasets in the folders of `--data`, newest first.
          */
         get: operations["datasets"];
         put?: never;
@@ -50,7 +50,7 @@ export interface paths {
         };
         /**
          * Dataset
-         * @description Counts, splits, clusters, tiers, and which of texts, audit and ledger there are.
+         * @description Counts, splits, clusters, tiers, and whether it has texts, audit and ledger.
          */
         get: operations["dataset"];
         put?: never;
@@ -90,7 +90,7 @@ export interface paths {
         };
         /**
          * Dataset Curriculum
-         * @description Shares of the four variants over epochs, under each schedule.
+         * @description Shares of the four steering variants over epochs, for each schedule.
          */
         get: operations["dataset_curriculum"];
         put?: never;
@@ -110,7 +110,7 @@ export interface paths {
         };
         /**
          * Dataset Map
-         * @description Centroids and a seeded sample of questions, on the plane of the sample's largest variance.
+         * @description Centroids and a sample of questions, projected on the plane of largest variance.
          */
         get: operations["dataset_map"];
         put?: never;
@@ -130,7 +130,7 @@ export interface paths {
         };
         /**
          * Dataset Pairs
-         * @description Pairs by id, of a split and a cluster where these are given.
+         * @description Pairs sorted by id, of one split or one cluster if given.
          */
         get: operations["dataset_pairs"];
         put?: never;
@@ -170,7 +170,7 @@ export interface paths {
         };
         /**
          * Health
-         * @description An answer without run data.
+         * @description The version of the server, without run data. Open without a token.
          */
         get: operations["health"];
         put?: never;
@@ -190,7 +190,7 @@ export interface paths {
         };
         /**
          * Influence Results
-         * @description Results under `influence/` beside the runs of this server, newest first.
+         * @description Results in the folder `influence` next to the runs of this server, newest first.
          */
         get: operations["influence_results"];
         put?: never;
@@ -210,7 +210,7 @@ export interface paths {
         };
         /**
          * Influence Result
-         * @description The update with texts and weights, coverage, predicted against actual, what was asked.
+         * @description The update with texts and weights, coverage, validation, and the list of requests.
          */
         get: operations["influence_result"];
         put?: never;
@@ -230,7 +230,7 @@ export interface paths {
         };
         /**
          * Influence Batch
-         * @description The evaluated sequences of one batch: Δ with its terms, and who moved each most.
+         * @description The evaluated sequences of one batch: Δ with its terms, and the largest contributors.
          */
         get: operations["influence_batch"];
         put?: never;
@@ -250,7 +250,7 @@ export interface paths {
         };
         /**
          * Influence Kernel
-         * @description K of all pairs; as safetensors: `kernel` in 32 bits, rows evaluated, columns the update.
+         * @description K of all pairs: rows are evaluated sequences, columns the update. Safetensors: float32.
          */
         get: operations["influence_kernel"];
         put?: never;
@@ -270,7 +270,7 @@ export interface paths {
         };
         /**
          * Influence What If
-         * @description Δ under other advantages, from the stored kernel; the preconditioner is held fixed.
+         * @description Δ under other advantages, from the stored kernel; the preconditioner stays fixed.
          */
         get: operations["influence_what_if"];
         put?: never;
@@ -310,13 +310,13 @@ export interface paths {
         };
         /**
          * Runs
-         * @description The runs this server knows, newest first unless asked otherwise.
+         * @description The runs of this server, newest first unless `sort` is given.
          */
         get: operations["runs"];
         put?: never;
         /**
          * Start Run
-         * @description Start a recipe as a process that outlives this server; answers once its run stands.
+         * @description Start a recipe as a process that outlives this server. Answers once its run exists.
          */
         post: operations["start_run"];
         delete?: never;
@@ -334,21 +334,21 @@ export interface paths {
         };
         /**
          * Run Detail
-         * @description One run with its header record; who only looks is not told command line and folder.
+         * @description One run with its header record; a viewer token gets no command line and folder.
          */
         get: operations["run_detail"];
         put?: never;
         post?: never;
         /**
          * Delete Run
-         * @description Delete what is the run's own; foreign files stay and are named. 409 while it is live.
+         * @description Delete the files that midstep wrote; other files stay and are named. 409 for a live run.
          */
         delete: operations["delete_run"];
         options?: never;
         head?: never;
         /**
          * Label Run
-         * @description Replace the tags or the note of a run; what is left out stays.
+         * @description Replace the tags or the note of a run. A field that is left out stays as it is.
          */
         patch: operations["label_run"];
         trace?: never;
@@ -426,7 +426,7 @@ export interface paths {
         };
         /**
          * Console
-         * @description What the process of a run started from the page printed; empty for other runs.
+         * @description What the process of a run printed, if it was started from the page; else empty.
          */
         get: operations["console"];
         put?: never;
@@ -486,13 +486,13 @@ export interface paths {
         };
         /**
          * Breakpoints
-         * @description All breakpoints with what they have done so far.
+         * @description All breakpoints with the hits of each so far.
          */
         get: operations["breakpoints"];
         put?: never;
         /**
          * Add Breakpoint
-         * @description A new breakpoint; it is checked from the next boundary on.
+         * @description Add a breakpoint, which is checked from the next step boundary on.
          */
         post: operations["add_breakpoint"];
         delete?: never;
@@ -520,7 +520,7 @@ export interface paths {
         head?: never;
         /**
          * Switch Breakpoint
-         * @description Switch a breakpoint on or off, or choose what it does; its counts stay.
+         * @description Switch a breakpoint on or off, or set its action. Its hits stay.
          */
         patch: operations["switch_breakpoint"];
         trace?: never;
@@ -534,10 +534,10 @@ export interface paths {
         };
         /**
          * Cosine Matrix
-         * @description Cosines of all pairs of rows: of the weights, of the SOM targets, or of the gradient's part.
+         * @description Cosines of all pairs of rows: of weights, SOM targets, or the change by the gradient.
          *
-         *     Above 512 rows cells are averaged over blocks unless `full` is set; the statistics are always
-         *     of all pairs. As safetensors: `matrix` and `permutation`.
+         *     Above 512 rows a cell is the mean over a block, unless `full` is given; the statistics are
+         *     always those of all pairs. As safetensors: `matrix` and `permutation`.
          */
         get: operations["cosine_matrix"];
         put?: never;
@@ -559,7 +559,7 @@ export interface paths {
          * Forces
          * @description Both forces on every row in the last shown step, and whether they agree or fight.
          *
-         *     Where nothing but the gradient moves the tensor the second force is 0 and every row neutral.
+         *     If only the gradient moves the tensor, the second force is 0 and every row is neutral.
          */
         get: operations["forces"];
         put?: never;
@@ -739,7 +739,7 @@ export interface paths {
         };
         /**
          * Step Data Keys
-         * @description What hooks pushed this step.
+         * @description The keys of the step data, with the panel of each.
          */
         get: operations["step_data_keys"];
         put?: never;
@@ -799,10 +799,10 @@ export interface paths {
         };
         /**
          * Together
-         * @description The answers to several GET requests, in their order, each as it would be by itself.
+         * @description The responses to several GET requests, in their order, each as if it were sent alone.
          *
-         *     The first line is JSON, a `status` and a number of `bytes` for each; the bodies follow it end to
-         *     end.
+         *     The first line is a JSON list with `status` and number of `bytes` of each; all bodies follow
+         *     without separators.
          */
         get: operations["together"];
         put?: never;
@@ -822,10 +822,11 @@ export interface paths {
         };
         /**
          * Trajectories
-         * @description Points of every watched row, also of those no longer watched.
+         * @description Points of every watched row, also of rows that are no longer watched.
          *
-         *     Beyond `points`, and beyond 200,000 points over all series, the first, the last and the
-         *     extremes are sent and the rest evenly thinned. Safetensors hold columns, up to 4,000,000 points.
+         *     A series with more than `points` points, or more than its share of 200,000 points over all
+         *     series, is thinned evenly; its first and last points and its extremes stay. As safetensors:
+         *     columns, up to 4,000,000 points.
          */
         get: operations["trajectories"];
         put?: never;
@@ -847,7 +848,7 @@ export interface paths {
         put?: never;
         /**
          * Clear Trajectories
-         * @description Forget all points; what is watched goes on from here.
+         * @description Delete all points. The rows stay watched.
          */
         post: operations["clear_trajectories"];
         delete?: never;
@@ -865,13 +866,13 @@ export interface paths {
         };
         /**
          * Watches
-         * @description What is watched, and what could be.
+         * @description Which rows are watched, and which sources have rows to watch.
          */
         get: operations["watches"];
         put?: never;
         /**
          * Replace Watches
-         * @description Replace the watch list of a source; trajectories of removed watches stay until cleared.
+         * @description Replace the watched rows of a source. Points of the other rows stay until cleared.
          */
         post: operations["replace_watches"];
         delete?: never;
@@ -891,7 +892,7 @@ export interface paths {
         put?: never;
         /**
          * End Run
-         * @description Signal the process of a run, where asking its loop to stop (debug/stop) is not enough.
+         * @description Send a signal to the process of a run that does not react to debug/stop.
          */
         post: operations["end_run"];
         delete?: never;
@@ -949,7 +950,7 @@ export interface paths {
         };
         /**
          * File Content
-         * @description One file: a picture as a picture, anything else as bytes to be saved.
+         * @description One file: a picture as a picture, any other file as bytes to save.
          */
         get: operations["file_content"];
         put?: never;
@@ -969,7 +970,7 @@ export interface paths {
         };
         /**
          * Lineage
-         * @description How often the run was taken back and why, what it was forked from, and what from it.
+         * @description The timelines of the run, the run it was forked from, and the runs forked from it.
          */
         get: operations["lineage"];
         put?: never;
@@ -989,7 +990,7 @@ export interface paths {
         };
         /**
          * Scalars
-         * @description Series of the run: exact points, or min/max buckets beyond `points`.
+         * @description Series of the run: exact points, or min/max buckets if there are more than `points`.
          */
         get: operations["scalars"];
         put?: never;
@@ -1009,7 +1010,7 @@ export interface paths {
         };
         /**
          * Stream
-         * @description Typed messages from now on, or behind `Last-Event-ID` with no gap and no repeat.
+         * @description Messages from now on, or all after `Last-Event-ID` without a gap or a repetition.
          *
          *     Under `midstep serve`, without a run: changes of the list (`runs`).
          */
@@ -1071,13 +1072,13 @@ export interface paths {
         };
         /**
          * Breakpoints
-         * @description All breakpoints with what they have done so far.
+         * @description All breakpoints with the hits of each so far.
          */
         get: operations["short_breakpoints"];
         put?: never;
         /**
          * Add Breakpoint
-         * @description A new breakpoint; it is checked from the next boundary on.
+         * @description Add a breakpoint, which is checked from the next step boundary on.
          */
         post: operations["short_add_breakpoint"];
         delete?: never;
@@ -1105,7 +1106,7 @@ export interface paths {
         head?: never;
         /**
          * Switch Breakpoint
-         * @description Switch a breakpoint on or off, or choose what it does; its counts stay.
+         * @description Switch a breakpoint on or off, or set its action. Its hits stay.
          */
         patch: operations["short_switch_breakpoint"];
         trace?: never;
@@ -1119,10 +1120,10 @@ export interface paths {
         };
         /**
          * Cosine Matrix
-         * @description Cosines of all pairs of rows: of the weights, of the SOM targets, or of the gradient's part.
+         * @description Cosines of all pairs of rows: of weights, SOM targets, or the change by the gradient.
          *
-         *     Above 512 rows cells are averaged over blocks unless `full` is set; the statistics are always
-         *     of all pairs. As safetensors: `matrix` and `permutation`.
+         *     Above 512 rows a cell is the mean over a block, unless `full` is given; the statistics are
+         *     always those of all pairs. As safetensors: `matrix` and `permutation`.
          */
         get: operations["short_cosine_matrix"];
         put?: never;
@@ -1144,7 +1145,7 @@ export interface paths {
          * Forces
          * @description Both forces on every row in the last shown step, and whether they agree or fight.
          *
-         *     Where nothing but the gradient moves the tensor the second force is 0 and every row neutral.
+         *     If only the gradient moves the tensor, the second force is 0 and every row is neutral.
          */
         get: operations["short_forces"];
         put?: never;
@@ -1324,7 +1325,7 @@ export interface paths {
         };
         /**
          * Step Data Keys
-         * @description What hooks pushed this step.
+         * @description The keys of the step data, with the panel of each.
          */
         get: operations["short_step_data_keys"];
         put?: never;
@@ -1384,10 +1385,10 @@ export interface paths {
         };
         /**
          * Together
-         * @description The answers to several GET requests, in their order, each as it would be by itself.
+         * @description The responses to several GET requests, in their order, each as if it were sent alone.
          *
-         *     The first line is JSON, a `status` and a number of `bytes` for each; the bodies follow it end to
-         *     end.
+         *     The first line is a JSON list with `status` and number of `bytes` of each; all bodies follow
+         *     without separators.
          */
         get: operations["short_together"];
         put?: never;
@@ -1407,10 +1408,11 @@ export interface paths {
         };
         /**
          * Trajectories
-         * @description Points of every watched row, also of those no longer watched.
+         * @description Points of every watched row, also of rows that are no longer watched.
          *
-         *     Beyond `points`, and beyond 200,000 points over all series, the first, the last and the
-         *     extremes are sent and the rest evenly thinned. Safetensors hold columns, up to 4,000,000 points.
+         *     A series with more than `points` points, or more than its share of 200,000 points over all
+         *     series, is thinned evenly; its first and last points and its extremes stay. As safetensors:
+         *     columns, up to 4,000,000 points.
          */
         get: operations["short_trajectories"];
         put?: never;
@@ -1432,7 +1434,7 @@ export interface paths {
         put?: never;
         /**
          * Clear Trajectories
-         * @description Forget all points; what is watched goes on from here.
+         * @description Delete all points. The rows stay watched.
          */
         post: operations["short_clear_trajectories"];
         delete?: never;
@@ -1450,13 +1452,13 @@ export interface paths {
         };
         /**
          * Watches
-         * @description What is watched, and what could be.
+         * @description Which rows are watched, and which sources have rows to watch.
          */
         get: operations["short_watches"];
         put?: never;
         /**
          * Replace Watches
-         * @description Replace the watch list of a source; trajectories of removed watches stay until cleared.
+         * @description Replace the watched rows of a source. Points of the other rows stay until cleared.
          */
         post: operations["short_replace_watches"];
         delete?: never;
@@ -1485,7 +1487,7 @@ export interface components {
         };
         /**
          * AuditExample
-         * @description Two rows of two splits that are the same, or nearly.
+         * @description Two rows of two splits that are equal or nearly equal.
          */
         AuditExample: {
             /** Kind */
@@ -1505,7 +1507,7 @@ export interface components {
         };
         /**
          * AuditLevel
-         * @description What one level of the audit found.
+         * @description Leaks of one level of the audit.
          */
         AuditLevel: {
             /** Examples */
@@ -1632,7 +1634,7 @@ export interface components {
         };
         /**
          * BreakpointOut
-         * @description A breakpoint with what it has done so far.
+         * @description A breakpoint with its hits so far.
          */
         BreakpointOut: {
             /**
@@ -1667,7 +1669,7 @@ export interface components {
         };
         /**
          * BreakpointPatch
-         * @description Switch a breakpoint on or off, or let it stop the run or only mark it.
+         * @description Switch a breakpoint on or off, or set whether a hit pauses the run or only marks it.
          */
         BreakpointPatch: {
             /** Action */
@@ -1690,7 +1692,7 @@ export interface components {
         };
         /**
          * ClusterOut
-         * @description A cluster and what lies in it.
+         * @description A cluster and its pairs.
          */
         ClusterOut: {
             /** Cluster */
@@ -1758,7 +1760,7 @@ export interface components {
         };
         /**
          * ConsoleOut
-         * @description A part of what the run's process printed.
+         * @description A part of the output of the run's process.
          */
         ConsoleOut: {
             /** End */
@@ -1807,7 +1809,7 @@ export interface components {
         };
         /**
          * CurriculumOut
-         * @description All schedules, the dataset's own first.
+         * @description All schedules, the one of the dataset first.
          */
         CurriculumOut: {
             /** Epochs */
@@ -1835,7 +1837,7 @@ export interface components {
         };
         /**
          * CurvesOut
-         * @description One series of several runs; a run that has no such series is left out.
+         * @description One series of several runs; runs without it are left out.
          */
         CurvesOut: {
             /** Curves */
@@ -1852,7 +1854,7 @@ export interface components {
         };
         /**
          * DatasetAuditOut
-         * @description Audit and ledger; None where the dataset has none, or it cannot be read.
+         * @description Audit and ledger; null if the dataset has none or it cannot be read.
          */
         DatasetAuditOut: {
             audit: components["schemas"]["AuditOut"] | null;
@@ -1864,7 +1866,7 @@ export interface components {
         };
         /**
          * DatasetCounts
-         * @description Lengths of the tables, as config.json names them.
+         * @description Lengths of the tables, from config.json.
          */
         DatasetCounts: {
             /** Clusters */
@@ -1884,7 +1886,7 @@ export interface components {
         };
         /**
          * DatasetListOut
-         * @description Datasets in the folders that were named, newest first.
+         * @description Datasets in the folders of `--data`, newest first.
          */
         DatasetListOut: {
             /** Datasets */
@@ -1896,7 +1898,7 @@ export interface components {
         };
         /**
          * DatasetMapOut
-         * @description Centroids and a sample of questions on the plane in which questions differ most.
+         * @description Centroids and a sample of questions, on the plane of largest variance of the questions.
          */
         DatasetMapOut: {
             centroids: components["schemas"]["MapPoints"];
@@ -1908,7 +1910,7 @@ export interface components {
         };
         /**
          * DatasetOut
-         * @description One dataset as a whole.
+         * @description One dataset.
          */
         DatasetOut: {
             /** Clusters */
@@ -1983,7 +1985,7 @@ export interface components {
         };
         /**
          * DeleteIn
-         * @description A deletion is confirmed by the name of the run's directory.
+         * @description The name of the run's directory, as confirmation of the deletion.
          */
         DeleteIn: {
             /** Confirm */
@@ -1991,7 +1993,7 @@ export interface components {
         };
         /**
          * DeletedOut
-         * @description What a deletion removed.
+         * @description What was deleted and what was kept.
          */
         DeletedOut: {
             /** Kept */
@@ -2029,7 +2031,7 @@ export interface components {
         };
         /**
          * EndIn
-         * @description How to end a process that a stop does not end.
+         * @description How to end a process that does not react to a stop.
          */
         EndIn: {
             /**
@@ -2040,7 +2042,7 @@ export interface components {
         };
         /**
          * EndOut
-         * @description A process that was signalled.
+         * @description The signal that was sent.
          */
         EndOut: {
             /**
@@ -2084,7 +2086,7 @@ export interface components {
         };
         /**
          * EveryCondition
-         * @description Park every n steps.
+         * @description Pause every n steps.
          */
         EveryCondition: {
             /**
@@ -2097,7 +2099,7 @@ export interface components {
         };
         /**
          * Evidence
-         * @description What a breakpoint saw when it stopped the run.
+         * @description Why a breakpoint was hit.
          */
         Evidence: {
             /**
@@ -2142,7 +2144,7 @@ export interface components {
         };
         /**
          * ExpressionCondition
-         * @description Park when an expression over this step's scalars is true.
+         * @description Pause when an expression over the scalars of the step is true.
          */
         ExpressionCondition: {
             /** Expression */
@@ -2155,7 +2157,7 @@ export interface components {
         };
         /**
          * FieldOut
-         * @description How one column is written.
+         * @description How one column is formatted.
          */
         FieldOut: {
             /** Label */
@@ -2202,7 +2204,7 @@ export interface components {
         };
         /**
          * ForceDetailOut
-         * @description What one step did to one row, in its two parts; each list has the row's length.
+         * @description The change of one row by one step, in its two parts; each list has the row's length.
          */
         ForceDetailOut: {
             /** Combined */
@@ -2226,7 +2228,7 @@ export interface components {
         };
         /**
          * ForceThresholds
-         * @description From where on a row counts as neutral.
+         * @description Limits below which a row counts as neutral.
          */
         ForceThresholds: {
             /** Cos */
@@ -2267,7 +2269,7 @@ export interface components {
         };
         /**
          * GradNormCondition
-         * @description Park when the gradient norm is above a limit.
+         * @description Pause when the gradient norm is above a limit.
          */
         GradNormCondition: {
             /**
@@ -2300,7 +2302,7 @@ export interface components {
         };
         /**
          * GroupOut
-         * @description Runs that agree in one thing.
+         * @description Runs with the same value of the grouping key.
          */
         GroupOut: {
             /** Count */
@@ -2314,7 +2316,7 @@ export interface components {
         };
         /**
          * Health
-         * @description An answer without run data, open to all.
+         * @description The response of the health route, which needs no token.
          */
         Health: {
             /** Proofs */
@@ -2330,7 +2332,7 @@ export interface components {
         };
         /**
          * HelloMessage
-         * @description First message of every connection; `resumed` says whether the sequence goes on unbroken.
+         * @description First message of every connection; `resumed`: it continues after the given event id.
          */
         HelloMessage: {
             /** Breakpoints */
@@ -2356,7 +2358,7 @@ export interface components {
         };
         /**
          * InfluenceAfter
-         * @description The prediction beside what training itself did.
+         * @description Prediction and what the training itself did.
          */
         InfluenceAfter: {
             /** Actual */
@@ -2389,7 +2391,7 @@ export interface components {
         };
         /**
          * InfluenceContributor
-         * @description A sequence of the update that moved an evaluated one.
+         * @description A sequence of the update that moved an evaluated sequence.
          */
         InfluenceContributor: {
             /** Advantage */
@@ -2466,7 +2468,7 @@ export interface components {
         };
         /**
          * InfluenceOut
-         * @description One stored result: the update, and what was asked about it.
+         * @description One stored result: the update and its requests.
          */
         InfluenceOut: {
             /** Algorithm */
@@ -2507,7 +2509,7 @@ export interface components {
         };
         /**
          * InfluenceRate
-         * @description The prediction beside a true step at one learning rate; lists in the order of the ids.
+         * @description Prediction and true step at one learning rate.
          */
         InfluenceRate: {
             /** Actual */
@@ -2523,7 +2525,7 @@ export interface components {
         };
         /**
          * InfluenceRequestOut
-         * @description What was found for one batch; `index` is None for the update itself.
+         * @description The result of one request; `index` is null for the update itself.
          */
         InfluenceRequestOut: {
             /** Has Kernel */
@@ -2555,7 +2557,7 @@ export interface components {
         };
         /**
          * InfluenceStep
-         * @description The numbers of the step that all sequences share: Δ = lr · rate · clip_factor · Σ K w.
+         * @description Numbers of the step that are equal for all sequences: Δ = lr · rate · clip_factor · Σ K w.
          */
         InfluenceStep: {
             /** Clip Factor */
@@ -2627,7 +2629,7 @@ export interface components {
         };
         /**
          * InfluenceValidation
-         * @description How right the prediction was.
+         * @description How exact the prediction was.
          */
         InfluenceValidation: {
             after: components["schemas"]["InfluenceAfter"] | null;
@@ -2660,7 +2662,7 @@ export interface components {
         };
         /**
          * LabelsIn
-         * @description What to put on a run; what is left out stays.
+         * @description New tags and note of a run; a field that is left out stays as it is.
          */
         LabelsIn: {
             /** Note */
@@ -2670,7 +2672,7 @@ export interface components {
         };
         /**
          * LedgerOut
-         * @description What was asked for in each tier, what was made, and where it ran short.
+         * @description Requested and mined negatives of each tier, and the shortages.
          */
         LedgerOut: {
             /** Dropped */
@@ -2711,7 +2713,7 @@ export interface components {
         };
         /**
          * LineageOut
-         * @description Where a run comes from, and what came of it.
+         * @description The timelines of a run, its parent and its forks.
          */
         LineageOut: {
             /** Children */
@@ -2755,7 +2757,7 @@ export interface components {
         };
         /**
          * LossZCondition
-         * @description Park when the loss lies this many standard deviations above its recent mean.
+         * @description Pause when the loss is this many standard deviations above its recent mean.
          */
         LossZCondition: {
             /**
@@ -2776,7 +2778,7 @@ export interface components {
         };
         /**
          * MapPoints
-         * @description Points by columns.
+         * @description Points as columns.
          */
         MapPoints: {
             /** X */
@@ -2786,7 +2788,7 @@ export interface components {
         };
         /**
          * MapQuestions
-         * @description Sampled questions, each with a pair it belongs to.
+         * @description Sampled questions, each with one of its pairs.
          */
         MapQuestions: {
             /** Cluster */
@@ -2804,7 +2806,7 @@ export interface components {
         };
         /**
          * MetricCondition
-         * @description Park when a logged scalar compares so with a value.
+         * @description Pause when the comparison of a logged scalar with a value is true.
          */
         MetricCondition: {
             /**
@@ -2842,7 +2844,7 @@ export interface components {
         };
         /**
          * NonFiniteCondition
-         * @description Park when the loss is NaN or infinite.
+         * @description Pause when the loss is NaN or infinite.
          */
         NonFiniteCondition: {
             /**
@@ -2873,7 +2875,7 @@ export interface components {
         };
         /**
          * PairListOut
-         * @description Pairs of a split or a cluster, by id.
+         * @description Pairs of a split or a cluster, sorted by id.
          */
         PairListOut: {
             /** Offset */
@@ -2885,7 +2887,7 @@ export interface components {
         };
         /**
          * PairOut
-         * @description A pair with all that a batch is made of.
+         * @description A pair with everything that a batch takes from it.
          */
         PairOut: {
             /** Cluster */
@@ -2914,7 +2916,7 @@ export interface components {
         };
         /**
          * PanelOut
-         * @description How one entry of the step data wants to be shown; a hint, which may not fit.
+         * @description How to show one entry of the step data; a hint that may not fit the data.
          */
         PanelOut: {
             /** Colour */
@@ -2970,7 +2972,7 @@ export interface components {
         PausePayload: Record<string, never>;
         /**
          * PingMessage
-         * @description Sent when nothing else was for a second, so that silence means trouble.
+         * @description Sent after a second without other messages; longer silence means a lost connection.
          */
         PingMessage: {
             /** At */
@@ -2983,7 +2985,7 @@ export interface components {
         };
         /**
          * Problem
-         * @description Every refusal: what happened and what to do.
+         * @description The body of every error response: what happened and what to do.
          */
         Problem: {
             /** Command Id */
@@ -3087,7 +3089,7 @@ export interface components {
         };
         /**
          * RowOut
-         * @description A row of a table of embeddings, and how near it is to the question.
+         * @description A row of a table of embeddings, and its similarity to the question.
          */
         RowOut: {
             /** Id */
@@ -3099,7 +3101,7 @@ export interface components {
         };
         /**
          * RuleCondition
-         * @description Park when a ready-made rule finds something; what is left out is the rule's own default.
+         * @description Pause when a rule finds a problem; settings that are left out have the rule's defaults.
          */
         RuleCondition: {
             /** Every */
@@ -3127,7 +3129,7 @@ export interface components {
         };
         /**
          * RuleDefaults
-         * @description Limits of a rule; null: the rule does not take it.
+         * @description Default settings of a rule; null if the rule has no such setting.
          */
         RuleDefaults: {
             /** Every */
@@ -3145,7 +3147,7 @@ export interface components {
         };
         /**
          * RuleOut
-         * @description One rule: what it looks for, and what a finding means.
+         * @description One rule: its condition, and what a finding means.
          */
         RuleOut: {
             defaults: components["schemas"]["RuleDefaults"];
@@ -3164,7 +3166,7 @@ export interface components {
         };
         /**
          * RunColumns
-         * @description What a table of these runs could show.
+         * @description Columns that a table of these runs can show.
          */
         RunColumns: {
             /** Config */
@@ -3243,7 +3245,7 @@ export interface components {
         };
         /**
          * RunList
-         * @description The runs that were asked for.
+         * @description The requested page of runs.
          */
         RunList: {
             /** Can Start */
@@ -3365,7 +3367,7 @@ export interface components {
         };
         /**
          * RunsMessage
-         * @description Changes of the list of runs; the first has the live ones. Volatile, at most two a second.
+         * @description Changes of the run list, at most two a second; the first has the live runs. Volatile.
          */
         RunsMessage: {
             /** Removed */
@@ -3386,7 +3388,7 @@ export interface components {
         };
         /**
          * SampleCondition
-         * @description Park when one of these samples was in the batch.
+         * @description Pause when one of these samples was in the batch.
          */
         SampleCondition: {
             /** Ids */
@@ -3579,7 +3581,7 @@ export interface components {
         };
         /**
          * ShortageOut
-         * @description A tier of a pair that ran short.
+         * @description A tier of a pair with too few negatives.
          */
         ShortageOut: {
             /** Filled From */
@@ -3597,7 +3599,7 @@ export interface components {
         };
         /**
          * SortOut
-         * @description The order in which rows come at first.
+         * @description The initial order of the rows.
          */
         SortOut: {
             /** Descending */
@@ -3607,7 +3609,7 @@ export interface components {
         };
         /**
          * SourceTrajectories
-         * @description Points of the rows of one source, also of those no longer watched.
+         * @description Points of the rows of one source, also of rows that are no longer watched.
          */
         SourceTrajectories: {
             /** Pairwise */
@@ -3627,7 +3629,7 @@ export interface components {
         };
         /**
          * SpreadOut
-         * @description How a value varies over runs.
+         * @description Mean and spread of a value over runs.
          */
         SpreadOut: {
             /** Count */
@@ -3639,7 +3641,7 @@ export interface components {
         };
         /**
          * StartIn
-         * @description A run that is wanted: a recipe by name and typed settings; never code, argv or a path.
+         * @description A run to start: the name of a recipe and typed settings; never code, argv or a path.
          */
         StartIn: {
             /** Id */
@@ -3663,7 +3665,7 @@ export interface components {
         };
         /**
          * StateMessage
-         * @description The state changed. Volatile: latest only.
+         * @description The state changed. Volatile: only the newest is sent.
          */
         StateMessage: {
             /** Dropped */
@@ -3747,7 +3749,7 @@ export interface components {
         };
         /**
          * StatusOut
-         * @description Which column says how a row is doing; the first level that holds counts.
+         * @description The column that decides the status of a row; the first level that matches counts.
          */
         StatusOut: {
             /** Field */
@@ -3791,7 +3793,7 @@ export interface components {
         };
         /**
          * StepCondition
-         * @description Park when this many steps are finished.
+         * @description Pause when this many steps are finished.
          */
         StepCondition: {
             /**
@@ -3804,7 +3806,7 @@ export interface components {
         };
         /**
          * StepDataKeys
-         * @description What hooks pushed this step.
+         * @description The keys of the step data of the last shown step.
          */
         StepDataKeys: {
             /** Keys */
@@ -3933,7 +3935,7 @@ export interface components {
         TestNowPayload: Record<string, never>;
         /**
          * TimelineOut
-         * @description A part of a run's history: the beginning, or one that began with a rewind.
+         * @description A part of a run's history, from its start or from a rewind on.
          */
         TimelineOut: {
             /** At */
@@ -3983,7 +3985,7 @@ export interface components {
         };
         /**
          * WatchIn
-         * @description The new watch list of one source; no rows and no source: nothing is watched any more.
+         * @description The new watched rows of one source. Without rows and source, all watches end.
          */
         WatchIn: {
             /** Feature Ids */
@@ -3993,7 +3995,7 @@ export interface components {
         };
         /**
          * WatchOut
-         * @description What is watched.
+         * @description The watched rows.
          */
         WatchOut: {
             /** Feature Ids */
@@ -4057,7 +4059,7 @@ export interface operations {
                     "application/octet-stream": string;
                 };
             };
-            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an error of ours, told by its id · 503 the disk refused */
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an internal error, with its id · 503 an error of the disk */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -4086,7 +4088,7 @@ export interface operations {
                     "application/json": components["schemas"]["DatasetListOut"];
                 };
             };
-            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an error of ours, told by its id · 503 the disk refused */
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an internal error, with its id · 503 an error of the disk */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -4118,7 +4120,7 @@ export interface operations {
                     "application/json": components["schemas"]["DatasetOut"];
                 };
             };
-            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an error of ours, told by its id · 503 the disk refused */
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an internal error, with its id · 503 an error of the disk */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -4153,7 +4155,7 @@ export interface operations {
                     "application/json": components["schemas"]["DatasetAuditOut"];
                 };
             };
-            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an error of ours, told by its id · 503 the disk refused */
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an internal error, with its id · 503 an error of the disk */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -4187,7 +4189,7 @@ export interface operations {
                     "application/json": components["schemas"]["CurriculumOut"];
                 };
             };
-            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an error of ours, told by its id · 503 the disk refused */
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an internal error, with its id · 503 an error of the disk */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -4201,7 +4203,7 @@ export interface operations {
     dataset_map: {
         parameters: {
             query?: {
-                /** @description Questions at most. */
+                /** @description Most questions. */
                 points?: number;
             };
             header?: never;
@@ -4222,7 +4224,7 @@ export interface operations {
                     "application/json": components["schemas"]["DatasetMapOut"];
                 };
             };
-            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an error of ours, told by its id · 503 the disk refused */
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an internal error, with its id · 503 an error of the disk */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -4259,7 +4261,7 @@ export interface operations {
                     "application/json": components["schemas"]["PairListOut"];
                 };
             };
-            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an error of ours, told by its id · 503 the disk refused */
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an internal error, with its id · 503 an error of the disk */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -4293,7 +4295,7 @@ export interface operations {
                     "application/json": components["schemas"]["PairOut"];
                 };
             };
-            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an error of ours, told by its id · 503 the disk refused */
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an internal error, with its id · 503 an error of the disk */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -4307,7 +4309,7 @@ export interface operations {
     health: {
         parameters: {
             query?: {
-                /** @description A fresh number; the answer proves that the server knows its tokens. */
+                /** @description A random text; the response proves that the server knows its tokens. */
                 challenge?: string | null;
             };
             header?: never;
@@ -4325,7 +4327,7 @@ export interface operations {
                     "application/json": components["schemas"]["Health"];
                 };
             };
-            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an error of ours, told by its id · 503 the disk refused */
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an internal error, with its id · 503 an error of the disk */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -4354,7 +4356,7 @@ export interface operations {
                     "application/json": components["schemas"]["InfluenceListOut"];
                 };
             };
-            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an error of ours, told by its id · 503 the disk refused */
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an internal error, with its id · 503 an error of the disk */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -4386,7 +4388,7 @@ export interface operations {
                     "application/json": components["schemas"]["InfluenceOut"];
                 };
             };
-            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an error of ours, told by its id · 503 the disk refused */
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an internal error, with its id · 503 an error of the disk */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -4404,7 +4406,7 @@ export interface operations {
             path: {
                 /** @description Id as GET /api/v1/influence lists it. */
                 result_id: string;
-                /** @description Number of a request, or `update` for U itself. */
+                /** @description Number of a request, or `update`. */
                 batch: string;
             };
             cookie?: never;
@@ -4420,7 +4422,7 @@ export interface operations {
                     "application/json": components["schemas"]["InfluenceRequestOut"];
                 };
             };
-            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an error of ours, told by its id · 503 the disk refused */
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an internal error, with its id · 503 an error of the disk */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -4441,7 +4443,7 @@ export interface operations {
             path: {
                 /** @description Id as GET /api/v1/influence lists it. */
                 result_id: string;
-                /** @description Number of a request, or `update` for U itself. */
+                /** @description Number of a request, or `update`. */
                 batch: string;
             };
             cookie?: never;
@@ -4458,7 +4460,7 @@ export interface operations {
                     "application/octet-stream": string;
                 };
             };
-            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an error of ours, told by its id · 503 the disk refused */
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an internal error, with its id · 503 an error of the disk */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -4472,14 +4474,14 @@ export interface operations {
     influence_what_if: {
         parameters: {
             query?: {
-                /** @description U-000-01:0.5,U-003-00:0; the others stay. */
+                /** @description ID:NUMBER with commas: U-000-01:0.5,U-003-00:0. */
                 advantages?: string;
             };
             header?: never;
             path: {
                 /** @description Id as GET /api/v1/influence lists it. */
                 result_id: string;
-                /** @description Number of a request, or `update` for U itself. */
+                /** @description Number of a request, or `update`. */
                 batch: string;
             };
             cookie?: never;
@@ -4495,7 +4497,7 @@ export interface operations {
                     "application/json": components["schemas"]["InfluenceWhatIfOut"];
                 };
             };
-            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an error of ours, told by its id · 503 the disk refused */
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an internal error, with its id · 503 an error of the disk */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -4524,7 +4526,7 @@ export interface operations {
                     "application/json": components["schemas"]["RecipeList"];
                 };
             };
-            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an error of ours, told by its id · 503 the disk refused */
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an internal error, with its id · 503 an error of the disk */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -4538,19 +4540,19 @@ export interface operations {
     runs: {
         parameters: {
             query?: {
-                /** @description Words that all occur. */
+                /** @description Words that must all occur. */
                 q?: string;
-                /** @description Any of these; a,b. */
+                /** @description One of these states; a,b. */
                 state?: string;
-                /** @description All of these. */
+                /** @description Tags, all of them. */
                 tag?: string[] | null;
-                /** @description `config.lr=0.1`, also with != < <= > >=. */
+                /** @description A condition: `config.lr=0.1`, also with != < <= > >=. */
                 where?: string[] | null;
-                /** @description A field, `config.KEY`, `summary.NAME`; -: down. */
+                /** @description A field, `config.KEY` or `summary.NAME`; with - the largest first. */
                 sort?: string;
                 /** @description A key, as in sort. */
                 group?: string | null;
-                /** @description Only these settings and values; a,b. */
+                /** @description Send only these settings and values; a,b. */
                 columns?: string | null;
                 offset?: number;
                 limit?: number;
@@ -4570,7 +4572,7 @@ export interface operations {
                     "application/json": components["schemas"]["RunList"];
                 };
             };
-            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an error of ours, told by its id · 503 the disk refused */
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an internal error, with its id · 503 an error of the disk */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -4603,7 +4605,7 @@ export interface operations {
                     "application/json": components["schemas"]["RunOut"];
                 };
             };
-            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an error of ours, told by its id · 503 the disk refused */
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an internal error, with its id · 503 an error of the disk */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -4635,7 +4637,7 @@ export interface operations {
                     "application/json": components["schemas"]["RunDetail"];
                 };
             };
-            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an error of ours, told by its id · 503 the disk refused */
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an internal error, with its id · 503 an error of the disk */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -4671,7 +4673,7 @@ export interface operations {
                     "application/json": components["schemas"]["DeletedOut"];
                 };
             };
-            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an error of ours, told by its id · 503 the disk refused */
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an internal error, with its id · 503 an error of the disk */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -4707,7 +4709,7 @@ export interface operations {
                     "application/json": components["schemas"]["RunOut"];
                 };
             };
-            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an error of ours, told by its id · 503 the disk refused */
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an internal error, with its id · 503 an error of the disk */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -4741,7 +4743,7 @@ export interface operations {
                     "application/json": components["schemas"]["CommandOut"][];
                 };
             };
-            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an error of ours, told by its id · 503 the disk refused */
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an internal error, with its id · 503 an error of the disk */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -4756,7 +4758,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Who asks: page, cli or python; shown in the log. */
+                /** @description The caller: page, cli or python; shown in the log. */
                 "x-midstep-who"?: string | null;
             };
             path: {
@@ -4789,7 +4791,7 @@ export interface operations {
                     "application/json": components["schemas"]["CommandOut"];
                 };
             };
-            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an error of ours, told by its id · 503 the disk refused */
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an internal error, with its id · 503 an error of the disk */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -4822,7 +4824,7 @@ export interface operations {
                     "application/json": components["schemas"]["CommandOut"];
                 };
             };
-            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an error of ours, told by its id · 503 the disk refused */
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an internal error, with its id · 503 an error of the disk */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -4859,7 +4861,7 @@ export interface operations {
                     "application/json": components["schemas"]["CommandOut"];
                 };
             };
-            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an error of ours, told by its id · 503 the disk refused */
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an internal error, with its id · 503 an error of the disk */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -4873,9 +4875,9 @@ export interface operations {
     console: {
         parameters: {
             query?: {
-                /** @description Text behind this byte. */
+                /** @description Text from this byte offset on. */
                 after?: number | null;
-                /** @description So many last bytes, without `after`. */
+                /** @description Last bytes, if `after` is left out. */
                 tail?: number;
             };
             header?: never;
@@ -4896,7 +4898,7 @@ export interface operations {
                     "application/json": components["schemas"]["ConsoleOut"];
                 };
             };
-            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an error of ours, told by its id · 503 the disk refused */
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an internal error, with its id · 503 an error of the disk */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -4911,7 +4913,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Who asks: page, cli or python; shown in the log. */
+                /** @description The caller: page, cli or python; shown in the log. */
                 "x-midstep-who"?: string | null;
             };
             path: {
@@ -4944,7 +4946,7 @@ export interface operations {
                     "application/json": components["schemas"]["CommandOut"];
                 };
             };
-            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an error of ours, told by its id · 503 the disk refused */
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an internal error, with its id · 503 an error of the disk */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -4980,7 +4982,7 @@ export interface operations {
                     "application/octet-stream": string;
                 };
             };
-            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an error of ours, told by its id · 503 the disk refused */
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an internal error, with its id · 503 an error of the disk */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -5012,7 +5014,7 @@ export interface operations {
                     "application/json": components["schemas"]["BreakpointOut"][];
                 };
             };
-            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an error of ours, told by its id · 503 the disk refused */
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an internal error, with its id · 503 an error of the disk */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -5048,7 +5050,7 @@ export interface operations {
                     "application/json": components["schemas"]["BreakpointOut"];
                 };
             };
-            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an error of ours, told by its id · 503 the disk refused */
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an internal error, with its id · 503 an error of the disk */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -5079,7 +5081,7 @@ export interface operations {
                 };
                 content?: never;
             };
-            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an error of ours, told by its id · 503 the disk refused */
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an internal error, with its id · 503 an error of the disk */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -5116,7 +5118,7 @@ export interface operations {
                     "application/json": components["schemas"]["BreakpointOut"];
                 };
             };
-            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an error of ours, told by its id · 503 the disk refused */
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an internal error, with its id · 503 an error of the disk */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -5133,9 +5135,9 @@ export interface operations {
                 source?: "weights" | "som_targets" | "grad_delta";
                 /** @description Name of the tensor; the run's default when left out. */
                 tensor?: string | null;
-                /** @description id, cluster (like beside like) or metric:NAME (largest first). */
+                /** @description id, cluster (similar rows adjacent) or metric:NAME (largest first). */
                 order?: string;
-                /** @description All cells, also above 512 rows. */
+                /** @description Send all cells, also above 512 rows. */
                 full?: boolean;
                 /** @description json or safetensors */
                 format?: string;
@@ -5159,7 +5161,7 @@ export interface operations {
                     "application/octet-stream": string;
                 };
             };
-            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an error of ours, told by its id · 503 the disk refused */
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an internal error, with its id · 503 an error of the disk */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -5194,7 +5196,7 @@ export interface operations {
                     "application/json": components["schemas"]["ForcesOut"];
                 };
             };
-            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an error of ours, told by its id · 503 the disk refused */
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an internal error, with its id · 503 an error of the disk */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -5209,7 +5211,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Who asks: page, cli or python; shown in the log. */
+                /** @description The caller: page, cli or python; shown in the log. */
                 "x-midstep-who"?: string | null;
             };
             path: {
@@ -5242,7 +5244,7 @@ export interface operations {
                     "application/json": components["schemas"]["CommandOut"];
                 };
             };
-            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an error of ours, told by its id · 503 the disk refused */
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an internal error, with its id · 503 an error of the disk */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -5257,7 +5259,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Who asks: page, cli or python; shown in the log. */
+                /** @description The caller: page, cli or python; shown in the log. */
                 "x-midstep-who"?: string | null;
             };
             path: {
@@ -5290,7 +5292,7 @@ export interface operations {
                     "application/json": components["schemas"]["CommandOut"];
                 };
             };
-            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an error of ours, told by its id · 503 the disk refused */
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an internal error, with its id · 503 an error of the disk */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -5322,7 +5324,7 @@ export interface operations {
                     "application/json": components["schemas"]["RewindOut"];
                 };
             };
-            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an error of ours, told by its id · 503 the disk refused */
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an internal error, with its id · 503 an error of the disk */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -5354,7 +5356,7 @@ export interface operations {
                     "application/json": components["schemas"]["RuleOut"][];
                 };
             };
-            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an error of ours, told by its id · 503 the disk refused */
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an internal error, with its id · 503 an error of the disk */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -5369,7 +5371,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Who asks: page, cli or python; shown in the log. */
+                /** @description The caller: page, cli or python; shown in the log. */
                 "x-midstep-who"?: string | null;
             };
             path: {
@@ -5402,7 +5404,7 @@ export interface operations {
                     "application/json": components["schemas"]["CommandOut"];
                 };
             };
-            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an error of ours, told by its id · 503 the disk refused */
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an internal error, with its id · 503 an error of the disk */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -5434,7 +5436,7 @@ export interface operations {
                     "application/json": components["schemas"]["StateOut"];
                 };
             };
-            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an error of ours, told by its id · 503 the disk refused */
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an internal error, with its id · 503 an error of the disk */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -5449,7 +5451,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Who asks: page, cli or python; shown in the log. */
+                /** @description The caller: page, cli or python; shown in the log. */
                 "x-midstep-who"?: string | null;
             };
             path: {
@@ -5482,7 +5484,7 @@ export interface operations {
                     "application/json": components["schemas"]["CommandOut"];
                 };
             };
-            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an error of ours, told by its id · 503 the disk refused */
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an internal error, with its id · 503 an error of the disk */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -5522,7 +5524,7 @@ export interface operations {
                     "application/octet-stream": string;
                 };
             };
-            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an error of ours, told by its id · 503 the disk refused */
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an internal error, with its id · 503 an error of the disk */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -5554,7 +5556,7 @@ export interface operations {
                     "application/json": components["schemas"]["StepDataKeys"];
                 };
             };
-            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an error of ours, told by its id · 503 the disk refused */
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an internal error, with its id · 503 an error of the disk */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -5568,7 +5570,7 @@ export interface operations {
     step_data: {
         parameters: {
             query?: {
-                /** @description Send tensors of any size whole. */
+                /** @description Send large tensors too, not only a summary. */
                 full?: boolean;
                 /** @description json or safetensors */
                 format?: string;
@@ -5593,7 +5595,7 @@ export interface operations {
                     "application/octet-stream": string;
                 };
             };
-            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an error of ours, told by its id · 503 the disk refused */
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an internal error, with its id · 503 an error of the disk */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -5608,7 +5610,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Who asks: page, cli or python; shown in the log. */
+                /** @description The caller: page, cli or python; shown in the log. */
                 "x-midstep-who"?: string | null;
             };
             path: {
@@ -5641,7 +5643,7 @@ export interface operations {
                     "application/json": components["schemas"]["CommandOut"];
                 };
             };
-            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an error of ours, told by its id · 503 the disk refused */
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an internal error, with its id · 503 an error of the disk */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -5655,7 +5657,7 @@ export interface operations {
     together: {
         parameters: {
             query: {
-                /** @description The rest of an address behind /debug/, with its own query; once for each. */
+                /** @description The part of an address after /debug/, with its query; once for each. */
                 ask: string[];
             };
             header?: never;
@@ -5676,7 +5678,7 @@ export interface operations {
                     "application/octet-stream": string;
                 };
             };
-            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an error of ours, told by its id · 503 the disk refused */
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an internal error, with its id · 503 an error of the disk */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -5690,7 +5692,7 @@ export interface operations {
     trajectories: {
         parameters: {
             query?: {
-                /** @description Most points a series. */
+                /** @description Most points of one series. */
                 points?: number;
                 /** @description json or safetensors */
                 format?: string;
@@ -5714,7 +5716,7 @@ export interface operations {
                     "application/octet-stream": string;
                 };
             };
-            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an error of ours, told by its id · 503 the disk refused */
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an internal error, with its id · 503 an error of the disk */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -5750,7 +5752,7 @@ export interface operations {
                     "application/json": components["schemas"]["TrajectoriesOut"];
                 };
             };
-            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an error of ours, told by its id · 503 the disk refused */
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an internal error, with its id · 503 an error of the disk */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -5782,7 +5784,7 @@ export interface operations {
                     "application/json": components["schemas"]["WatchOut"];
                 };
             };
-            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an error of ours, told by its id · 503 the disk refused */
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an internal error, with its id · 503 an error of the disk */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -5818,7 +5820,7 @@ export interface operations {
                     "application/json": components["schemas"]["WatchOut"];
                 };
             };
-            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an error of ours, told by its id · 503 the disk refused */
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an internal error, with its id · 503 an error of the disk */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -5854,7 +5856,7 @@ export interface operations {
                     "application/json": components["schemas"]["EndOut"];
                 };
             };
-            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an error of ours, told by its id · 503 the disk refused */
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an internal error, with its id · 503 an error of the disk */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -5889,7 +5891,7 @@ export interface operations {
                     "application/json": components["schemas"]["EventsOut"];
                 };
             };
-            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an error of ours, told by its id · 503 the disk refused */
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an internal error, with its id · 503 an error of the disk */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -5921,7 +5923,7 @@ export interface operations {
                     "application/json": components["schemas"]["FilesOut"];
                 };
             };
-            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an error of ours, told by its id · 503 the disk refused */
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an internal error, with its id · 503 an error of the disk */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -5937,7 +5939,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description As the list of files names it. */
+                /** @description The id in the list of files. */
                 file_id: string;
                 /** @description Id of the run, as GET /api/v1/runs lists it. */
                 run_id: string;
@@ -5955,7 +5957,7 @@ export interface operations {
                     "application/octet-stream": string;
                 };
             };
-            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an error of ours, told by its id · 503 the disk refused */
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an internal error, with its id · 503 an error of the disk */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -5987,7 +5989,7 @@ export interface operations {
                     "application/json": components["schemas"]["LineageOut"];
                 };
             };
-            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an error of ours, told by its id · 503 the disk refused */
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an internal error, with its id · 503 an error of the disk */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -6001,7 +6003,7 @@ export interface operations {
     scalars: {
         parameters: {
             query?: {
-                /** @description Comma-separated; all when left out. */
+                /** @description Names with commas; all when left out. */
                 names?: string | null;
                 points?: number;
                 start?: number | null;
@@ -6028,7 +6030,7 @@ export interface operations {
                     "application/octet-stream": string;
                 };
             };
-            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an error of ours, told by its id · 503 the disk refused */
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an internal error, with its id · 503 an error of the disk */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -6042,11 +6044,11 @@ export interface operations {
     stream: {
         parameters: {
             query?: {
-                /** @description Id of the run; else the only live one, or the list where there are many. */
+                /** @description Id of the run. Left out: the only live run, or under `midstep serve` the list of runs. */
                 run?: string | null;
             };
             header?: {
-                /** @description `<timeline>.<seq>` of the last durable message seen. */
+                /** @description `<timeline>.<seq>` of the last durable message received. */
                 "last-event-id"?: string | null;
             };
             path?: never;
@@ -6054,7 +6056,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Server-sent events; the data of each is one message. Durable ones carry the id `<timeline>.<seq>`. */
+            /** @description Server-sent events; the data of each is one message. Durable messages have the id `<timeline>.<seq>`. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -6063,7 +6065,7 @@ export interface operations {
                     "text/event-stream": components["schemas"]["StreamMessage"];
                 };
             };
-            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an error of ours, told by its id · 503 the disk refused */
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an internal error, with its id · 503 an error of the disk */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -6078,7 +6080,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Who asks: page, cli or python; shown in the log. */
+                /** @description The caller: page, cli or python; shown in the log. */
                 "x-midstep-who"?: string | null;
             };
             path?: never;
@@ -6108,7 +6110,7 @@ export interface operations {
                     "application/json": components["schemas"]["CommandOut"];
                 };
             };
-            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an error of ours, told by its id · 503 the disk refused */
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an internal error, with its id · 503 an error of the disk */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -6141,7 +6143,7 @@ export interface operations {
                     "application/octet-stream": string;
                 };
             };
-            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an error of ours, told by its id · 503 the disk refused */
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an internal error, with its id · 503 an error of the disk */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -6170,7 +6172,7 @@ export interface operations {
                     "application/json": components["schemas"]["BreakpointOut"][];
                 };
             };
-            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an error of ours, told by its id · 503 the disk refused */
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an internal error, with its id · 503 an error of the disk */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -6203,7 +6205,7 @@ export interface operations {
                     "application/json": components["schemas"]["BreakpointOut"];
                 };
             };
-            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an error of ours, told by its id · 503 the disk refused */
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an internal error, with its id · 503 an error of the disk */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -6232,7 +6234,7 @@ export interface operations {
                 };
                 content?: never;
             };
-            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an error of ours, told by its id · 503 the disk refused */
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an internal error, with its id · 503 an error of the disk */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -6267,7 +6269,7 @@ export interface operations {
                     "application/json": components["schemas"]["BreakpointOut"];
                 };
             };
-            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an error of ours, told by its id · 503 the disk refused */
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an internal error, with its id · 503 an error of the disk */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -6284,9 +6286,9 @@ export interface operations {
                 source?: "weights" | "som_targets" | "grad_delta";
                 /** @description Name of the tensor; the run's default when left out. */
                 tensor?: string | null;
-                /** @description id, cluster (like beside like) or metric:NAME (largest first). */
+                /** @description id, cluster (similar rows adjacent) or metric:NAME (largest first). */
                 order?: string;
-                /** @description All cells, also above 512 rows. */
+                /** @description Send all cells, also above 512 rows. */
                 full?: boolean;
                 /** @description json or safetensors */
                 format?: string;
@@ -6307,7 +6309,7 @@ export interface operations {
                     "application/octet-stream": string;
                 };
             };
-            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an error of ours, told by its id · 503 the disk refused */
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an internal error, with its id · 503 an error of the disk */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -6339,7 +6341,7 @@ export interface operations {
                     "application/json": components["schemas"]["ForcesOut"];
                 };
             };
-            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an error of ours, told by its id · 503 the disk refused */
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an internal error, with its id · 503 an error of the disk */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -6354,7 +6356,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Who asks: page, cli or python; shown in the log. */
+                /** @description The caller: page, cli or python; shown in the log. */
                 "x-midstep-who"?: string | null;
             };
             path?: never;
@@ -6384,7 +6386,7 @@ export interface operations {
                     "application/json": components["schemas"]["CommandOut"];
                 };
             };
-            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an error of ours, told by its id · 503 the disk refused */
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an internal error, with its id · 503 an error of the disk */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -6399,7 +6401,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Who asks: page, cli or python; shown in the log. */
+                /** @description The caller: page, cli or python; shown in the log. */
                 "x-midstep-who"?: string | null;
             };
             path?: never;
@@ -6429,7 +6431,7 @@ export interface operations {
                     "application/json": components["schemas"]["CommandOut"];
                 };
             };
-            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an error of ours, told by its id · 503 the disk refused */
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an internal error, with its id · 503 an error of the disk */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -6458,7 +6460,7 @@ export interface operations {
                     "application/json": components["schemas"]["RewindOut"];
                 };
             };
-            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an error of ours, told by its id · 503 the disk refused */
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an internal error, with its id · 503 an error of the disk */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -6487,7 +6489,7 @@ export interface operations {
                     "application/json": components["schemas"]["RuleOut"][];
                 };
             };
-            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an error of ours, told by its id · 503 the disk refused */
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an internal error, with its id · 503 an error of the disk */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -6502,7 +6504,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Who asks: page, cli or python; shown in the log. */
+                /** @description The caller: page, cli or python; shown in the log. */
                 "x-midstep-who"?: string | null;
             };
             path?: never;
@@ -6532,7 +6534,7 @@ export interface operations {
                     "application/json": components["schemas"]["CommandOut"];
                 };
             };
-            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an error of ours, told by its id · 503 the disk refused */
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an internal error, with its id · 503 an error of the disk */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -6561,7 +6563,7 @@ export interface operations {
                     "application/json": components["schemas"]["StateOut"];
                 };
             };
-            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an error of ours, told by its id · 503 the disk refused */
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an internal error, with its id · 503 an error of the disk */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -6576,7 +6578,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Who asks: page, cli or python; shown in the log. */
+                /** @description The caller: page, cli or python; shown in the log. */
                 "x-midstep-who"?: string | null;
             };
             path?: never;
@@ -6606,7 +6608,7 @@ export interface operations {
                     "application/json": components["schemas"]["CommandOut"];
                 };
             };
-            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an error of ours, told by its id · 503 the disk refused */
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an internal error, with its id · 503 an error of the disk */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -6643,7 +6645,7 @@ export interface operations {
                     "application/octet-stream": string;
                 };
             };
-            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an error of ours, told by its id · 503 the disk refused */
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an internal error, with its id · 503 an error of the disk */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -6672,7 +6674,7 @@ export interface operations {
                     "application/json": components["schemas"]["StepDataKeys"];
                 };
             };
-            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an error of ours, told by its id · 503 the disk refused */
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an internal error, with its id · 503 an error of the disk */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -6686,7 +6688,7 @@ export interface operations {
     short_step_data: {
         parameters: {
             query?: {
-                /** @description Send tensors of any size whole. */
+                /** @description Send large tensors too, not only a summary. */
                 full?: boolean;
                 /** @description json or safetensors */
                 format?: string;
@@ -6709,7 +6711,7 @@ export interface operations {
                     "application/octet-stream": string;
                 };
             };
-            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an error of ours, told by its id · 503 the disk refused */
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an internal error, with its id · 503 an error of the disk */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -6724,7 +6726,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Who asks: page, cli or python; shown in the log. */
+                /** @description The caller: page, cli or python; shown in the log. */
                 "x-midstep-who"?: string | null;
             };
             path?: never;
@@ -6754,7 +6756,7 @@ export interface operations {
                     "application/json": components["schemas"]["CommandOut"];
                 };
             };
-            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an error of ours, told by its id · 503 the disk refused */
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an internal error, with its id · 503 an error of the disk */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -6768,7 +6770,7 @@ export interface operations {
     short_together: {
         parameters: {
             query: {
-                /** @description The rest of an address behind /debug/, with its own query; once for each. */
+                /** @description The part of an address after /debug/, with its query; once for each. */
                 ask: string[];
             };
             header?: never;
@@ -6786,7 +6788,7 @@ export interface operations {
                     "application/octet-stream": string;
                 };
             };
-            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an error of ours, told by its id · 503 the disk refused */
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an internal error, with its id · 503 an error of the disk */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -6800,7 +6802,7 @@ export interface operations {
     short_trajectories: {
         parameters: {
             query?: {
-                /** @description Most points a series. */
+                /** @description Most points of one series. */
                 points?: number;
                 /** @description json or safetensors */
                 format?: string;
@@ -6821,7 +6823,7 @@ export interface operations {
                     "application/octet-stream": string;
                 };
             };
-            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an error of ours, told by its id · 503 the disk refused */
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an internal error, with its id · 503 an error of the disk */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -6854,7 +6856,7 @@ export interface operations {
                     "application/json": components["schemas"]["TrajectoriesOut"];
                 };
             };
-            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an error of ours, told by its id · 503 the disk refused */
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an internal error, with its id · 503 an error of the disk */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -6883,7 +6885,7 @@ export interface operations {
                     "application/json": components["schemas"]["WatchOut"];
                 };
             };
-            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an error of ours, told by its id · 503 the disk refused */
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an internal error, with its id · 503 an error of the disk */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -6916,7 +6918,7 @@ export interface operations {
                     "application/json": components["schemas"]["WatchOut"];
                 };
             };
-            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an error of ours, told by its id · 503 the disk refused */
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an internal error, with its id · 503 an error of the disk */
             default: {
                 headers: {
                     [name: string]: unknown;

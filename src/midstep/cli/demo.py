@@ -17,6 +17,7 @@ from midstep.cli.output.screen import Screen
 from midstep.cli.output.status_line import Status
 from midstep.cli.output.terminal_controls import TerminalControls
 from midstep.cli.output.text_format import format_duration
+from midstep.cli.serve import Port
 from midstep.core.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -98,12 +99,7 @@ def demo(
     serve: Annotated[
         bool, typer.Option("--serve/--no-serve", help="Show the run on a page.")
     ] = True,
-    port: Annotated[
-        int | None,
-        typer.Option(
-            min=0, max=65535, help="Port of the page; the last one used if left out, 0 for any."
-        ),
-    ] = None,
+    port: Port = None,
     save_dir: Annotated[Path, typer.Option(help="Folder of the runs.")] = Path("outputs/runs"),
     name: Annotated[str, typer.Option(help="Name of the run.")] = "demo",
     run_name: Annotated[
@@ -137,6 +133,7 @@ def demo(
     with GracefulStop(controls.stop, controls.restore_terminal):
         if serve:
             _check_page(port, save_dir)
+        # The page of the last run stays open, so it is ended inside the block of that run.
         for index, (chosen, number) in enumerate(plan):
             training = _prepare(FULL_STEPS if full else steps, number, chosen, data.value)
             title = name if len(plan) == 1 else f"{name}-{chosen}-seed{number}"

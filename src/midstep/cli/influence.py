@@ -63,6 +63,7 @@ def run(
     folder = FisherKernelRunner(config).run(requested).directory
     if folder is None:
         raise ConfigError("the run wrote no folder; check 'outputs' in the plan's runner part")
+    # Read back from disk, so that `run` and `show` print the same.
     results = read_results_json(folder)
     if as_json:
         typer.echo(strict_json.dumps({"directory": str(folder), **_brief(results)}))

@@ -34,6 +34,8 @@ app = typer.Typer(
     add_completion=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+# The modules of the commands import torch, numpy and the server inside their functions, so that
+# `midstep --help` and `midstep ctl` start fast.
 app.command("demo")(demo.demo)
 app.command("serve")(serve.serve)
 app.add_typer(ctl_app.app, name="ctl")

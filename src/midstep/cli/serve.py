@@ -14,16 +14,19 @@ if TYPE_CHECKING:
     from midstep.server.root_server import RootServer
 
 
+Port = Annotated[
+    int | None,
+    typer.Option(
+        min=0, max=65535, help="Port of the page; the last one used if left out, 0 for any."
+    ),
+]
+
+
 def serve(
     outputs: Annotated[
         Path, typer.Argument(metavar="OUTPUTS", help="The folder that holds your runs.")
     ] = Path("outputs"),
-    port: Annotated[
-        int | None,
-        typer.Option(
-            min=0, max=65535, help="Port of the page; the last one used if left out, 0 for any."
-        ),
-    ] = None,
+    port: Port = None,
     host: Annotated[
         str, typer.Option(help="Address to bind; one that other machines reach needs --allow-host.")
     ] = "127.0.0.1",
@@ -87,10 +90,9 @@ def _print_addresses(server: RootServer, screen: Screen) -> None:
     config = server.config
     screen.print_line(f"runs  {config.outputs}")
     if config.uds is not None:
-        path = config.uds.absolute()
-        port = 8765
-        screen.print_line(f"page  ssh -L {port}:{path} HOST, then")
-        screen.print_line(f"      http://127.0.0.1:{port}/#{server.url.partition('#')[2]}")
+        # A browser cannot open a Unix socket; SSH forwards a local port to it.
+        screen.print_line(f"page  ssh -L 8765:{config.uds.absolute()} HOST, then")
+        screen.print_line(f"      http://127.0.0.1:8765/#{server.url.partition('#')[2]}")
     else:
         screen.print_line(f"page  {server.url}")
     if not config.read_only and config.uds is None:

@@ -36,6 +36,7 @@ def as_array(value: Any) -> np.ndarray[Any, Any]:
     Raises:
         TypeError: `value` has no dense values (meta or sparse tensor, array of objects).
     """
+    # Imported late here and in other modules: a server without viewers does not load numpy.
     import numpy as np
 
     array: np.ndarray[Any, Any]

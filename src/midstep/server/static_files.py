@@ -53,6 +53,7 @@ class PageFiles:
         return self._files.get(name)
 
     def _list(self) -> None:
+        # Links are left out: they could lead to files outside of the page.
         self._files = {
             path.relative_to(self.folder).as_posix(): path
             for path in self.folder.rglob("*")

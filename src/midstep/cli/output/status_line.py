@@ -135,7 +135,7 @@ class Status:
         line_due = time.monotonic() + PLAIN_LINE_S
         while not self._ended.is_set():
             self._changed.wait(every_s)
-            self._changed.clear()
+            self._changed.clear()  # before the read, so that a later change is not lost
             state = self._read()
             self._announce(state)
             if self._live is not None:

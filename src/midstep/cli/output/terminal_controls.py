@@ -86,6 +86,7 @@ class KeyReader:
             ready, _, _ = select.select([terminal, wake], [], [])
             if wake in ready:
                 return
+            # 32: a pasted text or an arrow key arrives as several bytes.
             try:
                 typed = os.read(terminal, 32)
             except OSError:

@@ -138,7 +138,7 @@ class Guard:
             await self.app(scope, receive, send)
         elif scope["type"] == "http":
             await self._http(scope, receive, _Headed(send))
-        else:
+        else:  # a websocket: the page uses server-sent events, which send the token in a header
             await send({"type": "websocket.close", "code": 1008, "reason": "no websockets here"})
 
     async def _http(self, scope: Scope, receive: Receive, send: _Headed) -> None:
@@ -151,7 +151,7 @@ class Guard:
             headers = {"retry-after": "60"} if refusal.status == 429 else {}
             if refusal.status == 401:
                 headers["www-authenticate"] = "Bearer"
-            # The rest of the body is not read, so the next request cannot be found behind it.
+            # The rest of the body is not read, so the start of the next request is not known.
             if refusal.status in (408, 413):
                 headers["connection"] = "close"
             answer = problem_answer(
@@ -177,8 +177,10 @@ class Guard:
         host = _check_host(scope, headers, self.config.allowed_hosts)
         _check_origin(headers, host)
         _check_site(headers)
+        # The page must load before it can send the token, which is in the fragment of its address.
         if scope["method"] in READS and is_page_path(scope["path"]):
             return
+        # Clients check the server here before they send their token.
         if scope["method"] in READS and scope["path"] == "/api/v1/health":
             return
         role = self._role(scope, headers)
@@ -273,6 +275,7 @@ def _own_hosts(scope: Scope) -> tuple[str, ...]:
     if port is None:
         return LOOPBACK_NAMES
     named = tuple(f"{name}:{port}" for name in LOOPBACK_NAMES)
+    # Browsers leave port 80 out.
     return named + LOOPBACK_NAMES if port == 80 else named
 
 

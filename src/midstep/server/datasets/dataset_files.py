@@ -158,6 +158,7 @@ def _text(offsets: BinaryIO, lines: BinaryIO, start: int, count: int, row: int) 
     if len(ends) != 16:
         return None
     first, last = struct.unpack("<qq", ends)
+    # Offsets come from a file that anyone may have changed, so they are checked before the read.
     if not 0 <= first < last <= first + LONGEST_BYTES:
         return None
     try:

@@ -39,6 +39,7 @@ def principal_plane(rows_ND: Any) -> tuple[Floats, Floats, Floats]:  # noqa: N80
     axes, shares = np.zeros((2, width)), np.zeros(2)
     centred = rows - mean
     total = float(np.square(centred).sum())
+    # Equal rows differ by rounding only, far below this share of their squares.
     if total <= 1e-24 * max(1.0, float(np.square(rows).sum())):
         return mean, axes, shares
     _, sizes, directions = np.linalg.svd(centred, full_matrices=False)

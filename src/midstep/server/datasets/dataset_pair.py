@@ -131,12 +131,12 @@ def _steering(
     import numpy as np
 
     vectors = np.concatenate([read.vectors(name, [pair]) for name in VARIANTS.values()])
-    beside = {
+    others = {
         "to_question": question,
         "to_source": read.vectors("source_embs", source_id),
         "to_centroid": read.vectors("centroid_embs", cluster),
     }
-    columns = {name: numbers(_cosine(vectors, other)) for name, other in beside.items()}
+    columns = {name: numbers(_cosine(vectors, other)) for name, other in others.items()}
     lengths = numbers(np.linalg.norm(vectors, axis=1))
     return [
         {

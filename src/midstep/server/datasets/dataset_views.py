@@ -166,6 +166,7 @@ def checked_ids(stored: StoredDataset, tables: Tables, name: str, ids: Any, belo
     import numpy as np
 
     checked: Ids = np.asarray(ids)
+    # Python takes a negative id as an index from the end and would show another row.
     wrong = np.flatnonzero((checked < 0) | (checked >= below))
     if len(wrong):
         value = int(checked.reshape(-1)[wrong[0]])

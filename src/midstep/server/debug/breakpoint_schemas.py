@@ -21,6 +21,7 @@ RuleName = Literal[
     "update_ratio",
     "overfitting",
 ]
+# Strict types: pydantic would otherwise accept `true` and "1" as numbers.
 Limit = Annotated[StrictFloat | StrictInt, Field(allow_inf_nan=False)]
 Name = Annotated[StrictStr, Field(min_length=1, max_length=128)]
 

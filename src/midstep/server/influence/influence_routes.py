@@ -69,9 +69,8 @@ def influence_results(request: Request) -> Response:
 
 def _list_entry(stored: StoredInfluence) -> dict[str, Any]:
     summary = summarize(stored)
-    state = "damaged" if summary["problem"] else "finished"
-    if not stored.finished:
-        state = "unfinished"
+    finished = "damaged" if summary["problem"] else "finished"
+    state = finished if stored.finished else "unfinished"
     return {"id": stored.id, "made_at": stored.made_at, **summary, "state": state}
 
 

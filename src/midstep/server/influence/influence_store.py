@@ -105,6 +105,7 @@ class InfluenceStore:
             if stored.stamp in self._read:
                 self._read.move_to_end(stored.stamp)
                 return self._read[stored.stamp]
+        # Parsed outside the lock: a file of 64 MiB must not block other requests.
         results = _parse(stored)
         with self._lock:
             self._read[stored.stamp] = results

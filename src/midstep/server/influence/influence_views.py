@@ -177,6 +177,7 @@ def _weight(one: Mapping[str, Any], changed: Mapping[str, float]) -> float:
 
 
 def _with_kernel(was: Mapping[str, Any], kernel: float) -> dict[str, Any]:
+    # Momentum and decay do not depend on the weights of this batch.
     rest = sum(float(was[name] or 0.0) for name in ("momentum", "decay"))
     return {**was, "kernel": float(kernel), "total": float(kernel) + rest}
 

@@ -25,7 +25,7 @@ def end_process(run_dir: Path, how: How) -> int:
     # a reused process id: after the handle was opened, the holder of the lock is read again.
     pid = _find_holder(run_dir)
     try:
-        handle = os.pidfd_open(pid)
+        handle = os.pidfd_open(pid)  # stays bound to this process, also if its id is reused
     except ProcessLookupError:
         raise _gone() from None
     try:

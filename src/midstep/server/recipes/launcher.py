@@ -187,8 +187,6 @@ def _start_error(run_dir: Path, answer: Mapping[str, Any]) -> MidstepError:
 
 
 def _tail(path: Path) -> str:
-    try:
-        raw = path.read_bytes()[-TAIL_BYTES:]
-    except OSError:
-        return ""
-    return raw.decode(errors="replace").strip()
+    with suppress(OSError):
+        return path.read_bytes()[-TAIL_BYTES:].decode(errors="replace").strip()
+    return ""

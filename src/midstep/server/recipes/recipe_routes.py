@@ -137,7 +137,7 @@ def start_run(request: Request, body: StartIn) -> Response:
             raise
         raise Refusal(409, "not_begun", str(error)) from error
     catalog = catalog_of(request)
-    catalog.look()
+    catalog.mark_stale()
     return StrictJsonResponse(catalog.row(started.run_id), status_code=201)
 
 

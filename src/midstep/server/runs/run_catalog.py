@@ -54,7 +54,7 @@ class Catalog(Protocol):
         """One series of several runs; runs without it are left out."""
         ...
 
-    def look(self) -> None:
+    def mark_stale(self) -> None:
         """Read the disk at the next request, because a run was just changed."""
         ...
 
@@ -108,11 +108,12 @@ class LiveCatalog:
             epochs=lambda: self._with_summary(view, lambda each, folder: each.epochs(folder)),
         )
 
-    def look(self) -> None:
+    def mark_stale(self) -> None:
         """Nothing to do: every request reads the facts."""
 
     def _row(self, view: RunView) -> RunRow:
         """The row from the facts, with the present state of the controller in it."""
+        # The state is read first: facts that come in between are newer, never older.
         state = view.state()
         row = self._with_summary(view, _row_from_facts)
         is_live = state["state"] not in ENDED
@@ -170,6 +171,7 @@ class RootCatalog:
 
     def refresh(self) -> RunChanges | None:
         """Read the disk and return what changed; None if it was read just now."""
+        # The lock is held during the read, so that requests that arrive meanwhile share its result.
         with self._lock:
             if time.monotonic() - self._refreshed_at < REFRESH_EVERY_S:
                 return None
@@ -177,7 +179,7 @@ class RootCatalog:
             self._refreshed_at = time.monotonic()
             return changes
 
-    def look(self) -> None:
+    def mark_stale(self) -> None:
         """Read the disk at the next request."""
         with self._lock:
             self._refreshed_at = float("-inf")
@@ -191,8 +193,8 @@ class RootCatalog:
         """One run as `RunOut`; an unknown id is first looked for on disk."""
         self.refresh()
         row = self.index.row(run_id)
-        if row is None:
-            self.look()
+        if row is None:  # a run that was started just now is not in the last read
+            self.mark_stale()
             self.refresh()
             row = self.index.row(run_id)
         if row is None:

@@ -28,7 +28,7 @@ def label_run(request: Request, run_id: RunId, folder: RunFolder, labels: Labels
 
     write_labels(folder, tags=labels.tags, note=labels.note)
     catalog = catalog_of(request)
-    catalog.look()
+    catalog.mark_stale()
     return StrictJsonResponse(catalog.row(run_id))
 
 
@@ -53,7 +53,7 @@ def delete_run(request: Request, run_id: RunId, folder: RunFolder, body: DeleteI
         message = str(error).replace(str(folder), folder.name)
         raise Refusal(409, "live", message) from error
     finally:
-        catalog.look()
+        catalog.mark_stale()
     return StrictJsonResponse(vars(result))
 
 

@@ -93,6 +93,7 @@ def file_content(
         raise not_found()
     if not (controls or listed.kind == "figure"):
         raise Refusal(403, "view_only", LOOK_ONLY)
+    # Opened before the response starts, so that a file that is gone is still a 404.
     try:
         context = open_plain(folder, *listed.path.split("/"))
         file = context.__enter__()

@@ -119,6 +119,7 @@ class ServedRuns(RunTable):
         if run_dir is None:
             raise not_found()
         stamp = _stamp(run_dir)
+        # Opened under the lock: two requests for the same run must not read its facts twice.
         with self._opening:
             known = self._opened.get(run_id)
             if known is None or known[0] != stamp:

@@ -112,6 +112,7 @@ class StoredRunView(RunView):
 
     def _current_end(self) -> EndState:
         """Whether and how the run ended, at most half a second old."""
+        # No lock: at worst two threads read the disk at the same time.
         if time.monotonic() - self._end_read_at >= END_EVERY_S:
             self._end, self._end_read_at = _read_end(self.dir), time.monotonic()
             self._has_moved = (

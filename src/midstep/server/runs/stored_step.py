@@ -80,6 +80,7 @@ def read_stored_step(run_dir: Path, lease: Mapping[str, Any]) -> StoredStep:
     header = reader.header()
     config = _mapping(header.get("config"))
     epochs = [each["epoch"] for each in (*events, lease) if isinstance(each.get("epoch"), int)]
+    # A loop that logs every n steps is further than its last fact; the lease is a second old.
     step = max(_last_step(reader, events), _integer(lease.get("step")) or 0)
     health = _last_health(events)
     features = {} if health is None else _columns(health)
@@ -104,7 +105,7 @@ def read_stored_step(run_dir: Path, lease: Mapping[str, Any]) -> StoredStep:
 def _last_step(reader: FactsReader, events: Sequence[dict[str, Any]]) -> int:
     """Finished steps: those of the end record, else the last step that was logged."""
     for each in reversed(events):
-        if each["moment"] == Moment.START:
+        if each["moment"] == Moment.START:  # the end of an earlier attempt does not count
             break
         if each["moment"] in ENDS and isinstance(each.get("step"), int):
             return int(each["step"])
@@ -136,6 +137,7 @@ def _read_commands(events: Sequence[dict[str, Any]]) -> dict[str, CommandRecord]
 
 def _last_health(events: Sequence[dict[str, Any]]) -> dict[str, Any] | None:
     """The last `feature_health` record of the newest timeline."""
+    # After a rewind, records of older timelines describe steps that the run took back.
     records = [each for each in events if each.get("kind") == "feature_health"]
     return max(records, key=lambda each: (each["timeline"], each["seq"]), default=None)
 

@@ -72,6 +72,7 @@ class StoredWeights:
         if name not in self.names or self._folder is None or self._entries is None:
             raise ControlError(f"the checkpoint holds no tensor {name!r} with rows")
         entry = self._entries[name]
+        # A bytearray, because `frombuffer` warns about memory that is not writable.
         data = bytearray(_bytes_of(self._folder / TENSORS, _MODEL_PREFIX + name, entry))
         types = {"F64": torch.float64, "F32": torch.float32}
         types |= {"F16": torch.float16, "BF16": torch.bfloat16}

@@ -132,6 +132,7 @@ def _range(tiles: Any, kind: str) -> tuple[float, float]:
         if finite.size == 0:
             return 0.0, 1.0
         low, high = float(finite.min()), float(finite.max())
+    # Fixed ranges where they are known: the same brightness means the same value in each batch.
     if kind == "u" and tiles.dtype.itemsize == 1:
         return 0.0, 255.0
     if low >= 0 and high <= 1:
@@ -190,6 +191,5 @@ def _label(value: Any) -> Any:
 
 def _ids(values: Any, shown: int) -> list[int] | None:
     ids = _per_sample(values, shown)
-    if ids is None or not all(isinstance(value, int) for value in ids):
-        return None
-    return ids
+    is_valid = ids is not None and all(isinstance(value, int) for value in ids)
+    return ids if is_valid else None

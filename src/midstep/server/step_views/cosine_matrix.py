@@ -112,6 +112,7 @@ def _chunks(starts: Sequence[int], rows: int) -> Iterator[tuple[int, int]]:
 def _cosines(unit_DI: Floats, first: int, last: int) -> Floats:
     import numpy as np
 
+    # Rows with infinite weights give NaN, which the page shows; a warning would only repeat it.
     with np.errstate(all="ignore"):
         return np.asarray(unit_DI[first:last] @ unit_DI.T)
 

@@ -83,6 +83,7 @@ class _Encoder:
             self.notes.setdefault(text)
 
     def _integer(self, value: int) -> Any:
+        # Pages parse numbers as float64, which ends at 2^1024.
         if value.bit_length() <= 1024:
             return int(value)
         self._note("an integer of more than 1,024 bits is shown as its first hexadecimal digits")
@@ -164,7 +165,7 @@ class _Encoder:
             return value.isoformat()
         if isinstance(value, timedelta):
             return value.total_seconds()
-        if hasattr(value, "item") and hasattr(value, "dtype"):
+        if hasattr(value, "item") and hasattr(value, "dtype"):  # a numpy scalar
             return self.encode(value.item(), (), path)
         return self._foreign(value)
 
@@ -185,12 +186,8 @@ def summarise(array: Any, dtype: str) -> dict[str, Any]:
     flat = array.reshape(-1)
     with np.errstate(all="ignore"):
         for start in range(0, flat.size, _CHUNK):
-            chunk = (
-                np.abs(flat[start : start + _CHUNK])
-                if array.dtype.kind == "c"
-                else flat[start : start + _CHUNK]
-            )
-            values = chunk.astype(np.float64)
+            chunk = flat[start : start + _CHUNK]
+            values = (np.abs(chunk) if array.dtype.kind == "c" else chunk).astype(np.float64)
             values = values[np.isfinite(values)]
             if values.size == 0:
                 continue

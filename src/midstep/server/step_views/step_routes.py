@@ -76,6 +76,7 @@ def step_data(
     value, step = shown.values[key], shown.step
     if format == "safetensors":
         return _step_tensors(key, value, step)
+    # The value is a clone of the step, so it is encoded here without delaying the training.
     encoded = encode_step_data(value, full=full)
     return StrictJsonResponse(
         {"key": key, "step": step, **encoded, **_hint(shown.panels.get(key), value, encoded)}

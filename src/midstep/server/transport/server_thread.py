@@ -73,6 +73,7 @@ class ServerThread:
         server = self._server
         startup = server.startup
 
+        # uvicorn has no callback for the moment from which it accepts connections.
         async def startup_and_set_event(sockets: list[socket.socket] | None = None) -> None:
             await startup(sockets=sockets)
             self._loop = asyncio.get_running_loop()
@@ -93,6 +94,7 @@ class ServerThread:
         thread, self._thread = self._thread, None
         if thread is not None:
             thread.join(CLOSE_S)
+            # Closes connections whose peers do not end them.
             self._server.force_exit = True
             thread.join(CLOSE_S)
         self._stop_listening()
