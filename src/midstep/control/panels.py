@@ -140,6 +140,7 @@ class Panel:
     def __post_init__(self) -> None:
         _check_choice("kind", self.kind, get_args(PanelKind))
         _check_texts(self, "title", "x", "y", "colour", "label", "source")
+        object.__setattr__(self, "fields", dict(self.fields))  # `asdict` copies no other mapping
         if self.scale is not None:
             _check_choice("scale", self.scale, get_args(Scale))
         if self.shape is not None:
@@ -169,7 +170,6 @@ class Panel:
         """The panel as JSON, with every field."""
         return {
             **asdict(self),
-            "fields": {name: asdict(each) for name, each in self.fields.items()},
             "status": self.status.describe() if self.status else None,
             "shape": list(self.shape) if self.shape else None,
         }
@@ -226,27 +226,25 @@ def _numbers_problem(data: Mapping[str, Any]) -> str | None:
 
 
 def _matrix_problem(data: Any) -> str | None:
-    matrix = data.get("matrix") if isinstance(data, Mapping) else data
-    shape = _shape(matrix)
+    shape = _shape(data.get("matrix") if isinstance(data, Mapping) else data)
     if shape is None or len(shape) != 2:
         return _expected("a matrix, or a mapping with one under `matrix`", data)
-    for name, length in (("labels", shape[0]), ("column_labels", shape[1])):
-        given = data.get(name) if isinstance(data, Mapping) else None
-        if given is not None and _length(given) != length:
-            count = _format_length(_length(given))
-            return f"{name} must have {length:,} entries; there are {count}"
-    return None
+    return _labels_problem(data, labels=shape[0], column_labels=shape[1])
 
 
 def _images_problem(data: Any) -> str | None:
-    images = data.get("images") if isinstance(data, Mapping) else data
-    shape = _shape(images)
+    shape = _shape(data.get("images") if isinstance(data, Mapping) else data)
     if shape is None or len(shape) not in (3, 4) or (len(shape) == 4 and shape[1] not in (1, 3)):
         return _expected("images [N, H, W] or [N, 1 or 3, H, W] under `images`", data)
-    labels = data.get("labels") if isinstance(data, Mapping) else None
-    if labels is not None and _length(labels) != shape[0]:
-        count = _format_length(_length(labels))
-        return f"labels must have {shape[0]:,} entries, one per image; there are {count}"
+    return _labels_problem(data, labels=shape[0])
+
+
+def _labels_problem(data: Any, **lengths: int) -> str | None:
+    for name, length in lengths.items():
+        labels = data.get(name) if isinstance(data, Mapping) else None
+        if labels is not None and _length(labels) != length:
+            count = _format_length(_length(labels))
+            return f"{name} must have {length:,} entries; there are {count}"
     return None
 
 

@@ -52,9 +52,10 @@ class Captures:
             state.step_index = step
         if not state.step_is_recorded:
             return
-        # Here the weights are still those from before the step: a row that is watched since a
-        # moment ago gets its start from them.
-        self._watches.begin()
+        # Here the weights are still those from before the step: a row that is newly watched gets
+        # its start from them. Tested here, so that other steps save the call.
+        if state.watch_list.has_new_rows:
+            self._watches.begin()
         if loss is not None:
             # The tensor itself, detached: `item()` would wait for a GPU in every step (+2 % and
             # +5 % on an H200). The writer thread of the sink converts it.
