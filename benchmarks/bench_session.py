@@ -93,13 +93,18 @@ class Work:
         )
         self.parameters = sum(each.numel() for each in model.parameters())
 
+    def boundary(self) -> None:
+        """As a session does after each step."""
+        if self.ring.is_due(self.training.step):
+            self.rewinder.take_snapshot()
+
     def train(self, seconds: float) -> tuple[float, list[float]]:
         """Steps for so long; the time of them all, and of each boundary."""
         begun, boundaries = time.perf_counter(), []
         while time.perf_counter() - begun < seconds:
             self.training.advance()
             at = time.perf_counter()
-            self.rewinder.step_finished()
+            self.boundary()
             boundaries.append(time.perf_counter() - at)
         return time.perf_counter() - begun, boundaries
 
@@ -108,7 +113,7 @@ def ring(seconds: float = 30.0) -> list[Figure]:
     """What keeping a way back takes of the training's time, and what going back takes."""
     work = Work()
     with work.training:
-        work.rewinder.step_finished()  # the first is taken before the first step
+        work.boundary()  # the first is taken before the first step
         whole_s, boundaries = work.train(seconds)
         share = sum(boundaries) / whole_s
         idle = statistics.median(boundaries)
@@ -131,7 +136,7 @@ def _back(work: Work, rounds: int = 8) -> Figure:
     spent = []
     for _ in range(rounds):
         work.training.advance()
-        work.rewinder.step_finished()
+        work.boundary()
         begun = time.perf_counter()
         _finish(work.rewinder.back(BackPayload(n=1)))
         spent.append(time.perf_counter() - begun)

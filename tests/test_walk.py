@@ -22,8 +22,8 @@ from midstep.live import attach
 from midstep.session import Session, SessionConfig
 from tests.live.trainer import Plain
 
-ATTACH_BAR = 29
-SESSION_BAR = 29
+ATTACH_BAR = 22
+SESSION_BAR = 24
 """At most so many modules in at least half of the steps."""
 
 FIRST, TRACED = 20, 60

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from midstep.data.batch_structure import SAMPLES_KEPT, Window, count_samples, join, labels_of
+from midstep.data.batch_structure import count_samples, join, labels_of
+from midstep.live.loop_port import SAMPLES_KEPT, Window
 
 PAIR = (torch.zeros(3, 2), torch.arange(3))
 

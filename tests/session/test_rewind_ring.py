@@ -40,7 +40,7 @@ class Counted:
             self.peak = max(self.peak, self.ring.bytes + made.bytes + OVERHEAD_BYTES)
             return made
 
-        return self.ring.offer(take, step, size_bytes=lambda: numbers * FLOAT_BYTES)
+        return self.ring.is_due(step) and self.ring.take(take, step, lambda: numbers * FLOAT_BYTES)
 
 
 class Part:

@@ -266,7 +266,11 @@ class StepBoundary:
         if state.step_scalars:
             # A new dict each step: sinks keep the one that they get.
             scalars, state.step_scalars = state.step_scalars, {}
-            state.send_scalars(scalars)
+            for sink in state.sinks:
+                try:
+                    sink.log_values(state.finished_steps, scalars)
+                except Exception:  # noqa: BLE001 - logged there
+                    state.remove_failed_sink(sink)
             if type(state.loss) is not float:
                 state.loss_readout.note(state.loss)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Literal, TypeVar
 
@@ -181,23 +181,16 @@ class ControlState:
 
     # -- sinks: called without the lock -----------------------------------------------------------
 
-    def send_scalars(self, scalars: Mapping[str, Any]) -> None:
-        """Send this step's scalars to every sink."""
-        for sink in self.sinks:
-            try:
-                sink.log_values(self.finished_steps, scalars)
-            except Exception:  # noqa: BLE001 - logged in _remove_failed_sink
-                self._remove_failed_sink(sink)
-
     def send_intervention(self, **fields: Any) -> None:
         """Send a record of a command, a breakpoint or a mark to every sink."""
         for sink in self.sinks:
             try:
                 sink.event(Moment.INTERVENTION, **fields)
-            except Exception:  # noqa: BLE001 - logged in _remove_failed_sink
-                self._remove_failed_sink(sink)
+            except Exception:  # noqa: BLE001 - logged in remove_failed_sink
+                self.remove_failed_sink(sink)
 
-    def _remove_failed_sink(self, sink: Sink) -> None:
+    def remove_failed_sink(self, sink: Sink) -> None:
+        """Call a sink no more after it raised; called from the `except` block."""
         # A sink that fails must not end the training of the user.
         log.exception("a sink raised and is off; training continues")
         with self.lock:

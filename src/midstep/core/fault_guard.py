@@ -39,11 +39,15 @@ class FaultGuard:
         except Exception as error:  # noqa: BLE001
             # Broad on purpose: a fault of ours must not end a training that may have run for days.
             # KeyboardInterrupt and SystemExit are no faults; they pass through.
-            self.is_off = True
-            self._log.exception("%s failed and is off; training continues", self._words)
-            if self._on_fault is not None:
-                self._on_fault(error)
+            self.switch_off(error)
             return None
+
+    def switch_off(self, error: Exception) -> None:
+        """Run nothing more, and log the error; called in its `except` block."""
+        self.is_off = True
+        self._log.exception("%s failed and is off; training continues", self._words)
+        if self._on_fault is not None:
+            self._on_fault(error)
 
 
 def disable_on_error(

@@ -8,12 +8,13 @@ from __future__ import annotations
 import logging
 import math
 import threading
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from midstep.control.capture.capture_store import as_float
 from midstep.core.errors import StopTraining
-from midstep.core.fault_guard import disable_on_error
-from midstep.data.batch_structure import Window
+from midstep.core.fault_guard import FaultGuard
+from midstep.data.batch_structure import count_samples, tensors_of
 from midstep.data.order.epoch_cursor import IntIds
 from midstep.session.state.epoch_progress import EpochProgress
 from midstep.session.step_report import StepReporter, as_scalars
@@ -29,6 +30,65 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("midstep.live")
 BETWEEN_EPOCHS = "the work between two epochs"
+SAMPLES_KEPT = 512
+"""A batch picture shows at most this many samples; later micro-batches are not kept."""
+BYTES_KEPT = 16 * 2**20
+"""Micro-batches after this many bytes are not kept either, except for the first one."""
+MICRO_BATCHES_KEPT = 4096
+"""Bounds the memory of a loop that never reaches an optimizer step."""
+
+
+@dataclass(kw_only=True, slots=True)
+class Window:
+    """What happens between two step boundaries: the micro-batches of one optimizer step."""
+
+    batches: list[Any] = field(default_factory=list)
+    """References to the first micro-batches; they are never changed."""
+    ids: list[int] | None = field(default_factory=list)
+    """Ids of all samples; None as soon as the ids of one micro-batch are unknown."""
+    scalars: dict[str, Any] = field(default_factory=dict)
+    """The values that the loop logged."""
+    count: int = 0
+    """How many micro-batches there were so far."""
+    outputs: dict[int, Any] = field(default_factory=dict)
+    """The last output of the loss module, by number of the micro-batch."""
+
+    def add(self, batch: Any, ids: Sequence[int] | None) -> None:
+        """Record a micro-batch."""
+        self.count += 1
+        if self.count > MICRO_BATCHES_KEPT:
+            return
+        if self.count == 1 or self._has_room():
+            self.batches.append(batch)
+        if ids is None:
+            self.ids = None
+        elif self.ids is not None:
+            self.ids.extend(ids)
+
+    def _has_room(self) -> bool:
+        samples = sum(count_samples(batch) or 0 for batch in self.batches)
+        size = sum(tensor.nbytes for batch in self.batches for tensor in tensors_of(batch))
+        return samples < SAMPLES_KEPT and size < BYTES_KEPT
+
+    def note_loss(self, output: Any) -> None:
+        """Record an output of the loss module; the last one of a micro-batch counts."""
+        if hasattr(output, "detach") and output.is_floating_point():
+            self.outputs[self.count] = output.detach()
+
+    def loss(self) -> Any:
+        """The logged loss, or else the mean of the loss module's outputs over the micro-batches."""
+        if "loss" in self.scalars or not self.outputs:
+            return self.scalars.get("loss")
+        means = [output.mean() for output in self.outputs.values()]
+        return sum(means[1:], start=means[0]) / len(means)
+
+    def losses(self) -> Any:
+        """Per-sample losses, if the loss module returns them and there is one micro-batch."""
+        outputs = list(self.outputs.values())
+        if len(outputs) != 1 or self.count != 1:
+            return None
+        samples = count_samples(self.batches[0])
+        return outputs[0] if outputs[0].dim() == 1 and len(outputs[0]) == samples else None
 
 
 class LoopPort:
@@ -51,6 +111,7 @@ class LoopPort:
 
         self._grad_enabled = torch.is_grad_enabled
         self._run, self._controller, self._order = run, run.controller, order
+        self._boundary = run.controller.boundary
         self._engine: TrainingEngine | None = None
         self._replay: LoopReplay | None = None
         self._progress = EpochProgress()
@@ -65,8 +126,7 @@ class LoopPort:
         self._steps_per_epoch: int | None = None
         self._is_between_epochs = True
         self._epoch_metrics: dict[str, Any] = {}
-        self._report = disable_on_error(self._report_window, "reporting the step", log)
-        self._hold_failed = disable_on_error(self._hold_window, "keeping the batch", log)
+        self._guard = FaultGuard("reporting the step", log)
 
     def use(self, engine: TrainingEngine, replay: LoopReplay) -> None:
         """Take snapshots with this engine from now on."""
@@ -94,7 +154,7 @@ class LoopPort:
         elif not self._has_entered:
             self._has_entered = True
             self._controller.status.describe(lr=self._metrics.rate())
-            self._continue_or_stop(self._controller.boundary.enter())
+            self._continue_or_stop(self._boundary.enter())
         elif self._has_stopped:
             self._continue_or_stop(going=False)
         if self._window.count == 0 and self._grad_enabled() and not self._is_repeating():
@@ -108,7 +168,7 @@ class LoopPort:
     def _begin_pass(self, replay: LoopReplay) -> None:
         replay.begin_pass()
         if self._engine is not None:
-            self._engine.rewind.step_finished()  # the state before the first step of the pass
+            self._engine.begin_pass()
 
     def _is_repeating(self) -> bool:
         return self._replay is not None and self._replay.is_active
@@ -124,7 +184,7 @@ class LoopPort:
 
     def pass_ended(self) -> None:
         """The loader is exhausted. A pass without a step, such as an evaluation, is no epoch."""
-        if self._is_detached or self._run.step == self._progress.first_step:
+        if self._is_detached or self._boundary.finished_steps == self._progress.first_step:
             return
         self._is_between_epochs = True
         self._controller.status.describe(phase=BETWEEN_EPOCHS)
@@ -133,13 +193,13 @@ class LoopPort:
 
     # -- optimizer and loss -----------------------------------------------------------------------
 
-    def before_step(self) -> None:
-        """The optimizer is about to step: take norms, if a breakpoint or a viewer needs them."""
+    def before_step(self, *_: object) -> None:
+        """A hook of the optimizer before its step: take norms for breakpoints and viewers."""
         if self._metrics.measuring or self._metrics.wants_norm:
             self._metrics.before_step()
 
-    def after_step(self) -> None:
-        """The optimizer has made a step."""
+    def after_step(self, *_: object) -> None:
+        """A hook of the optimizer after its step."""
         self._has_stepped = True
         if self._metrics.measuring:
             self._metrics.after_step()
@@ -173,7 +233,7 @@ class LoopPort:
                 self._order.set_epoch(epoch)
             self._epoch, self._total_epochs = epoch, n
             if not is_resuming:  # a resumed epoch began at a step before the checkpoint
-                self._progress.first_step = self._run.step
+                self._progress.first_step = self._boundary.finished_steps
             is_resuming = False
             self._reporter.epoch_began()
             self._controller.status.describe(epoch=epoch, total_epochs=n, phase=None)
@@ -190,13 +250,13 @@ class LoopPort:
             self._end_step(in_pass=False)
         self._record_epoch()
         if self._engine is not None and self._replay is not None:
-            self._replay.epoch_finished()
+            self._replay.in_pass, self._replay.restored = False, None
             self._engine.rewind.ring.clear()  # no state of a finished epoch can be reached
             self._engine.epoch_finished()
 
     def _record_epoch(self) -> None:
         metrics, self._epoch_metrics = self._epoch_metrics, {}
-        step, progress = self._run.step, self._progress
+        step, progress = self._boundary.finished_steps, self._progress
         self._reporter.epoch_ended(
             epoch=self._epoch,
             step=step,
@@ -221,7 +281,7 @@ class LoopPort:
         if error is not None:
             self._record_open_window()
             if isinstance(error, Exception) and not isinstance(error, StopTraining):
-                self._hold_failed(self._window)
+                self._guard.run(self._hold_window, self._window)
             self._run.fail(error)
             return
         try:
@@ -237,7 +297,7 @@ class LoopPort:
     def _record_open_window(self) -> None:
         """Record what was logged in a step that never ended: it may explain the error."""
         if self._window.scalars:
-            self._run.facts.log_values(self._run.step + 1, self._window.scalars)
+            self._run.facts.log_values(self._boundary.finished_steps + 1, self._window.scalars)
 
     def _hold_window(self, window: Window) -> None:
         self._reporter.hold_failed_batch(window.batches, window.loss(), window.ids, window.losses())
@@ -257,15 +317,26 @@ class LoopPort:
         if replay is not None and replay.is_active:
             if not replay.step_repeated():
                 return
-            self._hold_failed(window)  # the batch that the boundary shows, without a report
+            self._guard.run(
+                self._hold_window, window
+            )  # the batch that the boundary shows, without a report
         else:
-            self._report(window)
+            self._report_guarded(window)
             if engine is not None and replay is not None:
-                replay.step_finished(in_pass=in_pass)
+                replay.in_pass, replay.restored = in_pass, None
                 # From the first step on: a pause before it has no new state to save.
                 engine.training_thread = threading.get_ident()
                 engine.step_finished(can_go_back=in_pass)
-        self._continue_or_stop(self._controller.boundary.wait_if_paused())
+        self._continue_or_stop(self._boundary.wait_if_paused())
+
+    def _report_guarded(self, window: Window) -> None:
+        if self._guard.is_off:
+            return
+        try:
+            self._report_window(window)
+        except Exception as error:  # noqa: BLE001
+            # A fault of ours must not end the user's training; reports are off from now on.
+            self._guard.switch_off(error)
 
     def _report_window(self, window: Window) -> None:
         if self._steps_per_epoch is None and self._batches_per_epoch is not None:
@@ -273,7 +344,7 @@ class LoopPort:
             self._steps_per_epoch = math.ceil(self._batches_per_epoch / max(1, window.count))
             self._describe_total_steps()
         self._reporter.report(
-            step=self._run.step + 1,
+            step=self._boundary.finished_steps + 1,
             epoch=self._epoch,
             loss=window.loss(),
             scalars=window.scalars,
@@ -287,7 +358,7 @@ class LoopPort:
             if self._engine is not None and not self._has_stopped:
                 self._engine.ended("stopped")
             self._has_stopped = True
-            raise StopTraining(f"stopped after {self._run.step} steps")
+            raise StopTraining(f"stopped after {self._boundary.finished_steps} steps")
 
 
 def _integer_ids(ids: Sequence[Any] | None) -> Sequence[int] | None:

@@ -37,7 +37,8 @@ class LoopReplay:
     ) -> None:
         self._state, self._controller = state, controller
         self._unplaced = resumed  # until `run.epochs` moves the loader
-        self._restored = resumed  # until the first step after it
+        self.restored = resumed
+        """The snapshot of the resume, until the first step after it."""
         self.in_pass = False
         """Whether the loop is inside a pass over its loader, so that it can return within it."""
         self.is_active = False
@@ -60,7 +61,7 @@ class LoopReplay:
             return 0
         self._restore(snapshot, seek_data=True)
         has_begun = bool(snapshot.states["order"]["begun"])
-        self._restored = snapshot if has_begun else None
+        self.restored = snapshot if has_begun else None
         return snapshot.epoch
 
     def begin_pass(self) -> None:
@@ -70,8 +71,8 @@ class LoopReplay:
                 "a resumed loop needs `for epoch in run.epochs(n)` around its passes, to know "
                 "which epoch to continue with"
             )
-        if self._restored is not None:
-            self._restore(self._restored, seek_data=False)
+        if self.restored is not None:
+            self._restore(self.restored, seek_data=False)
         self.in_pass = True
 
     def _restore(self, snapshot: Snapshot, *, seek_data: bool) -> None:
@@ -79,14 +80,6 @@ class LoopReplay:
         timeline = self._state.timeline
         self._state.restore(snapshot, seek_data=seek_data)
         self._state.timeline = timeline
-
-    def step_finished(self, *, in_pass: bool) -> None:
-        """A step was made for the first time."""
-        self.in_pass, self._restored = in_pass, None
-
-    def epoch_finished(self) -> None:
-        """The loop has left its pass over the loader."""
-        self.in_pass, self._restored = False, None
 
     # -- going back -------------------------------------------------------------------------------
 
@@ -129,9 +122,6 @@ class LoopReplay:
         self.is_active = False
         self._controller.status.describe(phase=None)
         return True
-
-    def step_recorded(self) -> None:
-        """Nothing is noted: repeated steps are not compared yet."""
 
     def forget_before(self, step: int) -> None:
         """Nothing is noted."""

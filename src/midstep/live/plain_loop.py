@@ -29,11 +29,11 @@ log = logging.getLogger("midstep.live")
 class StepListener(Protocol):
     """Receives optimizer steps and losses."""
 
-    def before_step(self) -> None:
+    def before_step(self, *_: object) -> None:
         """The gradients are complete, the optimizer is about to step."""
         ...
 
-    def after_step(self) -> None:
+    def after_step(self, *_: object) -> None:
         """The optimizer has made a step."""
         ...
 
@@ -45,10 +45,9 @@ class StepListener(Protocol):
 @contextmanager
 def hook_optimizer(optimizer: Optimizer, listener: StepListener) -> Iterator[None]:
     """Call the listener around each step of `optimizer`."""
-    before = disable_on_error(listener.before_step, "reading the gradients", log)
     handles = [
-        optimizer.register_step_pre_hook(lambda *_: before()),
-        optimizer.register_step_post_hook(lambda *_: listener.after_step()),
+        optimizer.register_step_pre_hook(listener.before_step),
+        optimizer.register_step_post_hook(listener.after_step),
     ]
     try:
         yield

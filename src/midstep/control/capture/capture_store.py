@@ -170,16 +170,10 @@ class CaptureStore:
         self.shown = StepData(step=0, values={})
         """The last step data that was published for readers."""
 
-    def take_batch(self, batch: CapturedBatch, *, clone_later: bool = False) -> None:
-        """Clone `batch` if this step is shown; else hold a reference until the next step begins.
-
-        Args:
-            batch: as the loop gave it.
-            clone_later: whether the loop leaves it unchanged until the boundary, so that a
-                reference is enough until then.
-        """
+    def take_batch(self, batch: CapturedBatch) -> None:
+        """Clone `batch` if this step is shown; else hold a reference until the next step begins."""
         # Cloned here and not at the boundary: a loop may write into the batch before it gets there.
-        if self.clones_step and not clone_later:
+        if self.clones_step:
             self.batch, self.held_batch = batch.clone(), None
         else:
             self.held_batch = batch

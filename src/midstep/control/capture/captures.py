@@ -67,17 +67,18 @@ class Captures:
             and "grad_norm" in state.breakpoint_list.scalar_names
         ):
             self._log_gradient_norm(state.read_gradient_norm)
-        state.capture_store.take_batch(
-            CapturedBatch(
-                step=state.step_index,
-                batch=batch,
-                loss=loss,
-                labels=labels,
-                losses=losses,
-                sample_ids=sample_ids,
-            ),
-            clone_later=kept,
+        captured = CapturedBatch(
+            step=state.step_index,
+            batch=batch,
+            loss=loss,
+            labels=labels,
+            losses=losses,
+            sample_ids=sample_ids,
         )
+        if kept:  # a reference is enough until the boundary
+            state.capture_store.held_batch = captured
+        else:
+            state.capture_store.take_batch(captured)
 
     def _log_gradient_norm(self, read: Callable[[], Any]) -> None:
         try:

@@ -112,8 +112,13 @@ class TrainingEngine:
         every = self._config.checkpoint_every_steps
         if every is not None and self.state.step % every == 0:
             self.checkpoint("every")
-        if can_go_back:
-            self.rewind.step_finished()
+        if can_go_back and self.rewind.ring.is_due(self.state.step):
+            self.rewind.take_snapshot()
+
+    def begin_pass(self) -> None:
+        """Before the first step of `fit`, or of a pass under `attach`: take a snapshot if due."""
+        if self.rewind.ring.is_due(self.state.step):
+            self.rewind.take_snapshot()
 
     def epoch_finished(self, *, best: bool = False) -> None:
         """An epoch with all that belongs to it is over."""

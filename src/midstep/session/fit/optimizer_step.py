@@ -61,7 +61,7 @@ class OptimizerStep:
             raise ConfigError(
                 "LBFGS evaluates its step several times; write the loop yourself and attach to it"
             )
-        self.parts, self.config = parts, config
+        self.parts, self.config, self.optimizer = parts, config, parts.optimizer
         self.observer: StepObserver | None = None
         if config.device is not None:
             parts.model.to(config.device)
@@ -91,7 +91,7 @@ class OptimizerStep:
 
     def begin(self, *, quiet: bool) -> MicroBatches:
         """Begin a step."""
-        self.parts.optimizer.zero_grad()
+        self.optimizer.zero_grad()
         observer = None if quiet else self.observer
         if observer is not None:
             observer.step_begins()
@@ -99,7 +99,7 @@ class OptimizerStep:
 
     def apply(self, observer: StepObserver | None) -> tuple[bool, Any]:
         """Move the weights; whether they moved, and the norm before clipping if it was taken."""
-        optimizer, scaler, norm = self.parts.optimizer, self.scaler, None
+        optimizer, scaler, norm = self.optimizer, self.scaler, None
         if scaler is not None:
             scaler.unscale_(optimizer)
         if self.config.grad_clip_norm is not None:
@@ -178,7 +178,7 @@ class MicroBatches:
         loss = sum(self._losses) / len(self._losses)
         metrics = {name: _mean(values) for name, values in self._metrics.items()}
         if not self._finite:
-            self._stepper.parts.optimizer.zero_grad()
+            self._stepper.optimizer.zero_grad()
             return StepResult(loss=self._losses[-1], skipped=True, metrics=metrics)
         self._share_out()
         moved, norm = self._stepper.apply(self._observer)

@@ -20,7 +20,7 @@ from midstep.session.fit.batch_feed import BatchFeed
 from midstep.session.fit.evaluation import evaluate
 from midstep.session.fit.optimizer_step import OptimizerStep, StepObserver
 from midstep.session.state.training_parts import TrainingParts
-from midstep.session.state.training_state import TrainingState, find_loader_generators
+from midstep.session.state.training_state import TrainingState, Witness, find_loader_generators
 
 if TYPE_CHECKING:
     import torch
@@ -109,6 +109,8 @@ class Trainer:
         """Called between the batches of a validation; True ends the validation early."""
         self.batches: list[Any] = []
         """References to the micro-batches of the running step, or of the last one."""
+        self.witnesses: dict[int, Witness] = {}
+        """A summary of each step that was made for the first time, by step."""
         self._optimizer_step = OptimizerStep(parts, config)
         # Only `__enter__` patches the loader, so its generators are still found here.
         self._feed = BatchFeed(parts.train_loader, config.order, report=report)
@@ -200,6 +202,10 @@ class Trainer:
         state.step += 1
         state.in_step = False
         state.progress.step_finished(result.loss, batches=len(batches), skipped=result.skipped)
+        if self.config.rewind_steps and not self.replaying:
+            self.witnesses[state.step] = state.witness()
+            if len(self.witnesses) > MAX_WITNESSES:
+                del self.witnesses[next(iter(self.witnesses))]
         return StepOutcome(
             step=state.step,
             epoch=epoch,
@@ -288,7 +294,6 @@ class TrainerReplay:
 
     def __init__(self, trainer: Trainer, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._trainer, self._clock = trainer, clock
-        self._witnesses: dict[int, tuple[tuple[Any, ...], ...]] = {}
 
     @property
     def is_active(self) -> bool:
@@ -302,21 +307,18 @@ class TrainerReplay:
     def check(self, base: Snapshot | None, target: int) -> None:
         """Nothing: a session can continue from each of its snapshots."""
 
-    def step_recorded(self) -> None:
-        """Keep the summary of a step that was made for the first time."""
-        state = self._trainer.state
-        self._witnesses[state.step] = state.witness()
-        if len(self._witnesses) > MAX_WITNESSES:
-            del self._witnesses[next(iter(self._witnesses))]
-
     def forget_before(self, step: int) -> None:
         """Drop the summaries up to `step`."""
-        self._witnesses = {at: seen for at, seen in self._witnesses.items() if at > step}
+        self._keep_witnesses(lambda at: at > step)
 
     def restart(self) -> None:
         """Keep the summary of this step alone."""
         state = self._trainer.state
-        self._witnesses = {state.step: state.witness()}
+        self._trainer.witnesses = {state.step: state.witness()}
+
+    def _keep_witnesses(self, is_kept: Callable[[int], bool]) -> None:
+        witnesses = self._trainer.witnesses
+        self._trainer.witnesses = {at: seen for at, seen in witnesses.items() if is_kept(at)}
 
     def run(
         self, rewind: Rewind, base: Snapshot, target: int
@@ -342,9 +344,7 @@ class TrainerReplay:
             if not has_arrived and here is not None:
                 state.restore(here)
             else:
-                self._witnesses = {
-                    at: seen for at, seen in self._witnesses.items() if at <= state.step
-                }
+                self._keep_witnesses(lambda at: at <= state.step)
                 rewind.arrived(from_step)
             # Last: whoever sees the end of the phase must find the state where it belongs.
             rewind.show_phase(None)
@@ -363,7 +363,7 @@ class TrainerReplay:
         difference, reported = None, self._clock()
         for step in range(start + 1, target + 1):
             self._trainer.advance()
-            expected = self._witnesses.get(step)
+            expected = self._trainer.witnesses.get(step)
             seen = self._trainer.state.witness()
             if difference is None and expected is not None and seen != expected:
                 difference = {"step": step, "what": _what_differs(expected, seen)}
@@ -373,7 +373,7 @@ class TrainerReplay:
         return difference
 
 
-def _what_differs(expected: tuple[tuple[Any, ...], ...], seen: tuple[tuple[Any, ...], ...]) -> str:
+def _what_differs(expected: Witness, seen: Witness) -> str:
     """The name of the first entry of a summary that differs."""
     pairs = zip(expected, seen, strict=True)
     return str(next(one[0] for one, other in pairs if one != other))

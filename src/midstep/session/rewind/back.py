@@ -41,10 +41,6 @@ class StepReplay(Protocol):
         """Go to `base`, repeat the steps up to `target`; the result of the command `back`."""
         ...
 
-    def step_recorded(self) -> None:
-        """A step was made for the first time: note what a repetition has to come to."""
-        ...
-
     def forget_before(self, step: int) -> None:
         """The ring no longer reaches back to `step`: drop what was noted up to there."""
         ...
@@ -85,16 +81,12 @@ class Rewind:
         self._state, self.ring, self._replay = state, ring, replay
         self._moved, self.show_phase = moved, show_phase
 
-    def step_finished(self) -> None:
-        """A boundary is reached: take a snapshot if one is due."""
-        state, ring = self._state, self.ring
-        if ring.off is not None:
-            return
+    def take_snapshot(self) -> None:
+        """Take a snapshot of this boundary; called when `ring.is_due`."""
+        state = self._state
         try:
-            if ring.offer(self._take, state.step, size_bytes=state.state_bytes):
-                self._replay.forget_before(ring.first_step or 0)
-            if ring.first_step is not None:
-                self._replay.step_recorded()
+            if self.ring.take(self._take, state.step, state.state_bytes):
+                self._replay.forget_before(self.ring.first_step or 0)
         except Exception as error:  # noqa: BLE001
             # A fault of ours, not of the user's: going back is off, the training continues.
             self._switch_off(error)

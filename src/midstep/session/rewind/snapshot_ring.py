@@ -40,8 +40,8 @@ class SnapshotRing:
         clock: monotonic seconds.
 
     >>> ring = SnapshotRing(budget_bytes=1 << 20, steps=8)
-    >>> ring.offer(lambda: Snapshot.take({}, step=3), 3)
-    True
+    >>> ring.is_due(3), ring.take(lambda: Snapshot.take({}, step=3), 3)
+    (True, True)
     >>> ring.nearest(7).step, ring.nearest(2), ring.first_step
     (3, None, 3)
     """
@@ -65,7 +65,7 @@ class SnapshotRing:
         self._held: tuple[Snapshot, ...] = ()  # by step, rising; replaced as a whole
         self._size_bytes = 0
         self._took_at: float | None = None
-        self._offered: tuple[int, float] | None = None
+        self._last_boundary: tuple[int, float] | None = None
         self._gap = 1
         self.cost_s = 0.0
         """What taking the last one took; it is paid off before the next is taken."""
@@ -75,30 +75,30 @@ class SnapshotRing:
 
     # -- filled by the training thread ------------------------------------------------------------
 
-    def offer(
-        self,
-        take: Callable[[], Snapshot],
-        step: int,
-        *,
-        size_bytes: Callable[[], int] | None = None,
-    ) -> bool:
-        """A boundary is reached: take a snapshot if one is due. True if it was taken.
+    def is_due(self, step: int) -> bool:
+        """Whether a snapshot is to be taken at this boundary. Called once at each boundary.
 
         Args:
-            take: takes it, best at once into host memory.
             step: finished optimizer steps.
-            size_bytes: what its tensors would take; the last one's bytes when left out.
         """
         if self.off is not None:
             return False
         now = self._clock()
-        self._note_step(step, now)
-        if not self._is_due(step, now):
-            self._offered = (step, now)
-            return False
-        taken = self.keep(take, step, size_bytes)
-        self._offered = (step, self._clock())
-        return taken
+        if self._last_boundary is not None and step == self._last_boundary[0] + 1:
+            self._steps_s.append(now - self._last_boundary[1])
+        self._last_boundary = (step, now)
+        if not self._held or self._took_at is None:
+            return True
+        is_paid_off = (now - self._took_at) * self._share * _MARGIN >= self.cost_s
+        return is_paid_off and step - self._held[-1].step >= self._gap
+
+    def take(
+        self, take: Callable[[], Snapshot], step: int, size_bytes: Callable[[], int] | None = None
+    ) -> bool:
+        """Take the snapshot that is due; True if it fits. Its time does not count as a step's."""
+        is_kept = self.keep(take, step, size_bytes)
+        self._last_boundary = (step, self._clock())
+        return is_kept
 
     def keep(
         self,
@@ -153,16 +153,6 @@ class SnapshotRing:
         """Whether the oldest is not needed to reach far enough, or has no room."""
         needless = held[1].step <= held[-1].step - self.steps
         return needless or self._bytes_of(held) > self.budget_bytes
-
-    def _note_step(self, step: int, now: float) -> None:
-        if self._offered is not None and step == self._offered[0] + 1:
-            self._steps_s.append(now - self._offered[1])
-
-    def _is_due(self, step: int, now: float) -> bool:
-        if not self._held or self._took_at is None:
-            return True
-        is_paid_off = (now - self._took_at) * self._share * _MARGIN >= self.cost_s
-        return is_paid_off and step - self._held[-1].step >= self._gap
 
     def _least_gap(self) -> int:
         """Steps between two, so that as many as fit reach as far back as is aimed at."""

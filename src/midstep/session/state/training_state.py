@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     from midstep.session.state.training_parts import TrainingParts
 
 
+Witness = tuple[tuple[Any, ...], ...]
+"""Named entries that summarise the steps of an epoch; equal if the steps are repeated exactly."""
+
+
 def find_loader_generators(loader: Any) -> dict[str, Generator]:
     """The generators of a loader and its samplers, by name. Call it before patching the loader."""
     sampler = loader.sampler if loader.batch_sampler is None else loader.batch_sampler
@@ -147,7 +151,7 @@ class TrainingState:
         present = (part for part in self._stateful().values() if part is not None)
         return tree_bytes([part.state_dict() for part in present])
 
-    def witness(self) -> tuple[tuple[Any, ...], ...]:
+    def witness(self) -> Witness:
         """A cheap summary of the steps of this epoch; an exact repetition has the same."""
         order, progress = self.order, self.progress
         return (
