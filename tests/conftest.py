@@ -20,7 +20,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 ONE_WORKER = (
     "tests/browser/",
-    "tests/data/embedding/test_ranks.py",
+    "tests/data/steering/test_ranks.py",
     "tests/faults/test_many_runs.py",
     "tests/test_packaging.py",
 )

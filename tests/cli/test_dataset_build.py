@@ -10,7 +10,7 @@ import pytest
 from midstep.cli.main import main
 from midstep.data import ClusterLabeledDataset, open_tables, read_triplets
 from midstep.data.text.text_files import Texts
-from tests.data.build.samples import topic_rows, write_csv
+from tests.data.build.text_samples import topic_rows, write_csv
 
 FEW = ["--encoder", "hashing:32", "--negatives", "6", "--clusters", "5"]
 

@@ -11,7 +11,7 @@ import pytest
 from midstep.cli.main import main
 from midstep.data import open_tables, write_dataset
 from midstep.data.steering.vectors import steering_tables
-from tests.data.embedding.samples import sample_config, sample_tables
+from tests.data.steering.table_samples import sample_config, sample_tables
 
 
 @pytest.fixture

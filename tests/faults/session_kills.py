@@ -31,7 +31,7 @@ from tests.checkers.kill import (
     assert_nothing_left,
     run_forked,
 )
-from tests.data.ordered import Augmented, Case, as_rows
+from tests.data.order.loaders import Augmented, Case, as_rows
 from tests.session.sessions import Recipe
 
 STEPS, LENGTH, BATCH = 26, 62, 4

@@ -21,7 +21,7 @@ from midstep.facts import FactsReader, end_state
 from midstep.session.checkpoint.checkpoint_store import CheckpointStore
 from tests.checkers.checkpoints import assert_newest_loads
 from tests.checkers.kill import ForkedChild, assert_facts_survive, assert_nothing_left
-from tests.data.ordered import Case
+from tests.data.order.loaders import Case
 from tests.session.sessions import Recipe
 
 ROOT = Path(__file__).parents[2]

@@ -21,7 +21,7 @@ from midstep.data.steering.storage.tables import open_tables
 from midstep.server.datasets.data_roots import DataRoots
 from midstep.server.datasets.dataset_files import texts_of
 from midstep.server.datasets.dataset_map import on_plane, principal_plane
-from tests.data.build.samples import build_config, topic_rows, write_csv
+from tests.data.build.text_samples import build_config, topic_rows, write_csv
 from tests.served import Served, serving
 from tests.server.datasets import PAIRS, SECRET, TOPICS, store_dataset, write_texts
 

@@ -1,4 +1,4 @@
-"""Small sessions with every kind of randomness, over any loader of `tests.data.ordered`."""
+"""Small sessions with every kind of randomness, over any loader of `tests.data.order.loaders`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torch import nn
 from torch.optim import lr_scheduler as schedulers
 
 from midstep.session import Session, SessionConfig
-from tests.data.ordered import Case, rows, seed_everything
+from tests.data.order.loaders import Case, rows, seed_everything
 
 WIDTH = 5
 """A sample's id, three random numbers and one of the collate function."""

@@ -18,7 +18,7 @@ from midstep.core.errors import ControlError
 from midstep.facts import FactsReader
 from midstep.session import Session
 from midstep.session.engine.lineage import read_lineage
-from tests.data.ordered import Case
+from tests.data.order.loaders import Case
 from tests.session.same import assert_same
 from tests.session.sessions import Recipe
 

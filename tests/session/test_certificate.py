@@ -16,7 +16,7 @@ import torch
 from midstep.core.errors import ConfigError
 from midstep.session import Session
 from midstep.session.rewind.certificate import certify
-from tests.data.ordered import Case
+from tests.data.order.loaders import Case
 from tests.session.same import assert_same
 from tests.session.sessions import Recipe
 from tests.session.test_back import driven

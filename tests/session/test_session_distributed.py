@@ -16,7 +16,7 @@ from torch.utils.data import DataLoader, DistributedSampler
 from midstep.session import Session, SessionConfig
 from midstep.session.checkpoint.fingerprint import hash_value
 from tests.checkers.kill import Acknowledge, ForkedChild
-from tests.data.ordered import Augmented, as_rows, seed_everything
+from tests.data.order.loaders import Augmented, as_rows, seed_everything
 from tests.session.sessions import Net
 
 WORLD, STEPS = 2, 6

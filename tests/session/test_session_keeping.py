@@ -15,7 +15,7 @@ from midstep.facts import FactsReader
 from midstep.session.checkpoint.checkpoint_store import CheckpointStore
 from tests.checkers.checkpoints import assert_newest_loads
 from tests.checkers.neutral import wait_until
-from tests.data.ordered import Augmented, Case
+from tests.data.order.loaders import Augmented, Case
 from tests.session.same import assert_same
 from tests.session.sessions import Recipe
 

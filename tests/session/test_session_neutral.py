@@ -14,7 +14,7 @@ from midstep.live import serve
 from midstep.session import Session, SessionConfig
 from tests.checkers.neutral import CONDITIONS, Scene, Trace, Training, assert_neutral
 from tests.checkers.trainings import conv_net, small_transformer
-from tests.data.ordered import Case, noise
+from tests.data.order.loaders import Case, noise
 from tests.session.sessions import Recipe
 
 TRAININGS = {"conv net": conv_net, "transformer": small_transformer}

@@ -15,7 +15,7 @@ from midstep.core.errors import ConfigError
 from midstep.facts import FactsReader
 from midstep.session import Session
 from tests.checkers.resume import assert_session_resumes
-from tests.data.ordered import Case
+from tests.data.order.loaders import Case
 from tests.session.sessions import Recipe
 from tests.session.test_back import driven
 

@@ -14,7 +14,7 @@ import torch
 
 from midstep.core.errors import ConfigError, FormatError
 from tests.checkers.resume import assert_session_resumes
-from tests.data.ordered import SAMPLERS, Case
+from tests.data.order.loaders import SAMPLERS, Case
 from tests.session.sessions import Recipe
 
 pytestmark = pytest.mark.filterwarnings("ignore:This DataLoader will create 4 worker processes")

@@ -212,7 +212,7 @@ class _Best:
 
     The rows of a block form groups of `GROUP`. The k-th largest of the groups' maxima is a bound
     that at least k rows reach, so the k best rows are among those that reach it. Only groups with
-    such a row are looked into, and fewer with every block, because the bound rises. The result is
+    such a row are searched, and fewer with every block, because the bound rises. The result is
     exact by construction.
     """
 

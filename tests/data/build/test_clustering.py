@@ -21,7 +21,7 @@ from midstep.data.build.read_table import read_rows
 from midstep.data.build.stages import cluster_stage
 from midstep.data.exact_search import unit_rows
 from midstep.data.text.encoders import HashingEncoder
-from tests.data.build.samples import build_config, topic_rows, write_csv
+from tests.data.build.text_samples import build_config, topic_rows, write_csv
 
 
 def test_points_that_lie_together_are_one_cluster() -> None:

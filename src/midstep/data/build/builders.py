@@ -286,7 +286,7 @@ def build_triplets(
     k: int = 5,
     progress: ReportProgress | None = None,
 ) -> Path:
-    """Build triplets: train.jsonl, val.jsonl, test.jsonl, and the texts behind their ids.
+    """Build triplets: train.jsonl, val.jsonl, test.jsonl, and the texts of their ids.
 
     Question q7 is row 7 of texts/questions.jsonl, source s7 row 7 of texts/sources.jsonl.
 

@@ -21,7 +21,7 @@ from midstep.data.build.build_config import BuildConfig
 from midstep.data.build.distinct_texts import DistinctTexts
 from midstep.data.build.negative_tiers import MiningInputs
 from midstep.data.build.stage_cache import StageCache, StageData
-from midstep.data.checked_files import hash_file
+from midstep.data.steering.storage.file_hashes import hash_file
 from midstep.data.text.encoders import encoder_from
 
 if TYPE_CHECKING:

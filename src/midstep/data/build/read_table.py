@@ -126,7 +126,7 @@ def _columns(config: BuildConfig) -> list[str]:
 
 
 def _check_columns(path: Path, present: list[str], config: BuildConfig) -> None:
-    # Only the default name may be missing: who gives another name means a column that exists.
+    # Only a column of the default name may be missing: a name that the user gives must exist.
     optional = {BuildConfig.keywords_column}
     required = [name for name in _columns(config) if name not in optional]
     missing = [name for name in required if name not in present]

@@ -24,7 +24,7 @@ from midstep.core import strict_json
 from midstep.core.errors import FormatError, StorageError
 from midstep.core.files import storage
 from midstep.core.files.atomic_folders import new_folder, remove_temporary_folders
-from midstep.data.checked_files import save_array
+from midstep.data.steering.storage.file_hashes import save_array
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

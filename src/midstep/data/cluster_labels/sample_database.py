@@ -24,10 +24,11 @@ import numpy as np
 from midstep.core import strict_json
 from midstep.core.errors import DatasetError
 from midstep.core.field_checks import at_least, one_of, within
-from midstep.data.checked_files import hash_problem, parse_json
+from midstep.data.steering.storage.file_hashes import hash_problem
 from midstep.data.steering.storage.layout import StoredArray
 from midstep.data.steering.storage.npy_files import MemmapReader
 from midstep.data.steering.storage.tables import table_digest
+from midstep.data.text.json_values import parse_json
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

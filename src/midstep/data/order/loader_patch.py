@@ -22,7 +22,7 @@ class LoaderPatch:
 
     Args:
         loader: the user's loader.
-        iterate: called in place of `loader.__iter__`.
+        iterate: called instead of `loader.__iter__`.
 
     Raises:
         ConfigError: if the loader cannot be changed, or its order cannot be known.
@@ -63,7 +63,7 @@ class LoaderPatch:
 
     @property
     def has_persistent_workers(self) -> bool:
-        """Whether workers live on from one epoch to the next."""
+        """Whether workers stay alive from one epoch to the next."""
         return bool(self.loader.num_workers and self.loader.persistent_workers)
 
     def apply(self, replacements: Mapping[str, Any]) -> None:
@@ -83,7 +83,7 @@ class LoaderPatch:
                 object.__setattr__(self.loader, name, original)
         self._replaced.clear()
         # The patched class lives until the garbage collector runs. It must not hold the loader
-        # until then, because workers end only when nobody refers to their loader any more.
+        # until then, because workers end only when nothing refers to their loader any more.
         self._iterate.clear()
         self.loader = None
 

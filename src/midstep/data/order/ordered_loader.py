@@ -138,7 +138,7 @@ class OrderedLoader:
         self._passes.restart_pass(resume=resume)
 
     def use_sampler(self, sampler: Any) -> None:
-        """Draw from another sampler of the same kind, from the next batch on. Workers live on.
+        """Draw from another sampler of the same kind, from the next batch on. Workers stay alive.
 
         The epoch starts again with it. The loader gets its own sampler back at the end.
         """

@@ -72,8 +72,8 @@ class StreamOrder(OrderStrategy):
     def begin_epoch(self) -> None:
         """Set all positions to 0.
 
-        A dataset that lives on keeps its state. New workers get fresh copies of the dataset, in the
-        state it had at the beginning.
+        A dataset in the main process or in a persistent worker keeps its state. New workers get
+        fresh copies of the dataset, in the state it had at the beginning.
         """
         lives_on = not self._in_workers or self._context.patch.has_persistent_workers
         states = [each.state if lives_on else self._initial_state for each in self._positions]

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from midstep.core.errors import DatasetError
-from midstep.data.checked_files import parse_json
 from midstep.data.rag.rag_dataset import RAGDatasetBase
 from midstep.data.rag.triplets import Corpus
 from midstep.data.rag.vector_stores import Record, VectorStore, as_rows
+from midstep.data.text.json_values import parse_json
 from midstep.data.text.normalise import NumberedTexts
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ import numpy as np
 from midstep.core import strict_json
 from midstep.core.errors import DatasetError
 from midstep.core.files import storage
-from midstep.data.checked_files import parse_json
+from midstep.data.text.json_values import parse_json
 from midstep.data.text.normalise import normalise_text
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from midstep.core.errors import DatasetError, MissingExtraError
-from midstep.data.checked_files import parse_json
+from midstep.data.text.json_values import parse_json
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

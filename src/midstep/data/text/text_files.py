@@ -14,7 +14,7 @@ import numpy as np
 from midstep.core import strict_json
 from midstep.core.errors import DatasetError
 from midstep.core.files import storage
-from midstep.data.checked_files import parse_json, save_array
+from midstep.data.text.json_values import parse_json
 
 FOLDER = "texts"
 
@@ -27,7 +27,8 @@ def write_texts(folder: Path, name: str, texts: Sequence[str]) -> None:
     np.cumsum([len(line) for line in lines], out=offsets[1:])
     with storage.replacement(inside / f"{name}.jsonl") as file:
         file.writelines(lines)
-    save_array(inside / f"{name}.offsets.npy", offsets)
+    with storage.replacement(inside / f"{name}.offsets.npy") as file:
+        np.save(file, offsets, allow_pickle=False)
 
 
 class Texts:

@@ -13,9 +13,9 @@ import numpy as np
 from midstep.core.errors import DatasetError
 from midstep.core.files import storage
 from midstep.core.files.atomic_folders import new_folder
-from midstep.data.checked_files import hash_file
 from midstep.data.ragged import Ragged
 from midstep.data.steering.storage.dataset_config import DatasetConfig
+from midstep.data.steering.storage.file_hashes import hash_file
 from midstep.data.steering.storage.hdf5_file import write_hdf5
 from midstep.data.steering.storage.layout import (
     CONFIG_NAME,

@@ -11,9 +11,9 @@ import numpy as np
 
 from midstep.core import strict_json
 from midstep.core.errors import DatasetError
-from midstep.data.checked_files import hash_problem
 from midstep.data.ragged import Ragged
 from midstep.data.steering.storage.dataset_config import DatasetConfig, read_config
+from midstep.data.steering.storage.file_hashes import hash_problem
 from midstep.data.steering.storage.hdf5_file import Hdf5Reader
 from midstep.data.steering.storage.layout import (
     FORMS,

@@ -8,7 +8,7 @@ import pytest
 
 from midstep.core.errors import DatasetError
 from midstep.data.build.read_table import read_rows
-from tests.data.build.samples import build_config, topic_rows, write_csv
+from tests.data.build.text_samples import build_config, topic_rows, write_csv
 
 
 def read(path: Path, text: str, **changes):

@@ -13,7 +13,7 @@ from midstep.core.errors import ConfigError, DatasetError
 from midstep.data.build.leak_audit import audit_dataset
 from midstep.data.steering.storage.dataset_writer import write_dataset
 from midstep.data.text.text_files import Texts, write_texts
-from tests.data.embedding.samples import sample_config, sample_tables
+from tests.data.steering.table_samples import sample_config, sample_tables
 
 SPLIT_SOURCES = {"train": range(30), "val": range(30, 35), "test": range(35, 40)}
 SPLIT_QUESTIONS = {"train": range(19), "val": range(19, 22), "test": range(22, 25)}

@@ -17,7 +17,7 @@ import pytest
 import torch
 
 from midstep.data import JASPERSteeringDataset, create_loader, write_dataset
-from tests.data.embedding.samples import sample_config, sample_tables
+from tests.data.steering.table_samples import sample_config, sample_tables
 
 PAIRS, EPOCHS = 2500, 80
 STORED = {"zero": 0.1, "centroid": 0.2, "keyword": 0.3, "residual": 0.4}

@@ -13,7 +13,7 @@ from midstep.core.errors import ConfigError, DatasetError, MissingExtraError, St
 from midstep.data.build import stages
 from midstep.data.build.build_config import BuildConfig
 from midstep.data.build.builders import build_cluster_dataset, build_dataset, build_triplets
-from tests.data.build.samples import topic_rows, write_csv
+from tests.data.build.text_samples import topic_rows, write_csv
 
 
 @pytest.fixture

@@ -21,7 +21,7 @@ from midstep.data.steering.dataset_checks import validate_dataset
 from midstep.data.text.encoders import HashingEncoder
 from midstep.data.text.normalise import normalise_text
 from midstep.data.text.text_files import Texts
-from tests.data.build.samples import build_config, topic_rows, write_csv
+from tests.data.build.text_samples import build_config, topic_rows, write_csv
 
 STAGES = ["merge", "deduplicate", "embed", "split", "cluster", "link", "steering", "mine"]
 
@@ -268,7 +268,7 @@ KILLED = """
 import os, signal, sys
 from pathlib import Path
 from midstep.data.build.builders import build_dataset
-from tests.data.build.samples import build_config
+from tests.data.build.text_samples import build_config
 
 def tell(progress):
     if progress.stage == "mine" and progress.done:

@@ -1,4 +1,4 @@
-"""Arrays, JSON and hashes of single files. What is wrong with a file is a `DatasetError`."""
+"""Save arrays, and compare files with their recorded hashes."""
 
 from __future__ import annotations
 
@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from midstep.core import strict_json
-from midstep.core.errors import DatasetError, FormatError
 from midstep.core.files import storage
 
 if TYPE_CHECKING:
@@ -20,23 +18,6 @@ def save_array(path: Path, array: NDArray[Any]) -> None:
     """Write a .npy file that appears complete or not at all."""
     with storage.replacement(path) as file:
         np.save(file, array, allow_pickle=False)
-
-
-def parse_json(content: str | bytes, where: str) -> Any:
-    """Parse strict JSON.
-
-    Args:
-        content: the JSON text.
-        where: names its file and position in the error.
-
-    >>> parse_json("[1", "pairs.jsonl:7")  # doctest: +ELLIPSIS
-    Traceback (most recent call last):
-    midstep.core.errors.DatasetError: pairs.jsonl:7 is not JSON...
-    """
-    try:
-        return strict_json.loads(content)
-    except (FormatError, TypeError) as error:  # TypeError: a database may hold a number here
-        raise DatasetError(f"{where} is {error}") from None
 
 
 def hash_file(path: Path) -> str:

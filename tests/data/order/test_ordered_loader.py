@@ -23,7 +23,7 @@ from midstep.data.order.samplers import EpochSeededRandomSampler, SeededIndices
 from midstep.data.order.strategy import OrderConfig
 from midstep.data.order.stream_worker import StreamPosition, WorkerBatch
 from midstep.data.random_state import RandomState, preserve_rng
-from tests.data.ordered import (
+from tests.data.order.loaders import (
     BATCH,
     LENGTH,
     SAMPLERS,

@@ -24,7 +24,7 @@ from midstep.data.order.permutation import Order
 from midstep.data.order.strategy import OrderConfig
 from midstep.data.steering.global_batches import RankInfo
 from tests.checkers.resume import assert_resumes
-from tests.data.embedding.samples import sample_config, sample_tables
+from tests.data.steering.table_samples import sample_config, sample_tables
 
 Batch = dict[str, torch.Tensor]
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.checkers.resume import assert_resumes
-from tests.data.ordered import SAMPLERS, Case, Machine, after, commit, whole
+from tests.data.order.loaders import SAMPLERS, Case, Machine, after, commit, whole
 
 pytestmark = pytest.mark.filterwarnings("ignore:This DataLoader will create 4 worker processes")
 

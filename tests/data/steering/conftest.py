@@ -8,7 +8,7 @@ import pytest
 
 from midstep.data import write_dataset
 from midstep.data.steering.storage.layout import FORMS
-from tests.data.embedding.samples import sample_config, sample_tables
+from tests.data.steering.table_samples import sample_config, sample_tables
 
 
 @pytest.fixture(scope="session")

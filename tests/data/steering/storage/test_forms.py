@@ -26,7 +26,7 @@ from midstep.data import (
     write_dataset,
 )
 from midstep.data.steering.storage.layout import FORMS, SPLITS, TABLES
-from tests.data.embedding.samples import NEGATIVES, PAIRS, sample_config, sample_tables
+from tests.data.steering.table_samples import NEGATIVES, PAIRS, sample_config, sample_tables
 
 
 def assert_equal(left: dict[str, torch.Tensor], right: dict[str, torch.Tensor]) -> None:
