@@ -1537,11 +1537,8 @@ export interface components {
              * @constant
              */
             command: "back";
-            /**
-             * Id
-             * @default null
-             */
-            id: string | null;
+            /** Id */
+            id?: string | null;
             payload?: components["schemas"]["BackPayload"];
         };
         /**
@@ -1567,15 +1564,13 @@ export interface components {
             /**
              * N
              * @description Number of steps to take back.
-             * @default null
              */
-            n: number | null;
+            n?: number | null;
             /**
              * Step
              * @description Go back to this step.
-             * @default null
              */
-            step: number | null;
+            step?: number | null;
         };
         /**
          * BatchOut
@@ -2011,11 +2006,8 @@ export interface components {
              * @enum {string}
              */
             command: "determinism_health" | "reportDeterminism";
-            /**
-             * Id
-             * @default null
-             */
-            id: string | null;
+            /** Id */
+            id?: string | null;
             payload?: components["schemas"]["DeterminismHealthPayload"];
         };
         /** DeterminismHealthPayload */
@@ -2380,11 +2372,8 @@ export interface components {
              * @constant
              */
             command: "influence";
-            /**
-             * Id
-             * @default null
-             */
-            id: string | null;
+            /** Id */
+            id?: string | null;
             payload?: components["schemas"]["InfluencePayload"];
         };
         /**
@@ -2731,11 +2720,8 @@ export interface components {
              * @enum {string}
              */
             command: "load_checkpoint" | "loadCheckpoint";
-            /**
-             * Id
-             * @default null
-             */
-            id: string | null;
+            /** Id */
+            id?: string | null;
             payload?: components["schemas"]["LoadCheckpointPayload"];
         };
         /** LoadCheckpointPayload */
@@ -2743,15 +2729,13 @@ export interface components {
             /**
              * Step
              * @description Step of the checkpoint; the newest if left out.
-             * @default null
              */
-            step: number | null;
+            step?: number | null;
             /**
              * Timeline
              * @description Timeline, if several have this step; the newest if left out.
-             * @default null
              */
-            timeline: number | null;
+            timeline?: number | null;
         };
         /**
          * LossZCondition
@@ -2959,11 +2943,8 @@ export interface components {
              * @constant
              */
             command: "pause";
-            /**
-             * Id
-             * @default null
-             */
-            id: string | null;
+            /** Id */
+            id?: string | null;
             payload?: components["schemas"]["PausePayload"];
         };
         /** PausePayload */
@@ -3033,11 +3014,8 @@ export interface components {
              * @enum {string}
              */
             command: "reset_session" | "resetSession";
-            /**
-             * Id
-             * @default null
-             */
-            id: string | null;
+            /** Id */
+            id?: string | null;
             payload?: components["schemas"]["ResetSessionPayload"];
         };
         /** ResetSessionPayload */
@@ -3052,11 +3030,8 @@ export interface components {
              * @constant
              */
             command: "resume";
-            /**
-             * Id
-             * @default null
-             */
-            id: string | null;
+            /** Id */
+            id?: string | null;
             payload?: components["schemas"]["ResumePayload"];
         };
         /** ResumePayload */
@@ -3335,11 +3310,8 @@ export interface components {
              * @constant
              */
             command: "run_until";
-            /**
-             * Id
-             * @default null
-             */
-            id: string | null;
+            /** Id */
+            id?: string | null;
             payload: components["schemas"]["RunUntilPayload"];
         };
         /**
@@ -3407,11 +3379,8 @@ export interface components {
              * @enum {string}
              */
             command: "save_checkpoint" | "saveCheckpoint";
-            /**
-             * Id
-             * @default null
-             */
-            id: string | null;
+            /** Id */
+            id?: string | null;
             payload?: components["schemas"]["SaveCheckpointPayload"];
         };
         /** SaveCheckpointPayload */
@@ -3499,11 +3468,8 @@ export interface components {
              * @enum {string}
              */
             command: "set_hparams" | "setHparams";
-            /**
-             * Id
-             * @default null
-             */
-            id: string | null;
+            /** Id */
+            id?: string | null;
             payload?: components["schemas"]["SetHparamsPayload"];
         };
         /** SetHparamsPayload */
@@ -3511,48 +3477,41 @@ export interface components {
             /**
              * Betas
              * @description The two decay rates of Adam and similar optimizers.
-             * @default null
              */
-            betas: [
+            betas?: [
                 number,
                 number
             ] | null;
             /**
              * Eps
              * @description Term added to the denominator.
-             * @default null
              */
-            eps: (number) | null;
+            eps?: (number) | null;
             /**
              * Lr
              * @description Learning rate; a scheduler continues in proportion.
-             * @default null
              */
-            lr: (number) | null;
+            lr?: (number) | null;
             /**
              * Lr Mul
              * @description Factor for each group's learning rate.
-             * @default null
              */
-            lr_mul: (number) | null;
+            lr_mul?: (number) | null;
             /**
              * Momentum
              * @description Momentum of SGD and RMSprop.
-             * @default null
              */
-            momentum: (number) | null;
+            momentum?: (number) | null;
             /**
              * Wd Mul
              * @description Factor for each group's weight decay.
-             * @default null
              */
-            wd_mul: (number) | null;
+            wd_mul?: (number) | null;
             /**
              * Weight Decay
              * @description Weight decay.
-             * @default null
              */
-            weight_decay: (number) | null;
+            weight_decay?: (number) | null;
         };
         /**
          * SettingOut
@@ -3782,11 +3741,8 @@ export interface components {
              * @constant
              */
             command: "step";
-            /**
-             * Id
-             * @default null
-             */
-            id: string | null;
+            /** Id */
+            id?: string | null;
             payload?: components["schemas"]["StepPayload"];
         };
         /**
@@ -3870,11 +3826,8 @@ export interface components {
              * @constant
              */
             command: "stop";
-            /**
-             * Id
-             * @default null
-             */
-            id: string | null;
+            /** Id */
+            id?: string | null;
             payload?: components["schemas"]["StopPayload"];
         };
         /** StopPayload */
@@ -3922,11 +3875,8 @@ export interface components {
              * @enum {string}
              */
             command: "test_now" | "testRun";
-            /**
-             * Id
-             * @default null
-             */
-            id: string | null;
+            /** Id */
+            id?: string | null;
             payload?: components["schemas"]["TestNowPayload"];
         };
         /** TestNowPayload */
