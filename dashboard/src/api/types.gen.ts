@@ -362,7 +362,7 @@ export interface paths {
         };
         /**
          * Commands
-         * @description The command log, newest last.
+         * @description Return the command log, newest last.
          */
         get: operations["commands"];
         put?: never;
@@ -386,7 +386,7 @@ export interface paths {
         };
         /**
          * Command
-         * @description What became of a command.
+         * @description Return what became of a command.
          */
         get: operations["command"];
         put?: never;
@@ -408,7 +408,7 @@ export interface paths {
         put?: never;
         /**
          * Cancel Command
-         * @description Take a waiting command out of the queue, or ask a running one to end.
+         * @description Cancel a waiting command, or ask a running one to end.
          */
         post: operations["cancel_command"];
         delete?: never;
@@ -619,7 +619,7 @@ export interface paths {
         };
         /**
          * Rewind
-         * @description How far back one can go, and what that takes.
+         * @description Return how far back the run can go, and what that costs.
          */
         get: operations["rewind"];
         put?: never;
@@ -679,7 +679,7 @@ export interface paths {
         };
         /**
          * State
-         * @description The real state of the run.
+         * @description Return the state of the run.
          */
         get: operations["state"];
         put?: never;
@@ -1204,7 +1204,7 @@ export interface paths {
         };
         /**
          * Rewind
-         * @description How far back one can go, and what that takes.
+         * @description Return how far back the run can go, and what that costs.
          */
         get: operations["short_rewind"];
         put?: never;
@@ -1264,7 +1264,7 @@ export interface paths {
         };
         /**
          * State
-         * @description The real state of the run.
+         * @description Return the state of the run.
          */
         get: operations["short_state"];
         put?: never;
@@ -3038,7 +3038,7 @@ export interface components {
         ResumePayload: Record<string, never>;
         /**
          * RewindOut
-         * @description How far back one can go, and what that takes.
+         * @description How far back the run can go, and what that costs.
          */
         RewindOut: {
             /** Available */
@@ -3636,7 +3636,7 @@ export interface components {
         };
         /**
          * StateOut
-         * @description The real state of a live run, never the hoped-for one.
+         * @description The state of a live run as it is, not as it will be after waiting commands.
          */
         StateOut: {
             /** Batch Step */

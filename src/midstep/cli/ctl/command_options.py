@@ -14,7 +14,7 @@ from typing import Annotated, Any
 
 import typer
 
-from midstep.cli.ctl.run_option import RunOption, with_run_option
+from midstep.cli.ctl.run_option import RunOption, keyword_parameter, with_run_option
 from midstep.cli.output.status_line import format_state
 from midstep.cli.output.text_format import format_number
 from midstep.core.commands.catalog import BACK
@@ -118,7 +118,7 @@ def _parameters(definition: CommandDefinition[Any], form: TerminalForm) -> list[
     if len(fields) > MAX_ARGUMENTS:
         names = ", ".join(each.name for each in fields)
         settings = Annotated[list[str], typer.Argument(help=f"NAME=VALUE: {names}.")]
-        return [_parameter("settings", settings, inspect.Parameter.empty)]
+        return [keyword_parameter("settings", settings, inspect.Parameter.empty)]
     parameters = []
     for each in fields:
         # The field that is typed most often comes first in a payload: it needs no option name.
@@ -128,17 +128,11 @@ def _parameters(definition: CommandDefinition[Any], form: TerminalForm) -> list[
         type_ = each.type | None if each.is_optional else each.type
         annotation = Annotated[type_, make(*option, help=each.help, **_limits(each))]  # type: ignore[valid-type]
         default = inspect.Parameter.empty if each.is_required else each.default
-        parameters.append(_parameter(each.name, annotation, default))
+        parameters.append(keyword_parameter(each.name, annotation, default))
     if definition is BACK:
         info = typer.Option("--info", help="Only show how far back the run can go, and the cost.")
-        parameters.append(_parameter("info", Annotated[bool, info], None))
+        parameters.append(keyword_parameter("info", Annotated[bool, info], None))
     return parameters
-
-
-def _parameter(name: str, annotation: Any, default: Any) -> inspect.Parameter:
-    return inspect.Parameter(
-        name, inspect.Parameter.KEYWORD_ONLY, annotation=annotation, default=default
-    )
 
 
 def _limits(payload_field: PayloadField) -> dict[str, Any]:
