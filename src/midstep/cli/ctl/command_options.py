@@ -123,7 +123,8 @@ def _parameters(definition: CommandDefinition[Any], form: TerminalForm) -> list[
     for each in fields:
         # The field that is typed most often comes first in a payload: it needs no option name.
         is_argument = each is fields[0]
-        option = () if is_argument else (form.options.get(each.name, f"--{each.name}"),)
+        name = form.options.get(each.name, f"--{each.name.replace('_', '-')}")
+        option = () if is_argument else (name,)
         make = typer.Argument if is_argument else typer.Option
         type_ = each.type | None if each.is_optional else each.type
         annotation = Annotated[type_, make(*option, help=each.help, **_limits(each))]  # type: ignore[valid-type]

@@ -62,11 +62,7 @@ class RunControl(Protocol):
         ...
 
     def submit(self, command: Command) -> Future[Any]:
-        """Queue a command. The future ends as the command ends; a repeated id is not repeated.
-
-        Raises:
-            ConfigError: there is no such command, or its payload is not valid.
-        """
+        """Queue a command; an unknown name or an invalid payload raises `ConfigError`."""
         ...
 
     def cancel(self, command_id: str) -> bool:
@@ -469,7 +465,7 @@ class LiveRunControl:
         return self._controller.queue.registry
 
     def submit(self, command: Command) -> Future[Any]:
-        """Queue a command. The future ends as the command ends; a repeated id is not repeated."""
+        """Queue a command; an unknown name or an invalid payload raises `ConfigError`."""
         return self._controller.queue.submit(command, raise_invalid=True)
 
     def cancel(self, command_id: str) -> bool:
