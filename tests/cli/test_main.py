@@ -13,7 +13,9 @@ import pytest
 import typer
 
 import midstep
+from midstep.cli.ctl.command_options import FORMS, TerminalForm
 from midstep.cli.main import app, main
+from midstep.core.commands.catalog import COMMANDS
 
 WITHOUT_TORCH = """
 import sys
@@ -55,6 +57,10 @@ def test_every_command_has_an_example_of_itself(
     assert re.search(rf"Examples?: midstep {' '.join(path)}\b", told)
 
 
+def _forms() -> dict[str, TerminalForm]:
+    return {name: FORMS.get(name, TerminalForm()) for name in COMMANDS}
+
+
 def test_help_of_ctl_begins_with_pause_step_and_back(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["ctl", "--help"]) == 0
     _, *panels = re.split("─ ([A-Z][a-z, ]+) ─", capsys.readouterr().out)
@@ -68,6 +74,8 @@ def test_help_of_ctl_begins_with_pause_step_and_back(capsys: pytest.CaptureFixtu
         "Any command",
     ]
     assert commands["Move the run"][:3] == ["pause", "step", "back"]
+    derived = {form.name or name.replace("_", "-") for name, form in _forms().items()}
+    assert derived <= {*commands["Move the run"], *commands["Change, save and load"]}
     ctl = typer.main.get_command(app).commands["ctl"]  # type: ignore[attr-defined]
     assert sorted(name for group in names for name in group) == sorted(ctl.commands)
 

@@ -76,7 +76,7 @@ def test_back_is_refused_while_steps_are_left_to_make():
         inside.wait(PATIENCE_S)
         back = ask(controller, "back")
         go.set()
-        with pytest.raises(ControlError, match="wait until it stands"):
+        with pytest.raises(ControlError, match="wait for them, or pause it"):
             back.result(PATIENCE_S)
         assert steps.result(PATIENCE_S) == {"step": 2}
 

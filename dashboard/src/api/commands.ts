@@ -6,17 +6,40 @@ import { useLive } from "@/lib/store";
 import { showToast, type ToastAction } from "@/lib/toasts";
 import { ApiError, api, runPath } from "./client";
 import type { BreakpointAction, BreakpointOut, CommandOut, Condition, StateOut } from "./types";
+import type { components, paths } from "./types.gen";
 
 export type { VerbName } from "@/lib/allowed";
 
-export interface VerbPayload {
-  pause: Record<string, never>;
-  resume: Record<string, never>;
-  step: { n: number };
-  back: { n: number } | { step: number };
-  run_until: { step: number };
-  stop: Record<string, never>;
+/** Body of a POST route, from the server's OpenAPI document. */
+type BodyOf<P extends keyof paths> = paths[P] extends {
+  post: { requestBody?: { content: { "application/json": infer Body } } };
 }
+  ? NonNullable<Body>
+  : never;
+
+/** Settings of each verb, without the id that `askVerb` adds. */
+export type VerbPayload = {
+  [V in VerbName]: Omit<BodyOf<`/api/v1/runs/{run_id}/debug/${V}`>, "id">;
+};
+
+/** Commands with a name of their own; the last member of the union takes any name. */
+type WithOwnName<C extends { command: string }> = C extends unknown
+  ? string extends C["command"]
+    ? never
+    : C
+  : never;
+type KnownCommand = WithOwnName<components["schemas"]["CommandIn"]>;
+type CommandName = KnownCommand["command"];
+
+/** Settings of a command; what is left out takes the server's default. */
+type CommandPayload<N extends CommandName, C = KnownCommand> = C extends {
+  command: infer Names;
+  payload?: infer Payload;
+}
+  ? N extends Names
+    ? Partial<NonNullable<Payload>>
+    : never
+  : never;
 
 export interface Outcome {
   status: "done" | "refused" | "failed";
@@ -163,9 +186,9 @@ async function askVerb<V extends VerbName>(
 }
 
 /** Gives any command of the registry and waits for its end; what it answered, or null where it did not succeed. */
-export async function runCommand(
-  name: string,
-  payload: Record<string, unknown>,
+export async function runCommand<N extends CommandName>(
+  name: N,
+  payload: CommandPayload<N>,
   title: string,
 ): Promise<CommandOut | null> {
   const { runId } = useLive.getState();

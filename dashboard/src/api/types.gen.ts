@@ -362,7 +362,7 @@ export interface paths {
         };
         /**
          * Commands
-         * @description The command log, newest last.
+         * @description Return the command log, newest last.
          */
         get: operations["commands"];
         put?: never;
@@ -386,7 +386,7 @@ export interface paths {
         };
         /**
          * Command
-         * @description What became of a command.
+         * @description Return what became of a command.
          */
         get: operations["command"];
         put?: never;
@@ -408,7 +408,7 @@ export interface paths {
         put?: never;
         /**
          * Cancel Command
-         * @description Take a waiting command out of the queue, or ask a running one to end.
+         * @description Cancel a waiting command, or ask a running one to end.
          */
         post: operations["cancel_command"];
         delete?: never;
@@ -619,7 +619,7 @@ export interface paths {
         };
         /**
          * Rewind
-         * @description How far back one can go, and what that takes.
+         * @description Return how far back the run can go, and what that costs.
          */
         get: operations["rewind"];
         put?: never;
@@ -679,7 +679,7 @@ export interface paths {
         };
         /**
          * State
-         * @description The real state of the run.
+         * @description Return the state of the run.
          */
         get: operations["state"];
         put?: never;
@@ -1205,7 +1205,7 @@ export interface paths {
         };
         /**
          * Rewind
-         * @description How far back one can go, and what that takes.
+         * @description Return how far back the run can go, and what that costs.
          */
         get: operations["short_rewind"];
         put?: never;
@@ -1265,7 +1265,7 @@ export interface paths {
         };
         /**
          * State
-         * @description The real state of the run.
+         * @description Return the state of the run.
          */
         get: operations["short_state"];
         put?: never;
@@ -1539,11 +1539,8 @@ export interface components {
              * @constant
              */
             command: "back";
-            /**
-             * Id
-             * @default null
-             */
-            id: string | null;
+            /** Id */
+            id?: string | null;
             payload?: components["schemas"]["BackPayload"];
         };
         /**
@@ -1569,15 +1566,13 @@ export interface components {
             /**
              * N
              * @description Number of steps to take back.
-             * @default null
              */
-            n: number | null;
+            n?: number | null;
             /**
              * Step
              * @description Go back to this step.
-             * @default null
              */
-            step: number | null;
+            step?: number | null;
         };
         /**
          * BatchOut
@@ -2013,11 +2008,8 @@ export interface components {
              * @enum {string}
              */
             command: "determinism_health" | "reportDeterminism";
-            /**
-             * Id
-             * @default null
-             */
-            id: string | null;
+            /** Id */
+            id?: string | null;
             payload?: components["schemas"]["DeterminismHealthPayload"];
         };
         /** DeterminismHealthPayload */
@@ -2382,11 +2374,8 @@ export interface components {
              * @constant
              */
             command: "influence";
-            /**
-             * Id
-             * @default null
-             */
-            id: string | null;
+            /** Id */
+            id?: string | null;
             payload?: components["schemas"]["InfluencePayload"];
         };
         /**
@@ -2733,11 +2722,8 @@ export interface components {
              * @enum {string}
              */
             command: "load_checkpoint" | "loadCheckpoint";
-            /**
-             * Id
-             * @default null
-             */
-            id: string | null;
+            /** Id */
+            id?: string | null;
             payload?: components["schemas"]["LoadCheckpointPayload"];
         };
         /** LoadCheckpointPayload */
@@ -2745,15 +2731,13 @@ export interface components {
             /**
              * Step
              * @description Step of the checkpoint; the newest if left out.
-             * @default null
              */
-            step: number | null;
+            step?: number | null;
             /**
              * Timeline
              * @description Timeline, if several have this step; the newest if left out.
-             * @default null
              */
-            timeline: number | null;
+            timeline?: number | null;
         };
         /**
          * LossZCondition
@@ -2961,11 +2945,8 @@ export interface components {
              * @constant
              */
             command: "pause";
-            /**
-             * Id
-             * @default null
-             */
-            id: string | null;
+            /** Id */
+            id?: string | null;
             payload?: components["schemas"]["PausePayload"];
         };
         /** PausePayload */
@@ -3035,11 +3016,8 @@ export interface components {
              * @enum {string}
              */
             command: "reset_session" | "resetSession";
-            /**
-             * Id
-             * @default null
-             */
-            id: string | null;
+            /** Id */
+            id?: string | null;
             payload?: components["schemas"]["ResetSessionPayload"];
         };
         /** ResetSessionPayload */
@@ -3054,18 +3032,15 @@ export interface components {
              * @constant
              */
             command: "resume";
-            /**
-             * Id
-             * @default null
-             */
-            id: string | null;
+            /** Id */
+            id?: string | null;
             payload?: components["schemas"]["ResumePayload"];
         };
         /** ResumePayload */
         ResumePayload: Record<string, never>;
         /**
          * RewindOut
-         * @description How far back one can go, and what that takes.
+         * @description How far back the run can go, and what that costs.
          */
         RewindOut: {
             /** Available */
@@ -3337,11 +3312,8 @@ export interface components {
              * @constant
              */
             command: "run_until";
-            /**
-             * Id
-             * @default null
-             */
-            id: string | null;
+            /** Id */
+            id?: string | null;
             payload: components["schemas"]["RunUntilPayload"];
         };
         /**
@@ -3409,11 +3381,8 @@ export interface components {
              * @enum {string}
              */
             command: "save_checkpoint" | "saveCheckpoint";
-            /**
-             * Id
-             * @default null
-             */
-            id: string | null;
+            /** Id */
+            id?: string | null;
             payload?: components["schemas"]["SaveCheckpointPayload"];
         };
         /** SaveCheckpointPayload */
@@ -3501,11 +3470,8 @@ export interface components {
              * @enum {string}
              */
             command: "set_hparams" | "setHparams";
-            /**
-             * Id
-             * @default null
-             */
-            id: string | null;
+            /** Id */
+            id?: string | null;
             payload?: components["schemas"]["SetHparamsPayload"];
         };
         /** SetHparamsPayload */
@@ -3513,48 +3479,41 @@ export interface components {
             /**
              * Betas
              * @description The two decay rates of Adam and similar optimizers.
-             * @default null
              */
-            betas: [
+            betas?: [
                 number,
                 number
             ] | null;
             /**
              * Eps
              * @description Term added to the denominator.
-             * @default null
              */
-            eps: (number) | null;
+            eps?: (number) | null;
             /**
              * Lr
              * @description Learning rate; a scheduler continues in proportion.
-             * @default null
              */
-            lr: (number) | null;
+            lr?: (number) | null;
             /**
              * Lr Mul
              * @description Factor for each group's learning rate.
-             * @default null
              */
-            lr_mul: (number) | null;
+            lr_mul?: (number) | null;
             /**
              * Momentum
              * @description Momentum of SGD and RMSprop.
-             * @default null
              */
-            momentum: (number) | null;
+            momentum?: (number) | null;
             /**
              * Wd Mul
              * @description Factor for each group's weight decay.
-             * @default null
              */
-            wd_mul: (number) | null;
+            wd_mul?: (number) | null;
             /**
              * Weight Decay
              * @description Weight decay.
-             * @default null
              */
-            weight_decay: (number) | null;
+            weight_decay?: (number) | null;
         };
         /**
          * SettingOut
@@ -3679,7 +3638,7 @@ export interface components {
         };
         /**
          * StateOut
-         * @description The real state of a live run, never the hoped-for one.
+         * @description The state of a live run as it is, not as it will be after waiting commands.
          */
         StateOut: {
             /** Batch Step */
@@ -3784,11 +3743,8 @@ export interface components {
              * @constant
              */
             command: "step";
-            /**
-             * Id
-             * @default null
-             */
-            id: string | null;
+            /** Id */
+            id?: string | null;
             payload?: components["schemas"]["StepPayload"];
         };
         /**
@@ -3872,11 +3828,8 @@ export interface components {
              * @constant
              */
             command: "stop";
-            /**
-             * Id
-             * @default null
-             */
-            id: string | null;
+            /** Id */
+            id?: string | null;
             payload?: components["schemas"]["StopPayload"];
         };
         /** StopPayload */
@@ -3924,11 +3877,8 @@ export interface components {
              * @enum {string}
              */
             command: "test_now" | "testRun";
-            /**
-             * Id
-             * @default null
-             */
-            id: string | null;
+            /** Id */
+            id?: string | null;
             payload?: components["schemas"]["TestNowPayload"];
         };
         /** TestNowPayload */

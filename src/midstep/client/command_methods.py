@@ -15,7 +15,7 @@ class CommandMethods(CommandRequests):
 
     def pause(self) -> dict[str, Any]:
         """Pause the run at its next step boundary."""
-        return self._run_verb("pause")
+        return self.verb("pause")
 
     def step(self, n: int = 1) -> dict[str, Any]:
         """Run N steps (1), then pause again. The run must be paused.
@@ -23,7 +23,7 @@ class CommandMethods(CommandRequests):
         Args:
             n: Number of steps.
         """
-        return self._run_verb("step", n=n)
+        return self.verb("step", n=n)
 
     def back(self, n: int | None = None, *, step: int | None = None) -> dict[str, Any]:
         """Go back N steps (1), or to a step. The run must be paused.
@@ -32,11 +32,11 @@ class CommandMethods(CommandRequests):
             n: Number of steps to take back.
             step: Go back to this step.
         """
-        return self._run_verb("back", n=n, step=step)
+        return self.verb("back", n=n, step=step)
 
     def resume(self) -> dict[str, Any]:
         """Continue the run."""
-        return self._run_verb("resume")
+        return self.verb("resume")
 
     def run_until(self, step: int) -> dict[str, Any]:
         """Continue the run, and pause when STEP steps are finished.
@@ -44,11 +44,11 @@ class CommandMethods(CommandRequests):
         Args:
             step: Number of finished steps to pause at.
         """
-        return self._run_verb("run_until", step=step)
+        return self.verb("run_until", step=step)
 
     def stop(self) -> dict[str, Any]:
         """End the training at its next step boundary."""
-        return self._run_verb("stop")
+        return self.verb("stop")
 
     def set_hparams(
         self,

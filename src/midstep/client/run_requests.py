@@ -67,6 +67,11 @@ class CommandRequests:
         body = {"command": name, "payload": payload, "id": new_command_id()}
         return self._post_once(self._requests.run_path("commands"), body)
 
+    def verb(self, name: str, **payload: Any) -> dict[str, Any]:
+        """Run a command that has its own route; return the state, or the record after 2 s."""
+        path = self._requests.debug_path(name)
+        return self._post_once(path, {**_without_none(payload), "id": new_command_id()})
+
     def command_record(self, command_id: str) -> dict[str, Any]:
         """Return the record of a command: its status and result."""
         return dict(self._requests.get(self._command_path(command_id)))
@@ -78,11 +83,6 @@ class CommandRequests:
     def commands(self, limit: int = 100) -> list[dict[str, Any]]:
         """Return the command log, newest last."""
         return list(self._requests.get(self._requests.run_path("commands"), limit=limit))
-
-    def _run_verb(self, name: str, **payload: Any) -> dict[str, Any]:
-        """Run a command that has its own route; return the state, or the record after 2 s."""
-        path = self._requests.debug_path(name)
-        return self._post_once(path, {**_without_none(payload), "id": new_command_id()})
 
     def _run_command(self, name: str, **payload: Any) -> dict[str, Any]:
         """Run a command that is defined in `core.commands`; return its record."""

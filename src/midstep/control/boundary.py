@@ -412,11 +412,10 @@ class StepBoundary:
     def _run_verb(self, record: CommandRecord) -> None:
         """Under the lock: carry out a verb. It is answered once its effect is there."""
         gate, complete = self._state.gate, self._state.completed_commands
-        payload = record.payload
-        if isinstance(payload, StepPayload):
-            gate.grant(record, payload.n)
-        elif isinstance(payload, RunUntilPayload):
-            complete += gate.run_until(record, payload.step)
+        if isinstance(record.payload, StepPayload):
+            gate.grant(record, record.payload.n)
+        elif isinstance(record.payload, RunUntilPayload):
+            complete += gate.run_until(record, record.payload.step)
         else:
             turn = gate.pause if record.command.name == "pause" else gate.resume
             complete += [*turn(), record]

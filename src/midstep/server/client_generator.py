@@ -63,7 +63,7 @@ def _method(definition: CommandDefinition[Any]) -> str:
         parameters.insert(keyword_only_from, "*")
     name = METHOD_NAMES.get(definition.name, definition.name)
     head = _wrapped_call(f"    def {name}(", parameters, ") -> dict[str, Any]:")
-    send = "_run_verb" if definition.verb else "_run_command"
+    send = "verb" if definition.verb else "_run_command"
     arguments = [f'"{definition.name}"', *(f"{field.name}={field.name}" for field in fields)]
     call = _wrapped_call(f"        return self.{send}(", arguments, ")")
     return f"{head}\n{_docstring(definition)}{call}\n"

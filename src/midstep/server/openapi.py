@@ -56,7 +56,12 @@ def _name_commands(document: dict[str, Any]) -> None:
     _, definitions = models_json_schema(
         [(model, "validation") for model in models], ref_template=REFERENCE
     )
-    schemas.update(definitions["$defs"])
+    for name, schema in definitions["$defs"].items():
+        for field in schema.get("properties", {}).values():
+            # As FastAPI does: openapi-typescript takes a field with a default as always given.
+            if "default" in field and field["default"] is None:
+                del field["default"]
+        schemas[name] = schema
     schemas["AnyCommandIn"] = schemas["CommandIn"] | {"title": "AnyCommandIn"}
     names = [*(model.__name__ for model in models), "AnyCommandIn"]
     schemas["CommandIn"] = {

@@ -1,130 +1,163 @@
-"""`midstep ctl`: the commands that move a run, change it, or save and load its state."""
+"""`midstep ctl`: one command for each definition of `core.commands`, and any command by name.
+
+Arguments, limits and help come from the definitions. `FORMS` says what does not follow from them:
+shorter names, examples, and how a result is printed.
+"""
 
 from __future__ import annotations
 
+import inspect
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Annotated, Any
 
 import typer
 
-from midstep.cli.ctl.run_option import RunOption, with_run_option
+from midstep.cli.ctl.run_option import RunOption, keyword_parameter, with_run_option
 from midstep.cli.output.status_line import format_state
 from midstep.cli.output.text_format import format_number
+from midstep.core.commands.catalog import BACK
+from midstep.core.commands.definition import CommandDefinition, Least, Most, PayloadField
 from midstep.core.errors import ConfigError
 
-
-@with_run_option
-def pause(target: RunOption) -> None:
-    """Pause the run at its next step boundary."""
-    _print_state(target, target.client().pause())
+MAX_ARGUMENTS = 2
+"""Commands with more fields take NAME=VALUE instead of arguments and options."""
+_Settings = Annotated[list[str] | None, typer.Argument(help="NAME=VALUE, values as JSON.")]
 
 
-@with_run_option
-def step(
-    target: RunOption,
-    n: Annotated[int, typer.Argument(min=1, help="Number of steps.")] = 1,
-) -> None:
-    """Run N steps (1), then pause again. The run must be paused."""
-    _print_state(target, target.client().step(n))
+def _format_text(result: dict[str, Any]) -> str:
+    """Return the text that the command wrote, else its result as JSON."""
+    return str(result["text"]) if "text" in result else json.dumps(result, indent=2)
 
 
-@with_run_option
-def back(
-    target: RunOption,
-    n: Annotated[int | None, typer.Argument(min=1, help="Number of steps to take back.")] = None,
-    to: Annotated[int | None, typer.Option("--to", min=0, help="Go back to this step.")] = None,
-    info: Annotated[
-        bool, typer.Option("--info", help="Only show how far back the run can go, and the cost.")
-    ] = False,
-) -> None:
-    """Go back N steps (1), or to a step. The run must be paused."""
-    if sum((n is not None, to is not None, info)) > 1:
+def _format_old(result: dict[str, Any]) -> str:
+    lines = [
+        f"{name} was {_format_values(values)}" for name, values in result.get("old", {}).items()
+    ]
+    return ", ".join(lines) or "changed"
+
+
+def _format_values(values: Any) -> str:
+    """Format the values of all parameter groups, equal ones once."""
+    groups = values if isinstance(values, list) else [values]
+    return ", ".join(dict.fromkeys(map(str, groups)))
+
+
+def _format_position(result: dict[str, Any]) -> str:
+    return f"at step {result['step']:,} of timeline {result['timeline']}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class TerminalForm:
+    """What the terminal shows of a command beside its definition."""
+
+    name: str | None = None
+    """Name after `midstep ctl`; that of the command if left out."""
+    example: str = ""
+    """Arguments of the example in the help."""
+    options: Mapping[str, str] = field(default_factory=dict)
+    """Names of options by field, where they differ from the field."""
+    format_result: Callable[[dict[str, Any]], str] = _format_text
+    """Writes the result of a command that is not a verb."""
+
+
+FORMS = {
+    "step": TerminalForm(example="5"),
+    "back": TerminalForm(example="5", options={"step": "--to"}),
+    "resume": TerminalForm(example="--run demo"),
+    "run_until": TerminalForm(example="1000"),
+    "set_hparams": TerminalForm(name="hparams", example="lr=0.01", format_result=_format_old),
+    "save_checkpoint": TerminalForm(
+        name="save", format_result=lambda result: f"saved {result['checkpoint']}"
+    ),
+    "load_checkpoint": TerminalForm(name="load", example="500", format_result=_format_position),
+    "reset_session": TerminalForm(name="reset", format_result=_format_position),
+    "determinism_health": TerminalForm(name="certify", example="5"),
+    "influence": TerminalForm(example="16"),
+}
+
+
+def add_command(app: typer.Typer, definition: CommandDefinition[Any], panel: str) -> None:
+    """Add the command of a definition to one group of the help."""
+    form = FORMS.get(definition.name, TerminalForm())
+    name = form.name or definition.name.replace("_", "-")
+    example = f"Example: midstep ctl {name} {form.example}".rstrip()
+    app.command(name, epilog=example, rich_help_panel=panel, help=definition.help)(
+        _terminal_function(definition, form)
+    )
+
+
+def _terminal_function(
+    definition: CommandDefinition[Any], form: TerminalForm
+) -> Callable[..., None]:
+    """Return the function that typer calls, with the fields of the payload as parameters."""
+
+    def run(target: RunOption, **given: Any) -> None:
+        if "settings" in given:
+            payload = dict(_parse_setting(each) for each in given["settings"])
+        else:
+            payload = {name: value for name, value in given.items() if value is not None}
+        if definition is BACK and _shows_rewind(target, payload):
+            return
+        client = target.client()
+        if definition.verb:
+            _print_state(target, client.verb(definition.name, **payload))
+        else:
+            record = client.command(definition.name, **payload)
+            _print_result(target, record, form.format_result)
+
+    parameters = _parameters(definition, form)
+    target = inspect.Parameter("target", inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    run.__signature__ = inspect.Signature([target, *parameters])  # type: ignore[attr-defined]
+    return with_run_option(run)
+
+
+def _parameters(definition: CommandDefinition[Any], form: TerminalForm) -> list[inspect.Parameter]:
+    fields = list(definition.fields.values())
+    if len(fields) > MAX_ARGUMENTS:
+        names = ", ".join(each.name for each in fields)
+        settings = Annotated[list[str], typer.Argument(help=f"NAME=VALUE: {names}.")]
+        return [keyword_parameter("settings", settings, inspect.Parameter.empty)]
+    parameters = []
+    for each in fields:
+        # The field that is typed most often comes first in a payload: it needs no option name.
+        is_argument = each is fields[0]
+        name = form.options.get(each.name, f"--{each.name.replace('_', '-')}")
+        option = () if is_argument else (name,)
+        make = typer.Argument if is_argument else typer.Option
+        type_ = each.type | None if each.is_optional else each.type
+        annotation = Annotated[type_, make(*option, help=each.help, **_limits(each))]  # type: ignore[valid-type]
+        default = inspect.Parameter.empty if each.is_required else each.default
+        parameters.append(keyword_parameter(each.name, annotation, default))
+    if definition is BACK:
+        info = typer.Option("--info", help="Only show how far back the run can go, and the cost.")
+        parameters.append(keyword_parameter("info", Annotated[bool, info], None))
+    return parameters
+
+
+def _limits(payload_field: PayloadField) -> dict[str, Any]:
+    names = {Least: "min", Most: "max"}
+    limits = payload_field.limits
+    return {names[type(each)]: each.value for each in limits if type(each) in names}
+
+
+def _shows_rewind(target: RunOption, given: dict[str, Any]) -> bool:
+    """Print how far back the run can go, if `--info` is given; return whether it was."""
+    if len(given) > 1:
         raise ConfigError("give a number of steps, --to STEP or --info, not two of them")
-    client = target.client()
-    if info:
-        rewind = client.rewind()
-        target.answer(rewind, _format_rewind(rewind))
-        return
-    _print_state(target, client.back(n, step=to))
-
-
-@with_run_option
-def resume(target: RunOption) -> None:
-    """Continue the run."""
-    _print_state(target, target.client().resume())
-
-
-@with_run_option
-def run_until(
-    target: RunOption,
-    step: Annotated[int, typer.Argument(min=0, help="Number of finished steps to pause at.")],
-) -> None:
-    """Continue the run, and pause when STEP steps are finished."""
-    _print_state(target, target.client().run_until(step))
-
-
-@with_run_option
-def stop(target: RunOption) -> None:
-    """End the training at its next step boundary."""
-    _print_state(target, target.client().stop())
-
-
-@with_run_option
-def hparams(
-    target: RunOption,
-    settings: Annotated[
-        list[str], typer.Argument(help="NAME=VALUE: lr, weight_decay, lr_mul, wd_mul, momentum, …")
-    ],
-) -> None:
-    """Change hyperparameters from the next step on, and show the old values."""
-    values = dict(_parse_setting(each) for each in settings)
-    record = target.client().set_hparams(**values)
-    _print_result(target, record, lambda result: _format_old(result.get("old", {})))
-
-
-@with_run_option
-def save(target: RunOption) -> None:
-    """Write a checkpoint at the next step boundary."""
-    record = target.client().command("save_checkpoint")
-    _print_result(target, record, lambda result: f"saved {result['checkpoint']}")
-
-
-@with_run_option
-def load(
-    target: RunOption,
-    step: Annotated[
-        int | None, typer.Argument(min=0, help="Step of the checkpoint; the newest if left out.")
-    ] = None,
-) -> None:
-    """Load a checkpoint of this run."""
-    payload = {} if step is None else {"step": step}
-    record = target.client().command("load_checkpoint", **payload)
-    _print_result(target, record, _format_position)
-
-
-@with_run_option
-def reset(target: RunOption) -> None:
-    """Return to the state before step 0."""
-    _print_result(target, target.client().command("reset_session"), _format_position)
-
-
-@with_run_option
-def certify(
-    target: RunOption,
-    steps: Annotated[int, typer.Argument(min=1, help="Number of steps to run twice.")] = 2,
-) -> None:
-    """Run STEPS steps twice and compare every bit. The run must be paused, and stays there."""
-    _print_result(target, target.client().certify(steps), lambda result: str(result["text"]))
+    if "info" not in given:
+        return False
+    rewind = target.client().rewind()
+    target.answer(rewind, _format_rewind(rewind))
+    return True
 
 
 @with_run_option
 def run_command(
     target: RunOption,
     name: Annotated[str, typer.Argument(help="Name of the command; a wrong one lists all.")],
-    settings: Annotated[
-        list[str] | None, typer.Argument(help="NAME=VALUE, values as JSON.")
-    ] = None,
+    settings: _Settings = None,
 ) -> None:
     """Run any command by its name, and show its result as JSON."""
     payload = dict(_parse_setting(each) for each in settings or [])
@@ -186,18 +219,3 @@ def _parse_setting(text: str) -> tuple[str, Any]:
     except ValueError:
         given = value if equals else text
         raise ConfigError(f"{given!r} is no number; write lr=0.01 or betas=[0.9,0.99]") from None
-
-
-def _format_old(old: dict[str, Any]) -> str:
-    lines = [f"{name} was {_format_values(values)}" for name, values in old.items()]
-    return ", ".join(lines) or "changed"
-
-
-def _format_values(values: Any) -> str:
-    """Format the values of all parameter groups, equal ones once."""
-    groups = values if isinstance(values, list) else [values]
-    return ", ".join(dict.fromkeys(map(str, groups)))
-
-
-def _format_position(result: dict[str, Any]) -> str:
-    return f"at step {result['step']:,} of timeline {result['timeline']}"

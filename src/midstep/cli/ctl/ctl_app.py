@@ -20,8 +20,10 @@ from midstep.cli.output.screen import Screen
 from midstep.cli.output.status_line import format_state
 from midstep.cli.output.text_format import align_columns, format_number
 from midstep.core import strict_json
+from midstep.core.commands.catalog import COMMANDS
 from midstep.core.errors import ConfigError, StorageError
 
+MOVE, LOOK, CHANGE = "Move the run", "Look into the run", "Change, save and load"
 app = typer.Typer(
     help="Control one live run from another terminal: everything that a button of the page does.",
     epilog=(
@@ -166,17 +168,11 @@ def _add_commands(panel: str, *commands: tuple[str, Callable[..., None], str]) -
 
 
 # The help lists groups and commands in this order: first what is typed most often.
+for definition in COMMANDS.values():
+    if definition.verb:
+        command_options.add_command(app, definition, MOVE)
 _add_commands(
-    "Move the run",
-    ("pause", command_options.pause, ""),
-    ("step", command_options.step, "5"),
-    ("back", command_options.back, "5"),
-    ("resume", command_options.resume, "--run demo"),
-    ("run-until", command_options.run_until, "1000"),
-    ("stop", command_options.stop, ""),
-)
-_add_commands(
-    "Look into the run",
+    LOOK,
     ("state", state, "--json"),
     ("batch", batch, "--save batch.png"),
     ("step-data", step_data, "layers"),
@@ -185,19 +181,14 @@ _add_commands(
     ("cosine", force_commands.cosine, "--source som_targets"),
     ("follow", follow, "| head -n 20"),
 )
-_add_commands(
-    "Change, save and load",
-    ("hparams", command_options.hparams, "lr=0.01"),
-    ("save", command_options.save, ""),
-    ("load", command_options.load, "500"),
-    ("reset", command_options.reset, ""),
-    ("certify", command_options.certify, "5"),
-)
+for definition in COMMANDS.values():
+    if not definition.verb:
+        command_options.add_command(app, definition, CHANGE)
 _add_commands(
     "Any command",
     ("command", command_options.run_command, "test_now"),
     ("log", command_log, ""),
     ("cancel", command_options.cancel, "a6e1c0"),
 )
-app.add_typer(breakpoint_commands.app, name="break", rich_help_panel="Move the run")
-app.add_typer(watch_commands.app, name="watch", rich_help_panel="Look into the run")
+app.add_typer(breakpoint_commands.app, name="break", rich_help_panel=MOVE)
+app.add_typer(watch_commands.app, name="watch", rich_help_panel=LOOK)

@@ -1,4 +1,4 @@
-"""Which live run a `midstep ctl` command talks to, and how it answers."""
+"""Which live run a `midstep ctl` command controls, and how its answer is printed."""
 
 from __future__ import annotations
 
@@ -13,19 +13,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from midstep.cli.output.screen import Screen
+from midstep.core import strict_json
 from midstep.core.errors import ClientError
 
 if TYPE_CHECKING:
     from midstep.client import Client
-
-__all__ = ["RunOption", "reword_error", "with_run_option"]
 
 _Url = Annotated[
     str | None,
     typer.Option(
         "--url",
         envvar="MIDSTEP_URL",
-        help="The address that the run printed; found through --save-dir when left out.",
+        help="The address that the run printed; found below --save-dir if left out.",
     ),
 ]
 _Run = Annotated[
@@ -33,7 +32,7 @@ _Run = Annotated[
     typer.Option(
         "--run",
         metavar="NAME",
-        help="Which run, where several are live: its name, id or directory, or the start of one.",
+        help="Which run, if several are live: its name, id or directory, or the start of one.",
     ),
 ]
 _Token = Annotated[
@@ -41,58 +40,58 @@ _Token = Annotated[
     typer.Option(
         "--token",
         envvar="MIDSTEP_TOKEN",
-        help="The token, where the address has none; read from your state folder when left out.",
+        help="The token, if the address has none; read from your state folder if left out.",
     ),
 ]
 _SaveDir = Annotated[
-    Path, typer.Option("--save-dir", help="Where the runs lie, to find the live one.")
+    Path, typer.Option("--save-dir", help="Folder of the runs, to find the live one.")
 ]
-_Json = Annotated[bool, typer.Option("--json", help="Answer with one line of JSON.")]
+_Json = Annotated[bool, typer.Option("--json", help="Print the answer as one line of JSON.")]
 
 
 @dataclass(frozen=True, kw_only=True)
 class RunOption:
-    """A live run and the way to answer the user."""
+    """The live run that the options choose, and how to print an answer."""
 
     url: str | None
-    """Address of the server; None: that of a live run under `save_dir`."""
+    """Address of the server; None: that of a live run below `save_dir`."""
     run: str | None
     """Name, id or directory of the run, or the start of one; None: the only live one."""
     token: str | None
     """Bearer token; None: from the address or the state folder."""
     save_dir: Path
-    """Outputs root."""
+    """Folder of the runs."""
     as_json: bool
-    """Whether to answer for programs."""
+    """Whether to print JSON instead of text."""
 
     def client(self) -> Client:
-        """A client of that run."""
+        """Return a client of that run."""
         from midstep.client import Client
         from midstep.client.run_finder import read_token
 
         if self.url is None:
             return Client.find(self.save_dir, run=self.run, who="cli")
-        known = self.token is not None or "#token=" in self.url
-        client = Client(self.url, self.token if known else read_token(self.save_dir), who="cli")
+        token = self.token
+        if token is None and "#token=" not in self.url:
+            token = read_token(self.save_dir)
+        client = Client(self.url, token, who="cli")
         if self.run is not None:
             client.choose(self.run)
         return client
 
-    def answer(self, value: Any, words: str | Callable[[Screen], None]) -> None:
-        """`value` as JSON, or `words` for people: a line, or what draws on a screen."""
-        from midstep.core import strict_json
-
+    def answer(self, value: Any, text: str | Callable[[Screen], None]) -> None:
+        """Print `value` as JSON if `--json` is given, else `text`, or what `text` prints."""
         if self.as_json:
             typer.echo(strict_json.dumps(value))
-        elif callable(words):
-            words(Screen())
+        elif callable(text):
+            text(Screen())
         else:
-            Screen().print_line(words)
+            Screen().print_line(text)
 
 
 @contextmanager
 def reword_error(word: str, message: str) -> Iterator[None]:
-    """A refusal that the server calls `word` is told with `message`, which names commands."""
+    """Replace the message of one kind of refusal, so that it names commands and not routes."""
     try:
         yield
     except ClientError as error:
@@ -102,7 +101,7 @@ def reword_error(word: str, message: str) -> Iterator[None]:
 
 
 def with_run_option(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command `target` as its first argument, and the five options that choose it."""
+    """Add the five options that choose a run; the command gets them as its first argument."""
 
     @functools.wraps(command)
     def with_options(
@@ -112,27 +111,30 @@ def with_run_option(command: Callable[..., None]) -> Callable[..., None]:
         token: str | None,
         save_dir: Path,
         as_json: bool,
-        **own: Any,
+        **arguments: Any,
     ) -> None:
         target = RunOption(url=url, run=run, token=token, save_dir=save_dir, as_json=as_json)
-        command(target, **own)
+        command(target, **arguments)
 
-    own = list(inspect.signature(command, eval_str=True).parameters.values())[1:]
-    shared = [
-        _option("url", _Url, None),
-        _option("run", _Run, None),
-        _option("token", _Token, None),
-        _option("save_dir", _SaveDir, Path("outputs/runs")),
-        _option("as_json", _Json, default=False),
+    parameters = [
+        parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY)
+        for parameter in list(inspect.signature(command, eval_str=True).parameters.values())[1:]
     ]
-    parameters = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in own]
+    shared = [
+        keyword_parameter("url", _Url, None),
+        keyword_parameter("run", _Run, None),
+        keyword_parameter("token", _Token, None),
+        keyword_parameter("save_dir", _SaveDir, Path("outputs/runs")),
+        keyword_parameter("as_json", _Json, default=False),
+    ]
     with_options.__signature__ = inspect.Signature(parameters + shared)  # type: ignore[attr-defined]
     with_options.__annotations__ = {each.name: each.annotation for each in parameters + shared}
-    del with_options.__wrapped__  # typer would read the inner one
+    del with_options.__wrapped__  # else typer reads the signature of `command`
     return with_options
 
 
-def _option(name: str, annotation: Any, default: Any) -> inspect.Parameter:
+def keyword_parameter(name: str, annotation: Any, default: Any) -> inspect.Parameter:
+    """Return a parameter of a signature that is built for typer."""
     return inspect.Parameter(
         name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation
     )

@@ -1,4 +1,4 @@
-"""`midstep ctl watch`: follow rows of a tensor over the steps of a live run."""
+"""`midstep ctl watch`: record rows of a tensor at every step of a live run."""
 
 from __future__ import annotations
 
@@ -8,10 +8,8 @@ import typer
 
 from midstep.cli.ctl.run_option import RunOption, with_run_option
 
-__all__ = ["app"]
-
 app = typer.Typer(
-    help="Follow rows of a tensor (a feature, a neuron, a class) from step to step.",
+    help="Record rows of a tensor (a feature, a neuron, a class) at every step.",
     epilog=(
         "Examples: [bold]midstep ctl watch set 3 17 --source encoder.weight[/bold] · "
         "[bold]midstep ctl watch ls[/bold] · [bold]midstep ctl watch trajectories --json[/bold]"
@@ -26,66 +24,65 @@ def choose(
     target: RunOption,
     rows: Annotated[
         list[int] | None,
-        typer.Argument(help="Rows to watch, at most 64 in all; none and no --source: nothing."),
+        typer.Argument(
+            help="Rows to watch, at most 64 in all; none and no --source ends all watches."
+        ),
     ] = None,
     source: Annotated[
-        str | None, typer.Option(help="Name of the tensor; the run's default when left out.")
+        str | None, typer.Option(help="Name of the tensor; the run's default if left out.")
     ] = None,
 ) -> None:
-    """Replace the watch list of one tensor; rows of others are watched on."""
-    found = target.client().watches.replace(*(rows or []), source=source)
-    target.answer(found, _words(found))
+    """Replace the watched rows of one tensor; those of other tensors stay."""
+    watches = target.client().watches.replace(*(rows or []), source=source)
+    target.answer(watches, _format_watches(watches))
 
 
 @app.command("ls", epilog="Example: midstep ctl watch ls")
 @with_run_option
 def list_watches(target: RunOption) -> None:
-    """Show what is watched, and which tensors could be."""
-    found = target.client().watches.list()
-    target.answer(found, f"{_words(found)}\ntensors: {', '.join(found['sources']) or 'none'}")
+    """Show the watched rows, and the tensors whose rows can be watched."""
+    watches = target.client().watches.list()
+    sources = ", ".join(watches["sources"]) or "none"
+    target.answer(watches, f"{_format_watches(watches)}\ntensors: {sources}")
 
 
 @app.command("trajectories", epilog="Example: midstep ctl watch trajectories --json > rows.json")
 @with_run_option
 def trajectories(
     target: RunOption,
-    points: Annotated[int, typer.Option(help="Most points of a row; beyond, thinned.")] = 2000,
+    points: Annotated[int, typer.Option(help="Most points of each row.")] = 2000,
 ) -> None:
     """Show the newest point of every row that is or was watched; --json gives the points."""
-    found = target.client().watches.trajectories(points=points)
-    lines = _last_points("", found)
-    for source, other in found["others"].items():
+    recorded = target.client().watches.trajectories(points=points)
+    lines = _last_points("", recorded)
+    for source, other in recorded["others"].items():
         lines += _last_points(f"{source} ", other)
     target.answer(
-        found, "\n".join(lines) or "no points yet; choose rows with: midstep ctl watch set 3"
+        recorded, "\n".join(lines) or "no points yet; choose rows with: midstep ctl watch set 3"
     )
 
 
 @app.command("clear", epilog="Example: midstep ctl watch clear")
 @with_run_option
 def clear(target: RunOption) -> None:
-    """Forget all points; what is watched goes on from here."""
+    """Delete all points; rows stay watched."""
     target.client().watches.clear()
     target.answer({"cleared": True}, "trajectories cleared")
 
 
-def _words(found: dict[str, Any]) -> str:
-    watched = {found["source"]: found["feature_ids"], **found["others"]}
+def _format_watches(watches: dict[str, Any]) -> str:
+    watched = {watches["source"]: watches["feature_ids"], **watches["others"]}
     lines = [
         f"watching {name}: {', '.join(map(str, rows))}" for name, rows in watched.items() if rows
     ]
     return "\n".join(lines) or "nothing is watched"
 
 
-def _last_points(prefix: str, found: dict[str, Any]) -> list[str]:
-    paths = found["trajectories"].items()
-    return [f"{prefix}{row}: {_last_point(points)}" for row, points in paths if points]
+def _last_points(prefix: str, recorded: dict[str, Any]) -> list[str]:
+    trajectories = recorded["trajectories"].items()
+    return [f"{prefix}{row}: {_last_point(points)}" for row, points in trajectories if points]
 
 
 def _last_point(points: list[dict[str, Any]]) -> str:
-    values = "  ".join(f"{name} {_short(value)}" for name, value in points[-1].items())
+    values = "  ".join(f"{name} {value:.4g}" for name, value in points[-1].items())
     return f"{values}  ({len(points)} points)"
-
-
-def _short(value: Any) -> str:
-    return f"{value:.4g}" if isinstance(value, int | float) else str(value)

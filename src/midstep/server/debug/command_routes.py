@@ -61,13 +61,13 @@ log_router = APIRouter(
 
 @router.get("/state", response_model=StateOut)
 def state(run: RunDependency) -> Response:
-    """The real state of the run."""
+    """Return the state of the run."""
     return StrictJsonResponse(run.state())
 
 
 @rewind_router.get("/rewind", response_model=RewindOut)
 def rewind(run: RunDependency) -> Response:
-    """How far back one can go, and what that takes."""
+    """Return how far back the run can go, and what that costs."""
     return StrictJsonResponse(run.rewind())
 
 
@@ -117,7 +117,7 @@ for each in COMMANDS.values():
 
 @log_router.get("", response_model=list[CommandOut])
 def commands(run: RunDependency, limit: Annotated[int, Query(ge=1, le=10_000)] = 100) -> Response:
-    """The command log, newest last."""
+    """Return the command log, newest last."""
     return StrictJsonResponse([command_json(record) for record in run.commands(limit)])
 
 
@@ -132,13 +132,13 @@ async def submit_command(run: RunDependency, who: CallerDependency, wanted: Comm
 
 @log_router.get("/{command_id}", response_model=CommandOut)
 def command(run: RunDependency, command_id: str) -> Response:
-    """What became of a command."""
+    """Return what became of a command."""
     return StrictJsonResponse(command_json(_find(run, command_id)))
 
 
 @log_router.post("/{command_id}/cancel", response_model=CommandOut)
 def cancel_command(run: RunDependency, command_id: str, _: Verb | None = None) -> Response:
-    """Take a waiting command out of the queue, or ask a running one to end."""
+    """Cancel a waiting command, or ask a running one to end."""
     record = _find(run, command_id)
     if record.has_ended or not run.control().cancel(command_id):
         raise Refusal(
@@ -175,14 +175,14 @@ async def _run_verb(
 async def _submit(
     run: RunView, name: str, payload: Mapping[str, Any], who: Who, command_id: str | None
 ) -> CommandRecord:
-    """The record of a command, once it has taken effect or 2 s have passed."""
+    """Return the record of a command, after its effect or after 2 s."""
     chosen = command_id or new_command_id()
     record = run.command(chosen)
     if record is None:
         _submit_valid(run.control(), Command(name=name, payload=dict(payload), who=who, id=chosen))
         record = run.command(chosen)
         assert record is not None  # noqa: S101 - it was submitted just now
-    # Else a repeated id: it is answered whatever became of the run since.
+    # A known id is a retry: it gets its answer, also when the run has ended since.
     await _wait_for(record.future, EFFECT_WAIT_S)
     return record
 
@@ -198,7 +198,7 @@ def _submit_valid(control: RunControl, command: Command) -> None:
 
 
 async def _wait_for(future: Future[Any], timeout_s: float) -> None:
-    """Wait for the future without owning it: a caller that disconnects cancels nothing."""
+    """Wait for the future; a caller that disconnects does not cancel the command."""
     loop = asyncio.get_running_loop()
     ended = asyncio.Event()
 
@@ -219,7 +219,7 @@ def _refusal(run: RunView, record: CommandRecord) -> Refusal:
 
 
 def _error_name(run: RunView, record: CommandRecord) -> str:
-    """The stable name of a refusal, so that the page can offer the way out."""
+    """Return the stable name of a refusal, by which the page offers a remedy."""
     if record.status != "refused":
         return record.status
     state = run.state()

@@ -104,7 +104,7 @@ class CommandOut(Out):
 
     id: str
     seq: int
-    """Place in the one total order of verbs and commands."""
+    """Position in the order of all commands of the run."""
     command: str
     payload: dict[str, Any]
     who: Who
@@ -145,15 +145,15 @@ def command_json(record: CommandRecord) -> dict[str, Any]:
 
 
 class StateOut(Out):
-    """The real state of a live run, never the hoped-for one."""
+    """The state of a live run as it is, not as it will be after waiting commands."""
 
     number: int = 0
-    """Grows with every change: of two that cross on their way, the larger one is the newer."""
+    """Grows with every change: of two responses that arrive out of order, it tells the newer."""
     state: RunState
     paused: bool
-    """Asked to pause."""
+    """Whether a pause is requested."""
     parked: bool
-    """The training thread really stands at the boundary."""
+    """Whether the training thread waits at a step boundary."""
     stopped: bool
     step: int
     """Finished optimizer steps."""
@@ -166,48 +166,48 @@ class StateOut(Out):
     timeline: int
     has_batch: bool
     batch_step: int | None
-    """The index of the captured batch; it changes when there is a new picture to fetch."""
+    """Index of the captured batch; it changes when there is a new picture to fetch."""
     step_data_keys: list[str]
     step_data_step: int | None
     step_data_additions: int = 0
-    """How often a command put something beside this step's data: then there is more to fetch."""
+    """How often a command added step data to this step; it changes when there is more to fetch."""
     step_data_panels: dict[str, PanelKind]
-    """Which kind of panel shows an entry, for the keys that came with a hint."""
+    """Kind of panel by key, for entries that came with a panel."""
     breakpoint: Evidence | None
-    """Why it stands, when a breakpoint stopped it."""
+    """Why the run is paused, if a breakpoint paused it."""
     waiting_for: str | None
     """What a pause waits for: `in validation, 40 of 79`."""
     reason: str | None
-    """Why it stands or ended, when it was not the user: a full disk, an exception."""
+    """Why the run is paused or has ended, if not by a command: a full disk, an exception."""
     busy_with: str | None
     """Id of the command that runs at the boundary."""
     steps_left: int | None
-    """Steps still to pass before it parks again."""
+    """Steps to run before the run pauses again."""
     run_until: int | None
     boundary_age_s: float
     """Seconds since the training thread last reached a boundary."""
     offers: list[str]
-    """Names of the verbs and commands that this run takes."""
+    """Names of the commands that this run takes, aliases included."""
 
 
 class RewindOut(Out):
-    """How far back one can go, and what that takes."""
+    """How far back the run can go, and what that costs."""
 
     available: bool
-    """Whether there is a step to go back to."""
+    """Whether there is an earlier step to go to."""
     reason: str | None
-    """Why not, where there is none."""
+    """Why there is none."""
     first_step: int | None
     """The oldest step that can be reached."""
     step: int
-    """Where the run stands."""
+    """The present step of the run."""
     snapshot_steps: list[int]
-    """Steps that are reached at once; others by repeating the steps behind the one before."""
+    """Steps with a snapshot. Others are reached by repeating steps from the snapshot before."""
     bytes: int
     """Host memory that the snapshots take."""
     budget_bytes: int
-    """The most they may take."""
+    """Most host memory that they may take."""
     replay_cost_s: float | None
-    """About how long going back takes at most; None before it is known."""
+    """Estimated longest time to go back, in seconds; None before it is known."""
     timeline: int
-    """How often the run was taken back."""
+    """How often the run went back."""
