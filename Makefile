@@ -64,13 +64,13 @@ bench: $(STAMPS)/dev $(PAGE)  ## Measure what has a time in it, each with its no
 
 study: $(STAMPS)/dev $(PAGE) programs  ## Repeat the study of competing features, and its tables and pictures
 	@$(BIN)/python -m studies.competitive $(ARGS)
-	@$(BIN)/python -m studies.competitive.pictures
+	@$(BIN)/python -m studies.competitive.panel_screenshots
 
 soak: $(STAMPS)/dev $(PAGE) programs  ## Run the long fault tests at full size
 	@$(BIN)/pytest -q -m soak --timeout 3600 $(ARGS)
 
 dev: $(STAMPS)/dev $(PAGE)  ## Start a paused demo and the page's development server in front of it
-	@$(BIN)/python tools/dev.py $(ARGS)
+	@$(BIN)/python tools/dev_server.py $(ARGS)
 
 docs: $(STAMPS)/docs  ## Build the documentation into site/
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet

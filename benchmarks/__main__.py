@@ -1,7 +1,7 @@
 """`make bench`: every figure with its noise and its bar, as a table.
 
 python -m benchmarks            all
-python -m benchmarks control    the modules named
+python -m benchmarks control    the parts named
 """
 
 from __future__ import annotations
@@ -13,26 +13,27 @@ import sys
 from datetime import UTC, datetime
 from importlib import metadata
 
-MODULES = (
-    "clusters",
-    "control",
-    "datasets",
-    "debugger",
-    "facts",
-    "forces",
-    "influence",
-    "live",
-    "loaders",
-    "metrics",
-    "mining",
-    "page",
-    "panels",
-    "runs",
-    "runs_page",
-    "serve",
-    "session",
-    "snapshot",
-)
+PARTS = {
+    "clusters": "data",
+    "control": "control",
+    "datasets": "data",
+    "debugger": "control",
+    "facts": "facts",
+    "forces": "page",
+    "influence": "influence",
+    "live": "session",
+    "loaders": "data",
+    "metrics": "session",
+    "mining": "data",
+    "page": "page",
+    "panels": "page",
+    "runs": "facts",
+    "runs_page": "page",
+    "serve": "server",
+    "session": "session",
+    "snapshot": "session",
+}
+"""Parts by name, each with the folder of its `bench_<name>.py`."""
 HEAD = "| what | figure | noise | bar | | note |\n|---|---|---|---|---|---|"
 
 
@@ -51,14 +52,15 @@ def _machine() -> str:
 
 def main(names: list[str]) -> int:
     """Print the table; the exit code says whether every bar was held."""
-    unknown = [name for name in names if name not in MODULES]
+    unknown = [name for name in names if name not in PARTS]
     if unknown:
-        print(f"no benchmark {unknown[0]!r}; there are {', '.join(MODULES)}", file=sys.stderr)
+        print(f"no benchmark {unknown[0]!r}; there are {', '.join(PARTS)}", file=sys.stderr)
         return 2
     print(f"{_machine()}\n\n{HEAD}", flush=True)
     missed = 0
-    for name in names or MODULES:
-        for figure in importlib.import_module(f"benchmarks.bench_{name}").figures():
+    for name in names or PARTS:
+        part = importlib.import_module(f"benchmarks.{PARTS[name]}.bench_{name}")
+        for figure in part.figures():
             print(figure.row(), flush=True)
             missed += figure.passes is False
     print(f"\n{missed} bars missed" if missed else "\nall bars held")

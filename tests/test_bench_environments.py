@@ -8,7 +8,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from benchmarks import bench_loaders, environments
+from benchmarks import environments
+from benchmarks.data import bench_loaders
 from benchmarks.environments import NoEnvironment, environment
 from benchmarks.figures import Figure
 

@@ -6,7 +6,8 @@ import argparse
 from pathlib import Path
 
 from midstep.loops.bcl_config import CONDITIONS
-from studies.competitive.looks import STEPS, look_into
+from studies.competitive.measurements import STEPS, look_into
+from studies.competitive.runs import train_all
 from studies.competitive.tables import (
     deaths_table,
     forces_table,
@@ -14,7 +15,6 @@ from studies.competitive.tables import (
     results_table,
     write_tables,
 )
-from studies.competitive.trainings import train_all
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 PAGE = ROOT / "docs" / "studies" / "competitive.md"

@@ -10,8 +10,8 @@ from typing import Any
 
 from midstep.loops.bcl_config import CONDITIONS
 from midstep.models.competitive.settings import DEAD_BELOW
-from studies.competitive.looks import Look
-from studies.competitive.trainings import Cell, health_facts
+from studies.competitive.measurements import Look
+from studies.competitive.runs import Cell, health_facts
 
 __all__ = ["deaths_table", "forces_table", "images_table", "results_table", "write_tables"]
 

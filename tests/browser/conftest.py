@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
-from tools.demo_page import BROWSER_FLAGS, running_demo
+from tools.demo_process import BROWSER_FLAGS, running_demo
 
 from midstep.client import Client
 from midstep.facts import FactsReader

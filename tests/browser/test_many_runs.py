@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from playwright.sync_api import Locator, Page, expect
-from tools.demo_page import running_server
+from tools.demo_process import running_server
 
 from midstep.facts.liveness.run_lock import lock_holder
 from tests.browser.test_live_page import button, losses_in_chart, step_shown

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from benchmarks.many_runs import run_folders
+from benchmarks.facts.many_runs import run_folders
 from playwright.sync_api import Locator, Page, expect
 
 from midstep.live import serve

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import re
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,7 +15,9 @@ from playwright.sync_api import Page, expect
 
 from midstep.control import DebugController
 from midstep.live import serve
+from midstep.server.stream.sse_response import SseResponse
 from midstep.session import Run
+from tests.browser.conftest import PATIENCE_S
 from tests.browser.test_live_page import button, losses_in_chart, training
 from tests.control.loop import until
 
@@ -20,17 +26,25 @@ pytestmark = pytest.mark.browser
 MILLION = 1_000_000
 
 
+NOTE_HEADERS = """() => {
+  const header = document.querySelector("header");
+  window.headers = [];
+  const note = () => window.headers.push(header.innerText);
+  new MutationObserver(note).observe(header, {subtree: true, childList: true, characterData: true});
+}"""
+
+
 def expect_step(page: Page, step: int) -> None:
     expect(page.get_by_role("banner")).to_contain_text(re.compile(rf"Step\s*{step:,}(?!\d)"))
 
 
-def test_two_tabs_share_one_stream_and_the_second_goes_on_alone(page: Page, tmp_path: Path) -> None:
+@contextmanager
+def two_tabs(page: Page, folder: Path) -> Iterator[tuple[Page, DebugController]]:
+    """A run that stands after step 1, in `page`, which reads the stream, and in a second tab."""
     controller = DebugController()
     controller.pause()
     with (
-        Run(
-            name="tabs", save_dir=tmp_path / "runs", controller=controller, on_error="raise"
-        ) as run,
+        Run(name="tabs", save_dir=folder / "runs", controller=controller, on_error="raise") as run,
         training(run),
         serve(run, port=0) as served,
     ):
@@ -44,6 +58,14 @@ def test_two_tabs_share_one_stream_and_the_second_goes_on_alone(page: Page, tmp_
             expect_step(each, 1)
             expect(each.get_by_role("button", name="Connection: Live")).to_be_visible()
         until(lambda: controller.captures.viewers == 1, controller)
+        yield second, controller
+        second.close()
+        until(lambda: controller.captures.viewers == 0, controller)
+
+
+def test_two_tabs_share_one_stream_and_the_second_goes_on_alone(page: Page, tmp_path: Path) -> None:
+    with two_tabs(page, tmp_path) as (second, controller):
+        second.evaluate(NOTE_HEADERS)
         page.goto("about:blank")  # the reader of the stream goes; the other takes its place
         until(lambda: controller.captures.viewers == 1, controller)
         for step in (2, 3):
@@ -51,9 +73,40 @@ def test_two_tabs_share_one_stream_and_the_second_goes_on_alone(page: Page, tmp_
             expect_step(second, step)
         expect(second.get_by_role("img", name="loss over steps: 3 points")).to_be_visible()
         assert [step for step, _ in losses_in_chart(second, tmp_path)] == [1, 2, 3]
+        # A page that says so disables its buttons, and a click of that moment is lost.
+        assert not any("Reconnecting" in each for each in second.evaluate("window.headers"))
         until(lambda: controller.captures.viewers == 1, controller)
-        second.close()
-        until(lambda: controller.captures.viewers == 0, controller)
+
+
+def test_a_late_hello_of_the_handover_shows_no_older_step(
+    page: Page, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A step may end, and its answer arrive, while the first message of the new stream is on its
+    way; for a moment the page showed the step before, and a click in that moment was lost."""
+    first_message = SseResponse._hello
+    is_late, written, sent = threading.Event(), threading.Event(), threading.Event()
+
+    def late(response: SseResponse, *arguments: Any) -> bytes:
+        data = first_message(response, *arguments)
+        if is_late.is_set():
+            written.set()
+            assert sent.wait(PATIENCE_S)
+        return data
+
+    monkeypatch.setattr(SseResponse, "_hello", late)
+    with two_tabs(page, tmp_path) as (second, _controller):
+        is_late.set()
+        page.goto("about:blank")
+        assert written.wait(PATIENCE_S)
+        button(second, "Step").click()
+        expect_step(second, 2)
+        second.evaluate(NOTE_HEADERS)
+        sent.set()
+        expect(second.get_by_role("img", name="loss over steps: 2 points")).to_be_visible()
+        button(second, "Step").click()
+        expect_step(second, 3)
+        shown = [re.search(r"Step\s*(\d+)", each) for each in second.evaluate("window.headers")]
+        assert {each[1] for each in shown if each} <= {"2", "3"}
 
 
 def test_a_million_points_arrive_in_the_chart(page: Page, tmp_path: Path) -> None:

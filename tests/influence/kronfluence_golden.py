@@ -68,7 +68,7 @@ def kept_blocks() -> dict[str, torch.Tensor]:
 
 def main() -> None:
     """Compute the blocks with kronfluence and keep them."""
-    from benchmarks.kronfluence_block import identity_block
+    from benchmarks.influence.kronfluence_block import identity_block
 
     update, evaluation = update_and_evaluation()
     blocks = {case: identity_block(model_of(case), update, evaluation).tolist() for case in CASES}

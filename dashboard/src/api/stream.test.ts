@@ -162,6 +162,26 @@ describe("RunStream", () => {
     await eventually(() => expect(follower.seqs).toEqual([2, 3]));
   });
 
+  it("tells other tabs that the server is lost, but not that its own page is left", async () => {
+    vi.stubGlobal("navigator", { locks: fakeLocks() });
+    const page = new EventTarget();
+    vi.stubGlobal("window", page);
+    open();
+    (await connection(0)).send("", hello);
+    const follower = open();
+    await eventually(() => expect(follower.heard).toHaveLength(1));
+    (await connection(0)).break();
+    (await connection(1)).send("", hello);
+    await eventually(() => expect(follower.heard).toHaveLength(2));
+    expect(follower.links).toEqual(["connecting", "open", "lost", "open"]);
+
+    page.dispatchEvent(new Event("pagehide"));
+    (await connection(1)).break();
+    (await connection(2)).send("", hello);
+    await eventually(() => expect(follower.heard).toHaveLength(3));
+    expect(follower.links).toEqual(["connecting", "open", "lost", "open"]);
+  });
+
   it("tells other tabs nothing while there are none", async () => {
     const said = vi.spyOn(BroadcastChannel.prototype, "postMessage");
     const kinds = () => said.mock.calls.map(([{ kind }]) => kind);

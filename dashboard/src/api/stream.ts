@@ -162,6 +162,8 @@ class SharedStream<M extends Message> {
   /** Whether a tab listens to this one. Alone, it spares the browser a copy of every message. */
   private isHeard = false;
   private isOpen = false;
+  /** Whether the browser leaves this page and cuts its requests off, which says nothing about the server. */
+  private isLeaving = false;
   private welcomed: boolean;
 
   constructor(
@@ -177,6 +179,7 @@ class SharedStream<M extends Message> {
     this.channel = shared ? new BroadcastChannel(this.name) : null;
     if (this.channel !== null)
       this.channel.onmessage = (event: MessageEvent<TabMessage<M>>) => this.heard(event.data);
+    this.watchLeaving();
     handlers.onLink("connecting");
     void this.start(shared);
   }
@@ -184,6 +187,16 @@ class SharedStream<M extends Message> {
   close(): void {
     this.closing.abort();
     this.channel?.close();
+  }
+
+  private watchLeaving(): void {
+    if (typeof window === "undefined") return;
+    const { signal } = this.closing;
+    const note = ({ type }: Event) => {
+      this.isLeaving = type === "pagehide";
+    };
+    // A page that is left may be kept by the browser and shown again.
+    for (const type of ["pagehide", "pageshow"]) window.addEventListener(type, note, { signal });
   }
 
   private async start(shared: boolean): Promise<void> {
@@ -237,7 +250,8 @@ class SharedStream<M extends Message> {
 
   private link(link: Link, why: string | null = null): void {
     this.isOpen = link === "open";
-    if (this.isHeard) this.say({ kind: "link", link, why });
+    // The next tab opens a stream of its own. Told of a loss, it would disable its buttons and lose a click.
+    if (this.isHeard && !this.isLeaving) this.say({ kind: "link", link, why });
     this.handlers.onLink(link, why);
   }
 

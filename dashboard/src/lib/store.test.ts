@@ -58,7 +58,13 @@ describe("the store of the run", () => {
     // An answer of the same step that was on its way all the while.
     live().setState(paused);
     expect(live().state).toBe(stopped);
-    // Another process counts afresh.
+    // The first message to the tab that takes the stream over, written before that answer.
+    live().setLink("open", 0);
+    live().take(hello(true), 0);
+    expect(live().state).toBe(stopped);
+    // Another process counts afresh; the link breaks before.
+    live().setLink("lost", 0);
+    live().setLink("open", 0);
     live().take(hello(true), 0);
     expect(live().state).toMatchObject({ state: "running", number: 1 });
   });

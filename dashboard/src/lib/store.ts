@@ -18,6 +18,8 @@ export interface Connection {
   version: string | null;
   /** What the server said when it refused the stream. */
   why: string | null;
+  /** Whether the link held since the last hello. Another process numbers its states afresh, and breaks the link first. */
+  unbroken: boolean;
 }
 
 const MOST_COMMANDS = 500;
@@ -31,6 +33,7 @@ const noConnection: Connection = {
   canControl: true,
   version: null,
   why: null,
+  unbroken: false,
 };
 
 interface LiveData {
@@ -97,8 +100,10 @@ function afterState(live: LiveData, state: StateOut): Partial<LiveData> {
 
 function afterHello(live: LiveData, hello: HelloMessage): Partial<LiveData> {
   if (!hello.resumed) series.seq = hello.seq;
+  // A tab that takes the stream over may have had the answer to its own command meanwhile.
+  const isLate = live.connection.unbroken && isOlder(hello.state, live.state);
   return {
-    state: hello.state,
+    ...(isLate ? {} : { state: hello.state }),
     breakpoints: hello.breakpoints,
     watchedFrom: live.watchedFrom ?? hello.state.step,
     generation: hello.resumed && live.generation > 0 ? live.generation : live.generation + 1,
@@ -126,6 +131,7 @@ function linkAfter(live: LiveData, message: StreamMessage, now: number): Connect
   const { connection, state } = live;
   const heard: Connection = { ...connection, link: "open", lastMessageAt: now };
   if (message.type === "hello") {
+    heard.unbroken = true;
     heard.canControl = message.can_control;
     heard.version = message.version;
   }
@@ -159,7 +165,10 @@ export const useLive = create<LiveData & LiveActions>()((set) => ({
   take: (message, now) =>
     set((live) => ({ ...afterMessage(live, message), connection: linkAfter(live, message, now) })),
   setLink: (link, now, why = null) =>
-    set((live) => ({ connection: refreshed({ ...live.connection, link, why }, now, live.state) })),
+    set((live) => {
+      const unbroken = live.connection.unbroken && link === "open";
+      return { connection: refreshed({ ...live.connection, link, why, unbroken }, now, live.state) };
+    }),
   tick: (now) =>
     set((live) => {
       const connection = refreshed(live.connection, now, live.state);

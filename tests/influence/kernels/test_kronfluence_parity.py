@@ -6,7 +6,7 @@ import logging
 
 import pytest
 import torch
-from benchmarks.kronfluence_block import linear_names
+from benchmarks.influence.kronfluence_block import linear_names
 
 from midstep.influence.kernels.fisher import fisher_kernel
 from tests.influence.kronfluence_golden import (
@@ -46,7 +46,7 @@ def test_plain_kernel_of_linear_layers_is_the_identity_block(
     monkeypatch.setattr(tqdm.tqdm, "monitor_interval", 0)  # it would leave a thread behind
     # It silences the whole process; what is set here is put back, whatever it sets in between.
     monkeypatch.setattr(logging.root, "level", logging.root.level)
-    from benchmarks.kronfluence_block import identity_block
+    from benchmarks.influence.kronfluence_block import identity_block
 
     update, evaluation = update_and_evaluation()
     true = identity_block(model_of(case), update, evaluation)

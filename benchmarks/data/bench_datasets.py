@@ -16,8 +16,8 @@ import psutil
 import torch
 from torch.utils.data import DataLoader, Dataset
 
+from benchmarks.data.memory_ceilings import one_thread, told_ceilings
 from benchmarks.figures import Figure, alternating_ratio, spread_of
-from benchmarks.memory_ceilings import one_thread, told_ceilings
 from midstep.data import DatasetConfig, JASPERSteeringDataset, Ragged, create_loader, write_dataset
 from midstep.data.steering.storage.layout import TABLES, stored_arrays
 

@@ -1,6 +1,6 @@
 """Peak memory of one bounded sweep, in a process of its own.
 
-python -m benchmarks.influence_memory 32
+python -m benchmarks.influence.memory 32
 
 In one process the next sweep would be given the pages that the last one left. glibc is told to hand
 every larger block back (`MALLOC_MMAP_THRESHOLD_`), so that what is resident is what is held.
@@ -57,7 +57,7 @@ class PeakMemory:
 def measured(count: int) -> dict[str, Any]:
     """Peak and parts in bytes for `count` sequences on either side, measured in a new process."""
     told = subprocess.run(
-        [sys.executable, "-m", "benchmarks.influence_memory", str(count)],
+        [sys.executable, "-m", "benchmarks.influence.memory", str(count)],
         env={**os.environ, "MALLOC_MMAP_THRESHOLD_": "65536", "MALLOC_TRIM_THRESHOLD_": "65536"},
         check=True,
         capture_output=True,
@@ -71,7 +71,7 @@ def main(count: int) -> None:
     """Measure here and print it."""
     import torch
 
-    from benchmarks.influence_work import Work
+    from benchmarks.influence.setup import Work
     from midstep.models.causal_lm import CausalLMConfig
 
     torch.set_num_threads(2)

@@ -1,6 +1,6 @@
 """Steering batches of one other library beside ours, in the environment where this runs.
 
-python -m benchmarks.other_loaders grain
+python -m benchmarks.data.other_loaders grain
 
 `make bench ARGS=loaders` makes an environment for each library and runs this in it. Everybody gets
 the same samples, in memory or in the library's own form on disk, and gives batches of tensors in
@@ -24,7 +24,7 @@ from typing import Any
 import torch
 from torch.utils.data import BatchSampler, DataLoader, RandomSampler
 
-from benchmarks.bench_datasets import (
+from benchmarks.data.bench_datasets import (
     BATCH,
     Endless,
     PerSample,
@@ -32,8 +32,8 @@ from benchmarks.bench_datasets import (
     tables_of,
     times_as_fast,
 )
+from benchmarks.data.memory_ceilings import one_thread, told_ceilings
 from benchmarks.figures import Figure
-from benchmarks.memory_ceilings import one_thread, told_ceilings
 from midstep.data import JASPERSteeringDataset, create_loader, write_dataset
 
 __all__ = ["BAR", "OTHERS", "Other", "measure"]

@@ -1,4 +1,4 @@
-"""Asks as an open page does: `python -m benchmarks.page_asks URL TAB CONDITION`.
+"""Asks as an open page does: `python -m benchmarks.page.page_requests URL TAB CONDITION`.
 
 Its input tells it `on` and `off`, and it answers with the same word, `on` once the first message
 of the stream is there. While it is on, the stream is read, and what the tab shows is asked for as

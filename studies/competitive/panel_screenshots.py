@@ -9,7 +9,7 @@ import tempfile
 from pathlib import Path
 
 from playwright.sync_api import Browser, sync_playwright
-from tools.demo_page import BROWSER_FLAGS, running_demo
+from tools.demo_process import BROWSER_FLAGS, running_demo
 
 from midstep.client import Client
 
@@ -20,7 +20,9 @@ WATCHED = (3, 17, 29, 42, 58)
 
 def main() -> None:
     """One picture of the Features tab for each condition, into `--folder`."""
-    asked = argparse.ArgumentParser(prog="studies.competitive.pictures", description=main.__doc__)
+    asked = argparse.ArgumentParser(
+        prog="studies.competitive.panel_screenshots", description=main.__doc__
+    )
     asked.add_argument("--folder", type=Path, default=ROOT / "docs" / "images")
     folder = asked.parse_args().folder
     folder.mkdir(parents=True, exist_ok=True)

@@ -3,9 +3,9 @@
 Needs torch and `midstep.influence` alone.
 
     export PYTHONPATH=src:.
-    python benchmarks/influence_h200.py --quick          4 layers, 64 × 64 sequences: a minute
-    python benchmarks/influence_h200.py                  the whole line: about four minutes
-    python benchmarks/influence_h200.py --parts kernel   one part: gemm, kernel, delta, accuracy
+    python benchmarks/influence/h200.py --quick          4 layers, 64 × 64 sequences: a minute
+    python benchmarks/influence/h200.py                  the whole line: about four minutes
+    python benchmarks/influence/h200.py --parts kernel   one part: gemm, kernel, delta, accuracy
 
 Prints one JSON object a part, and at the end one with everything and its bars.
 """
@@ -27,14 +27,14 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from benchmarks.influence_accuracy import (
+from benchmarks.influence.accuracy import (
     Language,
     accuracy,
     group_batches,
     medians,
     train,
 )
-from benchmarks.influence_decoder import Shape, decoder
+from benchmarks.influence.decoder import Shape, decoder
 from midstep.influence.gradients.sequences import SequenceBatch
 from midstep.influence.kernels.fisher import fisher_kernel
 from midstep.influence.optimizers.adam_state import AdamState, ParameterState

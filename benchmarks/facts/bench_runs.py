@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-from benchmarks.bench_facts import make_run
+from benchmarks.facts.bench_facts import make_run
 from benchmarks.figures import Figure
 from midstep.core.ids import new_run_id
 from midstep.facts.format.event_lines import EventHeader, encode_fields, encode_line

@@ -18,7 +18,7 @@ from benchmarks.figures import Figure
 from midstep.models.causal_lm import CausalLM
 
 if TYPE_CHECKING:
-    from benchmarks.influence_work import Work
+    from benchmarks.influence.setup import Work
 
 __all__ = ["PEERS", "Peer", "not_measured", "shown_reason"]
 
@@ -62,7 +62,7 @@ def exact(work: Work) -> object:
 
 def plain_of_linear_layers(work: Work) -> object:
     """Our plain inner products over what kronfluence counts."""
-    from benchmarks.kronfluence_block import linear_names
+    from benchmarks.influence.kronfluence_block import linear_names
 
     names = [f"{name}.*" for name in linear_names(work.model)]
     return work.kernel(
@@ -72,7 +72,7 @@ def plain_of_linear_layers(work: Work) -> object:
 
 def by_vmap(work: Work) -> None:
     """Per-sample gradients of `torch.func`, two sequences at a time."""
-    from benchmarks.influence_work import scores
+    from benchmarks.influence.setup import scores
 
     parameters = {name: each.detach() for name, each in work.model.named_parameters()}
 
@@ -100,7 +100,7 @@ def by_opacus(work: Work) -> None:
     """Per-sample gradients of opacus' hooks, on a copy of the model with an untied head."""
     from opacus.grad_sample import GradSampleModule  # type: ignore[import-not-found,import-untyped,unused-ignore]
 
-    from benchmarks.influence_work import scores
+    from benchmarks.influence.setup import scores
 
     # Its hooks only work in training mode; the model drops nothing out.
     untied = CausalLM(replace(work.model.config, tied=False)).train()
@@ -116,7 +116,7 @@ def by_opacus(work: Work) -> None:
 
 def by_kronfluence(work: Work) -> None:
     """Its identity strategy over the linear layers of the blocks."""
-    from benchmarks.kronfluence_block import identity_block
+    from benchmarks.influence.kronfluence_block import identity_block
 
     identity_block(work.model, work.update, work.evaluation)
 

@@ -11,10 +11,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tools.demo_page import BROWSER_FLAGS, find_chromium, running_demo, running_server
+from tools.demo_process import BROWSER_FLAGS, find_chromium, running_demo, running_server
 
+from benchmarks.facts.many_runs import long_runs, run_folders, run_id
 from benchmarks.figures import Figure, percentile
-from benchmarks.many_runs import long_runs, run_folders, run_id
 
 if TYPE_CHECKING:
     from playwright.sync_api import BrowserContext, Page

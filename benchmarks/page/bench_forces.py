@@ -13,10 +13,10 @@ from contextlib import contextmanager
 
 import numpy as np
 import torch
-from tools.demo_page import find_chromium
+from tools.demo_process import find_chromium
 
 from benchmarks.figures import Figure, sandwiched_ratio
-from benchmarks.idle_browser import browser
+from benchmarks.page.idle_browser import browser
 from midstep.live import serve
 from midstep.loops.bcl import BclTraining
 from midstep.loops.bcl_config import BclConfig, Condition
@@ -79,7 +79,7 @@ def more_cpu(bare: list[tuple[float, float]], watched: list[tuple[float, float]]
 def polling(url: str, tab: str, condition: Condition) -> Iterator[subprocess.Popen[str]]:
     """A process of its own that asks, as a browser is one."""
     child = subprocess.Popen(
-        [sys.executable, "-m", "benchmarks.page_asks", url, tab, condition],
+        [sys.executable, "-m", "benchmarks.page.page_requests", url, tab, condition],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,

@@ -1,6 +1,6 @@
-"""Pictures of the page for the README and the docs, from a real demo: `python tools/pictures.py`.
+"""Pictures of the page for the README and the docs: `python tools/doc_screenshots.py`.
 
-The demo runs to a breakpoint, so that the pictures show a paused run with its evidence.
+A real demo runs to a breakpoint, so that the pictures show a paused run with its evidence.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))  # started as a script, it finds its neighbour
 
 from playwright.sync_api import Browser, sync_playwright  # noqa: E402 - after the path is set
-from tools.demo_page import BROWSER_FLAGS, running_demo, running_server  # noqa: E402
+from tools.demo_process import BROWSER_FLAGS, running_demo, running_server  # noqa: E402
 
 from midstep.client import Client  # noqa: E402
 

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from benchmarks.figures import Figure, spread_of
-from benchmarks.step_cost import step_costs
+from benchmarks.session.step_cost import step_costs
 from midstep.control import DebugController
 from midstep.session.metrics.runtime_metrics import RuntimeMetrics
 

@@ -14,14 +14,14 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+from benchmarks.data.other_loaders import BAR, OTHERS
 from benchmarks.environments import NoEnvironment, environment
 from benchmarks.figures import Figure
-from benchmarks.other_loaders import BAR, OTHERS
 
 __all__ = ["figures", "measured", "not_measured"]
 
 LIMIT_S = 300
-HERE = Path(__file__).resolve().parents[1]
+HERE = Path(__file__).resolve().parents[2]
 
 
 def measured(name: str) -> list[Figure]:
@@ -36,7 +36,7 @@ def measured(name: str) -> list[Figure]:
         answer = Path(folder) / "figures.json"
         # Their caches go where the answer goes; nobody asks a server for anything.
         places = {"HF_HOME": folder, "HF_HUB_OFFLINE": "1", "LITDATA_CACHE_DIR": folder}
-        command = [str(python), "-m", "benchmarks.other_loaders", name, str(answer)]
+        command = [str(python), "-m", "benchmarks.data.other_loaders", name, str(answer)]
         try:
             done = subprocess.run(
                 command,

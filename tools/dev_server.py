@@ -13,7 +13,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))  # started as a script, it finds its neighbour
 
-from tools.demo_page import running_demo  # noqa: E402 - after the path is set
+from tools.demo_process import running_demo  # noqa: E402 - after the path is set
 
 
 def main() -> None:

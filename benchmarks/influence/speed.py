@@ -1,6 +1,6 @@
 """Times of the exact kernel beside a plain pass, a batch-1 loop and libraries, in one process.
 
-python -m benchmarks.influence_speed 128 answer.jsonl [--peers]
+python -m benchmarks.influence.speed 128 answer.jsonl [--peers]
 
 Run by `bench_influence` in the environment that has the libraries. Blocks take turns; ratios are of
 wall time, each with the share of the machine that others took while it was measured.
@@ -21,8 +21,8 @@ from typing import Any
 import psutil
 
 from benchmarks.figures import Figure
-from benchmarks.influence_peers import PEERS, Peer, not_measured
-from benchmarks.influence_work import Work, gpt2_small
+from benchmarks.influence.peers import PEERS, Peer, not_measured
+from benchmarks.influence.setup import Work, gpt2_small
 
 __all__ = ["BARS", "LOOP_BAR", "SEQUENCES", "size_of"]
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from benchmarks.page_asks import RUNS_ASKED, RUNS_ASKED_EVERY_S, asked_every_s
+from benchmarks.page.page_requests import RUNS_ASKED, RUNS_ASKED_EVERY_S, asked_every_s
 from playwright.sync_api import expect
 
 from tests.browser.conftest import PATIENCE_S, Demo

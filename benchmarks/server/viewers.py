@@ -1,4 +1,4 @@
-"""A process of stream readers: `python -m benchmarks.viewers URL COUNT SECONDS`.
+"""A process of stream readers: `python -m benchmarks.server.viewers URL COUNT SECONDS`.
 
 It says `connected` once all readers have their first message, and prints what it saw as one
 line of JSON after the given seconds.

@@ -6,7 +6,7 @@ import statistics
 import tempfile
 from pathlib import Path
 
-from tools.demo_page import BROWSER_FLAGS, find_chromium, running_demo
+from tools.demo_process import BROWSER_FLAGS, find_chromium, running_demo
 
 from benchmarks.figures import Figure, percentile
 

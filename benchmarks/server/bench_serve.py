@@ -17,8 +17,8 @@ from urllib.parse import urlsplit
 
 import psutil
 
-from benchmarks.bench_live import latency_of, told_by_viewers, viewers
 from benchmarks.figures import Figure, percentile
+from benchmarks.session.bench_live import latency_of, told_by_viewers, viewers
 from midstep.client import Client
 from midstep.live.run_socket import serve_on_socket
 from midstep.session import Run

@@ -17,15 +17,15 @@ from pathlib import Path
 
 from benchmarks.environments import NoEnvironment, environment
 from benchmarks.figures import Figure
-from benchmarks.influence_memory import measured
-from benchmarks.influence_peers import PEERS, shown_reason
+from benchmarks.influence.memory import measured
+from benchmarks.influence.peers import PEERS, shown_reason
 
 __all__ = ["figures"]
 
 LENGTHS = (128, 256)
 """Tokens of a sequence; libraries are compared at the first."""
 LIMIT_S = 3600
-HERE = Path(__file__).resolve().parents[1]
+HERE = Path(__file__).resolve().parents[2]
 PACKAGES = tuple(sorted(peer.package for peer in PEERS if peer.package is not None))
 
 
@@ -48,7 +48,7 @@ def speed(python: Path, tokens: int, *, with_peers: bool) -> Iterator[Figure]:
     """The figures of one length, measured by a process of that Python."""
     with tempfile.TemporaryDirectory() as folder:
         answer = Path(folder) / "figures.jsonl"
-        command = [str(python), "-m", "benchmarks.influence_speed", str(tokens), str(answer)]
+        command = [str(python), "-m", "benchmarks.influence.speed", str(tokens), str(answer)]
         done = subprocess.run(
             [*command, "--peers"] if with_peers else command,
             cwd=HERE,

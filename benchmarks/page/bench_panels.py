@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tools.demo_page import BROWSER_FLAGS, find_chromium
+from tools.demo_process import BROWSER_FLAGS, find_chromium
 
 from benchmarks.figures import Figure, percentile
 

@@ -68,7 +68,7 @@ def _recorded_block(work: Work, run: Run) -> float:
 def viewers(url: str, count: int, seconds: float = 600.0) -> Iterator[subprocess.Popen[str]]:
     """`count` stream readers in a process of their own, as browsers are."""
     child = subprocess.Popen(
-        [sys.executable, "-m", "benchmarks.viewers", url, str(count), str(seconds)],
+        [sys.executable, "-m", "benchmarks.server.viewers", url, str(count), str(seconds)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,

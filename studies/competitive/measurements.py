@@ -8,7 +8,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from tools.demo_page import running_demo
+from tools.demo_process import running_demo
 
 from midstep.client import Client
 from midstep.loops.bcl_config import Condition

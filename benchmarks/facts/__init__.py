@@ -1,0 +1,1 @@
+"""Benchmarks of the facts of a run, and lists of many runs."""

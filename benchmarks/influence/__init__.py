@@ -1,0 +1,1 @@
+"""Benchmarks of gradients, kernels and other libraries of the kind."""

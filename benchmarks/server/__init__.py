@@ -1,0 +1,1 @@
+"""Benchmarks of one server with many runs or viewers."""

@@ -1,0 +1,1 @@
+"""Benchmarks of sessions, snapshots, attached loops and runtime metrics."""
