@@ -156,7 +156,7 @@ def test_a_token_that_cannot_be_kept_is_refused_before_anything_is_written(tmp_p
     with pytest.raises(StorageError, match="file/midstep: Not a directory; set XDG_STATE_HOME"):
         serve(DebugController(), port=0, save_dir=runs)
     with (
-        pytest.raises(StorageError, match="set XDG_STATE_HOME to a folder you may write"),
+        pytest.raises(StorageError, match="set XDG_STATE_HOME to a folder that you may write"),
         attach(*Plain().parts, save_dir=runs, serve=True, port=0),
     ):
         pass

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from numbers import Integral, Real
 from typing import Any
 
 from midstep.core.errors import ConfigError
@@ -16,13 +17,16 @@ _SUM_TOLERANCE = 1e-6
 
 
 def is_integer(value: Any) -> bool:
-    """Whether a value is an `int`. True and False are not: JSON keeps them apart from numbers."""
-    return isinstance(value, int) and not isinstance(value, bool)
+    """Whether a value is a whole number, also one of NumPy.
+
+    True and False are not: JSON keeps them apart from numbers.
+    """
+    return isinstance(value, Integral) and not isinstance(value, bool)
 
 
 def is_number(value: Any) -> bool:
-    """Whether a value is a finite `int` or `float`."""
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    """Whether a value is a finite number, also one of NumPy."""
+    return isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)
 
 
 def integer(name: str, value: Any) -> str | None:
