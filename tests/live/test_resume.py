@@ -264,3 +264,34 @@ def test_workers_that_draw_are_reported_once_and_as_a_fact(tmp_path, capsys):
     assert "workers draw random numbers" in told[0]
     facts = [e for e in FactsReader(run.dir).events() if e.get("kind") == "inexact"]
     assert len(facts) == 1
+
+
+def average_of_a_run(save_dir, *, stop_at=None, **how):
+    """Weights averaged by the script itself, as `extra_state` of a run."""
+    plain = Plain()
+    average = torch.optim.swa_utils.AveragedModel(plain.model)
+    with attach(
+        *plain.parts, save_dir=save_dir, run_name="run", extra_state={"average": average}, **how
+    ) as run:
+        for _ in run.epochs(2):
+            for x, _y in plain.loader:
+                run.log(loss=plain.step(x))
+                average.update_parameters(plain.model)
+                if run.step + 1 == stop_at:
+                    run.controller.stop()
+    return average.state_dict()
+
+
+def test_extra_state_is_resumed_with_the_rest(tmp_path):
+    expected = average_of_a_run(tmp_path / "whole")
+    average_of_a_run(tmp_path / "cut", stop_at=5)
+    resumed = average_of_a_run(tmp_path / "cut", resume="must")
+    assert resumed.keys() == expected.keys()
+    assert int(resumed["n_averaged"]) == 12
+    assert all(torch.equal(resumed[name], expected[name]) for name in expected)
+    plain = Plain()
+    with (
+        pytest.raises(ConfigError, match="extra_state lacks 'average'"),
+        attach(*plain.parts, save_dir=tmp_path / "cut", run_name="run", resume="must"),
+    ):
+        pass

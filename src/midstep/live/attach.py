@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 from midstep.core.errors import ConfigError
 from midstep.live.attached_run import AttachedRun
 from midstep.live.mode import current_mode
-from midstep.session.state.training_parts import TrainingParts
+from midstep.session.state.training_parts import ExtraState, TrainingParts
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from torch import nn
     from torch.optim import Optimizer
@@ -31,6 +31,7 @@ def attach(
     scheduler: Any = None,
     scaler: Any = None,
     loss_fn: Any = None,
+    extra_state: Mapping[str, Any] | None = None,
     name: str | None = None,
     save_dir: str | Path = "outputs/runs",
     run_name: str | None = None,
@@ -61,6 +62,8 @@ def attach(
         scheduler: if given, every snapshot holds it; if not, going back does not reset it.
         scaler: as `scheduler`.
         loss_fn: a module whose output is the loss; without it, log the loss.
+        extra_state: further objects of the training by name, such as an average of the weights:
+            anything with `state_dict` and `load_state_dict`. Every snapshot holds them.
         name: of the run; the script's name if left out.
         save_dir: where run directories are made.
         run_name: exactly `save_dir/run_name`. If it holds a run already, it is refused, unless
@@ -101,6 +104,7 @@ def attach(
         scheduler=scheduler,
         scaler=scaler,
         loss_fn=loss_fn,
+        extra_state=ExtraState(extra_state),
     )
     config = SessionConfig(
         run_name=run_name,

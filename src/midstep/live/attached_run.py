@@ -324,7 +324,8 @@ def _fingerprints(parts: TrainingParts, config: SessionConfig) -> Mapping[str, A
     from midstep.session.engine.resume import training_fingerprints
 
     if config.resume == "never":
-        return fingerprints(model=parts.model, optimizer=parts.optimizer, seed=config.seed)
+        known = fingerprints(model=parts.model, optimizer=parts.optimizer, seed=config.seed)
+        return {**known, "also": parts.extra_state.names} if parts.extra_state else known
     return training_fingerprints(parts, config)
 
 

@@ -73,7 +73,7 @@ def extra_state_differs(saved: Sequence[str], given: Sequence[str]) -> str | Non
     """How the names of `extra_state` differ between a checkpoint and a session; None if equal.
 
     >>> extra_state_differs(["ema"], [])
-    "extra_state lacks 'ema', which the checkpoint has: give Session(extra_state={'ema': …})"
+    "extra_state lacks 'ema', which the checkpoint has: give extra_state={'ema': …}"
     """
     missing, added = sorted({*saved} - {*given}), sorted({*given} - {*saved})
     problems = []
@@ -82,7 +82,7 @@ def extra_state_differs(saved: Sequence[str], given: Sequence[str]) -> str | Non
         remedy = ", ".join(f"{name!r}: …" for name in missing)
         problems.append(
             f"extra_state lacks {names}, which the checkpoint has: "
-            f"give Session(extra_state={{{remedy}}})"
+            f"give extra_state={{{remedy}}}"
         )
     if added:
         names = ", ".join(map(repr, added))
