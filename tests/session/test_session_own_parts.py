@@ -102,7 +102,7 @@ def test_a_skipped_step_does_not_average(tmp_path):
 @pytest.mark.parametrize(
     ("before", "after", "words"),
     [
-        (("ema",), (), r"lacks 'ema'.*give Session\(extra_state=\{'ema': …\}\)"),
+        (("ema",), (), r"lacks 'ema'.*give extra_state=\{'ema': …\}"),
         ((), ("ema",), "'ema', which the checkpoint lacks: leave it out"),
         (("ema",), ("counter",), "lacks 'ema'.*'counter', which the checkpoint lacks"),
     ],

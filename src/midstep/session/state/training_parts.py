@@ -81,8 +81,7 @@ def extra_state_differs(saved: Sequence[str], given: Sequence[str]) -> str | Non
         names = ", ".join(map(repr, missing))
         remedy = ", ".join(f"{name!r}: …" for name in missing)
         problems.append(
-            f"extra_state lacks {names}, which the checkpoint has: "
-            f"give extra_state={{{remedy}}}"
+            f"extra_state lacks {names}, which the checkpoint has: give extra_state={{{remedy}}}"
         )
     if added:
         names = ", ".join(map(repr, added))
