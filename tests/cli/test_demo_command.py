@@ -219,7 +219,7 @@ def test_paused_demo_is_driven_from_a_second_terminal(
             assert ctl("state")["step"] == step
             batches.append(ctl("batch")["png"])
         assert len(set(batches)) == 5  # type: ignore[arg-type]
-        assert ctl("data") == ["bcl_metrics", "bcl_tensors"]
+        assert ctl("step-data") == ["bcl_metrics", "bcl_tensors"]
         ctl("resume")
         assert live.finish() == 0
         assert live.lines[-4].startswith("finished after 12 steps")
