@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -48,6 +49,7 @@ LIBRARY_CHILDREN = (
     "multiprocessing.resource_tracker",  # one per process, lives as long as it
     "multiprocessing.forkserver",
     "torch_shm_manager",  # started by torch with the first shared tensor
+    "tests/warm_parent.py",  # ours: forks programs for all tests of this process
 )
 LIBRARY_VARIABLES = {
     "PYTEST_CURRENT_TEST",  # changes by itself
@@ -175,6 +177,14 @@ def _variables_left(before: dict[str, str]) -> list[str]:
         else:
             del os.environ[name]
     return changed
+
+
+@pytest.fixture(scope="session", autouse=True)
+def warm_parent(user_folders: Path) -> Iterator[None]:
+    """The process that forks programs with torch ends with the tests; the first use starts it."""
+    yield
+    if (warm := sys.modules.get("tests.warm")) is not None:
+        warm.close_parent()
 
 
 @pytest.fixture

@@ -22,22 +22,16 @@ from midstep.cli.demo import Recipe
 from midstep.cli.main import main
 from midstep.facts import FactsReader, end_state
 from midstep.loops.bcl_config import CONDITIONS
+from tests.warm import WarmProcess, run_warm
 
 DEMO = [sys.executable, "-m", "midstep", "demo"]
 LIMIT_S = 240.0
 
 
-def demo(*arguments: str, cwd: Path, **settings: object) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [*DEMO, *arguments],
-        cwd=cwd,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=LIMIT_S,
-        check=False,
-        **settings,  # type: ignore[call-overload]
-    )
+def demo(
+    *arguments: str, cwd: Path, env: dict[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    return run_warm("demo", *arguments, cwd=cwd, env=env, timeout=LIMIT_S)
 
 
 def only_run(cwd: Path) -> Path:
@@ -48,7 +42,7 @@ def only_run(cwd: Path) -> Path:
 class Started:
     """A demo in the background whose output is read line by line."""
 
-    def __init__(self, process: subprocess.Popen[str]) -> None:
+    def __init__(self, process: subprocess.Popen[str] | WarmProcess) -> None:
         self.process = process
         self.lines: list[str] = []
 
@@ -73,22 +67,14 @@ class Started:
 
 @contextmanager
 def started(*arguments: str, cwd: Path) -> Iterator[Started]:
-    process = subprocess.Popen(
-        [*DEMO, *arguments],
-        cwd=cwd,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    process = WarmProcess("demo", *arguments, cwd=cwd)
     try:
         yield Started(process)
     finally:
         process.kill()
         process.wait()
-        for pipe in (process.stdout, process.stderr):
-            assert pipe is not None
-            pipe.close()
+        process.stdout.close()
+        process.stderr.close()
 
 
 def test_without_a_terminal_it_ends_with_0_and_leaves_facts(tmp_path: Path) -> None:
