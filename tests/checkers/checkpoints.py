@@ -13,7 +13,7 @@ __all__ = ["assert_folders_whole", "assert_newest_loads"]
 def assert_folders_whole(run_dir: str | Path) -> list[str]:
     """Every checkpoint has all its files and every link leads to one; their names, newest first."""
     shelf = CheckpointFolders(run_dir)
-    places = shelf.places()
+    places = shelf.names()
     for place in places:
         found = {entry.name for entry in shelf.path(place).iterdir()}
         assert found == set(FILES), f"{place.name} has {sorted(found)}"

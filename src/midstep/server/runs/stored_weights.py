@@ -45,7 +45,7 @@ class StoredWeights:
     def _find(self) -> dict[str, dict[str, Any]]:
         shelf = CheckpointFolders(self._run_dir)
         try:
-            places = shelf.places()
+            places = shelf.names()
         except StorageError as error:
             log.warning("%s", error)
             return {}

@@ -64,7 +64,7 @@ class TrainingEngine:
         store = CheckpointStore(run.dir, keep=self._config.checkpoint_keep)
         store.remove_leftovers()
         self.writer = CheckpointWriter(
-            store, tell=self._record, hold=self._controller.boundary.hold
+            store, record=self._record, park=self._controller.boundary.hold
         )
         self.rewind = Rewind(
             state,

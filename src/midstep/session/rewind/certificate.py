@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -86,28 +86,16 @@ class Certificate:
 
     def describe(self) -> dict[str, Any]:
         """The certificate as JSON."""
-        return {
-            "exact": self.exact,
-            "steps": self.steps,
-            "first_step": self.first_step,
-            "compared": self.compared,
-            "first_difference": None
-            if self.first_difference is None
-            else vars(self.first_difference),
-            "tensor": None if self.tensor is None else vars(self.tensor),
-        }
+        return {"exact": self.exact, **asdict(self)}
 
     @classmethod
     def from_description(cls, description: Mapping[str, Any]) -> Certificate:
         """The certificate that `describe` described."""
-        first, tensor = description["first_difference"], description["tensor"]
-        return cls(
-            steps=description["steps"],
-            first_step=description["first_step"],
-            compared=description["compared"],
-            first_difference=None if first is None else Difference(**first),
-            tensor=None if tensor is None else Difference(**tensor),
-        )
+        fields = {name: value for name, value in description.items() if name != "exact"}
+        for name in ("first_difference", "tensor"):
+            if fields[name] is not None:
+                fields[name] = Difference(**fields[name])
+        return cls(**fields)
 
 
 Entry = tuple[str, str, str]
