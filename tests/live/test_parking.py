@@ -83,7 +83,7 @@ def assert_only_the_users_error(lines: list[str]) -> None:
 def test_the_traceback_comes_first_then_what_it_waits_for(tmp_path):
     with failing(str(tmp_path)) as live:
         page = live.read_until("midstep: page ").removeprefix("midstep: page ")
-        waits = live.read_until("midstep: the run stands")
+        waits = live.read_until("midstep: the run is parked")
         assert live.said[-2] == "ValueError: the third batch is odd"
         for way in (page, "`midstep ctl resume`", "`midstep ctl stop`", "Ctrl-C", "on_error="):
             assert way in waits
@@ -98,7 +98,7 @@ def test_the_traceback_comes_first_then_what_it_waits_for(tmp_path):
 def test_the_failing_steps_batch_is_there_and_no_step_is_granted(tmp_path):
     with failing(str(tmp_path)) as live:
         page = live.read_until("midstep: page ").removeprefix("midstep: page ")
-        live.read_until("midstep: the run stands")
+        live.read_until("midstep: the run is parked")
         client = Client(page)
         batch = client.batch()
         assert (batch["step"], batch["sample_ids"]) == (2, [4, 5])
@@ -111,7 +111,7 @@ def test_the_failing_steps_batch_is_there_and_no_step_is_granted(tmp_path):
 
 def test_ctrl_c_while_it_stands_ends_with_the_users_own_error(tmp_path):
     with failing(str(tmp_path)) as live:
-        live.read_until("midstep: the run stands")
+        live.read_until("midstep: the run is parked")
         live.press_ctrl_c()
         assert_only_the_users_error(live.finish())
     assert live.process.returncode == 1

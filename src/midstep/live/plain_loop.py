@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from midstep.core.errors import ConfigError
 from midstep.core.fault_guard import disable_on_error
@@ -21,34 +21,18 @@ if TYPE_CHECKING:
 
     from midstep.data.order.ordered_loader import BatchListener, OrderedLoader
     from midstep.data.order.strategy import OrderConfig
-
+    from midstep.live.loop_port import LoopPort
 
 log = logging.getLogger("midstep.live")
 
 
-class StepListener(Protocol):
-    """Receives optimizer steps and losses."""
-
-    def before_step(self) -> None:
-        """The gradients are complete, the optimizer is about to step."""
-        ...
-
-    def after_step(self) -> None:
-        """The optimizer has made a step."""
-        ...
-
-    def loss_computed(self, arguments: Sequence[Any], output: Any) -> None:
-        """The loss module computed `output` from `arguments`."""
-        ...
-
-
 @contextmanager
-def hook_optimizer(optimizer: Optimizer, listener: StepListener) -> Iterator[None]:
-    """Call the listener around each step of `optimizer`."""
-    before = disable_on_error(listener.before_step, "reading the gradients", log)
+def hook_optimizer(optimizer: Optimizer, loop: LoopPort) -> Iterator[None]:
+    """Call the port around each step of `optimizer`."""
+    before = disable_on_error(loop.before_step, "reading the gradients", log)
     handles = [
         optimizer.register_step_pre_hook(lambda *_: before()),
-        optimizer.register_step_post_hook(lambda *_: listener.after_step()),
+        optimizer.register_step_post_hook(lambda *_: loop.after_step()),
     ]
     try:
         yield
@@ -58,12 +42,12 @@ def hook_optimizer(optimizer: Optimizer, listener: StepListener) -> Iterator[Non
 
 
 @contextmanager
-def hook_loss(loss_fn: Any, listener: StepListener) -> Iterator[None]:
-    """Call the listener with each output of a loss module; a plain function has no hooks."""
+def hook_loss(loss_fn: Any, loop: LoopPort) -> Iterator[None]:
+    """Call the port with each output of a loss module; a plain function has no hooks."""
     if not hasattr(loss_fn, "register_forward_hook"):
         yield
         return
-    computed = disable_on_error(listener.loss_computed, "reading the loss", log)
+    computed = disable_on_error(loop.loss_computed, "reading the loss", log)
     handle = loss_fn.register_forward_hook(lambda _module, given, output: computed(given, output))
     try:
         yield
