@@ -253,6 +253,7 @@ class AttachedRun:
         signals = self._signals
         with self._undo:
             self._loop.end(error if error is None or signals is None else signals.as_stop(error))
+        # Workers of the loader end when its last reference is dropped, here or in the user's code.
         self._parts.release()
         del self._parts
         steps = self.step

@@ -69,7 +69,7 @@ class Page:
             also=() if self._socket is None else (self._socket.listening,),
         )
         base = self._thread.start()
-        if self._allowed_hosts:
+        if self._allowed_hosts:  # a browser on another machine reaches it under this name
             base = f"http://{self._allowed_hosts[0]}"
         self.url = f"{base}/#token={self._tokens.control}"
         self.viewer_url = f"{base}/#token={self._tokens.viewer}"

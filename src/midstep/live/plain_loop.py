@@ -185,6 +185,7 @@ class _Batches:
         except StopIteration:
             self._listener.pass_ended()
             raise
+        # The loader has no sampler to tell ids, so samples are numbered in the order they come.
         start, self._position = self._position, self._position + (count_samples(batch) or 0)
         self._listener.after_batch(batch, range(start, self._position))
         return batch

@@ -41,7 +41,7 @@ LONGEST_PATH_BYTES = 103
 """Longest path that every system accepts: 108 bytes with the final zero on Linux, 104 elsewhere."""
 BACKLOG = 128
 LOCK_TIMEOUT_S = 1.0
-_NAME_BYTES = len("/0123456789ab-4194304-123456.sock")
+_NAME_BYTES = len("/0123456789ab-4194304-123456.sock")  # run id, largest process id, host mark
 
 
 def socket_folder() -> Path:
@@ -192,7 +192,7 @@ class RunSocket:
     def __init__(self, run: Run, path: Path, listening: socket.socket) -> None:
         self.path, self.listening = path, listening
         self._run, self._pid = run, os.getpid()
-        atexit.register(self.close)
+        atexit.register(self.close)  # a script may end without leaving the block
         run.lease.reachable_at(socket=str(path))
 
     @classmethod

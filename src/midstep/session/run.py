@@ -130,7 +130,9 @@ class Run:
         self._hook_manager: HookManager | None = None
         with ExitStack() as undo:
             self._open(undo)
-            self._write_header(
+            self.facts.event(
+                Moment.START,
+                name=self.name,
                 config=dict(config or {}),
                 seed=seed,
                 device=device_of(model),
@@ -143,6 +145,7 @@ class Run:
 
     def _open(self, undo: ExitStack) -> None:
         """Open the lease and the facts, and connect the controller; undone in reverse order."""
+        # The lease first: a second writer must be refused before it opens the facts.
         self.lease = Lease.acquire(self.dir, self.run_id, self.attempt)
         undo.callback(self.lease.release)
         self.facts = FactsWriter(
@@ -167,12 +170,9 @@ class Run:
             about=control.status.progress,
         )
 
-    def _write_header(self, **fields: Any) -> None:
-        self.facts.event(Moment.START, name=self.name, **fields)
-
     def _describe(self, total_steps: int | None, model: Any) -> None:
         """Give the controller what it can show, and the commands of earlier attempts."""
-        if self.attempt > 1:
+        if self.attempt > 1:  # a client may retry a command of an attempt that was killed
             self.controller.queue.load_history(earlier_commands(self.dir))
         if total_steps is not None:
             self.controller.status.describe(total_steps=total_steps)
@@ -183,7 +183,9 @@ class Run:
             (model.named_buffers(), model.get_buffer),
         ):
             for name, tensor in names:
-                if tensor.dim() > 0:  # a watch is on a row; a scalar has no rows
+                # A watch is on a row; a scalar has no rows. The tensor is read by name each time,
+                # because user code may replace a parameter.
+                if tensor.dim() > 0:
                     self.controller.watches.add_source(name, partial(read, name))
 
     def _save_trajectories(self) -> None:
@@ -279,6 +281,7 @@ class Run:
         if self.ended:
             return
         self.ended = True
+        # First: this sends the scalars of the last step, which belong before the end record.
         self.controller.boundary.finish()
         if status == "finished" and self.controller.get_state()["stopped"]:
             status = "stopped"
@@ -351,4 +354,4 @@ class Run:
             else:
                 self.fail(error)
         finally:
-            self.close()
+            self.close()  # also if the end cannot be recorded: the lease must be released

@@ -241,6 +241,7 @@ class Session:
                     self._engine = self._open(undo)
                     self._undo = undo.pop_all()
             except BaseException:
+                # Also for Ctrl-C: a half-open session must not look open.
                 self._run = self._engine = None
                 raise
         return self._engine
@@ -250,7 +251,7 @@ class Session:
         trainer, state = self.trainer, self.trainer.state
         state.fingerprints = training_fingerprints(trainer.parts, self.config)
         resume_point = find_resume_point(self.config, state.fingerprints)
-        undo.enter_context(trainer)
+        undo.enter_context(trainer)  # patches the loader
         if self.config.seed is not None:
             seed_all(self.config.seed)  # also before a resume, for the state before step 0
         first = state.take(to_host=True)  # for `reset_session`
@@ -384,6 +385,7 @@ class Session:
                     "session.controller.submit and do not wait"
                 )
             return self.controller.submit(Command(name=command, payload=payload)).result()
+        # No loop runs, so this thread may change the training state.
         future = self.controller.boundary.run_now(Command(name=command, payload=payload))
         return future.result(timeout=0) if future.done() else None
 

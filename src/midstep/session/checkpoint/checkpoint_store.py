@@ -77,6 +77,7 @@ class CheckpointStore(CheckpointFolders):
         """
         packed = pack(snapshot.state_tree())
         state, tensors = packed.text.encode() + b"\n", TensorWriter(packed.tensors)
+        # The manifest is last: it has the hashes of the other files.
         files = {
             STATE: [state],
             TENSORS: tensors.chunks(),
@@ -140,7 +141,7 @@ def read_checkpoint(path: str | os.PathLike[str]) -> Snapshot:
         CheckpointError: a file is missing or damaged.
     """
     folder = Path(path)
-    name = CheckpointName.of(folder.resolve().name)
+    name = CheckpointName.of(folder.resolve().name)  # `path` may be a link such as `last`
     step = name.step if name else -1
     with _error_names(folder / MANIFEST, step) as file:
         manifest = parse_manifest(_read_document(file))
@@ -171,6 +172,7 @@ def _error_names(file: Path, step: int) -> Iterator[Path]:
             f"checkpoint of step {step}: {file} is not usable: {reason}", step=step, file=file
         ) from error
     except OSError as error:
+        # A disk that cannot be read is not a damaged checkpoint: an older one must not be used.
         raise storage_error(file, "read", error) from error
 
 

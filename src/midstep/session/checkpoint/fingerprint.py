@@ -119,7 +119,7 @@ def _spread(length: int) -> list[int]:
 def _item(read: Callable[[int], Any], index: int) -> Any:
     key = stream_key(0, "fingerprint", index)
     random.seed(key)
-    np.random.seed(key % 2**32)
+    np.random.seed(key % 2**32)  # NumPy takes 32 bits
     torch.default_generator.manual_seed(key)
     return hash_value(read(index))
 
@@ -142,7 +142,7 @@ def _feed(update: Callable[[bytes], None], value: Any) -> None:
         update(("\x1f".join([type(value).__qualname__, *map(str, parts)]) + "\x1e").encode())
 
     if isinstance(value, torch.Tensor):
-        plain = value.detach().cpu().resolve_conj().resolve_neg()
+        plain = value.detach().cpu().resolve_conj().resolve_neg()  # lazy bits are not in the data
         add_header(plain.dtype, tuple(plain.shape))
         update(bytes(raw_bytes(plain)))
     elif isinstance(value, np.ndarray | np.generic) and value.dtype != object:

@@ -41,7 +41,7 @@ def pack(tree: Any) -> Packed:
     names = _Names()
     references: dict[int, dict[str, Any]] = {}
     tensors: dict[str, torch.Tensor] = {}
-    with torch.no_grad():
+    with torch.no_grad():  # views of parameters that require gradients
         for block in find_blocks([leaf for _, leaf in leaves]):
             # safetensors refuses tied and transposed tensors, so each block is stored once.
             name = names.unused(leaves[min(block.members)][0])
@@ -109,7 +109,7 @@ def unpack(text: str | bytes, tensors: Mapping[str, torch.Tensor]) -> Any:
         try:
             build = _array if "!array" in document else _tensor
             return build(tensors[name], document)
-        except FormatError:
+        except FormatError:  # a ValueError, too
             raise
         except (TypeError, ValueError, RuntimeError, KeyError, OverflowError) as error:
             raise FormatError(f"tensor {name!r} is not as described: {error}") from None

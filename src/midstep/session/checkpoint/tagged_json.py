@@ -150,7 +150,7 @@ def _encoded_float(value: float) -> Any:
 
 
 def decode(document: Any, get: Get = _get_nowhere) -> Any:
-    """The tree that the parsed JSON stands for.
+    """The tree that `encode` turned into these JSON values.
 
     Raises:
         FormatError: a tag is unknown or its value malformed.

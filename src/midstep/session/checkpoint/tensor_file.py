@@ -180,6 +180,7 @@ def _check_described(name: str, described: Any) -> None:
         dtype, shape = _DTYPES[described["dtype"]], described["shape"]
         start, end = described["data_offsets"]
         numbers = [*shape, start, end]
+        # `type`, because True is an instance of int.
         is_whole = all(type(number) is int and number >= 0 for number in numbers)
         fits = is_whole and end - start == math.prod(shape) * dtype.itemsize
     except (KeyError, TypeError, ValueError):
@@ -202,7 +203,7 @@ def _read_tensor(
     file: BinaryIO, name: str, described: Mapping[str, Any], expected_hash: str
 ) -> torch.Tensor:
     tensor = torch.empty(described["shape"], dtype=_DTYPES[described["dtype"]])
-    data = raw_bytes(tensor)
+    data = raw_bytes(tensor)  # the same memory: the file is read directly into the tensor
     tensor_hash = new_hash()
     for start in range(0, len(data), CHUNK_BYTES):
         part = data[start : start + CHUNK_BYTES]

@@ -53,6 +53,7 @@ def _scale_scheduler(
     optimizer: torch.optim.Optimizer, scheduler: Any, old: list[Any], new: list[Any]
 ) -> None:
     """Scale what the scheduler computes its rates from: else its next step undoes the change."""
+    # SequentialLR and ChainedScheduler have further schedulers inside.
     for each in [scheduler, *getattr(scheduler, "_schedulers", ())]:
         bases = getattr(each, "base_lrs", None)
         if bases is not None and len(bases) == len(old):
@@ -60,6 +61,7 @@ def _scale_scheduler(
                 base * now / before if before else base
                 for base, before, now in zip(bases, old, new, strict=True)
             ]
+    # Schedulers also store rates in the groups: `initial_lr` all, the others OneCycleLR.
     for group, before, now in zip(optimizer.param_groups, old, new, strict=True):
         for name in ("initial_lr", "max_lr", "min_lr"):
             if name in group and before:

@@ -157,6 +157,7 @@ class FitLoop:
             status.describe(phase=None)
         self._record_epoch(outcome, cost)
         status.describe(epoch=self._trainer.epoch, lr=self._metrics.rate())
+        # After the last epoch `_end` takes a checkpoint of the same state, but marks none as best.
         if not last or outcome.is_best:
             self._engine.epoch_finished(best=outcome.is_best)
         return True
@@ -202,7 +203,7 @@ def run_fit(
         try:
             if reached := loop.run():
                 on_finished()
-            if ends_run:
+            if ends_run:  # else the user opened the run, and records its end
                 run.finish("finished" if reached else "stopped")
         except BaseException as error:
             # A signal to the whole process group kills the loader's workers first, and the loader

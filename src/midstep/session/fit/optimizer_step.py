@@ -102,7 +102,7 @@ class OptimizerStep:
         """Change the weights; returns whether they changed, and the norm if it was clipped."""
         optimizer, scaler, norm = self.parts.optimizer, self.scaler, None
         if scaler is not None:
-            scaler.unscale_(optimizer)
+            scaler.unscale_(optimizer)  # norms and clipping are of the true gradients
         if self.config.grad_clip_norm is not None:
             norm = torch.nn.utils.clip_grad_norm_(self.parameters, self.config.grad_clip_norm)
         if observer is not None:
@@ -193,6 +193,7 @@ class MicroBatches:
         """Make the gradient a mean in the last step of an epoch, which has fewer micro-batches."""
         steps = self._step.config.accumulate_steps
         gradients = [p.grad for p in self._step.parameters if p.grad is not None]
+        # Each loss was divided by `accumulate_steps`, so the sum is too small by this factor.
         if self.count < steps and gradients:
             with torch.no_grad():
                 torch._foreach_mul_(gradients, steps / self.count)

@@ -346,7 +346,7 @@ class TrainerReplay:
                     at: seen for at, seen in self._witnesses.items() if at <= state.step
                 }
                 rewind.arrived(from_step)
-            # Last: whoever sees the end of the phase must find the state where it belongs.
+            # Last: a viewer that sees the end of the phase must find the final state.
             rewind.show_phase(None)
         return {
             "step": state.step,

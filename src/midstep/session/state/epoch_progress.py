@@ -50,7 +50,7 @@ class EpochProgress:
         self.batches += batches
         if skipped:
             self.skipped += 1
-        elif type(loss) is float:  # nearly always
+        elif type(loss) is float:  # nearly always, so it is tested first
             self.loss_sum += loss
             self.loss_count += 1
         elif isinstance(loss, int | float) or getattr(loss, "ndim", None) == 0:

@@ -81,6 +81,7 @@ class Snapshot:
             to_host: clone tensors of other devices into host memory at once, which takes longer;
                 `to_host()` does it later, in any thread.
         """
+        # Generators first: a `state_dict` of the user may draw.
         random = RandomState.take(generators or {}, worker_base_seed=worker_base_seed)
         live = {name: part.state_dict() for name, part in parts.items() if part is not None}
         return cls(
@@ -112,6 +113,7 @@ class Snapshot:
             generators: the same names as when it was taken.
             random: False leaves all generators unchanged.
         """
+        # All checks come before the first part is changed: half a restore would be no state at all.
         present = {name: part for name, part in parts.items() if part is not None}
         self._check(present)
         if random:

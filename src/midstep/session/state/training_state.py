@@ -40,7 +40,7 @@ class TrainingState:
         order: the order of the training loader.
         generators: of the loader and its samplers, see `find_loader_generators`.
         config: the settings of the run; every snapshot holds them.
-        to_host: whether `take` clones tensors into host memory unless told otherwise.
+        to_host: whether `take` clones tensors into host memory by default.
     """
 
     def __init__(
