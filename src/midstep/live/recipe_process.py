@@ -82,7 +82,7 @@ def _print(line: str) -> None:
 def _answer(request: RecipeRequest, answer: dict[str, Any]) -> None:
     with suppress(BrokenPipeError):  # the launcher has ended; the run continues
         os.write(request.answer_to, f"{strict_json.dumps(answer)}\n".encode())
-    os.close(request.answer_to)  # the launcher reads until the end of the pipe
+    os.close(request.answer_to)
 
 
 if __name__ == "__main__":
