@@ -113,7 +113,7 @@ class AttachedRun:
 
     @property
     def lease(self) -> Lease:
-        """What says that the run is alive, and where it is reached."""
+        """The lease: shows that the run is alive, and where it can be reached."""
         return self.opened_run().lease
 
     def start(self) -> AttachedRun:

@@ -79,6 +79,7 @@ class Page:
     def close(self) -> None:
         """Stop serving the run and free the port; closing twice is fine."""
         run, self._run = self._run, None
+        # The lease first: clients must not find an address whose server is about to close.
         if run is not None:
             run.page_url = None
             run.lease.reachable_at(server_url=None)

@@ -66,7 +66,7 @@ def serve(
             undo.callback(new_run.close)
         if page is not None:
             page.show(run)
-        undo.pop_all()
+        undo.pop_all()  # all is open; from here on `ServedRun.close` undoes it
     served = ServedRun(controller, run=run, page=page, new_run=new_run)
     if open_browser and served.url is not None:
         webbrowser.open(served.url)
@@ -155,7 +155,4 @@ def _run_of(target: Any) -> Run | None:
         return run
     if isinstance(target, AttachedRun):
         return target.opened_run()
-    raise ConfigError(
-        f"serve takes a session, a run or a DebugController, got {type(target).__name__}, which "
-        "has no run"
-    )
+    raise ConfigError(f"serve needs a run, and a {type(target).__name__} has none")

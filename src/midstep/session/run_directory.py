@@ -27,6 +27,7 @@ def new_directory(save_dir: Path, name: str, run_name: str | None, at: datetime)
     if run_name is not None:
         return open_directory(save_dir / _checked(run_name))
     _make_parents(save_dir)
+    # `mkdir` decides who gets a name: a check before it would race with another process.
     for attempt in range(1, _TRIES):
         suffix = "" if attempt == 1 else f"-{attempt}"
         directory = save_dir / (run_directory_name(name, at) + suffix)
@@ -43,6 +44,7 @@ def new_directory(save_dir: Path, name: str, run_name: str | None, at: datetime)
 def open_directory(directory: Path) -> Path:
     """Make `directory` if needed, and check that it is writable; it may have an earlier attempt."""
     _make_parents(directory)
+    # By the effective user, as writing is: a set-uid process has another real user.
     effective = os.access in os.supports_effective_ids
     if not os.access(directory, os.W_OK | os.X_OK, effective_ids=effective):
         raise _refused(directory, PermissionError("no permission to write"))
@@ -112,6 +114,7 @@ def _earlier_attempt(directory: Path) -> tuple[str, int] | None:
     """Run id and number of the last attempt in this directory; None if it has no run."""
     if not (directory / "facts" / "events.jsonl").exists():
         return None
+    # The header of a run that was killed early may be missing: then the directory counts as new.
     run_id = FactsReader(directory).header().get("run_id")
     return None if run_id is None else (str(run_id), max(1, last_attempt(directory)))
 

@@ -249,6 +249,7 @@ class Session:
     def _open(self, undo: ExitStack) -> TrainingEngine:
         """Resume or begin. All checks come before the run directory is touched."""
         trainer, state = self.trainer, self.trainer.state
+        # Before the trainer patches the loader, whose dataset is then a wrapper.
         state.fingerprints = training_fingerprints(trainer.parts, self.config)
         resume_point = find_resume_point(self.config, state.fingerprints)
         undo.enter_context(trainer)  # patches the loader

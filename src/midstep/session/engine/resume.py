@@ -92,9 +92,9 @@ def find_resume_point(
             )
         return None
     changed = changed_fields(newest.snapshot.fingerprints, current)
-    # Checkpoints and facts call the user's extra state `also`, as they did from the start.
-    allowed = {"also" if name == "extra_state" else name for name in config.allow_changed}
-    refused = {name: words for name, words in changed.items() if name not in allowed}
+    refused = {
+        name: words for name, words in changed.items() if _setting(name) not in config.allow_changed
+    }
     if refused:
         raise ConfigError(_other_training(newest.path, refused, can_allow=can_allow))
     return ResumePoint(**vars(newest), changed=changed)
@@ -113,6 +113,7 @@ def _other_training(path: Path, refused: Mapping[str, str], *, can_allow: bool) 
 
 def _setting(name: str) -> str:
     """The name of a fingerprint field in `allow_changed`."""
+    # Checkpoints and facts call the user's extra state `also`, as they did from the start.
     return "extra_state" if name == "also" else name
 
 

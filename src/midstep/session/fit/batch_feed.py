@@ -37,6 +37,8 @@ class BatchFeed:
         """Fetch the next batch unless that is done; False at the end of the epoch."""
         if self._fetched:
             return True
+        # Only now, not at the end of the last pass: making an iterator draws from a generator, and
+        # a snapshot taken in between must not have that draw.
         if self._pass is None:
             self._set_sampler_epochs()
             self._pass = iter(self.order)
@@ -84,7 +86,7 @@ class _LastIds:
 
 def _length(loader: Any) -> int | None:
     if isinstance(loader.dataset, IterableDataset):
-        return None
+        return None  # its `len` may be wrong, and torch warns if it is
     try:
         return len(loader)
     except TypeError:

@@ -102,7 +102,7 @@ def move(batch: Any, device: torch.device) -> Any:
     True
     """
     if isinstance(batch, torch.Tensor):
-        return batch.to(device, non_blocking=True)
+        return batch.to(device, non_blocking=True)  # asynchronous only from pinned memory
     if isinstance(batch, Mapping):
         moved = {key: move(value, device) for key, value in batch.items()}
         return batch if all(moved[key] is batch[key] for key in batch) else moved
@@ -110,6 +110,7 @@ def move(batch: Any, device: torch.device) -> Any:
         items = [move(item, device) for item in batch]
         if all(new is old for new, old in zip(items, batch, strict=True)):
             return batch
+        # A namedtuple takes its fields as arguments, other sequences an iterable.
         return type(batch)(*items) if hasattr(batch, "_fields") else type(batch)(items)
     return batch.to(device) if hasattr(batch, "to") else batch
 

@@ -55,7 +55,7 @@ def evaluate(
             moved = move(batch, device)
             with autocast():
                 result = forward(moved)
-            samples = count_samples(moved) or 1
+            samples = count_samples(moved) or 1  # weights: the last batch may be smaller
             for name, value in _scalars(result).items():
                 sums[name] = sums.get(name, 0.0) + value * samples
                 counts[name] = counts.get(name, 0) + samples

@@ -42,7 +42,7 @@ class StepReplay(Protocol):
         ...
 
     def step_recorded(self) -> None:
-        """A step was made for the first time: note what a repetition has to come to."""
+        """A step was made for the first time: note what a repetition must give."""
         ...
 
     def forget_before(self, step: int) -> None:
@@ -50,7 +50,7 @@ class StepReplay(Protocol):
         ...
 
     def restart(self) -> None:
-        """The state was changed or moved from outside: earlier notes no longer hold."""
+        """The state was changed or moved from outside: drop the earlier notes."""
         ...
 
 
@@ -96,7 +96,7 @@ class Rewind:
             if ring.first_step is not None:
                 self._replay.step_recorded()
         except Exception as error:  # noqa: BLE001
-            # A fault of ours, not of the user's: going back is off, the training continues.
+            # A fault of midstep must not end the training: going back is off, training continues.
             self._switch_off(error)
 
     def state_changed(self) -> None:
@@ -110,11 +110,11 @@ class Rewind:
                 self.ring.clear()
             self._replay.restart()
         except Exception as error:  # noqa: BLE001
-            # As above: the change itself has been made.
+            # As above. The change itself has been made and stays.
             self._switch_off(error)
 
     def restart(self) -> None:
-        """The state was moved from outside, as to a checkpoint: begin anew from here."""
+        """The state was moved from outside, such as to a checkpoint: start again from here."""
         self.ring.clear()
         self.state_changed()
 

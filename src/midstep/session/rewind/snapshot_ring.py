@@ -99,7 +99,7 @@ class SnapshotRing:
             self._offered = (step, now)
             return False
         taken = self.keep(take, step, size_bytes)
-        self._offered = (step, self._clock())
+        self._offered = (step, self._clock())  # so that the next step's time is without this one
         return taken
 
     def keep(
@@ -137,7 +137,7 @@ class SnapshotRing:
 
     def _make_room(self, expected: int, step: int, beside: Snapshot | None) -> bool:
         """Drop the oldest until `expected` bytes are free; False if that is not possible."""
-        self.forget_from(step)
+        self.forget_after(step - 1)
         fixed = 0 if beside is None else self._bytes_of((beside,))
         if expected + fixed > self.budget_bytes:
             return False
@@ -159,27 +159,26 @@ class SnapshotRing:
         return is_unneeded or self._bytes_of(held) > self.budget_bytes
 
     def _note_step(self, step: int, now: float) -> None:
+        # Only between neighbouring steps: a rewind in between would give a wrong time.
         if self._offered is not None and step == self._offered[0] + 1:
             self._steps_s.append(now - self._offered[1])
 
     def _is_due(self, step: int, now: float) -> bool:
         if not self._held or self._took_at is None:
             return True
+        # Time first: at most boundaries this comparison is nearly all that the ring costs.
         is_paid_off = (now - self._took_at) * self._share * _MARGIN >= self.cost_s
         return is_paid_off and step - self._held[-1].step >= self._gap
 
     def _least_gap(self) -> int:
         """Steps between two snapshots, so that those that fit reach `steps` back."""
+        # `fit - 1` gaps lie between `fit` snapshots.
         fit = self.budget_bytes // max(1, self._size_bytes + OVERHEAD_BYTES)
         return max(1, math.ceil(self.steps / max(1, fit - 1)))
 
-    def forget_from(self, step: int) -> None:
-        """Drop the snapshots of `step` and of later steps."""
-        self._held = tuple(held for held in self._held if held.step < step)
-
     def forget_after(self, step: int) -> None:
         """Drop the snapshots of steps after `step`."""
-        self.forget_from(step + 1)
+        self._held = tuple(held for held in self._held if held.step <= step)
 
     def clear(self, off: str | None = None) -> None:
         """Drop all snapshots; with a reason `off`, take no more of them."""

@@ -106,7 +106,9 @@ class DataPosition:
     def seek(self, epoch_random: RandomState | None) -> None:
         """Move the loader to the position that was loaded last."""
         if self._loaded is None:
-            raise FormatError("the snapshot holds no position in the data, so it is none of ours")
+            raise FormatError(
+                "the snapshot has no position in the data; no session and no attached loop took it"
+            )
         self._order.load_random_state(epoch_random)
         self._order.load_state_dict(self._loaded)
         self._loaded = None

@@ -1,6 +1,6 @@
 """`TrainingState`: the whole state of a training at a step boundary, taken and restored.
 
-Both drivers use it: `Session`, whose loop is ours, and `attach`, whose loop is the user's.
+Both drivers use it: `Session` with midstep's loop, and `attach` with the user's loop.
 """
 
 from __future__ import annotations
