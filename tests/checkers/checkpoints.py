@@ -12,13 +12,13 @@ __all__ = ["assert_folders_whole", "assert_newest_loads"]
 
 def assert_folders_whole(run_dir: str | Path) -> list[str]:
     """Every checkpoint has all its files and every link leads to one; their names, newest first."""
-    shelf = CheckpointFolders(run_dir)
-    places = shelf.places()
+    folders = CheckpointFolders(run_dir)
+    places = folders.names()
     for place in places:
-        found = {entry.name for entry in shelf.path(place).iterdir()}
+        found = {entry.name for entry in folders.path(place).iterdir()}
         assert found == set(FILES), f"{place.name} has {sorted(found)}"
     names = [place.name for place in places]
-    assert shelf.linked() <= set(names), f"links lead to {shelf.linked()}, there are {names}"
+    assert folders.linked() <= set(names), f"links lead to {folders.linked()}, there are {names}"
     return names
 
 

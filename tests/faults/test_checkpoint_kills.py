@@ -16,7 +16,7 @@ from midstep.session.checkpoint.checkpoint_store import CheckpointStore
 from midstep.session.state.snapshot import Snapshot
 from tests.checkers.checkpoints import assert_folders_whole, assert_newest_loads
 from tests.checkers.kill import ForkedChild, assert_nothing_left
-from tests.faults.shelf_life import SAVES, content
+from tests.faults.checkpoint_life import SAVES, content
 from tests.faults.tracing import trace
 
 POINTS = {
@@ -30,13 +30,13 @@ POINTS = {
     "unlink": 3,
     "rmdir": 1,
 }
-"""Calls on checkpoints, each with the fewest points at which the life of a shelf makes it."""
+"""Calls on checkpoints, each with the fewest points at which `checkpoint_life` makes it."""
 NAMES = ["3", "3.2", "1.t1"]
 MOST_POINTS = 60
 
 
 def watched(run_dir: Path) -> list[Path]:
-    """Every path that the life of a shelf touches; strace goes by them."""
+    """Every path that `checkpoint_life` touches; strace goes by them."""
     folder = run_dir / "checkpoints"
     places = [folder / name for name in NAMES]
     temporary = [folder / f".{name}.fixed.midstep-tmp" for name in NAMES]
@@ -48,13 +48,13 @@ def watched(run_dir: Path) -> list[Path]:
 
 def check_contents(run_dir: Path, told: list[dict]) -> None:
     """Each folder is exactly one of the saves, and none that was told is missing."""
-    shelf = CheckpointFolders(run_dir)
+    folders = CheckpointFolders(run_dir)
     saves = {name: index for index, name in enumerate(NAMES)}
     names = assert_folders_whole(run_dir)
     for name in names:
         for file in FILES:
             wanted = b"".join(content(file, saves[name]))
-            assert (shelf.folder / name / file).read_bytes() == wanted
+            assert (folders.folder / name / file).read_bytes() == wanted
     if told:
         newest = max(fact["save"] for fact in told)
         assert saves[names[0]] >= newest, f"{told[-1]} is not in {names}"
@@ -62,7 +62,7 @@ def check_contents(run_dir: Path, told: list[dict]) -> None:
 
 @pytest.mark.parametrize("call", POINTS)
 def test_a_kill_at_every_call_leaves_old_or_new(tmp_path: Path, strace: str, call: str) -> None:
-    script = str(Path(__file__).with_name("shelf_life.py"))
+    script = str(Path(__file__).with_name("checkpoint_life.py"))
     log = tmp_path / "log"
     for point in range(1, MOST_POINTS):
         run_dir = tmp_path / f"{call}{point}"

@@ -17,11 +17,12 @@ from midstep.core.errors import ClientError
 from midstep.facts import end_state
 
 SCRIPT = Path(__file__).with_name("failing.py")
+ROOT = SCRIPT.parents[2]
 LIMIT_S = 180.0
 
 
 class Failing:
-    """The process at its terminal, and what it has said on standard error."""
+    """The process at its terminal, and what it has printed on standard error."""
 
     def __init__(self, process: subprocess.Popen[str], terminal: int) -> None:
         self.process, self._terminal = process, terminal
@@ -55,7 +56,7 @@ def failing(*arguments: str) -> Iterator[Failing]:
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
-        env={**os.environ, "PYTHONPATH": str(SCRIPT.parents[2])},
+        env={**os.environ, "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}"},
     )
     os.close(its_end)
     try:
@@ -83,7 +84,7 @@ def assert_only_the_users_error(lines: list[str]) -> None:
 def test_the_traceback_comes_first_then_what_it_waits_for(tmp_path):
     with failing(str(tmp_path)) as live:
         page = live.read_until("midstep: page ").removeprefix("midstep: page ")
-        waits = live.read_until("midstep: the run stands")
+        waits = live.read_until("midstep: the run is parked")
         assert live.said[-2] == "ValueError: the third batch is odd"
         for way in (page, "`midstep ctl resume`", "`midstep ctl stop`", "Ctrl-C", "on_error="):
             assert way in waits
@@ -98,7 +99,7 @@ def test_the_traceback_comes_first_then_what_it_waits_for(tmp_path):
 def test_the_failing_steps_batch_is_there_and_no_step_is_granted(tmp_path):
     with failing(str(tmp_path)) as live:
         page = live.read_until("midstep: page ").removeprefix("midstep: page ")
-        live.read_until("midstep: the run stands")
+        live.read_until("midstep: the run is parked")
         client = Client(page)
         batch = client.batch()
         assert (batch["step"], batch["sample_ids"]) == (2, [4, 5])
@@ -109,9 +110,9 @@ def test_the_failing_steps_batch_is_there_and_no_step_is_granted(tmp_path):
         assert_only_the_users_error(live.finish())
 
 
-def test_ctrl_c_while_it_stands_ends_with_the_users_own_error(tmp_path):
+def test_ctrl_c_while_it_is_parked_ends_with_the_users_own_error(tmp_path):
     with failing(str(tmp_path)) as live:
-        live.read_until("midstep: the run stands")
+        live.read_until("midstep: the run is parked")
         live.press_ctrl_c()
         assert_only_the_users_error(live.finish())
     assert live.process.returncode == 1

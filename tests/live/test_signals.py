@@ -23,13 +23,13 @@ with GracefulStop(lambda name: None, lambda: os.write(1, b"put back")):
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
-def test_first_signal_asks_for_a_stop_from_another_thread(number: signal.Signals) -> None:
+def test_first_signal_requests_a_stop_from_another_thread(number: signal.Signals) -> None:
     asked: queue.Queue[str] = queue.Queue()
     with GracefulStop(asked.put, lambda: None) as graceful:
-        assert not graceful.asked
+        assert not graceful.is_received
         os.kill(os.getpid(), number)
         assert asked.get(timeout=30) == number.name
-        assert graceful.asked
+        assert graceful.is_received
 
 
 def test_second_signal_puts_the_terminal_back_and_ends_the_process() -> None:

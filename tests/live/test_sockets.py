@@ -170,7 +170,7 @@ def test_a_folder_that_somebody_else_made_is_not_used(tmp_path, own_folder, monk
     assert socket_folder() != own_folder
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / ("x" * 90)))
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "none" / ("y" * 90)))
-    with pytest.raises(StorageError, match="belongs to somebody else"):
+    with pytest.raises(StorageError, match="belongs to another user"):
         socket_folder()
 
 

@@ -17,7 +17,7 @@ from midstep.session.checkpoint.checkpoint_store import CheckpointStore
 from midstep.session.checkpoint.fingerprint import hash_value
 from midstep.session.checkpoint.manifest import VERSION
 from tests.data.order.loaders import Case
-from tests.session.test_session_own_parts import Averaging
+from tests.session.test_extra_state import Averaging
 
 GOLDEN = Path(__file__).with_name("golden")
 KEPT, STEPS = 4, 7

@@ -13,8 +13,8 @@ import pytest
 from midstep.session.checkpoint import manifest
 from midstep.session.checkpoint.checkpoint_store import CheckpointError, CheckpointStore
 from midstep.session.checkpoint.fingerprint import hash_value
+from midstep.session.checkpoint.hashes import digest
 from midstep.session.checkpoint.manifest import VERSION, Upgrade
-from midstep.session.checkpoint.tensor_file import digest
 from tests.session.golden import GOLDEN, KEPT, make, rest
 
 VERSIONS = sorted(path.name for path in GOLDEN.iterdir() if path.is_dir())

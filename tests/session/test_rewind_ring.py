@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from midstep.core.errors import ConfigError
 from midstep.session.rewind.snapshot_ring import OVERHEAD_BYTES, SnapshotRing, free_host_bytes
-from midstep.session.state.snapshot import Snapshot, bytes_together, share_unchanged
+from midstep.session.state.snapshot import Snapshot, share_unchanged, tree_bytes
 
 FLOAT_BYTES = 4
 
@@ -137,7 +137,7 @@ def test_unchanged_tensors_are_held_once_and_changed_bits_are_not() -> None:
     second = share_unchanged(Snapshot.take({"a": Part(frozen), "b": Part(moving)}, step=1), first)
     assert second.states["a"]["weights"] is first.states["a"]["weights"]
     assert second.states["b"]["weights"] is not first.states["b"]["weights"]
-    assert bytes_together([first, second]) == 100 * FLOAT_BYTES + 2 * 2 * FLOAT_BYTES
+    assert tree_bytes(first.states, second.states) == 100 * FLOAT_BYTES + 2 * 2 * FLOAT_BYTES
 
 
 def test_tied_weights_stay_tied_when_snapshots_share() -> None:

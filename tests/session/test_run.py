@@ -80,7 +80,7 @@ def test_another_id_for_a_directory_in_use_is_refused(tmp_path):
         pass
     with pytest.raises(ConfigError, match="already holds the run"):
         Run(name="a", save_dir=tmp_path, run_name="fixed", run_id=new_run_id())
-    with pytest.raises(ConfigError, match="is not one"):
+    with pytest.raises(ConfigError, match="is not a run id"):
         Run(name="a", save_dir=tmp_path, run_id="../etc")
 
 
@@ -107,7 +107,7 @@ def test_a_folder_that_cannot_be_written_is_refused_with_the_remedy(tmp_path, se
         tmp_path.chmod(0o755)
         os.seteuid(65534)
     try:
-        with pytest.raises(StorageError, match="Choose another place with save_dir"):
+        with pytest.raises(StorageError, match="Choose another folder with save_dir"):
             Run(name="a", save_dir=folder, **settings)
     finally:
         if root:
@@ -288,7 +288,7 @@ def test_a_disk_that_refuses_parks_the_loop_and_lets_it_go_on_by_itself(tmp_path
     with Run(name="a", save_dir=tmp_path) as run:
         space = threading.Event()
         monkeypatch.setattr(run.facts, "retry", space.is_set)
-        run._hold("no space left on device")
+        run._park_until_written("no space left on device")
         stands = []
 
         def look():
@@ -414,7 +414,7 @@ class Terminal:
         (False, False, False, None, False),
         (True, False, False, None, True),
         (False, True, True, None, True),
-        (False, True, False, None, False),  # nobody could ever let it go on
+        (False, True, False, None, False),  # no one could release it
         (False, False, True, None, False),
         (True, True, True, "raise", False),
         (False, False, False, "park", True),
@@ -429,6 +429,6 @@ def test_an_error_parks_when_somebody_can_look(
         run.controller.captures.viewer()
     if terminal:
         monkeypatch.setattr(sys, "stdin", Terminal())
-    assert run._parks() is parks
+    assert run._should_park() is parks
     monkeypatch.undo()
     run.close()

@@ -135,7 +135,7 @@ def test_a_batch_that_cannot_be_guessed_names_the_decorator(sample, words, tmp_p
 def test_a_loss_that_is_no_single_number_is_refused(tmp_path):
     with (
         small(tmp_path, loss_fn=nn.CrossEntropyLoss(reduction="none")) as session,
-        pytest.raises(ConfigError, match=r"loss_fn gave shape \(4,\)"),
+        pytest.raises(ConfigError, match=r"loss_fn returned shape \(4,\)"),
     ):
         session.fit(steps=1)
 

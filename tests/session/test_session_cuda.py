@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from midstep.session.fit import fit_loop
+from midstep.session.engine import training_engine
 from tests.checkers.resume import assert_session_resumes
 from tests.session.sessions import Recipe
 
@@ -24,5 +24,5 @@ def test_a_session_on_a_gpu_resumes(amp, tmp_path):
 
 
 def test_a_gpu_without_room_for_a_clone_gives_it_to_the_host(tmp_path, monkeypatch):
-    monkeypatch.setattr(fit_loop, "SHARE_OF_FREE", 0.0)
+    monkeypatch.setattr(training_engine, "SHARE_OF_FREE", 0.0)
     assert_session_resumes(Recipe(settings={"device": "cuda"}), tmp_path, kills=[2], steps=4)

@@ -34,8 +34,8 @@ from midstep.session.checkpoint.fingerprint import (
     hash_value,
 )
 from midstep.session.checkpoint.foreign_weights import load_foreign
+from midstep.session.checkpoint.hashes import digest
 from midstep.session.checkpoint.manifest import Upgrade
-from midstep.session.checkpoint.tensor_file import digest
 from midstep.session.config import SessionConfig
 from midstep.session.engine.resume import find_resume_point
 from midstep.session.state.snapshot import Snapshot

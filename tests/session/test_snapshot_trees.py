@@ -16,9 +16,10 @@ from hypothesis import strategies as st
 
 from midstep.core.errors import FormatError
 from midstep.session.checkpoint import tagged_json
-from midstep.session.checkpoint.packing import Packed, pack, unpack
-from midstep.session.checkpoint.tensor_file import TensorWriter, digest, read_tensors
-from midstep.session.state.shared_storage import clone_all, clone_tree, find_pieces
+from midstep.session.checkpoint.hashes import digest
+from midstep.session.checkpoint.state_packing import Packed, pack, unpack
+from midstep.session.checkpoint.tensor_file import TensorWriter, read_tensors
+from midstep.session.state.shared_storage import clone_all, clone_tree, find_blocks
 from midstep.session.state.state_tree import MAX_DEPTH, UnsavableError
 from tests.session.same import assert_same, bits
 
@@ -133,9 +134,8 @@ def through_file(packed: Packed, folder: Path) -> dict[str, torch.Tensor]:
     path = folder / "tensors.safetensors"
     path.write_bytes(b"".join(bytes(chunk) for chunk in writer.chunks()))
     assert path.stat().st_size == writer.bytes
-    entries = {name: entry.describe() for name, entry in writer.entries.items()}
     with path.open("rb") as file:
-        return read_tensors(file, digest(writer.header), entries)
+        return read_tensors(file, digest(writer.header), writer.entries)
 
 
 @settings(max_examples=200, deadline=None)
@@ -232,7 +232,7 @@ def test_shared_memory_is_stored_once_and_a_slice_without_the_rest(tmp_path: Pat
     assert [t.numel() for t in tied.tensors.values()] == [100_000]
     assert [t.numel() for t in pack({"row": weight[7]}).tensors.values()] == [100]
     assert [t.numel() for t in pack({"x": weight[0].expand(1000, 100)}).tensors.values()] == [100]
-    assert len(find_pieces([weight[0], weight[1]])) == 2
+    assert len(find_blocks([weight[0], weight[1]])) == 2
     assert sum(t.numel() for t in pack([weight[:, :2]]).tensors.values()) == 2000
 
 

@@ -19,7 +19,6 @@ from midstep.session.signals import GracefulStop, stop_at_signals
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
-    from types import TracebackType
 
     from midstep.facts import FactsWriter, Lease
     from midstep.live.mode import Mode
@@ -114,7 +113,7 @@ class AttachedRun:
 
     @property
     def lease(self) -> Lease:
-        """What says that the run is alive, and where it is reached."""
+        """The lease: shows that the run is alive, and where it can be reached."""
         return self.opened_run().lease
 
     def start(self) -> AttachedRun:
@@ -184,12 +183,9 @@ class AttachedRun:
         else:
             self._run.event(Moment.INTERVENTION, who="system", kind="inexact", reason=words)
 
-    def _is_signalled(self, error: BaseException | None) -> bool:
-        return self._signals is not None and self._signals.caused(error)
-
     def _note_stop(self, cause: str) -> None:
         if self._run is not None:
-            self._run.stop_reason = cause
+            self._run.note_stop(cause)
 
     def _open_run(self, parts: TrainingParts) -> Run:
         optimizers = [type(optimizer).__name__ for optimizer in parts.optimizers]
@@ -246,12 +242,7 @@ class AttachedRun:
             raise ConfigError("this run has ended; call midstep.attach again for another")
         return self._loop
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> bool:
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> bool:
         self._end(error)
         return self._loop is not None and isinstance(error, StopTraining)
 
@@ -259,14 +250,15 @@ class AttachedRun:
         if self._loop is None or self._is_closed:
             return
         self._is_closed = True
-        stopped = StopTraining("stopped by a signal")
+        signals = self._signals
         with self._undo:
-            self._loop.end(stopped if error is not None and self._is_signalled(error) else error)
+            self._loop.end(error if error is None or signals is None else signals.as_stop(error))
+        # Workers of the loader end when its last reference is dropped, here or in the user's code.
         self._parts.release()
         del self._parts
         steps = self.step
         _print(f"{self.status} after {steps:,} step{'' if steps == 1 else 's'}")
-        if self._is_signalled(error):
+        if signals is not None and signals.caused(error):
             raise SystemExit(0)
 
 

@@ -297,6 +297,7 @@ class LoopPort:
     def _record_open_window(self) -> None:
         """Record what was logged in a step that never ended: it may explain the error."""
         if self._window.scalars:
+            # Directly to the facts: no boundary follows that would send them there.
             self._run.facts.log_values(self._boundary.finished_steps + 1, self._window.scalars)
 
     def _hold_window(self, window: Window) -> None:
@@ -305,7 +306,7 @@ class LoopPort:
     # -- the boundary -----------------------------------------------------------------------------
 
     def _end_step(self, *, in_pass: bool) -> None:
-        """Close the window, in the order that `training_engine` describes, and park if asked to."""
+        """Close the window, in the order that `training_engine` describes; park if paused."""
         window, self._window, self._has_stepped = self._window, Window(), False
         self._has_entered = True
         if self._order is not None:
@@ -344,7 +345,7 @@ class LoopPort:
             self._steps_per_epoch = math.ceil(self._batches_per_epoch / max(1, window.count))
             self._describe_total_steps()
         self._reporter.report(
-            step=self._boundary.finished_steps + 1,
+            step=self._boundary.finished_steps + 1,  # the boundary has not counted it yet
             epoch=self._epoch,
             loss=window.loss(),
             scalars=window.scalars,
@@ -357,6 +358,7 @@ class LoopPort:
         if not going:
             if self._engine is not None and not self._has_stopped:
                 self._engine.ended("stopped")
+            # If the user's code catches this error and asks for another batch, it is raised again.
             self._has_stopped = True
             raise StopTraining(f"stopped after {self._boundary.finished_steps} steps")
 

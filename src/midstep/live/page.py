@@ -1,11 +1,11 @@
-"""A page for a run: everything that can be refused is found before the run begins."""
+"""`Page`: port, tokens and server thread of the page of one run."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from midstep.core.errors import ConfigError
-from midstep.live.run_socket import RunSocket
+from midstep.live.run_socket import RunSocket, run_app
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -14,19 +14,19 @@ if TYPE_CHECKING:
     from midstep.server.transport.server_thread import ServerThread
     from midstep.session import Run
 
-__all__ = ["Page"]
-
 LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 
 
 class Page:
-    """A port that is taken and tokens that are kept; then the page of a run.
+    """The page of one run. Port and tokens are taken at once, the server starts with `show`.
+
+    So a taken port or a wrong host is refused before a run directory is made.
 
     Args:
-        outputs_root: where the run will be, or is.
-        port: the last one used for this place when None, else the first free of a range.
-        host: only this machine can connect by default.
-        allowed_hosts: exact `Host` values under which a wider bind answers.
+        outputs_root: the folder of the run directory.
+        port: if None, the last one used for this folder, else the first free one of a range.
+        host: by default only this machine can connect.
+        allowed_hosts: exact values of the `Host` header that a server on another host accepts.
     """
 
     def __init__(
@@ -42,40 +42,34 @@ class Page:
 
         if host not in LOOPBACK and not allowed_hosts:
             raise ConfigError(
-                f"host {host!r} lets other machines in; say under which names with allowed_hosts, "
-                'for example ["node7:8765"], or leave the host out'
+                f"host {host!r} lets other machines connect; name the addresses that they use in "
+                'allowed_hosts, for example ["node7:8765"], or leave the host out'
             )
         self._tokens = KeptTokens(outputs_root)
         self._allowed_hosts = tuple(allowed_hosts)
         self._listening = bind_for_root(outputs_root, host=host, port=port)
         self.port: int = self._listening.getsockname()[1]
-        """The one it listens on, also behind a forwarded address."""
+        """The port it listens on, which a forwarded address may hide."""
         self.url: str | None = None
-        """With the token that controls; once it is shown."""
+        """Address with the control token; None before `show`."""
         self.viewer_url: str | None = None
-        """With the token that only looks."""
+        """Address with the read-only token."""
         self._run: Run | None = None
         self._socket: RunSocket | None = None
         self._thread: ServerThread | None = None
 
     def show(self, run: Run) -> None:
-        """Put `run` on it."""
-        from midstep.server.app import create_app
-        from midstep.server.auth.guard import GuardConfig
-        from midstep.server.runs.run_table import RunTable
+        """Serve `run`."""
         from midstep.server.transport.server_thread import ServerThread
 
-        runs = RunTable()
-        runs.add(run)
-        guard = GuardConfig(tokens=self._tokens, allowed_hosts=self._allowed_hosts)
-        self._socket = RunSocket.bind(run)  # the same app for `midstep serve`
+        self._socket = RunSocket.bind(run)  # `midstep serve` reaches the same app there
         self._thread = ServerThread(
-            create_app(runs, guard=guard),
+            run_app(run, self._tokens, self._allowed_hosts),
             listening=self._listening,
             also=() if self._socket is None else (self._socket.listening,),
         )
         base = self._thread.start()
-        if self._allowed_hosts:
+        if self._allowed_hosts:  # a browser on another machine reaches it under this name
             base = f"http://{self._allowed_hosts[0]}"
         self.url = f"{base}/#token={self._tokens.control}"
         self.viewer_url = f"{base}/#token={self._tokens.viewer}"
@@ -83,8 +77,9 @@ class Page:
         run.lease.reachable_at(server_url=base)
 
     def close(self) -> None:
-        """Take the run off the page and free the port; closing twice is fine."""
+        """Stop serving the run and free the port; closing twice is fine."""
         run, self._run = self._run, None
+        # The lease first: clients must not find an address whose server is about to close.
         if run is not None:
             run.page_url = None
             run.lease.reachable_at(server_url=None)

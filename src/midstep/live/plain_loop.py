@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from midstep.core.errors import ConfigError
 from midstep.core.fault_guard import disable_on_error
@@ -21,33 +21,17 @@ if TYPE_CHECKING:
 
     from midstep.data.order.ordered_loader import BatchListener, OrderedLoader
     from midstep.data.order.strategy import OrderConfig
-
+    from midstep.live.loop_port import LoopPort
 
 log = logging.getLogger("midstep.live")
 
 
-class StepListener(Protocol):
-    """Receives optimizer steps and losses."""
-
-    def before_step(self, *_: object) -> None:
-        """The gradients are complete, the optimizer is about to step."""
-        ...
-
-    def after_step(self, *_: object) -> None:
-        """The optimizer has made a step."""
-        ...
-
-    def loss_computed(self, arguments: Sequence[Any], output: Any) -> None:
-        """The loss module computed `output` from `arguments`."""
-        ...
-
-
 @contextmanager
-def hook_optimizer(optimizer: Optimizer, listener: StepListener) -> Iterator[None]:
-    """Call the listener around each step of `optimizer`."""
+def hook_optimizer(optimizer: Optimizer, loop: LoopPort) -> Iterator[None]:
+    """Call the port around each step of `optimizer`."""
     handles = [
-        optimizer.register_step_pre_hook(listener.before_step),
-        optimizer.register_step_post_hook(listener.after_step),
+        optimizer.register_step_pre_hook(loop.before_step),
+        optimizer.register_step_post_hook(loop.after_step),
     ]
     try:
         yield
@@ -57,12 +41,12 @@ def hook_optimizer(optimizer: Optimizer, listener: StepListener) -> Iterator[Non
 
 
 @contextmanager
-def hook_loss(loss_fn: Any, listener: StepListener) -> Iterator[None]:
-    """Call the listener with each output of a loss module; a plain function has no hooks."""
+def hook_loss(loss_fn: Any, loop: LoopPort) -> Iterator[None]:
+    """Call the port with each output of a loss module; a plain function has no hooks."""
     if not hasattr(loss_fn, "register_forward_hook"):
         yield
         return
-    computed = disable_on_error(listener.loss_computed, "reading the loss", log)
+    computed = disable_on_error(loop.loss_computed, "reading the loss", log)
     handle = loss_fn.register_forward_hook(lambda _module, given, output: computed(given, output))
     try:
         yield
@@ -200,6 +184,7 @@ class _Batches:
         except StopIteration:
             self._listener.pass_ended()
             raise
+        # The loader has no sampler to tell ids, so samples are numbered in the order they come.
         start, self._position = self._position, self._position + (count_samples(batch) or 0)
         self._listener.after_batch(batch, range(start, self._position))
         return batch

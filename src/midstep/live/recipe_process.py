@@ -1,8 +1,8 @@
-"""`python -m midstep.live.recipe_process`: a recipe in a process of its own, asked for on stdin.
+"""`python -m midstep.live.recipe_process`: train a recipe in its own process, as stdin requests.
 
-Whoever starts it has allocated the run's directory and drawn its id. One line of JSON comes back on
-the descriptor named in the request: `{"started": true}` once the run has begun, or
-`{"refused": reason}` when settings or data are wrong. From then on the two need each other no more.
+The launcher has made the run's directory and chosen its id. This process answers with one line of
+JSON on the descriptor named in the request: `{"started": true}` once the run has begun, or
+`{"refused": reason}` if settings or data are wrong. After that both are independent.
 """
 
 from __future__ import annotations
@@ -21,76 +21,68 @@ if TYPE_CHECKING:
     from midstep.loops.recipes import RecipeTraining
     from midstep.session import Run
 
-__all__ = ["RecipeRequest", "main"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class RecipeRequest:
-    """What a child is to train, and where."""
+    """What this process trains, and where."""
 
     recipe: str
     """Name of the recipe."""
     settings: dict[str, Any]
-    """Its settings; defaults for those left out."""
+    """Its settings; those left out have their defaults."""
     name: str
-    """What the user calls the run."""
+    """Name of the run, given by the user."""
     run_id: str
-    """Drawn by whoever asks."""
+    """Chosen by the launcher."""
     run_dir: str
-    """Allocated by whoever asks."""
+    """Made by the launcher."""
     paused: bool
-    """Stand before the first step until resumed."""
+    """Pause before the first step."""
     answer_to: int
-    """Descriptor on which the one line of answer is awaited."""
+    """Descriptor for the one line of the answer."""
 
 
 def main() -> int:
-    """Train what stdin asks for; gives back the exit status."""
-    asked = RecipeRequest(**strict_json.loads(sys.stdin.buffer.read()))
-    try:
-        training, run = _begin(asked)
-    except MidstepError as error:
-        _answer(asked, {"refused": str(error)})
-        return 2
-    return _train(training, run, asked)
-
-
-def _begin(asked: RecipeRequest) -> tuple[RecipeTraining, Run]:
-    """Everything that can be wrong with settings and data is found before the run is begun."""
+    """Train what stdin requests; returns the exit code."""
     from midstep.loops.recipes import find_recipe
 
-    training = find_recipe(asked.recipe).prepare(asked.settings)
-    run = training.open_run(name=asked.name, run_dir=Path(asked.run_dir), run_id=asked.run_id)
-    return training, run
-
-
-def _train(training: RecipeTraining, run: Run, asked: RecipeRequest) -> int:
-    from midstep.live.run_socket import serve_on_socket
-    from midstep.session.signals import stop_at_signals
-
-    def note(cause: str) -> None:
-        run.stop_reason = cause
-
-    if asked.paused:
-        run.controller.pause()
-    with stop_at_signals(run.controller, note), run, serve_on_socket(run):
-        _answer(asked, {"started": True})
-        _say(f"run {run.run_id}: {asked.recipe} {strict_json.dumps(asked.settings)}")
-        training.run_to_end(run)
-    _say(f"{run.status} after {run.step:,} steps")
+    request = RecipeRequest(**strict_json.loads(sys.stdin.buffer.read()))
+    try:
+        # Wrong settings and data are refused here, before the run begins.
+        training = find_recipe(request.recipe).prepare(request.settings)
+        run = training.open_run(
+            name=request.name, run_dir=Path(request.run_dir), run_id=request.run_id
+        )
+    except MidstepError as error:
+        _answer(request, {"refused": str(error)})
+        return 2
+    _train(training, run, request)
     return 0
 
 
-def _say(line: str) -> None:
-    """A line for the run's console."""
+def _train(training: RecipeTraining, run: Run, request: RecipeRequest) -> None:
+    from midstep.live.run_socket import serve_on_socket
+    from midstep.session.signals import stop_at_signals
+
+    if request.paused:
+        run.controller.pause()
+    with stop_at_signals(run.controller, run.note_stop), run, serve_on_socket(run):
+        _answer(request, {"started": True})
+        _print(f"run {run.run_id}: {request.recipe} {strict_json.dumps(request.settings)}")
+        training.run_to_end(run)
+    _print(f"{run.status} after {run.step:,} steps")
+
+
+def _print(line: str) -> None:
+    """Print a line to the run's console file."""
     sys.stdout.write(f"{line}\n")
     sys.stdout.flush()
 
 
-def _answer(asked: RecipeRequest, said: dict[str, Any]) -> None:
-    with suppress(BrokenPipeError):  # whoever asked is gone; the run is not
-        os.write(asked.answer_to, f"{strict_json.dumps(said)}\n".encode())
-    os.close(asked.answer_to)
+def _answer(request: RecipeRequest, answer: dict[str, Any]) -> None:
+    with suppress(BrokenPipeError):  # the launcher has ended; the run continues
+        os.write(request.answer_to, f"{strict_json.dumps(answer)}\n".encode())
+    os.close(request.answer_to)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-"""A run answers on a Unix socket, so that `midstep serve` of the same user can show and steer it.
+"""The Unix socket of a run, on which `midstep serve` of the same user shows and controls it.
 
-The socket is bound at once, which is cheap. The app behind it is built when somebody first knocks:
-until then nothing of a web server is loaded, and one sleeping thread is all there is.
+The socket is bound when the run begins, which is cheap. The web app is built at the first
+connection: until then no web server is imported, and the only cost is one sleeping thread.
 """
 
 from __future__ import annotations
@@ -30,22 +30,25 @@ from midstep.core.files.user_state import user_folder
 from midstep.live.mode import current_mode
 
 if TYPE_CHECKING:
+    from fastapi import FastAPI
+
+    from midstep.server.auth.tokens import KeptTokens
     from midstep.server.transport.server_thread import ServerThread
     from midstep.session import Run
 
-
+log = logging.getLogger("midstep.live")
 LONGEST_PATH_BYTES = 103
-"""What every system takes: 108 bytes with the closing zero on Linux, 104 elsewhere."""
+"""Longest path that every system accepts: 108 bytes with the final zero on Linux, 104 elsewhere."""
 BACKLOG = 128
-PATIENCE_S = 1.0
-_NAME_BYTES = len("/0123456789ab-4194304-123456.sock")
+LOCK_TIMEOUT_S = 1.0
+_NAME_BYTES = len("/0123456789ab-4194304-123456.sock")  # run id, largest process id, host mark
 
 
 def socket_folder() -> Path:
-    """The user's folder for sockets, made if need be, with mode 0700 and owned by the user.
+    """The user's folder for sockets, made if needed, owned by the user and with mode 0700.
 
-    In `$XDG_RUNTIME_DIR`, else in the state folder, else in the folder for temporary files: the
-    first whose paths are short enough.
+    It is in `$XDG_RUNTIME_DIR`, in the state folder or in the folder for temporary files: the first
+    one whose paths are short enough.
     """
     problems = []
     for folder in _candidates():
@@ -74,57 +77,63 @@ def _candidates() -> Iterator[Path]:
 
 
 def _make_private(folder: Path) -> None:
-    """Make sure of a folder that is ours alone; one that somebody else put there is refused."""
+    """Make a folder that only this user may enter.
+
+    Anybody may create the folder in the temporary one first, or put a link there, to catch the
+    tokens that are sent to the socket. So the folder must belong to this user.
+    """
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    found = folder.lstat()
-    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
-        raise PermissionError(errno.EPERM, "it belongs to somebody else")
-    if found.st_mode & 0o077:
+    status = folder.lstat()  # not `stat`, which follows a link
+    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid():
+        raise PermissionError(errno.EPERM, "it belongs to another user")
+    if status.st_mode & 0o077:
         folder.chmod(0o700)
     if not os.access(folder, os.W_OK | os.X_OK):
         raise PermissionError(errno.EACCES, "no permission to write")
 
 
 def bind_socket(run_id: str) -> tuple[Path, socket.socket]:
-    """A listening socket for a run, and its path; sockets that killed runs left are removed."""
+    """A listening socket for a run, and its path; removes the sockets that killed runs left."""
     folder = socket_folder()
     path = folder / f"{run_id}-{os.getpid()}-{_host_mark()}.sock"
-    made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
-        with _alone_in(folder) as alone:
-            if alone:
+        # While `bind` runs, the file exists before its socket does, and looks stale. The lock keeps
+        # another process that starts now from removing it.
+        with _folder_lock(folder) as is_locked:
+            if is_locked:
                 _remove_stale(folder)
-            made.bind(str(path))
+            listening.bind(str(path))
         path.chmod(0o600)
-        made.listen(BACKLOG)
+        listening.listen(BACKLOG)
     except OSError as error:
-        made.close()
+        listening.close()
         raise storage_error(path, "bind the socket", error) from error
-    return path, made
+    return path, listening
 
 
 def _host_mark() -> str:
-    """Tells this machine's sockets from those of others that share the folder over a network."""
+    """Identifies this machine: a home folder on a network has the sockets of several machines."""
     return hashlib.blake2b(platform.node().encode(), digest_size=3).hexdigest()
 
 
 @contextmanager
-def _alone_in(folder: Path) -> Iterator[bool]:
-    """Hold the folder, so that no socket is judged in the moment of its birth; False if in use."""
+def _folder_lock(folder: Path) -> Iterator[bool]:
+    """Lock the folder for the block; False if it cannot be locked in time."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        yield _locked(descriptor)
+        yield _try_lock(descriptor)
     finally:
         os.close(descriptor)
 
 
-def _locked(descriptor: int) -> bool:
-    deadline = time.monotonic() + PATIENCE_S
+def _try_lock(descriptor: int) -> bool:
+    deadline = time.monotonic() + LOCK_TIMEOUT_S
     while True:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            if time.monotonic() > deadline:  # its holder is stopped; we bind without sweeping
+            if time.monotonic() > deadline:  # a suspended process holds it: remove nothing then
                 return False
             time.sleep(0.01)
         except OSError:  # a file system without locks
@@ -136,33 +145,29 @@ def _locked(descriptor: int) -> bool:
 def _remove_stale(folder: Path) -> None:
     for path in folder.glob(f"*-{_host_mark()}.sock"):
         if _is_stale(path):
-            with suppress(OSError):  # another process removes it as well
+            with suppress(OSError):  # another process removed it first
                 path.unlink()
 
 
 def _is_stale(path: Path) -> bool:
-    """Whether nobody listens there; asked without knocking.
+    """Whether no process listens there.
 
-    A datagram cannot go to a socket of streams: one that lives says so, one that is dead refuses.
+    A datagram socket cannot connect to a stream socket: a live one answers with EPROTOTYPE, a dead
+    one refuses. A stream socket would connect, and so wake the web app of a live run.
     """
-    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as asking:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as probe, suppress(OSError):
         try:
-            asking.connect(str(path))
+            probe.connect(str(path))
         except ConnectionRefusedError:
             return True
-        except OSError:
-            return False
     return False
-
-
-log = logging.getLogger("midstep.live")
 
 
 @contextmanager
 def serve_on_socket(run: Run) -> Iterator[None]:
     """Let `midstep serve` reach `run` until the block ends; the lease names the socket.
 
-    Nothing happens where MIDSTEP_MODE is not `live`, or where the run is reachable already.
+    Nothing happens if MIDSTEP_MODE is not `live`, or if the run already has a socket.
 
     >>> import tempfile
     >>> from midstep.session import Run
@@ -170,108 +175,106 @@ def serve_on_socket(run: Run) -> Iterator[None]:
     ...     run.lease.socket.endswith(".sock")
     True
     """
-    page = RunSocketServer(run)
+    bound = RunSocket.bind(run)
+    if bound is None:
+        yield
+        return
+    server = RunSocketServer(run, bound)
     try:
         yield
     finally:
-        page.close()
+        server.close()
 
 
 class RunSocket:
-    """A bound socket of a run, named by its lease; gone from both when closed."""
+    """The bound socket of a run. The lease of the run names its path until it is closed."""
 
     def __init__(self, run: Run, path: Path, listening: socket.socket) -> None:
         self.path, self.listening = path, listening
         self._run, self._pid = run, os.getpid()
-        atexit.register(self.close)
+        atexit.register(self.close)  # a script may end without leaving the block
         run.lease.reachable_at(socket=str(path))
 
     @classmethod
     def bind(cls, run: Run) -> RunSocket | None:
-        """The socket of a run; None where it is not wanted, is there, or cannot be had."""
+        """Bind a socket; None if MIDSTEP_MODE is not `live`, the run has one, or it fails."""
         if current_mode() != "live" or run.lease.socket is not None:
             return None
         try:
             path, listening = bind_socket(run.run_id)
-        except StorageError as error:  # the run itself needs no socket
+        except StorageError as error:  # the run works without a socket
             log.warning("midstep serve cannot reach this run: %s", error)
             return None
         return cls(run, path, listening)
 
     def close(self) -> None:
-        """Take it away; in a forked child it stays, since it is the parent's."""
-        if os.getpid() != self._pid:
+        """Close and remove the socket; closing twice is fine."""
+        if os.getpid() != self._pid:  # a forked child exits: the socket belongs to the parent
             return
         atexit.unregister(self.close)
-        with suppress(OSError):  # gone with its folder
+        with suppress(OSError):  # removed together with its folder
             self.path.unlink()
-        with suppress(OSError):  # closed by the server already
-            # Also where a forked loader worker still holds a copy.
+        with suppress(OSError):  # the server closed it already
+            # `close` alone does not end the socket while a forked loader worker has a copy of it.
             self.listening.shutdown(socket.SHUT_RDWR)
         self.listening.close()
         self._run.lease.reachable_at(socket=None)
 
 
 class RunSocketServer:
-    """Waits for the first knock at a run's socket, then serves the run's app there.
+    """Waits for the first connection to a run's socket, then serves the run's app there.
 
     Args:
-        run: the run to reach.
+        run: the run to serve.
+        bound: its socket; closed together with the server.
     """
 
-    def __init__(self, run: Run) -> None:
-        self._run = run
+    def __init__(self, run: Run, bound: RunSocket) -> None:
+        self._run, self._socket = run, bound
         self._server: ServerThread | None = None
-        self._socket = RunSocket.bind(run)
-        if self._socket is None:
-            return
         self._wake, self._woken = socket.socketpair()
         self._thread = threading.Thread(target=self._wait, name="midstep-knock", daemon=True)
         self._thread.start()
 
     def close(self) -> None:
-        """End the server, the thread and the socket; closing twice is fine."""
-        held, self._socket = self._socket, None
-        if held is None:
-            return
-        # A byte, since closing is not seen while a forked loader worker holds a copy.
+        """End the thread, the server and the socket."""
+        # A byte, because closing `_wake` is not noticed while a forked loader worker has a copy.
         self._wake.send(b"x")
         self._thread.join()
         self._wake.close()
         self._woken.close()
         if self._server is not None:
             self._server.close()
-        held.close()
+        self._socket.close()
 
     def _wait(self) -> None:
-        held = self._socket
-        if held is None:  # closed before the thread began
-            return
         with selectors.DefaultSelector() as selector:
-            selector.register(held.listening, selectors.EVENT_READ)
+            selector.register(self._socket.listening, selectors.EVENT_READ)
             selector.register(self._woken, selectors.EVENT_READ)
             ready = {key.fileobj for key, _ in selector.select()}
-        if self._woken not in ready:
-            self._open(held.listening)
-
-    def _open(self, listening: socket.socket) -> None:
+        if self._woken in ready:
+            return
         try:
-            self._server = serve_on(self._run, listening)
+            self._server = self._start_server()
         except (ImportError, OSError, MidstepError):
-            log.exception("midstep serve cannot reach this run; training goes on")
+            log.exception("midstep serve cannot reach this run; training continues")
+
+    def _start_server(self) -> ServerThread:
+        from midstep.server.auth.tokens import KeptTokens
+        from midstep.server.transport.server_thread import ServerThread
+
+        app = run_app(self._run, KeptTokens(self._run.dir.parent))
+        server = ServerThread(app, listening=self._socket.listening)
+        server.start()
+        return server
 
 
-def serve_on(run: Run, listening: socket.socket) -> ServerThread:
-    """The run's own app on a socket, with the tokens of the folder that holds the run."""
+def run_app(run: Run, tokens: KeptTokens, allowed_hosts: tuple[str, ...] = ()) -> FastAPI:
+    """The web app of one run, with the tokens of the folder that its directory is in."""
     from midstep.server.app import create_app
     from midstep.server.auth.guard import GuardConfig
-    from midstep.server.auth.tokens import KeptTokens
     from midstep.server.runs.run_table import RunTable
-    from midstep.server.transport.server_thread import ServerThread
 
     runs = RunTable()
     runs.add(run)
-    guard = GuardConfig(tokens=KeptTokens(run.dir.parent))
-    server = ServerThread(create_app(runs, guard=guard), listening=listening)
-    server.start()
-    return server
+    return create_app(runs, guard=GuardConfig(tokens=tokens, allowed_hosts=allowed_hosts))

@@ -1,4 +1,4 @@
-"""The settings of a session. Left alone, they change nothing in a training."""
+"""`SessionConfig`: the settings of a session. With the defaults it trains like a plain loop."""
 
 from __future__ import annotations
 
@@ -9,8 +9,6 @@ from typing import Any, Literal, get_args
 
 from midstep.core.errors import ConfigError
 from midstep.data.order.strategy import OrderConfig, OrderPolicy
-
-__all__ = ["Amp", "Resume", "SchedulerInterval", "SessionConfig"]
 
 Resume = Literal["never", "auto", "must"]
 Amp = Literal["bf16", "fp16"]
@@ -26,59 +24,59 @@ CHANGEABLE = (
     "accumulate_steps",
     "extra_state",
 )
-"""Fields of a fingerprint that a resume may be told to accept."""
+"""Fields of a fingerprint that `allow_changed` may name."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class SessionConfig:
-    """How a session trains, orders its data, keeps checkpoints and resumes.
+    """How a session trains, orders its data, takes checkpoints and resumes.
 
     >>> SessionConfig(data_order_policy="epoch_reseed", seed=7, accumulate_steps=2).order.seeded
     True
     """
 
     project: str | None = None
-    """What the run belongs to; stands in its header record."""
+    """The project that the run belongs to, for its header record."""
     run_name: str | None = None
-    """Exactly `save_dir/run_name`; needed to resume. Left out: a name with the time."""
+    """Exactly `save_dir/run_name`; needed to resume. If left out, a name with the time."""
     save_dir: str | Path = "outputs/runs"
     """Where run directories are made."""
     seed: int | None = None
-    """Seeds every global generator before step 0, and the two seeded orders. Left out: nothing."""
+    """Seeds every global generator before step 0, and the seeded orders. If left out, nothing."""
     device: str | None = None
-    """Where to train; the model is moved there. Left out: where the model is."""
+    """Where to train; the model is moved there. If left out, where the model is."""
     amp: bool | Amp = False
-    """Autocast to `bf16` or `fp16`, which gets a scaler; True: fp16 on CUDA, else bf16."""
+    """Autocast to `bf16`, or to `fp16` with a scaler. True means fp16 on CUDA, else bf16."""
     grad_clip_norm: float | None = None
-    """Largest norm over all gradients; `grad_norm` in the facts is the one before clipping."""
+    """Clip gradients to this total norm; `grad_norm` in the facts is the norm before clipping."""
     accumulate_steps: int = 1
-    """Batches for one optimizer step; an epoch's last step takes what is left, scaled by it."""
+    """Batches per optimizer step. The last step of an epoch averages over those that are left."""
     scheduler_interval: SchedulerInterval | None = None
-    """When the scheduler steps. Left out: OneCycleLR and CyclicLR per step, others per epoch."""
+    """When the scheduler steps. If left out, OneCycleLR and CyclicLR per step, others per epoch."""
     data_order_policy: OrderPolicy = "user"
-    """`user`: as it is, recorded; `epoch_reseed`: seeded for each epoch; `fixed_order`: once."""
+    """`user`: your own, recorded; `epoch_reseed`: seeded per epoch; `fixed_order`: seeded once."""
     enforce_sampler_state: bool = True
-    """Refuse what cannot be resumed exactly; if False, report it once and go on."""
+    """Refuse what cannot be resumed exactly. If False, report it once and continue."""
     deterministic_pauses: bool = True
-    """Take a checkpoint at every pause, so that what was seen there can be returned to."""
+    """Take a checkpoint at every pause, so that the state seen there can be loaded again."""
     val_every_n_epochs: int = 1
     """Validate after every so many epochs."""
     do_test_after: bool = False
     """Run the test loader once the training is finished."""
     checkpoint_every_steps: int | None = None
-    """Also after every so many steps. Left out: at pauses, epoch ends, a stop and the end."""
+    """Also take a checkpoint after every so many steps, beside pauses, epoch ends and the end."""
     checkpoint_epochs: bool = True
-    """Take one at each epoch's end, and mark the best; False where epochs take no time."""
+    """Take a checkpoint at each epoch end and mark the best. False suits very short epochs."""
     checkpoint_keep: int = 10
-    """How many checkpoints to keep; the last and the best stay in any case."""
+    """How many checkpoints to keep; the last and the best are always kept."""
     resume: Resume = "never"
-    """`never` refuses a directory in use, `auto` continues it, `must` needs a checkpoint there."""
+    """`never` refuses a directory with a run, `auto` continues it, `must` needs a checkpoint."""
     allow_changed: tuple[str, ...] = ()
-    """Fields that may differ from the checkpoint at a resume, as `optimizer`; each is a fact."""
+    """Fields that may differ from the checkpoint, such as `optimizer`; the facts record each."""
     rewind_steps: int = 64
-    """How many steps back the ring of snapshots aims to reach."""
+    """How many steps the run should be able to go back; 0 switches going back off."""
     rewind_bytes: int | None = None
-    """Host memory that the ring may take. Left out: a tenth of what is free."""
+    """Host memory for the snapshots of going back. If left out, a tenth of the free memory."""
 
     def __post_init__(self) -> None:
         self._check_choices()
@@ -93,8 +91,8 @@ class SessionConfig:
         if limit is not None and not (limit > 0 and math.isfinite(limit)):
             raise ConfigError(f"grad_clip_norm must be above 0 and finite, got {limit}")
         if self.resume != "never" and self.run_name is None:
-            raise ConfigError(f"resume={self.resume!r} needs a run_name, to know what to continue")
-        _ = self.order  # its own checks: the policy, and that a seeded one has a seed
+            raise ConfigError(f"resume={self.resume!r} needs a run_name, the run to continue")
+        _ = self.order  # checks the policy, and that a seeded one has a seed
 
     def _check_choices(self) -> None:
         choices = {
@@ -104,8 +102,7 @@ class SessionConfig:
         }
         for name, (value, known) in choices.items():
             if value not in known:
-                told = ", ".join(map(repr, known))
-                raise ConfigError(f"{name} is {value!r}; use one of {told}")
+                raise ConfigError(f"{name} is {value!r}; use one of {', '.join(map(repr, known))}")
         unknown = sorted(set(self.allow_changed) - set(CHANGEABLE))
         if unknown or isinstance(self.allow_changed, str):
             raise ConfigError(
@@ -114,7 +111,7 @@ class SessionConfig:
 
     @property
     def order(self) -> OrderConfig:
-        """The part of it that orders the data."""
+        """The settings of the data order."""
         return OrderConfig(
             policy=self.data_order_policy,
             seed=self.seed,
@@ -122,10 +119,10 @@ class SessionConfig:
         )
 
     def describe(self) -> dict[str, Any]:
-        """As it stands in the header record and in checkpoints."""
+        """The settings as the header record and checkpoints store them."""
         return {**asdict(self), "save_dir": str(self.save_dir)}
 
 
 def _at_least(name: str, value: Any, least: int) -> None:
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise ConfigError(f"{name} must be a whole number of at least {least}, got {value!r}")
+        raise ConfigError(f"{name} must be an integer of at least {least}, got {value!r}")

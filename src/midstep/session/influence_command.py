@@ -61,6 +61,7 @@ def _compute(
     from midstep.influence.batch_influence import batch_influence
 
     captured = controller.captures.batch()
+    # A captured batch has the index of its step, which is one less than the finished steps.
     if captured is None or captured["step"] != controller.boundary.finished_steps - 1:
         raise ControlError(
             "no batch of the last step was captured; make one step while a page is open or the "
@@ -69,6 +70,8 @@ def _compute(
     batches = list(source.batches())
     device = next(source.model.parameters()).device
     batch = move(join(batches) if batches else captured["batch"], device)
+    # The forward passes here must leave no trace: dropout would move generators, and hooks would
+    # record activations of a pass that is no step.
     with preserve_rng(), hooks_paused():
         influence = batch_influence(
             source.model,
@@ -140,7 +143,7 @@ def _show_notes(controller: DebugController, influence: BatchInfluence) -> None:
 def _result(influence: BatchInfluence, names: list[str], step: int) -> dict[str, Any]:
     """The result of the command: bounded, however large the batch is."""
     pairs = influence.contribution_SS.clone()
-    pairs.fill_diagonal_(0)
+    pairs.fill_diagonal_(0)  # the influence of a sample on itself is in the table
     order = pairs.abs().flatten().argsort(descending=True)[:PAIRS_RETURNED].tolist()
     positions = [divmod(at, len(names)) for at in order]
     top = [

@@ -1,7 +1,7 @@
-"""A run: the one object that opens a run directory for writing.
+"""`Run`: the one object that opens a run directory for writing.
 
-It holds the directory, the lease, the facts writer and the controller together: what the controller
-sees goes to the facts, and a disk that refuses parks the loop.
+It connects the directory, the lease, the facts writer and the controller: the facts receive what
+the controller reports, and the loop parks if the disk refuses a write.
 """
 
 from __future__ import annotations
@@ -28,7 +28,6 @@ from midstep.session.step_report import as_scalars, earlier_commands
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from types import TracebackType
 
     from midstep.session.hooks import Hook
     from midstep.session.hooks.hook_manager import HookManager
@@ -37,17 +36,17 @@ if TYPE_CHECKING:
 OnError = Literal["park", "raise"]
 
 
-def at_terminal() -> bool:
-    """Whether somebody may sit there."""
+def _is_at_terminal() -> bool:
+    """Whether a user may be at this process's terminal."""
     return sys.stdin is not None and not sys.stdin.closed and sys.stdin.isatty()
 
 
 def print_parked_error(error: BaseException, page_url: str | None) -> None:
-    """The traceback first, then in one line what the run waits for and how to release it.
+    """Print the traceback, then one line that says how to release the parked run.
 
     Args:
-        error: what the training raised.
-        page_url: where the run can be looked at; None when it is not served.
+        error: raised by the training.
+        page_url: the page of the run; None if it is not served.
     """
     traceback.print_exception(error)
     if page_url is None:
@@ -55,8 +54,8 @@ def print_parked_error(error: BaseException, page_url: str | None) -> None:
     else:
         where, release = f" at {page_url}", "`midstep ctl resume` or `midstep ctl stop`"
     sys.stderr.write(
-        f"midstep: the run stands at this error to be looked at{where}; {release} or Ctrl-C "
-        'lets it end, and with on_error="raise" it does not wait\n'
+        f"midstep: the run is parked at this error, so that you can inspect it{where}; {release} "
+        'or Ctrl-C ends it. With on_error="raise" a run ends without waiting\n'
     )
     sys.stderr.flush()
 
@@ -68,21 +67,21 @@ class Run:
     """One run: its directory, lease, facts and controller. A context manager.
 
     Args:
-        name: what the user calls it; part of the directory's name.
+        name: given by the user; part of the directory's name.
         save_dir: where run directories are made.
-        run_name: exactly `save_dir/run_name` instead of a name with the time.
-        run_id: drawn here unless whoever started the run drew it before.
-        run_dir: the directory itself, where it was allocated before.
+        run_name: use exactly `save_dir/run_name` instead of a name with the time.
+        run_id: a new one if left out; a launcher may have chosen it before.
+        run_dir: the directory itself, if a launcher made it before.
         config: settings, for the header record.
         seed: for the header record; nothing is seeded here.
-        controller: the loop's controller; a new one when left out.
+        controller: the loop's controller; a new one if left out.
         total_steps: for the progress shown.
         model: its named parameters and buffers become sources for watches.
-        command: argv, for the header record; this process's own when left out.
-        data_fingerprint: what tells the training data from other data, for the header record.
-        on_error: `park` stands still with the traceback when the block raises, `raise` does not.
-            Left out: park when somebody watches, or can reach the run from this terminal.
-        existing: `refuse` a directory that holds a run already, or `continue` that as a further
+        command: argv, for the header record; that of this process if left out.
+        data_fingerprint: identifies the training data, for the header record.
+        on_error: `park` keeps the run parked with its traceback when the block raises, `raise` does
+            not. If left out, it parks if a viewer is connected, or if it is served from a terminal.
+        existing: `refuse` a directory that already has a run, or `continue` it as the next
             attempt.
 
     >>> import tempfile
@@ -121,17 +120,19 @@ class Run:
         self.run_id, self.attempt = find_attempt(self.dir, run_id, existing)
         self.controller = controller if controller is not None else DebugController()
         self.page_url: str | None = None
-        """Where somebody could look at it, and let it go on; set while it is served."""
+        """The page of the run, where a viewer can also release it; set while it is served."""
         self.ended = False
-        """Whether its end is on record, or it was closed without one."""
+        """Whether its end is recorded, or it was closed without one."""
         self.status: str | None = None
-        """How it ended, once that is on record: finished, stopped or failed."""
+        """How it ended, once that is recorded: finished, stopped or failed."""
         self.stop_reason: str | None = None
-        """Why it was stopped, where that is known: a signal, Ctrl-C. For the end record."""
-        self._board: HookManager | None = None
+        """Why it was stopped, if that is known: a signal, Ctrl-C. For the end record."""
+        self._hook_manager: HookManager | None = None
         with ExitStack() as undo:
             self._open(undo)
-            self._write_header(
+            self.facts.event(
+                Moment.START,
+                name=self.name,
                 config=dict(config or {}),
                 seed=seed,
                 device=device_of(model),
@@ -139,26 +140,27 @@ class Run:
                 **({} if total_steps is None else {"total_steps": total_steps}),
                 **process_info(command, Path.cwd()),
             )
-            self._introduce(total_steps, model)
+            self._describe(total_steps, model)
             self._undo = undo.pop_all()
 
     def _open(self, undo: ExitStack) -> None:
-        """Lease, facts and the way from the controller to them; undone in reverse order."""
+        """Open the lease and the facts, and connect the controller; undone in reverse order."""
+        # The lease first: a second writer must be refused before it opens the facts.
         self.lease = Lease.acquire(self.dir, self.run_id, self.attempt)
         undo.callback(self.lease.release)
         self.facts = FactsWriter(
-            self.dir, run_id=self.run_id, attempt=self.attempt, on_fault=self._hold
+            self.dir, run_id=self.run_id, attempt=self.attempt, on_fault=self._park_until_written
         )
         undo.callback(self.facts.close)
         self.controller.sinks.add(self.facts)
         undo.callback(self.controller.sinks.remove, self.facts)
         self.controller.clear_trajectories()  # those of an earlier run are in its own directory
-        undo.callback(self._keep_trajectories)
+        undo.callback(self._save_trajectories)
         self.lease.report_progress(self._progress)
-        undo.callback(self._clear_board)
+        undo.callback(self._close_hooks)
 
     def _progress(self) -> LoopProgress:
-        """What the heartbeat tells of the loop."""
+        """How far the loop is. The heartbeat's thread calls this, so the loop records nothing."""
         control = self.controller
         return LoopProgress(
             step=control.boundary.finished_steps,
@@ -168,12 +170,9 @@ class Run:
             about=control.status.progress,
         )
 
-    def _write_header(self, **fields: Any) -> None:
-        self.facts.event(Moment.START, name=self.name, **fields)
-
-    def _introduce(self, total_steps: int | None, model: Any) -> None:
-        """Tell the controller what there is to show, and what was answered before."""
-        if self.attempt > 1:
+    def _describe(self, total_steps: int | None, model: Any) -> None:
+        """Give the controller what it can show, and the commands of earlier attempts."""
+        if self.attempt > 1:  # a client may retry a command of an attempt that was killed
             self.controller.queue.load_history(earlier_commands(self.dir))
         if total_steps is not None:
             self.controller.status.describe(total_steps=total_steps)
@@ -184,21 +183,23 @@ class Run:
             (model.named_buffers(), model.get_buffer),
         ):
             for name, tensor in names:
-                if tensor.dim() > 0:  # a watch follows a row, and a single number has none
+                # A watch is on a row; a scalar has no rows. The tensor is read by name each time,
+                # because user code may replace a parameter.
+                if tensor.dim() > 0:
                     self.controller.watches.add_source(name, partial(read, name))
 
-    def _keep_trajectories(self) -> None:
-        """What was watched stays with the run, as `artifacts/trajectories.json`."""
-        kept = self.controller.watches.export()
-        if not (kept["trajectories"] or kept["others"]):
+    def _save_trajectories(self) -> None:
+        """Save the watched rows with the run, as `artifacts/trajectories.json`."""
+        trajectories = self.controller.watches.export()
+        if not (trajectories["trajectories"] or trajectories["others"]):
             return
         try:
-            replace_json(make_folder(self.dir / "artifacts") / "trajectories.json", kept)
-        except StorageError as error:  # the run is over, and its facts are the truth
+            replace_json(make_folder(self.dir / "artifacts") / "trajectories.json", trajectories)
+        except StorageError as error:  # the run is over and its facts are complete
             log.warning("%s", error)
 
-    def _hold(self, reason: str) -> None:
-        """The disk refused: stand at the next boundary until the facts can be written again."""
+    def _park_until_written(self, reason: str) -> None:
+        """The disk refused: park at the next boundary until the facts can be written again."""
         self.controller.boundary.hold(reason, self.facts.retry)
 
     @property
@@ -207,11 +208,11 @@ class Run:
         return self.controller.boundary.finished_steps
 
     def log(self, **scalars: Any) -> None:
-        """Scalars of the step in progress: for charts, breakpoints and the facts."""
+        """Log scalars of the running step, for charts, breakpoints and the facts."""
         self.controller.boundary.log(as_scalars(scalars))
 
     def log_finished(self, **scalars: Any) -> None:
-        """Scalars of what is already finished, such as a validation between two epochs."""
+        """Log scalars of what is finished, such as a validation between two epochs."""
         values = as_scalars(scalars)
         self.facts.log_values(self.step, values)
         self.controller.boundary.log_outside_step(values)
@@ -219,60 +220,68 @@ class Run:
     # -- hooks ------------------------------------------------------------------------------------
 
     def show(self, *hooks: Hook, model: Any = None, optimizer: Any = None) -> None:
-        """Look inside the model with these hooks while somebody watches, and measure for rules.
+        """Show what these hooks measure inside the model to viewers, and measure for rules.
 
         Args:
-            *hooks: each with a key of its own; one of the same key is replaced.
-            model: the module in training. Needed once; `attach` and `Session` know theirs.
-            optimizer: its steps are the moments at which gradients and updates are read.
+            *hooks: each with its own key; a hook with the same key is replaced.
+            model: the module in training. Needed once; `attach` and `Session` give theirs.
+            optimizer: gradients and updates are read at its steps.
         """
-        if self._board is None or model is not None:
+        manager = self._hook_manager
+        if manager is None or model is not None:
             if model is None or optimizer is None:
                 raise ConfigError(
                     "this run does not know its model yet: run.show(…, model=…, optimizer=…)"
                 )
-            self._put_board(model, optimizer)
-        if self._board is not None:
-            for hook in hooks:
-                self._board.add(hook)
+            manager = self._manage_hooks(model, optimizer)
+        for hook in hooks:
+            manager.add(hook)
 
     def hide(self, key: str) -> None:
-        """Show the hook of that key no more; the model is left as it was."""
-        if self._board is not None:
-            self._board.remove(key)
+        """Remove the hook with this key; the model is then as it was before."""
+        if self._hook_manager is not None:
+            self._hook_manager.remove(key)
 
-    def _put_board(self, model: Any, optimizer: Any) -> None:
-        """One board a run: hooks that are shown already go on, on this model."""
+    def _manage_hooks(self, model: Any, optimizer: Any) -> HookManager:
+        """The manager for this model; hooks of an earlier model move to it."""
         from midstep.session.hooks.hook_manager import HookManager
 
-        if self._board is not None and self._board.model is model:
-            return
-        shown = [] if self._board is None else self._board.hooks
-        self._clear_board()
-        self._board = HookManager(self.controller, model, optimizer, self._hook_off)
-        for hook in shown:
-            self._board.add(hook)
+        earlier = self._hook_manager
+        if earlier is not None and earlier.model is model:
+            return earlier
+        hooks = [] if earlier is None else earlier.hooks
+        self._close_hooks()
+        manager = HookManager(self.controller, model, optimizer, self._record_hook_off)
+        self._hook_manager = manager
+        for hook in hooks:
+            manager.add(hook)
+        return manager
 
-    def _clear_board(self) -> None:
-        board, self._board = self._board, None
-        if board is not None:
-            board.close()
+    def _close_hooks(self) -> None:
+        manager, self._hook_manager = self._hook_manager, None
+        if manager is not None:
+            manager.close()
 
-    def _hook_off(self, key: str, why: str) -> None:
-        """A hook raised and was switched off: that is a fact of this run."""
+    def _record_hook_off(self, key: str, why: str) -> None:
+        """Record that a hook raised and was switched off."""
         self.event(
             Moment.INTERVENTION, who="system", kind="hook_off", hook=key, why=why, step=self.step
         )
 
     def event(self, moment: Moment, **fields: Any) -> int:
-        """Write a record that is worth keeping; gives back its sequence number."""
+        """Write a record to the facts; returns its sequence number."""
         return self.facts.event(moment, **fields)
 
+    def note_stop(self, cause: str) -> None:
+        """Remember why the run is about to stop, such as the name of a signal."""
+        self.stop_reason = cause
+
     def finish(self, status: str = "finished", **fields: Any) -> None:
-        """The training is over; a second call changes nothing."""
+        """Record that the training is over; a second call changes nothing."""
         if self.ended:
             return
         self.ended = True
+        # First: this sends the scalars of the last step, which belong before the end record.
         self.controller.boundary.finish()
         if status == "finished" and self.controller.get_state()["stopped"]:
             status = "stopped"
@@ -282,30 +291,31 @@ class Run:
         self.facts.event(Moment.TRAIN_END, status=status, **self._totals(), **fields)
 
     def fail(self, error: BaseException) -> None:
-        """Record what the training raised, and stand there if somebody may want to look.
+        """Record what the training raised, and park there if a viewer may want to inspect it.
 
-        The caller raises the error again. A stop is no failure, and neither is Ctrl-C; a second
-        call changes nothing.
+        The caller raises the error again. `StopTraining`, Ctrl-C and `SystemExit(0)` are recorded
+        as a stop. A second call changes nothing.
         """
         if isinstance(error, KeyboardInterrupt) and not self.ended:
             self.stop_reason = "KeyboardInterrupt"
-            self.controller.stop()  # so that the state says stopped, too
+            self.controller.stop()  # so that viewers see the state `stopped` too
             self.finish("stopped")
         if isinstance(error, StopTraining) or (isinstance(error, SystemExit) and not error.code):
             self.finish("stopped")
         if self.ended:
             return
+        # A dying loader worker must not interrupt the record of the failure, see sigchld_guard.
         with sigchld_ignored():
             reason = self._record_failure(error)
-        park = isinstance(error, Exception) and self._parks()
-        # Ctrl-C while it stands lets the training end as it would have: with its own error.
+        park = isinstance(error, Exception) and self._should_park()
+        # Ctrl-C releases a parked run; the training then ends with its own error.
         with suppress(KeyboardInterrupt):
             if park:
                 print_parked_error(error, self.page_url)
             self.controller.boundary.fail(reason, park=park)
 
     def _record_failure(self, error: BaseException) -> str:
-        """The record of an error; gives back its reason in words."""
+        """Record an error; returns its reason in words."""
         self.ended, self.status = True, "failed"
         reason = "".join(traceback.format_exception_only(error)).strip()
         self.facts.event(
@@ -318,36 +328,30 @@ class Run:
         return reason
 
     def _totals(self) -> dict[str, Any]:
-        return {
-            "step": self.step,
-            "total_time_s": time.monotonic() - self._began,
-        }
+        return {"step": self.step, "total_time_s": time.monotonic() - self._began}
 
-    def _parks(self) -> bool:
-        """Whether an error parks: as asked for, else when somebody is there to look."""
+    def _should_park(self) -> bool:
+        """Whether to park at an error: as configured, else if a user is there to inspect it."""
         if self.on_error is not None:
             return self.on_error == "park"
-        # A terminal alone could not let the run go on; it needs a server to be reached by.
-        return self.controller.captures.viewers > 0 or (self.page_url is not None and at_terminal())
+        if self.controller.captures.viewers > 0:
+            return True
+        # Without a page a user at the terminal could not release the run.
+        return self.page_url is not None and _is_at_terminal()
 
     def close(self) -> None:
-        """Give the directory back: sink, facts, lease; closing twice is fine."""
+        """Close the facts and release the directory; closing twice is fine."""
         self.ended = True
         self._undo.close()
 
     def __enter__(self) -> Run:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         try:
             if error is None:
                 self.finish()
             else:
                 self.fail(error)
         finally:
-            self.close()
+            self.close()  # also if the end cannot be recorded: the lease must be released

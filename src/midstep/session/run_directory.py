@@ -1,4 +1,4 @@
-"""Where a run lives: its directory is allocated once, before anything is written into it."""
+"""Make or open a run directory; find which run and attempt it contains."""
 
 from __future__ import annotations
 
@@ -27,6 +27,7 @@ def new_directory(save_dir: Path, name: str, run_name: str | None, at: datetime)
     if run_name is not None:
         return open_directory(save_dir / _checked(run_name))
     _make_parents(save_dir)
+    # `mkdir` decides who gets a name: a check before it would race with another process.
     for attempt in range(1, _TRIES):
         suffix = "" if attempt == 1 else f"-{attempt}"
         directory = save_dir / (run_directory_name(name, at) + suffix)
@@ -41,8 +42,9 @@ def new_directory(save_dir: Path, name: str, run_name: str | None, at: datetime)
 
 
 def open_directory(directory: Path) -> Path:
-    """Make sure that `directory` is there and can be written; it may hold an earlier attempt."""
+    """Make `directory` if needed, and check that it is writable; it may have an earlier attempt."""
     _make_parents(directory)
+    # By the effective user, as writing is: a set-uid process has another real user.
     effective = os.access in os.supports_effective_ids
     if not os.access(directory, os.W_OK | os.X_OK, effective_ids=effective):
         raise _refused(directory, PermissionError("no permission to write"))
@@ -57,10 +59,10 @@ def _make_parents(directory: Path) -> None:
 
 
 def _checked(run_name: str) -> str:
-    """A run name is one directory name; what would have to be changed is refused instead."""
+    """The run name. One that must be changed is refused: a resume looks for exactly this name."""
     if slug(run_name) != run_name:
         raise ConfigError(
-            f"run_name {run_name!r} is used as a directory name as it stands; "
+            f"run_name {run_name!r} cannot be a directory name; "
             f"use letters, digits, dot, dash, underscore, for example {slug(run_name)!r}"
         )
     return run_name
@@ -70,7 +72,7 @@ def _refused(directory: Path, error: OSError) -> StorageError:
     reason = error.strerror or str(error)
     refused = StorageError(
         f"cannot write the run directory {directory}: {reason}. "
-        "Choose another place with save_dir (--save-dir), or change who may write there."
+        "Choose another folder with save_dir (--save-dir), or change the permissions."
     )
     refused.errno = error.errno
     return refused
@@ -80,15 +82,17 @@ Existing = Literal["refuse", "continue"]
 
 
 def find_attempt(directory: Path, run_id: str | None, existing: Existing) -> tuple[str, int]:
-    """The run's id and the number of this attempt; a directory in use keeps its id.
+    """The run's id and the number of this attempt; a directory with a run keeps its id.
 
     Args:
         directory: the run directory.
-        run_id: drawn before; a new one when left out.
-        existing: whether a run that is there already is refused or continued.
+        run_id: chosen by a launcher; a new one if left out.
+        existing: whether to refuse or to continue a run that is already there.
     """
     if run_id is not None and not is_run_id(run_id):
-        raise ConfigError(f"run id {run_id!r} is not one; draw it with midstep.core.ids.new_run_id")
+        raise ConfigError(
+            f"{run_id!r} is not a run id; make one with midstep.core.ids.new_run_id()"
+        )
     earlier = _earlier_attempt(directory)
     if earlier is None:
         return run_id or new_run_id(), 1
@@ -97,26 +101,28 @@ def find_attempt(directory: Path, run_id: str | None, existing: Existing) -> tup
         raise ConfigError(
             f"{directory} already holds the run {known}, not {run_id}; choose another run_name"
         )
-    if existing == "refuse" and lock_holder(directory) is None:  # else the lease says who has it
+    # If another process holds the run, opening the lease raises an error that names that process.
+    if existing == "refuse" and lock_holder(directory) is None:
         raise ConfigError(
             f"{directory} already holds a run of {_earlier_steps(directory):,} steps; "
-            'choose another run_name, or go on in it with Run(existing="continue")'
+            'choose another run_name, or continue it with Run(existing="continue")'
         )
     return known, attempt + 1
 
 
 def _earlier_attempt(directory: Path) -> tuple[str, int] | None:
-    """Run id and number of the last attempt in this directory; None when it is a new one."""
+    """Run id and number of the last attempt in this directory; None if it has no run."""
     if not (directory / "facts" / "events.jsonl").exists():
         return None
+    # The header of a run that was killed early may be missing: then the directory counts as new.
     run_id = FactsReader(directory).header().get("run_id")
     return None if run_id is None else (str(run_id), max(1, last_attempt(directory)))
 
 
 def _earlier_steps(directory: Path) -> int:
-    """The finished steps of the run in this directory, as far as its end or its lease tells."""
+    """The finished steps of the run in this directory, from its end records or its lease."""
     ends = (Moment.TRAIN_END, Moment.EXCEPTION)
     events = FactsReader(directory).events()
-    told = [event.get("step") for event in events if event["moment"] in ends]
-    told.append((read_lease(directory) or {}).get("step"))
-    return max((step for step in told if isinstance(step, int)), default=0)
+    steps = [event.get("step") for event in events if event["moment"] in ends]
+    steps.append((read_lease(directory) or {}).get("step"))  # a killed run has no end record
+    return max((step for step in steps if isinstance(step, int)), default=0)

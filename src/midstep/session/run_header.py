@@ -1,4 +1,4 @@
-"""The header record: under which circumstances a run was started."""
+"""The header record of a run: host, versions, command line without secrets, git state."""
 
 from __future__ import annotations
 
@@ -16,11 +16,8 @@ from midstep.core.version import __version__
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["device_of", "git_state", "process_info", "without_secrets"]
-
 _GIT_TIMEOUT_S = 0.5
 """A large repository on a slow disk may take longer; then its state is recorded as unknown."""
-
 
 _SECRET = re.compile(r"(key|token|secrets?|passwords?|passwd|passphrase|credentials?)$")
 _ASSIGNED = re.compile(r"([-\w./]+)=(.*)", re.DOTALL)
@@ -42,24 +39,25 @@ def process_info(command: Sequence[str] | None, cwd: Path) -> dict[str, Any]:
 
 
 def without_secrets(argv: Sequence[str]) -> list[str]:
-    """The command line with `***` for what follows a name such as `--api-key` or `HF_TOKEN=`.
+    """The command line with `***` for the value after a name such as `--api-key` or `HF_TOKEN=`.
 
-    A name counts when one of its words ends so: `--tokenizer` and `--max-tokens` do not.
+    A name is secret if one of its words ends with `key`, `token` and the like. `--tokenizer` and
+    `--max-tokens` are not.
 
     >>> without_secrets(["train.py", "--api-key", "abc", "db.password=xyz", "--tokenizer", "bpe"])
     ['train.py', '--api-key', '***', 'db.password=***', '--tokenizer', 'bpe']
     """
     masked: list[str] = []
-    expected = False  # the option before this entry names a secret and had no value yet
+    is_value_next = False  # the option before this entry names a secret and has no value yet
     for entry in argv:
         assigned = _ASSIGNED.fullmatch(entry)
-        if expected and not entry.startswith("-"):
+        if is_value_next and not entry.startswith("-"):
             masked.append(MASK)
         elif assigned is not None and _names_a_secret(assigned[1]):
             masked.append(f"{assigned[1]}={MASK}")
         else:
             masked.append(_IN_ADDRESS.sub(rf"\1:{MASK}@", entry))
-        expected = entry.startswith("-") and assigned is None and _names_a_secret(entry)
+        is_value_next = entry.startswith("-") and assigned is None and _names_a_secret(entry)
     return masked
 
 
@@ -68,7 +66,7 @@ def _names_a_secret(name: str) -> bool:
 
 
 def versions() -> dict[str, str | None]:
-    """Python, torch and midstep. Torch is named only when this process has loaded it."""
+    """Versions of Python, torch and midstep; None for torch if this process has not loaded it."""
     torch = sys.modules.get("torch")
     return {
         "python": platform.python_version(),
@@ -78,23 +76,22 @@ def versions() -> dict[str, str | None]:
 
 
 def git_state(cwd: Path) -> dict[str, Any] | None:
-    """Commit and whether tracked files differ from it; None outside a repository.
+    """The commit, and whether tracked files differ from it; None outside a repository.
 
-    `dirty` is None where git did not say in half a second.
+    `dirty` is None if git does not answer within half a second.
     """
     commit = _git(cwd, "rev-parse", "--verify", "HEAD")
     if commit is None or commit.returncode != 0:
         return None
     changed = _git(cwd, "diff-index", "--quiet", "HEAD", "--")
-    known = changed is not None and changed.returncode in (0, 1)
-    return {
-        "commit": commit.stdout.strip(),
-        "dirty": changed.returncode == 1 if changed is not None and known else None,
-    }
+    dirty = None
+    if changed is not None and changed.returncode in (0, 1):  # other codes are errors of git
+        dirty = changed.returncode == 1
+    return {"commit": commit.stdout.strip(), "dirty": dirty}
 
 
 def _git(cwd: Path, *arguments: str) -> subprocess.CompletedProcess[str] | None:
-    """One call of git that takes no locks; None when git is missing or too slow."""
+    """Call git without taking its locks; None if git is missing or too slow."""
     try:
         return subprocess.run(  # noqa: S603 - a fixed command without user input
             ["git", *arguments],  # noqa: S607 - the user's own git is meant
@@ -112,7 +109,7 @@ def _git(cwd: Path, *arguments: str) -> subprocess.CompletedProcess[str] | None:
 
 
 def device_of(model: Any) -> str | None:
-    """Where the model lives, with the accelerator's name; None without a model."""
+    """The device of the model, with the name of the GPU; None without a model."""
     first = next(iter(model.parameters()), None) if model is not None else None
     if first is None:
         return None

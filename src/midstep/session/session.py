@@ -1,4 +1,4 @@
-"""A session: a training with our own loop, that can be stopped, resumed and taken back."""
+"""`Session`: trains with midstep's own loop; it can be paused, resumed and taken back."""
 
 from __future__ import annotations
 
@@ -34,7 +34,6 @@ from midstep.session.state.training_parts import ExtraState, TrainingParts
 
 if TYPE_CHECKING:
     from pathlib import Path
-    from types import TracebackType
 
     from torch import nn
 
@@ -43,7 +42,7 @@ if TYPE_CHECKING:
 
 
 def seed_all(seed: int) -> None:
-    """Every global generator from the run's seed, those of devices too."""
+    """Seed every global generator, also those of devices, from the run's seed."""
     key = stream_key(seed, "training")
     seed_global(key)
     if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
@@ -53,19 +52,21 @@ def seed_all(seed: int) -> None:
 def controller_for(
     run: Run | None, controller: DebugController | None, config: SessionConfig
 ) -> DebugController:
-    """The controller of a session: that of the run it is given, the user's, or a new one.
+    """The controller of a session: that of the given run, the given one, or a new one.
 
     Raises:
-        ConfigError: the run given does not go with the controller, or with a resume.
+        ConfigError: the given run has another controller, or a resume is requested for it.
     """
     if run is None:
         return DebugController() if controller is None else controller
     if controller is not None and controller is not run.controller:
-        raise ConfigError("the session was given a run and another controller; leave that out")
+        raise ConfigError(
+            "the session was given a run and another controller; leave the controller out"
+        )
     if config.resume != "never":
         raise ConfigError(
-            f"resume={config.resume!r} looks for save_dir/run_name, but the session was given a "
-            "run that is open already; leave either out"
+            f"resume={config.resume!r} looks for save_dir/run_name, but the session was given an "
+            "open run; leave out either resume or run"
         )
     return run.controller
 
@@ -94,28 +95,28 @@ Hook = TypeVar("Hook", bound=Callable[..., Any])
 
 
 class Session:
-    """Trains a model with a loop of its own, bit for bit as a plain loop would.
+    """Trains a model with midstep's own loop, bit for bit as a plain loop would.
 
-    Nothing is opened before `fit`, a command, or `run` is asked for. `close`, or the end of
-    its block, gives the run directory back.
+    The run directory is opened by the first use of `fit`, a command or `run`. `close`, or the end
+    of the `with` block, releases it.
 
     Args:
-        model: what is trained.
-        optimizer: one of torch's, but for LBFGS.
-        loss_fn: of the model's output and the target; not needed with a step of your own.
-        train_loader: a `DataLoader`; changed in place while the session lasts, then put back.
+        model: the model to train.
+        optimizer: an optimizer of torch, except LBFGS.
+        loss_fn: takes the model's output and the target; not needed with your own step.
+        train_loader: a `DataLoader`; patched in place until the session is closed.
         val_loader: for the validation after epochs.
         test_loader: for `test_now`, and for the end with `do_test_after`.
         scheduler: stepped per epoch, or as `scheduler_interval` says; ReduceLROnPlateau gets the
             validation loss.
-        scaler: a gradient scaler; with fp16 one is made.
-        model_factory: makes another model of this kind, for what works on a copy.
-        controller: one of your own, for breakpoints set before the first step.
+        scaler: a gradient scaler; with fp16 one is made if left out.
+        model_factory: makes another model of the same kind, for commands that work on a copy.
+        controller: your own, for breakpoints set before the first step.
         config: see `SessionConfig`.
-        also: more that moves with the training, by name, as an average of the weights: anything
-            with `state_dict` and `load_state_dict`. It is in every snapshot.
-        run: one that you opened yourself, to train in it instead of in a run of the session's own.
-            Its controller is used, and its end stays yours: neither recorded nor closed here.
+        extra_state: further objects that belong to the training, by name, such as an average of
+            the weights: anything with `state_dict` and `load_state_dict`. Every snapshot has them.
+        run: a run that you opened, to train in it. Its controller is used. The session neither
+            records its end nor closes it.
 
     >>> import tempfile, torch
     >>> model = torch.nn.Linear(2, 1)
@@ -150,7 +151,7 @@ class Session:
         self.controller = controller_for(run, controller, self.config)
         self.model_factory = model_factory
         self.embedding: Callable[..., Any] | None = None
-        """What `@session.embedding_hook` was put on."""
+        """The function that `@session.embedding_hook` decorates."""
         self.trainer = Trainer(
             TrainingParts(
                 model=model,
@@ -167,7 +168,7 @@ class Session:
             report=self._report_inexact,
         )
         self.on_boundary: list[Callable[[], object]] = []
-        """Called by the training thread at each boundary, before the queue is obeyed."""
+        """Called by the training thread at each boundary, before commands run."""
         self._on_step: list[Callable[[StepRecord], object]] = []
         self._inexact: list[str] = []
         self._run: Run | None = None
@@ -183,19 +184,19 @@ class Session:
         return step
 
     def validation_step(self, step: Hook) -> Hook:
-        """Use `step(model, batch)` in validation and test; else the training's own step is used."""
+        """Use `step(model, batch)` in validation and test instead of the training step."""
         self.trainer.parts.validation_step = step
         return step
 
     def embedding_hook(self, hook: Hook) -> Hook:
-        """Use `hook(model, batch)` where an embedding of samples is asked for."""
+        """Use `hook(model, batch)` to compute embeddings of samples."""
         self.embedding = hook
         return hook
 
     def after_step(self, hook: Hook) -> Hook:
         """Call `hook(model)` after each step that changed the weights, as a part of the training.
 
-        It is called for repeated steps too; what it changes belongs into `also`.
+        It is called for repeated steps too, so what it changes belongs into `extra_state`.
         """
         self.trainer.parts.after_step.append(hook)
         return hook
@@ -206,10 +207,10 @@ class Session:
         return hook
 
     def show(self, *hooks: Any) -> None:
-        """Look inside the model with these hooks (`midstep.hooks`) while somebody watches."""
+        """Show what these hooks (`midstep.hooks`) measure inside the model to viewers."""
         self.run.show(*hooks)
 
-    # -- open and closed --------------------------------------------------------------------------
+    # -- opening and closing ----------------------------------------------------------------------
 
     @property
     def run(self) -> Run:
@@ -240,25 +241,27 @@ class Session:
                     self._engine = self._open(undo)
                     self._undo = undo.pop_all()
             except BaseException:
+                # Also for Ctrl-C: a half-open session must not look open.
                 self._run = self._engine = None
                 raise
         return self._engine
 
     def _open(self, undo: ExitStack) -> TrainingEngine:
-        """Resume or begin: whatever may be refused comes before the directory is touched."""
+        """Resume or begin. All checks come before the run directory is touched."""
         trainer, state = self.trainer, self.trainer.state
+        # Before the trainer patches the loader, whose dataset is then a wrapper.
         state.fingerprints = training_fingerprints(trainer.parts, self.config)
         resume_point = find_resume_point(self.config, state.fingerprints)
-        undo.enter_context(trainer)
+        undo.enter_context(trainer)  # patches the loader
         if self.config.seed is not None:
             seed_all(self.config.seed)  # also before a resume, for the state before step 0
-        first = state.take(to_host=True)
+        first = state.take(to_host=True)  # for `reset_session`
         if resume_point is not None:
             restore_resume_point(state, resume_point)
         run = self._run = self._given_run or open_run(self.config, trainer, self.controller)
         if self._given_run is None:
             undo.callback(run.close)
-            weakref.finalize(self, run.close)
+            weakref.finalize(self, run.close)  # if the session is dropped without `close`
         engine = TrainingEngine(run, state, TrainerReplay(trainer), on_fault="raise")
         undo.callback(engine.close)
         run.show(LayerNorms(), model=trainer.parts.model, optimizer=trainer.parts.optimizer)
@@ -286,7 +289,7 @@ class Session:
             self._run.event(Moment.INTERVENTION, who="system", kind="inexact", reason=words)
 
     def close(self) -> None:
-        """Write what waits, give loader and run directory back; closing twice is fine."""
+        """Finish writing, restore the loader, release the run directory; closing twice is fine."""
         self._undo.close()
         self.trainer.parts.release()
         self.embedding = None
@@ -296,12 +299,7 @@ class Session:
     def __enter__(self) -> Session:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         try:
             if self._run is not None and error is not None:
                 self._run.fail(error)
@@ -311,23 +309,24 @@ class Session:
     # -- training ---------------------------------------------------------------------------------
 
     def fit(self, *, epochs: int | None = None, steps: int | None = None) -> None:
-        """Train until so many epochs or steps are reached in all, those before a resume counted.
+        """Train up to a total of epochs or steps, including those before a resume.
 
         In the main thread SIGTERM and SIGHUP stop it at the next boundary with a checkpoint, and
-        end the process with 0, unless you handle them yourself.
+        end the process with exit code 0, unless you handle them yourself.
 
         Args:
-            epochs: in all.
-            steps: optimizer steps in all.
+            epochs: total number of epochs.
+            steps: total number of optimizer steps.
         """
         if (epochs is None) == (steps is None):
             raise ConfigError("fit needs one of epochs=… and steps=…; both are totals")
         if (total := epochs if steps is None else steps) is None or total < 0:
-            raise ConfigError(f"a total counts from 0, got {total}")
+            raise ConfigError(f"the total of fit must be at least 0, got {total}")
         engine, run = self.engine, self.run
         if run.ended:
             raise ControlError(
-                f"this session is {run.status or 'closed'}; go on with a new one and resume='auto'"
+                f"this session is {run.status or 'closed'}; continue in a new one with "
+                "resume='auto'"
             )
         self.trainer.total_epochs, self.trainer.total_steps = epochs, steps
         loop = FitLoop(self.trainer, engine, on_step=self._on_step, on_boundary=self.on_boundary)
@@ -346,9 +345,9 @@ class Session:
             self.test()
 
     def test(self) -> dict[str, float]:
-        """Means over the test loader, as a fact; the training does not notice."""
+        """Compute means over the test loader and record them; the training is not affected."""
         if self.trainer.parts.test_loader is None:
-            raise ConfigError("the session has no test_loader")
+            raise ConfigError("the session has no test_loader; pass one to Session")
         self.controller.status.describe(phase="in a test")
         try:
             means = self.trainer.evaluate(self.trainer.parts.test_loader)
@@ -366,43 +365,45 @@ class Session:
         return means
 
     def log(self, **scalars: Any) -> None:
-        """Scalars of the step in progress; nothing while steps are repeated."""
+        """Log scalars of the running step; ignored while steps are repeated."""
         if not self.trainer.replaying:
             self.run.log(**scalars)
 
     # -- commands ---------------------------------------------------------------------------------
 
     def command(self, command: str, **payload: Any) -> Any:
-        """Carry out a command and give back its result; from any thread but a step's own.
+        """Run a command and return its result.
 
-        While `fit` runs it is carried out at the next boundary, in the order of the queue. Before
-        and after it, at once.
+        While `fit` runs, the command runs at the next boundary, in the order of the queue, and this
+        waits for it; so it must not be called from inside a step. Before and after `fit` the
+        command runs at once.
         """
         _ = self.engine  # opens the session if it is not open yet
         if self._thread is not None:
             if self._thread == threading.get_ident():
                 raise ControlError(
-                    f"{command} was asked for from inside a step, which would wait for itself; use "
+                    f"{command} was called from inside a step, which would wait for itself; use "
                     "session.controller.submit and do not wait"
                 )
             return self.controller.submit(Command(name=command, payload=payload)).result()
+        # No loop runs, so this thread may change the training state.
         future = self.controller.boundary.run_now(Command(name=command, payload=payload))
         return future.result(timeout=0) if future.done() else None
 
     def back(self, n: int | None = None, *, step: int | None = None) -> dict[str, Any]:
-        """Return to the state before the last `n` steps, or to `step`; the run must be parked.
+        """Return to the state before the last `n` steps, or to `step`; the run must be paused.
 
         Args:
-            n: how many steps; one when nothing is said.
-            step: finished steps to stand at instead.
+            n: how many steps; one if neither is given.
+            step: go back to this number of finished steps instead.
         """
-        asked = {"n": n} if step is None else {"n": n, "step": step}
-        return dict(self.command("back", **asked))
+        payload = {"n": n} if step is None else {"n": n, "step": step}
+        return dict(self.command("back", **payload))
 
     def certify(self, steps: int = 2) -> Certificate:
-        """Make `steps` steps twice from here, compare every bit, and stand here again.
+        """Make `steps` steps twice from here, compare every bit, and return to this state.
 
-        While `fit` runs it must be parked, and another thread asks; without it, at once.
+        While `fit` runs, the run must be paused, and the call must come from another thread.
         """
         _ = self.engine  # opens the session if it is not open yet
         if self._thread is None:

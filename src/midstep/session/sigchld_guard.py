@@ -1,4 +1,8 @@
-"""News of dead children that raise nothing: for a moment, or of those that a signal ended."""
+"""Keep torch's SIGCHLD handler from raising at the wrong moment.
+
+When a worker of a DataLoader dies, torch raises an error from its SIGCHLD handler, wherever the
+main thread happens to be: in the middle of a write, or long after the training has ended.
+"""
 
 from __future__ import annotations
 
@@ -8,66 +12,66 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-__all__ = ["expect_ended_workers", "is_ended_worker", "sigchld_ignored"]
-
 _ENDED = "is killed by signal: Terminated"
-"""How torch words it."""
+"""Part of torch's error message about a worker that SIGTERM ended."""
 
 
 @contextmanager
 def sigchld_ignored() -> Iterator[None]:
-    """Hold off what a handler of SIGCHLD would raise, to write down a failure in one piece.
+    """Let no SIGCHLD handler raise inside the block, so that a write is not interrupted.
 
-    Torch raises from its handler wherever the main thread is when a loader's worker dies. The
-    training has failed already when this is used, so nothing is lost by not hearing of it.
+    No death of a worker is lost: the loader notices it at its next batch.
 
     >>> with sigchld_ignored():
-    ...     signal.getsignal(signal.SIGCHLD) is _nothing
+    ...     signal.getsignal(signal.SIGCHLD) is _ignore
     True
     """
     if threading.current_thread() is not threading.main_thread():
-        yield  # handlers run in the main thread alone
+        yield  # Python runs signal handlers in the main thread only
         return
-    before = signal.signal(signal.SIGCHLD, _nothing)
+    before = signal.signal(signal.SIGCHLD, _ignore)
     try:
         yield
     finally:
-        # None stands for a handler that was not installed from Python; the default is closest.
+        # None means a handler that was not installed from Python; the default is closest to it.
         signal.signal(signal.SIGCHLD, signal.SIG_DFL if before is None else before)
 
 
 def is_ended_worker(error: BaseException) -> bool:
-    """Whether this is torch's complaint about a loader's worker that SIGTERM ended."""
+    """Whether this is torch's error about a loader worker that SIGTERM ended."""
     return isinstance(error, RuntimeError) and _ENDED in str(error)
 
 
 def expect_ended_workers() -> None:
-    """From now on it is no error that SIGTERM ends a loader's worker: it went to the whole group.
+    """From now on, raise no error when SIGTERM ends a loader worker.
 
-    Torch would raise that wherever the main thread is when it hears of it, perhaps long after
-    the training has ended. Every other death is told as before.
+    A batch system signals the whole process group, so workers end together with the training. Other
+    deaths of workers are raised as before.
     """
     if threading.current_thread() is not threading.main_thread():
         return
-    told = signal.getsignal(signal.SIGCHLD)
-    if not callable(told) or isinstance(told, _Expecting):
-        return
-    signal.signal(signal.SIGCHLD, _Expecting(told))
+    handler = signal.getsignal(signal.SIGCHLD)
+    if callable(handler) and not isinstance(handler, _ExpectingHandler):
+        signal.signal(signal.SIGCHLD, _ExpectingHandler(handler))
 
 
-class _Expecting:
-    """A handler of SIGCHLD that asks the one before it."""
+class _ExpectingHandler:
+    """A SIGCHLD handler that calls the one before it, and drops its error about ended workers."""
 
-    def __init__(self, told: Callable[[int, FrameType | None], object]) -> None:
-        self._told = told
+    def __init__(self, handler: Callable[[int, FrameType | None], object]) -> None:
+        self._handler = handler
 
     def __call__(self, number: int, frame: FrameType | None) -> None:
         try:
-            self._told(number, frame)
+            self._handler(number, frame)
         except RuntimeError as error:
             if not is_ended_worker(error):
                 raise
 
 
-def _nothing(_number: int, _frame: object) -> None:
-    """A real handler: one that is cleared while a signal waits would be complained about."""
+def _ignore(_number: int, _frame: object) -> None:
+    """Do nothing.
+
+    A real handler, not SIG_IGN: with SIG_IGN the kernel reaps children itself, and their exit codes
+    are lost. Python also reports a signal that is pending when its handler is cleared.
+    """

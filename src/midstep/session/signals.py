@@ -1,4 +1,4 @@
-"""Signals: the first asks for a stop at the next boundary, the second ends the process at once."""
+"""Signals: the first stops the run at the next boundary, the second ends the process at once."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import signal
 import threading
 from collections.abc import Callable, Iterable
 from queue import SimpleQueue
-from types import FrameType, TracebackType
+from types import FrameType
 from typing import TYPE_CHECKING, Self
 
 from midstep.control import Command
@@ -17,22 +17,19 @@ from midstep.session.sigchld_guard import expect_ended_workers, is_ended_worker
 if TYPE_CHECKING:
     from midstep.control import DebugController
 
-__all__ = ["GracefulStop", "stop_at_signals"]
-
 _DEFAULTS = (signal.SIG_DFL, signal.default_int_handler)
 _TO_END = (signal.SIGTERM, signal.SIGHUP)
 
 
 class GracefulStop:
-    """While entered, each of `signals` calls `on_stop` once, from a thread of its own.
+    """While entered, the first of `signals` calls `on_stop`, from a thread of its own.
 
-    The handler itself only puts a number into a queue: it runs between any two instructions of
-    the main thread, which may hold the very lock that a stop needs. Only the main thread can
-    handle signals, and a handler that is not Python's own is left alone.
+    Only the main thread can handle signals; elsewhere this does nothing. A handler that the user
+    installed is left alone.
 
     Args:
-        on_stop: asked to bring the run to its boundary; gets the signal's name.
-        on_abort: called right before the process ends at a second signal, to put a terminal back.
+        on_stop: brings the run to a stop; receives the name of the signal.
+        on_abort: called right before a second signal ends the process, to restore a terminal.
         signals: which ones.
     """
 
@@ -44,15 +41,15 @@ class GracefulStop:
         signals: Iterable[signal.Signals] = (*_TO_END, signal.SIGINT),
     ) -> None:
         self._on_stop, self._on_abort, self._signals = on_stop, on_abort, tuple(signals)
-        self._asked: SimpleQueue[int | None] = SimpleQueue()
+        self._received: SimpleQueue[int | None] = SimpleQueue()
         self._count = 0
         self._process = os.getpid()
         self._previous: dict[signal.Signals, object] = {}
         self._thread = threading.Thread(target=self._listen, name="midstep-signals", daemon=True)
 
     @property
-    def asked(self) -> bool:
-        """Whether a signal has come."""
+    def is_received(self) -> bool:
+        """Whether a signal has arrived."""
         return self._count > 0
 
     def __enter__(self) -> Self:
@@ -63,31 +60,33 @@ class GracefulStop:
                     self._previous[number] = signal.signal(number, self._handle)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        if self.asked:
+    def __exit__(self, *_: object) -> None:
+        if self.is_received:
             expect_ended_workers()
         for number, handler in self._previous.items():
-            signal.signal(number, handler)  # type: ignore[arg-type]  # what getsignal gave
+            signal.signal(number, handler)  # type: ignore[arg-type]  # what getsignal returned
         if self._thread.is_alive():
-            self._asked.put(None)
+            self._received.put(None)
             self._thread.join()
 
     def caused(self, error: BaseException | None) -> bool:
-        """Whether a signal is why the block ends so; an error of the user's own is not.
+        """Whether a signal is the reason why the block ends; not for an error of the user's code.
 
-        A batch system signals the whole group: then a loader's worker dies of it first, and the
-        loader raises.
+        A batch system signals the whole process group. A loader worker then ends first, and the
+        loader raises because of that.
         """
         is_stop = error is None or isinstance(error, StopTraining) or is_ended_worker(error)
-        return self.asked and is_stop
+        return self.is_received and is_stop
+
+    def as_stop(self, error: BaseException) -> BaseException:
+        """`error`, or a `StopTraining` in its place if a signal caused it."""
+        return StopTraining("stopped by a signal") if self.caused(error) else error
 
     def _handle(self, number: int, _frame: FrameType | None) -> None:
-        if os.getpid() != self._process:  # a forked child has our handler, but not our thread
+        # A handler runs between any two instructions of the main thread, which may hold the lock
+        # that a stop needs. So it only puts the number into a queue, and a thread does the rest.
+        # SimpleQueue.put is safe to call from a handler, Queue.put is not.
+        if os.getpid() != self._process:  # a forked child inherits the handler, but no thread
             signal.signal(number, signal.SIG_DFL)
             os.kill(os.getpid(), number)
             return
@@ -95,21 +94,21 @@ class GracefulStop:
         if self._count > 1:
             self._on_abort()
             os._exit(128 + number)
-        self._asked.put(number)
+        self._received.put(number)
 
     def _listen(self) -> None:
-        while (number := self._asked.get()) is not None:
+        while (number := self._received.get()) is not None:
             self._on_stop(signal.Signals(number).name)
 
 
-def stop_at_signals(controller: DebugController, note: Callable[[str], None]) -> GracefulStop:
-    """SIGTERM and SIGHUP stop this controller's loop; Ctrl-C stays a `KeyboardInterrupt`.
+def stop_at_signals(controller: DebugController, note_stop: Callable[[str], None]) -> GracefulStop:
+    """Stop the controller's loop at SIGTERM and SIGHUP; Ctrl-C stays a `KeyboardInterrupt`.
 
-    `note` is told the signal's name before the stop.
+    `note_stop` receives the name of the signal before the stop.
     """
 
     def stop(cause: str) -> None:
-        note(cause)
+        note_stop(cause)
         controller.submit(Command(name="stop", who="system"))
 
     return GracefulStop(stop, signals=_TO_END)

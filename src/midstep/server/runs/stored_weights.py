@@ -46,7 +46,7 @@ class StoredWeights:
     def _read_entries(self) -> dict[str, dict[str, Any]]:
         folders = CheckpointFolders(self._run_dir)
         try:
-            checkpoints = folders.places()
+            checkpoints = folders.names()
         except StorageError as error:
             log.warning("%s", error)
             return {}

@@ -1,11 +1,12 @@
-"""Where checkpoints stand: their folders, the links to them, and which are old enough to go.
+"""The folders of checkpoints, the links to them, and which of them are removed. Needs no torch.
 
     checkpoints/120        the state after 120 steps
-    checkpoints/80.t1      after 80 steps, once the run had been rewound (timeline 1)
-    checkpoints/80.t1.2    the same step and timeline saved a second time
-    last, best_val         links to one of them; model leads to best_val
+    checkpoints/80.t1      after 80 steps in timeline 1, that is, after one rewind
+    checkpoints/80.t1.2    the same step and timeline, saved a second time
+    last, best_val         links to one of them; model links to best_val
 
-The order is that of (timeline, step, copy), which the names alone tell. Needs no torch.
+Checkpoints are ordered by (timeline, step, copy). The names alone tell the order: times of files
+change when a run directory is copied.
 """
 
 from __future__ import annotations
@@ -27,8 +28,6 @@ from midstep.core.files.atomic_folders import (
 )
 from midstep.core.files.storage import storage_error, sync_folder
 
-__all__ = ["FILES", "CheckpointFolders", "CheckpointName"]
-
 STATE, TENSORS, MANIFEST = FILES = ("state.json", "tensors.safetensors", "manifest.json")
 """The files of a checkpoint, in the order in which they are written."""
 log = logging.getLogger("midstep.session")
@@ -36,7 +35,7 @@ _NAME = re.compile(r"(0|[1-9]\d*)(?:\.t([1-9]\d*))?(?:\.([1-9]\d*))?")
 
 
 class CheckpointName(NamedTuple):
-    """A checkpoint's place in the order; the greatest is the newest."""
+    """Timeline, step and copy of a checkpoint; the greatest is the newest."""
 
     timeline: int
     step: int
@@ -54,13 +53,14 @@ class CheckpointName(NamedTuple):
 
     @classmethod
     def of(cls, name: str) -> CheckpointName | None:
-        """The place that a folder's name tells; None for a name we never give."""
-        found = _NAME.fullmatch(name)
-        if found is None:
+        """Parse the name of a folder; None for a name that no checkpoint has."""
+        match = _NAME.fullmatch(name)
+        if match is None:
             return None
-        step, timeline, copy = (int(part or 0) for part in found.groups())
-        made = cls(timeline, step, copy or 1)
-        return made if made.name == name else None
+        step, timeline, copy = (int(part or 0) for part in match.groups())
+        parsed = cls(timeline, step, copy or 1)
+        # The pattern also takes `80.1`, which is never written: copy 1 has no suffix.
+        return parsed if parsed.name == name else None
 
 
 class CheckpointFolders:
@@ -68,7 +68,7 @@ class CheckpointFolders:
 
     Args:
         run_dir: the run directory.
-        keep: how many to keep; those that links lead to stay beyond that number.
+        keep: how many to keep; those that a link points to are kept beyond that number.
     """
 
     def __init__(self, run_dir: str | os.PathLike[str], *, keep: int = 10) -> None:
@@ -77,8 +77,8 @@ class CheckpointFolders:
         self.run_dir, self.keep = Path(run_dir), keep
         self.folder = self.run_dir / "checkpoints"
 
-    def places(self) -> list[CheckpointName]:
-        """Every checkpoint there is, newest first."""
+    def names(self) -> list[CheckpointName]:
+        """Every checkpoint, newest first."""
         try:
             entries = list(self.folder.iterdir())
         except FileNotFoundError:
@@ -86,42 +86,45 @@ class CheckpointFolders:
         except OSError as error:
             raise storage_error(self.folder, "read", error) from error
         folders = [entry for entry in entries if entry.is_dir() and not entry.is_symlink()]
-        return sorted(
-            (p for p in map(CheckpointName.of, (f.name for f in folders)) if p), reverse=True
-        )
+        names = (CheckpointName.of(folder.name) for folder in folders)
+        return sorted((name for name in names if name is not None), reverse=True)
 
-    def path(self, place: CheckpointName) -> Path:
+    def path(self, name: CheckpointName) -> Path:
         """The folder of a checkpoint."""
-        return self.folder / place.name
+        return self.folder / name.name
 
     def find(self, step: int, timeline: int | None = None) -> CheckpointName:
-        """The newest checkpoint of a step, in a timeline or in any."""
-        places = self.places()
-        for place in places:
-            if place.step == step and timeline in (None, place.timeline):
-                return place
-        there = ", ".join(place.name for place in places) or "none at all"
-        raise ConfigError(f"there is no checkpoint of step {step} in {self.folder}: {there}")
+        """The newest checkpoint of a step, in one timeline or in any."""
+        names = self.names()
+        for name in names:
+            if name.step == step and timeline in (None, name.timeline):
+                return name
+        present = ", ".join(name.name for name in names) or "none at all"
+        raise ConfigError(f"there is no checkpoint of step {step} in {self.folder}: {present}")
 
     def add(
         self, step: int, timeline: int, files: Mapping[str, Chunks], *, best: bool = False
     ) -> Path:
-        """Write a checkpoint, let `last` lead to it, and remove what is no longer kept."""
+        """Write a checkpoint, point the link `last` to it, and remove what is no longer kept.
+
+        In this order, so that a kill at any point leaves a checkpoint that `last` points to.
+        """
         if not self.folder.is_dir():
             self._make_folder()
         self.remove_leftovers()
-        same = [p for p in self.places() if (p.timeline, p.step) == (timeline, step)]
-        place = CheckpointName(timeline, step, same[0].copy + 1 if same else 1)
-        path = add_folder(self.path(place), files)
+        same = [name for name in self.names() if (name.timeline, name.step) == (timeline, step)]
+        name = CheckpointName(timeline, step, same[0].copy + 1 if same else 1)
+        path = add_folder(self.path(name), files)
         self.link("last", path)
         if best:
             self.mark_best(path)
         self._remove(same)
-        self._remove(self.places()[self.keep :])
+        self._remove(self.names()[self.keep :])
         return path
 
     def _make_folder(self) -> None:
-        """In the run directory, which is never made here: one that was moved away is missed."""
+        # Without its parents: if the run directory was moved away, a new one must not appear at
+        # the old path; the run parks with the error instead.
         try:
             self.folder.mkdir()
         except OSError as error:
@@ -129,36 +132,35 @@ class CheckpointFolders:
         sync_folder(self.run_dir)
 
     def link(self, name: str, path: Path) -> None:
-        """Let the link `name` in the run directory lead to a checkpoint."""
+        """Point the link `name` in the run directory to a checkpoint."""
         replace_link(self.run_dir / name, f"{self.folder.name}/{path.name}")
 
     def mark_best(self, path: Path) -> None:
-        """Let `best_val`, and through it `model`, lead to this checkpoint."""
+        """Point `best_val`, and with it `model`, to this checkpoint."""
         self.link("best_val", path)
         if not (self.run_dir / "model").is_symlink():
             replace_link(self.run_dir / "model", "best_val")
 
     def linked(self) -> set[str]:
-        """Names of the checkpoints that links lead to."""
+        """Names of the checkpoints that links point to."""
         return {
             link.readlink().name
             for link in (self.run_dir / "last", self.run_dir / "best_val")
             if link.is_symlink()
         }
 
-    def _remove(self, places: list[CheckpointName]) -> None:
-        """Remove checkpoints, but never what a link leads to or what is not exactly as we wrote."""
+    def _remove(self, names: list[CheckpointName]) -> None:
+        """Remove checkpoints, but never one that a link points to or that has other files."""
         kept = self.linked()
-        for place in places:
-            if place.name in kept:
+        for name in names:
+            if name.name in kept:
                 continue
             try:
-                remove_folder(self.path(place), FILES)
-            except (
-                StorageError
-            ) as error:  # the new checkpoint is safe, whatever becomes of an old one
-                log.warning("an old checkpoint stays: %s", error)
+                remove_folder(self.path(name), FILES)
+            except StorageError as error:
+                # The new checkpoint is on disk; an old one that stays does no harm.
+                log.warning("an old checkpoint was not removed: %s", error)
 
     def remove_leftovers(self) -> list[str]:
-        """Remove what a kill left behind; only for the one writer of the run to call."""
+        """Remove what a killed writer left. Only the one writer of the run may call this."""
         return remove_temporary_folders(self.folder) + remove_temporary_folders(self.run_dir)

@@ -1,12 +1,12 @@
-"""Snapshots on disk: written all at once, checked byte for byte before use."""
+"""`CheckpointStore`: snapshots on disk, written all at once, checked byte for byte before use."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
 
 from midstep.core.errors import ConfigError, FormatError
 from midstep.core.files.storage import storage_error
@@ -17,30 +17,28 @@ from midstep.session.checkpoint.checkpoint_folders import (
     CheckpointFolders,
     CheckpointName,
 )
+from midstep.session.checkpoint.hashes import check_hash, digest, hash_tables
 from midstep.session.checkpoint.manifest import (
-    later,
-    manifest_bytes,
+    manifest_chunks,
     parse_manifest,
     progress_of,
     upgraded_state,
 )
-from midstep.session.checkpoint.packing import pack, unpack
-from midstep.session.checkpoint.tensor_file import TensorWriter, digest, read_tensors
+from midstep.session.checkpoint.state_packing import pack, unpack
+from midstep.session.checkpoint.tensor_file import TensorWriter, read_tensors
 from midstep.session.state.snapshot import Snapshot
 
-__all__ = ["CheckpointError", "CheckpointStore", "LoadedCheckpoint", "read_checkpoint"]
-
 MOST_JSON_BYTES = 1 << 30
-"""No memory is taken for a document beyond this."""
+"""A larger document is refused before memory is allocated for it."""
 
 
 class CheckpointError(FormatError):
-    """A checkpoint is damaged or of an unknown version; use the one before it.
+    """A checkpoint is damaged or has an unknown version; use the one before it.
 
     Args:
         message: what is wrong, and in which file.
         step: of the checkpoint.
-        file: the path of the file that is wrong.
+        file: the path of the damaged file.
     """
 
     def __init__(self, message: str, *, step: int, file: Path) -> None:
@@ -50,170 +48,135 @@ class CheckpointError(FormatError):
 
 @dataclass(frozen=True, kw_only=True)
 class LoadedCheckpoint:
-    """The newest checkpoint that is whole."""
+    """The newest valid checkpoint."""
 
     snapshot: Snapshot
     path: Path
     problems: list[str]
-    """Why newer ones were passed over; worth a fact each."""
+    """Why newer ones were skipped; the caller records each as a fact."""
 
 
-class CheckpointStore:
-    """The checkpoints of a run directory.
-
-    Args:
-        run_dir: the run directory.
-        keep: how many to keep; the best and the last stay in any case.
+class CheckpointStore(CheckpointFolders):
+    """The checkpoints of a run directory, as snapshots.
 
     >>> import tempfile, torch
     >>> model = torch.nn.Linear(2, 1)
-    >>> kept = CheckpointStore(tempfile.mkdtemp())
-    >>> kept.save(Snapshot.take({"model": model}, step=7)).name
+    >>> store = CheckpointStore(tempfile.mkdtemp())
+    >>> store.save(Snapshot.take({"model": model}, step=7)).name
     '7'
-    >>> kept.load().step
+    >>> store.load().step
     7
     """
 
-    def __init__(self, run_dir: str | os.PathLike[str], *, keep: int = 10) -> None:
-        self.shelf = CheckpointFolders(run_dir, keep=keep)
-
     def save(self, snapshot: Snapshot, *, best: bool = False) -> Path:
-        """Write a snapshot; when this returns, it is on the disk. Any thread may call it.
+        """Write a snapshot; it is on disk when this returns. Any thread may call it.
 
         Args:
-            snapshot: it belongs to nobody else, so training may go on meanwhile.
-            best: let `best_val` and `model` lead to it.
+            snapshot: a clone, so the training may continue meanwhile.
+            best: point `best_val` and `model` to it.
         """
         packed = pack(snapshot.state_tree())
         state, tensors = packed.text.encode() + b"\n", TensorWriter(packed.tensors)
+        # The manifest is last: it has the hashes of the other files.
         files = {
             STATE: [state],
             TENSORS: tensors.chunks(),
-            MANIFEST: later(lambda: manifest_bytes(snapshot, state, tensors)),
+            MANIFEST: manifest_chunks(snapshot, state, tensors),
         }
-        return self.shelf.add(snapshot.step, snapshot.timeline, files, best=best)
-
-    def mark_best(self, path: Path) -> None:
-        """Let `best_val`, and through it `model`, lead to this checkpoint."""
-        self.shelf.mark_best(path)
-
-    def remove_leftovers(self) -> list[str]:
-        """Remove what a kill left behind; for the one writer of the run, at its start."""
-        return self.shelf.remove_leftovers()
+        return self.add(snapshot.step, snapshot.timeline, files, best=best)
 
     @property
     def steps(self) -> list[int]:
         """The steps that have a checkpoint, newest first."""
-        return [place.step for place in self.shelf.places()]
+        return [name.step for name in self.names()]
 
     def load(self, step: int | None = None, *, timeline: int | None = None) -> Snapshot:
-        """The snapshot of a step, else the newest; refused with `CheckpointError` if not whole.
+        """The snapshot of a step, or the newest one.
 
         Args:
             step: finished optimizer steps.
-            timeline: where the step was saved in several; the newest when left out.
-        """
-        return read_checkpoint(self.shelf.path(self._choose(step, timeline)))
+            timeline: if the step was saved in several; the newest if left out.
 
-    def _choose(self, step: int | None, timeline: int | None) -> CheckpointName:
+        Raises:
+            CheckpointError: the checkpoint is damaged.
+        """
         if step is not None:
-            return self.shelf.find(step, timeline)
-        places = [p for p in self.shelf.places() if timeline in (None, p.timeline)]
-        if not places:
-            raise ConfigError(f"there is no checkpoint in {self.shelf.folder}; nothing to load")
-        return places[0]
+            return read_checkpoint(self.path(self.find(step, timeline)))
+        for name in self.names():
+            if timeline in (None, name.timeline):
+                return read_checkpoint(self.path(name))
+        raise ConfigError(f"there is no checkpoint in {self.folder}; nothing to load")
 
     def newest_valid(self) -> LoadedCheckpoint | None:
-        """The newest whole snapshot, and what is wrong with newer ones; None: no checkpoint.
+        """The newest valid snapshot, and what is wrong with newer ones; None without checkpoints.
 
-        If there are some, but not one of them is whole, that is a `CheckpointError` too: starting
-        from nothing must be somebody's choice.
+        Raises:
+            CheckpointError: there are checkpoints, but all are damaged. Training from the start
+                again must be the user's decision.
         """
         problems: list[str] = []
-        places = self.shelf.places()
-        for place in places:
-            path = self.shelf.path(place)
+        names = self.names()
+        for name in names:
+            path = self.path(name)
             try:
                 return LoadedCheckpoint(
                     snapshot=read_checkpoint(path), path=path, problems=problems
                 )
             except CheckpointError as error:
                 problems.append(str(error))
-        if not places:
+        if not names:
             return None
-        newest = places[0]
         raise CheckpointError(
-            f"none of the {len(places)} checkpoints in {self.shelf.folder} is whole: "
+            f"none of the {len(names)} checkpoints in {self.folder} is valid: "
             + "; ".join(problems),
-            step=newest.step,
-            file=self.shelf.path(newest) / MANIFEST,
+            step=names[0].step,
+            file=self.path(names[0]) / MANIFEST,
         )
 
 
 def read_checkpoint(path: str | os.PathLike[str]) -> Snapshot:
-    """The snapshot in a checkpoint's folder, every hash checked before any of it is used."""
+    """The snapshot in a checkpoint's folder. Every hash is checked before any of it is used.
+
+    Raises:
+        CheckpointError: a file is missing or damaged.
+    """
     folder = Path(path)
-    place = CheckpointName.of(folder.resolve().name)
-    step = place.step if place else -1
-    with _Naming(folder / MANIFEST, step):
-        manifest = parse_manifest(_read_document(folder / MANIFEST))
+    name = CheckpointName.of(folder.resolve().name)  # `path` may be a link such as `last`
+    step = name.step if name else -1
+    with _error_names(folder / MANIFEST, step) as file:
+        manifest = parse_manifest(_read_document(file))
         progress = progress_of(manifest)
-        files, entries = _tables(manifest)
-        if place and (progress["step"], progress["timeline"]) != (place.step, place.timeline):
+        files, entries = hash_tables(manifest)
+        if name and (progress["step"], progress["timeline"]) != (name.step, name.timeline):
             raise FormatError(f"it is of step {progress['step']}; the folder was renamed")
-    with _Naming(folder / STATE, step):
-        state = _read_document(folder / STATE)
-        if len(state) != files[STATE]["bytes"] or digest(state) != files[STATE]["blake2b"]:
-            raise FormatError("it does not match its hash")
-    with _Naming(folder / TENSORS, step), _open(folder / TENSORS) as file:
-        tensors = read_tensors(file, files[TENSORS]["header_blake2b"], entries)
-    with _Naming(folder / STATE, step):
+    with _error_names(folder / STATE, step) as file:
+        state = _read_document(file)
+        if len(state) != files[STATE]["bytes"]:
+            raise FormatError(f"it has {len(state)} bytes, not {files[STATE]['bytes']}")
+        check_hash(digest(state), files[STATE]["blake2b"], "it")
+    with _error_names(folder / TENSORS, step) as file, file.open("rb") as opened:
+        tensors = read_tensors(opened, files[TENSORS]["header_blake2b"], entries)
+    with _error_names(folder / STATE, step):
         tree = upgraded_state(unpack(state, tensors), manifest["written"])
         return Snapshot.from_tree(tree, **progress)
 
 
-class _Naming:
-    """Names the checkpoint and the file in every error about what is in them."""
-
-    def __init__(self, file: Path, step: int) -> None:
-        self._file, self._step = file, step
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
-        if isinstance(error, FormatError | FileNotFoundError | NotADirectoryError):
-            reason = "it is missing" if isinstance(error, OSError) else str(error)
-            raise CheckpointError(
-                f"checkpoint of step {self._step}: {self._file} is not usable: {reason}",
-                step=self._step,
-                file=self._file,
-            ) from error
-        if isinstance(error, OSError):
-            raise storage_error(self._file, "read", error) from error
-
-
-def _open(path: Path) -> BinaryIO:
-    return path.open("rb")
+@contextmanager
+def _error_names(file: Path, step: int) -> Iterator[Path]:
+    """Name the checkpoint and the file in every error of the block."""
+    try:
+        yield file
+    except (FormatError, FileNotFoundError, NotADirectoryError) as error:
+        reason = "it is missing" if isinstance(error, OSError) else str(error)
+        raise CheckpointError(
+            f"checkpoint of step {step}: {file} is not usable: {reason}", step=step, file=file
+        ) from error
+    except OSError as error:
+        # A disk that cannot be read is not a damaged checkpoint: an older one must not be used.
+        raise storage_error(file, "read", error) from error
 
 
 def _read_document(path: Path) -> bytes:
     if (size := path.stat().st_size) > MOST_JSON_BYTES:
-        raise FormatError(f"{size} bytes are more than a checkpoint can need")
+        raise FormatError(f"it has {size} bytes, more than any checkpoint needs")
     return path.read_bytes()
-
-
-def _tables(manifest: Mapping[str, Any]) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
-    """The tables of files and of tensors, with every field that will be asked for."""
-    try:
-        files, entries = manifest["files"], manifest["tensors"]
-        for table, field in (
-            (files[STATE], "bytes"),
-            (files[STATE], "blake2b"),
-            (files[TENSORS], "header_blake2b"),
-            *((entry, "blake2b") for entry in entries.values()),
-        ):
-            table[field]
-    except (KeyError, TypeError, AttributeError) as error:
-        raise FormatError(f"its table of files is incomplete: {error}") from None
-    return files, entries

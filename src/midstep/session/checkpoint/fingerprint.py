@@ -1,4 +1,4 @@
-"""By what a resume knows that it continues the same training."""
+"""Fingerprints: what must be equal for a resume to continue the same training."""
 
 from __future__ import annotations
 
@@ -16,12 +16,10 @@ from midstep.core.random_streams import stream_key
 from midstep.data.random_state import preserve_rng
 from midstep.session.checkpoint.tensor_file import raw_bytes
 
-__all__ = ["dataset_fingerprint", "differences", "fingerprints", "hash_value"]
-
 ITEMS = 32
-"""Items of a dataset that are looked at."""
+"""Items of a dataset that are hashed."""
 MOST_NAMED = 3
-"""Differences inside one field that are spelled out."""
+"""Differences inside one field that an error message names."""
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 
 
@@ -33,9 +31,8 @@ def fingerprints(
     batch_size: int | None = None,
     seed: int | None = None,
     transform: Any = None,
-    read: Callable[[int], Any] | None = None,
 ) -> dict[str, Any]:
-    """What must be the same when a training is resumed.
+    """What must be equal when a training is resumed.
 
     Args:
         model: names, shapes and types of its parameters and buffers.
@@ -43,20 +40,19 @@ def fingerprints(
         dataset: see `dataset_fingerprint`.
         batch_size: of the training loader.
         seed: of the order.
-        transform: by its `repr`; the dataset's own when left out.
-        read: reads an item of the dataset, where that is not `dataset[index]`.
+        transform: its `repr` is compared; that of the dataset if left out.
 
     >>> fingerprints(batch_size=8, seed=1)["batch_size"]
     8
     """
-    own = transform if transform is not None else _transform_of(dataset)
+    transform = _transform_of(dataset) if transform is None else transform
     return {
         "model": None if model is None else _model(model),
         "optimizer": None if optimizer is None else _optimizer(optimizer),
-        "dataset": None if dataset is None else dataset_fingerprint(dataset, read=read),
+        "dataset": None if dataset is None else dataset_fingerprint(dataset),
         "batch_size": batch_size,
         "seed": seed,
-        "transform": None if own is None else _text(own),
+        "transform": None if transform is None else _text(transform),
     }
 
 
@@ -77,12 +73,12 @@ def _optimizer(optimizer: Any) -> dict[str, Any]:
 
 
 def _text(value: Any) -> str:
-    """Its `repr` without addresses, which differ from process to process."""
+    """The `repr` of a value without memory addresses, which differ between processes."""
     return _ADDRESS.sub("", repr(value))
 
 
 def _transform_of(dataset: Any) -> Any:
-    """The transform of a dataset, also of the one behind subsets."""
+    """The transform of a dataset, or of the dataset inside a `Subset`."""
     while dataset is not None and not hasattr(dataset, "transform"):
         dataset = getattr(dataset, "dataset", None)
     return getattr(dataset, "transform", None)
@@ -96,12 +92,16 @@ def dataset_fingerprint(
 ) -> dict[str, Any]:
     """`dataset.fingerprint()` if it has one, else its length and a hash of 32 of its items.
 
-    Items are read with every generator seeded by their number, and the generators are put back,
-    so that a random transform gives the same and nothing else notices.
+    Every generator is seeded with the number of the item, so that a random transform gives the same
+    item again. The generators are restored afterwards: a fingerprint must not change the training.
+
+    Args:
+        dataset: the user's dataset.
+        read: reads an item; `dataset[index]` if left out.
     """
-    own = getattr(dataset, "fingerprint", None)
-    if callable(own):
-        return {"own": _text(own())}
+    fingerprint = getattr(dataset, "fingerprint", None)
+    if callable(fingerprint):
+        return {"own": _text(fingerprint())}
     if not hasattr(dataset, "__len__") or not hasattr(dataset, "__getitem__"):
         return {"class": type(dataset).__qualname__}  # a stream: reading it would use it up
     length = len(dataset)
@@ -111,7 +111,7 @@ def dataset_fingerprint(
 
 
 def _spread(length: int) -> list[int]:
-    """At most 32 positions from the first to the last."""
+    """At most 32 indices, evenly from the first to the last."""
     count = min(ITEMS, length)
     return sorted({index * (length - 1) // max(1, count - 1) for index in range(count)})
 
@@ -119,13 +119,13 @@ def _spread(length: int) -> list[int]:
 def _item(read: Callable[[int], Any], index: int) -> Any:
     key = stream_key(0, "fingerprint", index)
     random.seed(key)
-    np.random.seed(key % 2**32)
+    np.random.seed(key % 2**32)  # NumPy takes 32 bits
     torch.default_generator.manual_seed(key)
     return hash_value(read(index))
 
 
 def hash_value(value: Any) -> str:
-    """A hash of what a value holds: tensors, arrays, pictures, containers, numbers, text.
+    """A hash of the content of a value: tensors, arrays, pictures, containers, numbers, text.
 
     >>> hash_value([1, "a"]) == hash_value([1, "a"]), hash_value([1]) == hash_value((1,))
     (True, False)
@@ -136,40 +136,40 @@ def hash_value(value: Any) -> str:
 
 
 def _feed(update: Callable[[bytes], None], value: Any) -> None:
-    """Every value says its type and its size before its content, so that no two run together."""
+    """Hash a value. Its type and size go first, so that ["ab"] and ["a", "b"] differ."""
 
-    def say(*parts: Any) -> None:
+    def add_header(*parts: Any) -> None:
         update(("\x1f".join([type(value).__qualname__, *map(str, parts)]) + "\x1e").encode())
 
     if isinstance(value, torch.Tensor):
-        plain = value.detach().cpu().resolve_conj().resolve_neg()
-        say(plain.dtype, tuple(plain.shape))
+        plain = value.detach().cpu().resolve_conj().resolve_neg()  # lazy bits are not in the data
+        add_header(plain.dtype, tuple(plain.shape))
         update(bytes(raw_bytes(plain)))
     elif isinstance(value, np.ndarray | np.generic) and value.dtype != object:
-        say(value.dtype.str, value.shape)
+        add_header(value.dtype.str, value.shape)
         update(value.tobytes())
     elif isinstance(value, bytes | bytearray):
-        say(len(value))
+        add_header(len(value))
         update(bytes(value))
     elif isinstance(value, Mapping):
-        say(len(value))
+        add_header(len(value))
         for key, item in value.items():
             _feed(update, key)
             _feed(update, item)
     elif isinstance(value, Sequence) and not isinstance(value, str):
-        say(len(value))
+        add_header(len(value))
         for item in value:
             _feed(update, item)
     elif is_dataclass(value):
-        say(len(fields(value)))
+        add_header(len(fields(value)))
         for name in (field.name for field in fields(value)):
             _feed(update, getattr(value, name))
     elif hasattr(value, "tobytes") and hasattr(value, "size"):  # a picture of Pillow
-        say(getattr(value, "mode", ""), value.size)
+        add_header(getattr(value, "mode", ""), value.size)
         update(value.tobytes())
     else:
         text = _text(value).encode("utf-8", "surrogatepass")
-        say(len(text))
+        add_header(len(text))
         update(text)
 
 
@@ -179,7 +179,7 @@ def _feed(update: Callable[[bytes], None], value: Any) -> None:
 def differences(saved: Mapping[str, Any], current: Mapping[str, Any]) -> dict[str, str]:
     """The fields in which two fingerprints differ, each with its change in words.
 
-    A field that one of them does not know is not compared.
+    A field that one of them lacks is not compared.
 
     >>> differences({"seed": 1}, {"seed": 2})
     {'seed': 'seed was 1, is 2'}
@@ -196,24 +196,11 @@ def differences(saved: Mapping[str, Any], current: Mapping[str, Any]) -> dict[st
 def _change(field: str, old: Any, new: Any) -> str:
     if not (isinstance(old, Mapping) and isinstance(new, Mapping)):
         return f"{field} was {_short(old)}, is {_short(new)}"
-    names = [n for n in {**old, **new} if old.get(n, _ABSENT) != new.get(n, _ABSENT)]
-    told = [_change(f"{field}.{n}", *_both(old, new, n)) for n in names[:MOST_NAMED]]
-    more = f", and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
-    return ", ".join(told) + more
-
-
-class _Absent:
-    """What a fingerprint has where it has nothing."""
-
-    def __repr__(self) -> str:
-        return "absent"
-
-
-_ABSENT = _Absent()
-
-
-def _both(old: Mapping[str, Any], new: Mapping[str, Any], name: str) -> tuple[Any, Any]:
-    return old.get(name, _ABSENT), new.get(name, _ABSENT)
+    pairs = {name: (old.get(name, "absent"), new.get(name, "absent")) for name in {**old, **new}}
+    changed = [name for name, (before, after) in pairs.items() if before != after]
+    changes = [_change(f"{field}.{name}", *pairs[name]) for name in changed[:MOST_NAMED]]
+    more = f", and {len(changed) - MOST_NAMED} more" if len(changed) > MOST_NAMED else ""
+    return ", ".join(changes) + more
 
 
 def _short(value: Any) -> str:

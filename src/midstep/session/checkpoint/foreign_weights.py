@@ -1,4 +1,4 @@
-"""Files that others made: weights, and nothing that runs."""
+"""`load_foreign`: weights from files that other programs wrote, without running their code."""
 
 from __future__ import annotations
 
@@ -14,15 +14,14 @@ from midstep.core.errors import FormatError
 from midstep.core.files.storage import storage_error
 from midstep.session.state.state_tree import UnsavableError, walk
 
-__all__ = ["load_foreign"]
-
 
 def load_foreign(path: str | os.PathLike[str], *, allow_pickle: bool = False) -> Any:
-    """What a `.safetensors` file or a file of `torch.save` holds, on the CPU.
+    """The content of a `.safetensors` file or of a file of `torch.save`, on the CPU.
 
     Args:
         path: the file.
-        allow_pickle: run whatever code the file carries. Only for files you would run as a program.
+        allow_pickle: unpickle the file, which runs any code in it. Only for files that you would
+            also run as a program.
 
     >>> import tempfile
     >>> file = Path(tempfile.mkdtemp()) / "weights.pt"
@@ -48,15 +47,14 @@ def _load_safetensors(file: Path) -> dict[str, torch.Tensor]:
     try:
         return load_file(file)
     except SafetensorError as error:
-        raise FormatError(f"{file} is no safetensors file that can be read: {error}") from error
+        raise FormatError(f"{file} is not a readable safetensors file: {error}") from error
 
 
 def _load_weights(file: Path) -> Any:
-    """Tensors, numbers, strings and containers of these; it is never tried a second, unsafe way."""
+    """Tensors, numbers, strings and containers of these. There is no second, unsafe attempt."""
     try:
-        found = torch.load(file, map_location="cpu", weights_only=True)
-        for _ in walk(found):  # classes that somebody declared safe to torch are beyond that, too
-            pass
+        content = torch.load(file, map_location="cpu", weights_only=True)
+        walk(content)  # refuses classes that other code in this process declared safe to torch
     except (pickle.UnpicklingError, UnsavableError) as error:
         raise FormatError(
             f"{file} holds more than tensors, numbers, strings and lists of these: "
@@ -64,5 +62,7 @@ def _load_weights(file: Path) -> Any:
             "pass allow_pickle=True"
         ) from error
     except (RuntimeError, EOFError, ValueError, KeyError, zipfile.BadZipFile) as error:
-        raise FormatError(f"{file} is no file of torch.save, or is cut: {error}") from error
-    return found
+        raise FormatError(
+            f"{file} is not a file of torch.save, or is cut short: {error}"
+        ) from error
+    return content

@@ -1,12 +1,7 @@
-"""The manifest of a checkpoint: what it holds, and a hash for every byte of it.
-
-Each tensor, the header of their file and the state document have a hash; the manifest ends with
-the hash of itself. So one number stands for the whole, and any changed bit shows.
-"""
+"""The manifest of a checkpoint: step, settings and every hash; upgrades of older versions."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -15,38 +10,41 @@ from midstep.core import strict_json
 from midstep.core.errors import FormatError
 from midstep.core.version import __version__
 from midstep.session.checkpoint import tagged_json
-from midstep.session.checkpoint.checkpoint_folders import STATE, TENSORS
-from midstep.session.checkpoint.tensor_file import TensorWriter, digest
+from midstep.session.checkpoint.hashes import describe_files, seal, unseal
+from midstep.session.checkpoint.tensor_file import TensorWriter
 from midstep.session.state.snapshot import Snapshot
 
 VERSION = 1
 """The format version that is written."""
+FORMAT = "midstep-checkpoint"
+_PROGRESS = ("step", "epoch", "cursor", "timeline")
+_TREES = ("config", "fingerprints")
 Change = Callable[[dict[str, Any]], dict[str, Any]]
 
 
-def _as_it_is(document: dict[str, Any]) -> dict[str, Any]:
+def _unchanged(document: dict[str, Any]) -> dict[str, Any]:
     return document
 
 
 @dataclass(frozen=True, kw_only=True)
 class Upgrade:
-    """What makes a checkpoint of one version one of the next."""
+    """Turns a checkpoint of one version into one of the next."""
 
-    manifest: Change = _as_it_is
-    """Of the fields of the manifest; its `version` is raised by itself."""
-    state: Change = _as_it_is
-    """Of `state.json`, once its tags are read and the tensors stand in their places."""
+    manifest: Change = _unchanged
+    """Changes the fields of the manifest; `version` is raised without it."""
+    state: Change = _unchanged
+    """Changes the state, after tags are decoded and tensors are in it."""
 
 
 UPGRADES: dict[int, Upgrade] = {}
-"""By the older version; a version that is left out here is no longer read."""
+"""By the older version. A version without an entry is no longer read."""
 
 
 def upgraded_manifest(document: dict[str, Any]) -> dict[str, Any]:
-    """The manifest as the present version writes it, `written` being the version it has on disk.
+    """The manifest as the present version writes it; `written` is the version on disk.
 
     Raises:
-        FormatError: nothing here reads that version.
+        FormatError: this midstep does not read that version.
     """
     written = document.get("version")
     if type(written) is not int or (written != VERSION and written not in UPGRADES):
@@ -61,7 +59,7 @@ def upgraded_manifest(document: dict[str, Any]) -> dict[str, Any]:
 
 
 def upgraded_state(tree: Any, written: int) -> Any:
-    """The state of a checkpoint that was written in an older version.
+    """The state of a checkpoint of version `written`, as the present version has it.
 
     >>> upgraded_state({"model": {}}, VERSION)
     {'model': {}}
@@ -71,49 +69,34 @@ def upgraded_state(tree: Any, written: int) -> Any:
     return tree
 
 
-FORMAT = "midstep-checkpoint"
-_END = re.compile(rb',"whole":"([0-9a-f]{64})"}\n', flags=re.ASCII)
-_END_BYTES = len(',"whole":""}\n') + 64
-_PROGRESS = ("step", "epoch", "cursor", "timeline")
-_TREES = ("config", "fingerprints")
+def manifest_chunks(snapshot: Snapshot, state: bytes, tensors: TensorWriter) -> Iterator[bytes]:
+    """The content of `manifest.json`.
 
-
-def manifest_bytes(snapshot: Snapshot, state: bytes, tensors: TensorWriter) -> bytes:
-    """The manifest of a checkpoint whose other files are written."""
+    A generator, so that it runs when its turn to be written comes: the tensors are hashed while
+    their file is written, just before.
+    """
     document: dict[str, Any] = {"format": FORMAT, "version": VERSION, "midstep": __version__}
     document |= {name: getattr(snapshot, name) for name in _PROGRESS}
     document |= {name: dict(getattr(snapshot, name)) for name in _TREES}
-    document["files"] = {
-        STATE: {"bytes": len(state), "blake2b": digest(state)},
-        TENSORS: {"bytes": tensors.bytes, "header_blake2b": digest(tensors.header)},
-    }
-    document["tensors"] = {name: entry.describe() for name, entry in tensors.entries.items()}
-    body = tagged_json.dumps(document).encode()[:-1]
-    return body + f',"whole":"{digest(body)}"}}\n'.encode()
-
-
-def later(make: Callable[[], bytes]) -> Iterator[bytes]:
-    """The content of a file that can only be made once those before it are written."""
-    yield make()
+    document["files"] = describe_files(state, tensors.header, tensors.bytes)
+    document["tensors"] = tensors.entries
+    yield seal(tagged_json.dumps(document).encode())
 
 
 def parse_manifest(data: bytes) -> dict[str, Any]:
-    """The manifest behind `data`, brought to the present version; its own hash is checked first."""
-    body, end = data[:-_END_BYTES], _END.fullmatch(data[-_END_BYTES:])
-    if end is None or digest(body) != end[1].decode():
-        raise FormatError("it does not match its own hash")
-    document = strict_json.loads(body + b"}")
+    """The manifest in `data`, upgraded to the present version; its own hash is checked first."""
+    document = strict_json.loads(unseal(data))
     if not isinstance(document, dict) or document.get("format") != FORMAT:
         raise FormatError(f"it is not a manifest of a {FORMAT}")
     return upgraded_manifest(document)
 
 
 def progress_of(document: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields of a snapshot that stand in the manifest."""
+    """The fields of a snapshot that are stored in the manifest."""
     try:
-        made = {name: document[name] for name in _PROGRESS}
-        if not all(type(number) is int for number in made.values()):
-            raise FormatError(f"step, epoch, cursor and timeline must be whole numbers: {made}")
-        return made | {name: tagged_json.decode(document[name]) for name in _TREES}
+        progress = {name: document[name] for name in _PROGRESS}
+        if not all(type(number) is int for number in progress.values()):
+            raise FormatError(f"step, epoch, cursor and timeline must be integers, got {progress}")
+        return progress | {name: tagged_json.decode(document[name]) for name in _TREES}
     except KeyError as error:
         raise FormatError(f"it has no field {error.args[0]!r}") from None

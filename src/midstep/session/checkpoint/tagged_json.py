@@ -1,7 +1,9 @@
-"""Strict JSON that gives back exactly what went in: tuples, integer keys, infinities, bytes.
+"""Strict JSON that keeps what plain JSON loses: tuples, integer keys, infinities, bytes.
 
-What JSON has itself is written as it is. Everything else is an object with one key that starts
-with `!`, the tag: `{"!tuple": [1, 2]}`. Arrays and tensors are put elsewhere and named here.
+Values that JSON has are written unchanged. Everything else is an object whose first key is a tag
+that starts with `!`: `{"!tuple": [1, 2]}`. Arrays and tensors are stored elsewhere and referred to
+by name. Plain JSON is not enough: the state of `MultiStepLR` has a Counter with integer keys, that
+of `ReduceLROnPlateau` an infinity.
 """
 
 from __future__ import annotations
@@ -21,15 +23,13 @@ from midstep.core import strict_json
 from midstep.core.errors import FormatError
 from midstep.session.state.state_tree import ARRAY_KINDS, Path, refuse, walk
 
-__all__ = ["decode", "dumps", "encode", "loads"]
-
 Put = Callable[[Any, Path], dict[str, Any]]
-"""Puts an array or tensor somewhere and gives the JSON object that names it."""
+"""Stores an array or tensor elsewhere; returns the JSON object that refers to it."""
 Get = Callable[[dict[str, Any]], Any]
-"""Gives back what such an object names."""
+"""Returns the array or tensor that such an object refers to."""
 
 EXACT_INTEGER = 1 << 53
-"""Beyond it other readers of JSON round integers, so they are written as text."""
+"""From here on other readers of JSON round integers to doubles, so they are written as text."""
 _QUIET_NAN = 0x7FF8000000000000
 _NON_FINITE = {"inf": float("inf"), "-inf": float("-inf"), "nan": float("nan")}
 
@@ -39,11 +39,11 @@ def _put_nowhere(_value: Any, path: Path) -> dict[str, Any]:
 
 
 def _get_nowhere(document: dict[str, Any]) -> Any:
-    raise FormatError(f"{str(document)[:60]} names a tensor where none can be")
+    raise FormatError(f"{str(document)[:60]} refers to a tensor where only plain values may be")
 
 
 def dumps(tree: Any, put: Put = _put_nowhere) -> str:
-    """Compact JSON of a tree; what it cannot hold raises `UnsavableError` with its path.
+    """Compact JSON of a tree; a value that cannot be saved raises `UnsavableError` with its path.
 
     >>> dumps({"a": (1, float("inf"))})
     '{"a":{"!tuple":[1,{"!float":"inf"}]}}'
@@ -63,12 +63,12 @@ def loads(text: str | bytes, get: Get = _get_nowhere) -> Any:
         raise FormatError("the state is nested too deeply") from None
 
 
-# -- out ---------------------------------------------------------------------------------------
+# -- encoding ----------------------------------------------------------------------------------
 
 
 def encode(tree: Any, put: Put = _put_nowhere) -> Any:
     """The tree as values that `json` writes without loss."""
-    walk(tree)  # refuses what is odd, deep or holds itself
+    walk(tree)  # refuses unknown types, deep nesting, and a container inside itself
     return _encoded(tree, (), put)
 
 
@@ -92,10 +92,10 @@ def _encoded_mapping(value: dict[Any, Any], path: Path, put: Put) -> dict[str, A
     pairs = [
         [_encoded(key, path, put), _encoded(item, (*path, key), put)] for key, item in value.items()
     ]
-    made: dict[str, Any] = {f"!{type(value).__name__}": pairs}
-    if hasattr(value, "_metadata"):
-        made["metadata"] = _encoded(value._metadata, (*path, "_metadata"), put)
-    return made
+    tagged: dict[str, Any] = {f"!{type(value).__name__}": pairs}
+    if hasattr(value, "_metadata"):  # versions of the modules in a model's state_dict
+        tagged["metadata"] = _encoded(value._metadata, (*path, "_metadata"), put)
+    return tagged
 
 
 def _is_plain_key(key: Any) -> bool:
@@ -103,7 +103,7 @@ def _is_plain_key(key: Any) -> bool:
 
 
 def _is_unicode(text: str) -> bool:
-    """Whether it can be written as UTF-8: lone surrogates cannot."""
+    """Whether it can be encoded as UTF-8: text with lone surrogates cannot."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -132,7 +132,7 @@ def _encoded_leaf(value: Any) -> Any:
 
 
 def _scalar_bytes(value: Any) -> bytes:
-    """The bytes of a NumPy scalar; its own `tobytes` pads an empty string."""
+    """The bytes of a NumPy scalar; its own `tobytes` pads an empty string with zeros."""
     if value.dtype.kind == "U":
         return str(value).encode("utf-32-le", "surrogatepass")
     return bytes(value) if value.dtype.kind == "S" else bytes(value.tobytes())
@@ -146,11 +146,15 @@ def _encoded_float(value: float) -> Any:
     return {"!float": f"{bits:016x}" if is_odd_nan else repr(value)}
 
 
-# -- in ----------------------------------------------------------------------------------------
+# -- decoding-----------------------------------------------------------------------------------
 
 
 def decode(document: Any, get: Get = _get_nowhere) -> Any:
-    """The tree behind the values of a JSON document."""
+    """The tree that `encode` turned into these JSON values.
+
+    Raises:
+        FormatError: a tag is unknown or its value malformed.
+    """
     if isinstance(document, list):
         return [decode(item, get) for item in document]
     if not isinstance(document, dict):
@@ -175,10 +179,10 @@ def _pairs(items: Any, get: Get) -> Iterable[tuple[Any, Any]]:
 
 
 def _ordered(document: dict[str, Any], get: Get) -> OrderedDict[Any, Any]:
-    made = OrderedDict(_pairs(document["!OrderedDict"], get))
+    state = OrderedDict(_pairs(document["!OrderedDict"], get))
     if "metadata" in document:
-        made._metadata = decode(document["metadata"], get)  # type: ignore[attr-defined]
-    return made
+        state._metadata = decode(document["metadata"], get)  # type: ignore[attr-defined]
+    return state
 
 
 def _float(text: str) -> float:
@@ -189,16 +193,16 @@ def _float(text: str) -> float:
 
 
 def _dtype(name: str) -> torch.dtype:
-    found = getattr(torch, name, None)
-    if not isinstance(found, torch.dtype):
-        raise FormatError(f"torch has no type {name!r} here; another version wrote it")
-    return found
+    dtype = getattr(torch, name, None)
+    if not isinstance(dtype, torch.dtype):
+        raise FormatError(f"this torch has no type {name!r}; a newer one wrote the checkpoint")
+    return dtype
 
 
 def _scalar(dtype_text: str, digits: str) -> Any:
     dtype = np.dtype(dtype_text)
     if dtype.kind not in ARRAY_KINDS:
-        raise FormatError(f"{dtype_text!r} is no type of a number or string")
+        raise FormatError(f"{dtype_text!r} is not a type of numbers or strings")
     data = bytes.fromhex(digits)
     if dtype.kind == "S":  # an array would drop zero bytes at the end
         return np.bytes_(data)

@@ -1,39 +1,28 @@
-"""Tensors as safetensors, written and read in one pass, with a hash for each.
+"""Tensors as a safetensors file, written and read in one pass, with a hash for each.
 
-The layout is that of safetensors, so any of its readers opens the file. Ours streams: no second
-copy of the tensors in memory, and each is hashed as its bytes go by.
+Any reader of safetensors opens the file. The library itself is not used to write it: it would
+need all tensors in host memory at once, and a second pass to hash them.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, BinaryIO
 
 import torch
 
 from midstep.core import strict_json
 from midstep.core.errors import FormatError
+from midstep.session.checkpoint.hashes import check_hash, digest, new_hash
 from midstep.session.state.shared_storage import wait_for_devices
 
-__all__ = [
-    "Entry",
-    "TensorWriter",
-    "digest",
-    "flattened",
-    "raw_bytes",
-    "read_tensors",
-    "stored_form",
-]
-
-HASH_BYTES = 32
 MOST_HEADER_BYTES = 100_000_000
 """The limit that safetensors itself sets."""
 CHUNK_BYTES = 16 << 20
+"""Bytes that are hashed and written at a time."""
 
 _NAMES = {
     torch.float64: "F64",
@@ -61,13 +50,8 @@ _PARTS = {
 }
 
 
-def digest(data: Any) -> str:
-    """blake2b with 32 bytes, as hexadecimal digits."""
-    return hashlib.blake2b(data, digest_size=HASH_BYTES).hexdigest()
-
-
 def stored_form(tensor: torch.Tensor) -> torch.Tensor:
-    """The tensor as a type that safetensors has: complex as pairs, rare types as bare bits.
+    """The tensor in a type that safetensors has: complex as pairs of floats, others as integers.
 
     >>> stored_form(torch.zeros(3, dtype=torch.complex64)).shape
     torch.Size([3, 2])
@@ -80,11 +64,10 @@ def stored_form(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def flattened(tensor: torch.Tensor) -> torch.Tensor:
-    """Its elements in one row, without a copy where they lie so.
-
-    A tensor with one element may have any stride and still count as contiguous.
-    """
+    """Its elements in one row; a contiguous tensor is not copied."""
     flat = tensor.contiguous().reshape(-1)
+    # A tensor with one element counts as contiguous with any stride, but `view(dtype)` refuses
+    # a last stride other than 1.
     return flat.as_strided((flat.numel(),), (1,))
 
 
@@ -94,109 +77,98 @@ def raw_bytes(tensor: torch.Tensor) -> memoryview:
     return flat.view(torch.uint8).numpy().data if flat.numel() else memoryview(b"")
 
 
-@dataclass(frozen=True, kw_only=True)
-class Entry:
-    """One tensor of a file, as its manifest lists it."""
-
-    dtype: str
-    shape: list[int]
-    bytes: int
-    blake2b: str
-
-    def describe(self) -> dict[str, Any]:
-        """As it stands in the manifest."""
-        return {
-            "dtype": self.dtype,
-            "shape": self.shape,
-            "bytes": self.bytes,
-            "blake2b": self.blake2b,
-        }
-
-
 class TensorWriter:
-    """The bytes of a safetensors file, piece by piece; `entries` is filled as they go by.
+    """The bytes of a safetensors file, chunk by chunk.
 
     Args:
-        tensors: by name, each in a form that `stored_form` gives.
+        tensors: by name, each in the form that `stored_form` returns.
     """
 
     def __init__(self, tensors: Mapping[str, torch.Tensor]) -> None:
-        # Wide types first: then every tensor starts at a multiple of its own width.
+        # Wide types first: then every tensor starts at a multiple of its item size, so that other
+        # readers can map the file into memory.
         names = sorted(tensors, key=lambda name: (-tensors[name].itemsize, name))
         self._tensors = {name: tensors[name] for name in names}
         self.header = self._make_header()
-        self.entries: dict[str, Entry] = {}
+        self.entries: dict[str, dict[str, Any]] = {}
+        """`dtype`, `shape`, `bytes` and `blake2b` by name; filled while `chunks` is read."""
         self.bytes = len(self.header) + sum(t.numel() * t.itemsize for t in tensors.values())
 
     def _make_header(self) -> bytes:
-        described: dict[str, Any] = {"__metadata__": {"format": "pt"}}
+        header: dict[str, Any] = {"__metadata__": {"format": "pt"}}
         end = 0
         for name, tensor in self._tensors.items():
             start, end = end, end + tensor.numel() * tensor.itemsize
-            described[name] = {
+            header[name] = {
                 "dtype": _NAMES[tensor.dtype],
                 "shape": list(tensor.shape),
                 "data_offsets": [start, end],
             }
-        text = json.dumps(described, separators=(",", ":")).encode()
-        text += b" " * (-len(text) % 8)
+        text = json.dumps(header, separators=(",", ":")).encode()
+        text += b" " * (-len(text) % 8)  # the data begins at a multiple of 8
         return len(text).to_bytes(8, "little") + text
 
     def chunks(self) -> Iterator[bytes | memoryview]:
-        """Header, then each tensor; one tensor at a time is brought to the host."""
+        """The header, then each tensor. Only one tensor at a time is copied to the host."""
         yield self.header
+        # This runs in the writer's thread, whose CUDA stream is not ordered after the training's.
         wait_for_devices(self._tensors.values())
         for name, tensor in self._tensors.items():
             data = raw_bytes(tensor.detach().cpu().contiguous())
-            hashed = hashlib.blake2b(digest_size=HASH_BYTES)
+            tensor_hash = new_hash()
             for start in range(0, len(data), CHUNK_BYTES):
-                hashed.update(data[start : start + CHUNK_BYTES])
+                tensor_hash.update(data[start : start + CHUNK_BYTES])
                 yield data[start : start + CHUNK_BYTES]
-            self.entries[name] = Entry(
-                dtype=_NAMES[tensor.dtype],
-                shape=list(tensor.shape),
-                bytes=len(data),
-                blake2b=hashed.hexdigest(),
-            )
+            self.entries[name] = {
+                "dtype": _NAMES[tensor.dtype],
+                "shape": list(tensor.shape),
+                "bytes": len(data),
+                "blake2b": tensor_hash.hexdigest(),
+            }
 
 
 def read_tensors(
     file: BinaryIO, header_hash: str, entries: Mapping[str, Mapping[str, Any]]
 ) -> dict[str, torch.Tensor]:
-    """Every tensor of an open file, each checked against its hash before it is given back.
+    """Every tensor of an open file, each checked against its hash.
+
+    The file may be damaged in any way, so each number in it is checked before memory is allocated
+    by it.
 
     Args:
         file: at its beginning.
-        header_hash: what the header must hash to.
-        entries: for each tensor its `dtype`, `shape`, `bytes` and `blake2b`.
+        header_hash: the expected hash of the header.
+        entries: the tensors as the manifest has them, each with its `blake2b`.
+
+    Raises:
+        FormatError: something does not match.
     """
     header = _read_header(file, header_hash)
     if header.keys() != entries.keys():
-        odd = sorted(header.keys() ^ entries.keys())[0]
-        raise FormatError(f"tensor {odd!r} is in the file or in the manifest, but not in both")
-    _check_room(file, header)
-    found, end = {}, 0
+        name = sorted(header.keys() ^ entries.keys())[0]
+        raise FormatError(f"tensor {name!r} is in the file or in the manifest, but not in both")
+    _check_size(file, header)
+    tensors, end = {}, 0
     for name, described in sorted(header.items(), key=lambda item: item[1]["data_offsets"]):
         if described["data_offsets"][0] != end:
             raise FormatError(f"tensor {name!r} overlaps another or leaves a gap")
-        found[name] = _read_tensor(file, name, described, entries[name]["blake2b"])
+        tensors[name] = _read_tensor(file, name, described, entries[name]["blake2b"])
         end = described["data_offsets"][1]
     if file.read(1):
-        raise FormatError("there are bytes behind the last tensor")
-    return found
+        raise FormatError("there are bytes after the last tensor")
+    return tensors
 
 
 def _read_header(file: BinaryIO, header_hash: str) -> dict[str, Any]:
     first = file.read(8)
     size = int.from_bytes(first, "little")
     if len(first) < 8 or size > MOST_HEADER_BYTES:
-        raise FormatError(f"the header is cut, or claims {size} bytes")
+        raise FormatError(f"the header is cut short, or claims {size} bytes")
     text = file.read(size)
-    if digest(first + text) != header_hash:
-        raise FormatError("the header does not match its hash")
+    check_hash(digest(first + text), header_hash, "the header")
     header = strict_json.loads(text)
     if not isinstance(header, dict):
-        raise FormatError("the header is no JSON object")
+        raise FormatError("the header is not a JSON object")
     header.pop("__metadata__", None)
     for name, described in header.items():
         _check_described(name, described)
@@ -208,6 +180,7 @@ def _check_described(name: str, described: Any) -> None:
         dtype, shape = _DTYPES[described["dtype"]], described["shape"]
         start, end = described["data_offsets"]
         numbers = [*shape, start, end]
+        # `type`, because True is an instance of int.
         is_whole = all(type(number) is int and number >= 0 for number in numbers)
         fits = is_whole and end - start == math.prod(shape) * dtype.itemsize
     except (KeyError, TypeError, ValueError):
@@ -216,27 +189,26 @@ def _check_described(name: str, described: Any) -> None:
         raise FormatError(f"tensor {name!r} is described wrongly: {str(described)[:80]}")
 
 
-def _check_room(file: BinaryIO, header: Mapping[str, Any]) -> None:
-    """No memory is taken for more than the file holds."""
+def _check_size(file: BinaryIO, header: Mapping[str, Any]) -> None:
+    """Refuse a header that claims more bytes of tensors than the file has."""
     claimed = sum(
         described["data_offsets"][1] - described["data_offsets"][0] for described in header.values()
     )
-    held = os.fstat(file.fileno()).st_size - file.tell()
-    if claimed != held:
-        raise FormatError(f"it holds {held} bytes of tensors where {claimed} are claimed")
+    present = os.fstat(file.fileno()).st_size - file.tell()
+    if claimed != present:
+        raise FormatError(f"it has {present} bytes of tensors, but its header claims {claimed}")
 
 
 def _read_tensor(
-    file: BinaryIO, name: str, described: Mapping[str, Any], wanted: str
+    file: BinaryIO, name: str, described: Mapping[str, Any], expected_hash: str
 ) -> torch.Tensor:
     tensor = torch.empty(described["shape"], dtype=_DTYPES[described["dtype"]])
-    data = raw_bytes(tensor)
-    hashed = hashlib.blake2b(digest_size=HASH_BYTES)
+    data = raw_bytes(tensor)  # the same memory: the file is read directly into the tensor
+    tensor_hash = new_hash()
     for start in range(0, len(data), CHUNK_BYTES):
         part = data[start : start + CHUNK_BYTES]
         if file.readinto(part) != len(part):  # type: ignore[attr-defined]
             raise FormatError(f"tensor {name!r} is cut short")
-        hashed.update(part)
-    if hashed.hexdigest() != wanted:
-        raise FormatError(f"tensor {name!r} does not match its hash")
+        tensor_hash.update(part)
+    check_hash(tensor_hash.hexdigest(), expected_hash, f"tensor {name!r}")
     return tensor

@@ -1,4 +1,4 @@
-"""Hyperparameters changed in a running training: which, to what, and what they were."""
+"""Set hyperparameters of a running training, in the optimizer's groups and in the scheduler."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ from midstep.core.errors import ConfigError
 def set_hparams(
     optimizer: torch.optim.Optimizer, scheduler: Any, payload: HparamsPayload
 ) -> dict[str, list[Any]]:
-    """Set them in every group; gives back the old values of what changed, one per group.
+    """Set hyperparameters in every group; returns the old values, one per group.
 
     Raises:
-        ConfigError: the optimizer has no such setting; nothing is changed then.
+        ConfigError: the optimizer has no such setting; then nothing is changed.
     """
-    wanted = _by_group(optimizer, payload)
-    old = {name: [_plain(group[name]) for group in optimizer.param_groups] for name in wanted}
-    for name, values in wanted.items():
+    new = _by_group(optimizer, payload)
+    old = {name: [_plain(group[name]) for group in optimizer.param_groups] for name in new}
+    for name, values in new.items():
         for group, value in zip(optimizer.param_groups, values, strict=True):
-            if isinstance(group[name], torch.Tensor):
+            if isinstance(group[name], torch.Tensor):  # a compiled or capturable optimizer has it
                 group[name].fill_(value)
             else:
                 group[name] = value
-    if "lr" in wanted:
-        _tell_scheduler(optimizer, scheduler, old["lr"], wanted["lr"])
+    if "lr" in new:
+        _scale_scheduler(optimizer, scheduler, old["lr"], new["lr"])
     return old
 
 
 def _by_group(optimizer: torch.optim.Optimizer, payload: HparamsPayload) -> dict[str, list[Any]]:
-    wanted: dict[str, list[Any]] = {}
+    values: dict[str, list[Any]] = {}
     for name, value in vars(payload).items():
         if value is None:
             continue
@@ -41,17 +41,19 @@ def _by_group(optimizer: torch.optim.Optimizer, payload: HparamsPayload) -> dict
         if missing:
             kind = type(optimizer).__name__
             raise ConfigError(f"{kind} has no {target}; it has {', '.join(optimizer.defaults)}")
-        factor = name in HPARAM_FACTORS
-        wanted[target] = [
-            _plain(group[target]) * value if factor else value for group in optimizer.param_groups
+        is_factor = name in HPARAM_FACTORS
+        values[target] = [
+            _plain(group[target]) * value if is_factor else value
+            for group in optimizer.param_groups
         ]
-    return wanted
+    return values
 
 
-def _tell_scheduler(
+def _scale_scheduler(
     optimizer: torch.optim.Optimizer, scheduler: Any, old: list[Any], new: list[Any]
 ) -> None:
-    """Scale what a scheduler computes its rates from, so that it does not undo the change."""
+    """Scale what the scheduler computes its rates from: else its next step undoes the change."""
+    # SequentialLR and ChainedScheduler have further schedulers inside.
     for each in [scheduler, *getattr(scheduler, "_schedulers", ())]:
         bases = getattr(each, "base_lrs", None)
         if bases is not None and len(bases) == len(old):
@@ -59,6 +61,7 @@ def _tell_scheduler(
                 base * now / before if before else base
                 for base, before, now in zip(bases, old, new, strict=True)
             ]
+    # Schedulers also store rates in the groups: `initial_lr` all, the others OneCycleLR.
     for group, before, now in zip(optimizer.param_groups, old, new, strict=True):
         for name in ("initial_lr", "max_lr", "min_lr"):
             if name in group and before:

@@ -1,7 +1,7 @@
-"""Where a run comes from: `lineage.json`, its edges and what was done to it on the way.
+"""`lineage.json`: which timelines of a run branch off which, and what was changed there.
 
-An edge of kind `timeline` is named once something was changed after a rewind: from then on the run
-is another one than it was, and the file says from which step, and by what.
+An edge of kind `timeline` is written when something is changed after a rewind. Until then the new
+timeline repeats the same training. The edge says from which step it differs, and by what.
 """
 
 from __future__ import annotations
@@ -16,8 +16,6 @@ from midstep.core.errors import FormatError, StorageError
 from midstep.core.files.storage import replace_json
 from midstep.facts import FactsReader
 from midstep.facts.read.timelines import find_rewinds
-
-__all__ = ["FILE", "Lineage", "read_lineage"]
 
 log = logging.getLogger("midstep.session")
 FILE = "lineage.json"
@@ -40,13 +38,13 @@ class Lineage:
         self._dir = run_dir
 
     def changed(self, *, timeline: int, step: int, kind: str, **what: Any) -> None:
-        """Something was changed by hand; after a rewind that names the timeline.
+        """Record a change by the user in the edge of its timeline.
 
-        A disk that refuses stops nothing here: the same stands in the facts, which hold a run that
-        cannot write them.
+        If the disk refuses, this only logs a warning: the facts record the same change, and they
+        park a run that cannot write them.
         """
         if timeline == 0:
-            return  # no edge: the run is still its own beginning
+            return  # the first timeline branches off nothing
         try:
             document = read_lineage(self._dir)
             edge = self._edge(document["edges"], timeline)
@@ -56,37 +54,37 @@ class Lineage:
             log.warning("the lineage was not written: %s", error)
 
     def _edge(self, edges: list[dict[str, Any]], timeline: int) -> dict[str, Any]:
-        """The edge of a timeline; made from the rewind's own record where there is none yet."""
+        """The edge of a timeline; a new one is made from the fact of the rewind."""
         for edge in edges:
             if edge["kind"] == "timeline" and edge["timeline"] == timeline:
                 return edge
         rewinds = find_rewinds(FactsReader(self._dir).events())
-        found = next((each for each in rewinds if each.timeline == timeline), None)
-        made: dict[str, Any] = {
+        rewind = next((each for each in rewinds if each.timeline == timeline), None)
+        edge = {
             "kind": "timeline",
             "timeline": timeline,
             "parents": [self._dir.name],
-            "parent_timeline": None if found is None else found.parent,
-            "step": None if found is None else found.step,
+            "parent_timeline": None if rewind is None else rewind.parent,
+            "step": None if rewind is None else rewind.step,
             "interventions": [],
         }
-        edges.append(made)
-        return made
+        edges.append(edge)
+        return edge
 
 
 def read_lineage(run_dir: str | Path) -> dict[str, Any]:
-    """The lineage of a run directory; one without edges where there is no file.
+    """The lineage of a run directory; without edges if there is no file.
 
     Raises:
-        FormatError: if the file is none of ours.
+        FormatError: the file is damaged, or of an unknown version.
     """
     path = Path(run_dir) / FILE
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        document = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return {"version": _VERSION, "edges": []}
     except (OSError, ValueError) as error:
-        raise FormatError(f"{path} cannot be read: {error}; move it away to go on") from None
-    if not isinstance(found, Mapping) or found.get("version") != _VERSION:
-        raise FormatError(f"{path} is of no version that is known here; move it away to go on")
-    return dict(found)
+        raise FormatError(f"{path} cannot be read: {error}; move it away to continue") from None
+    if not isinstance(document, Mapping) or document.get("version") != _VERSION:
+        raise FormatError(f"{path} has an unknown version; move it away to continue")
+    return dict(document)

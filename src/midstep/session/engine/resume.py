@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from midstep.core.errors import ConfigError, FormatError
 from midstep.data.random_state import find_generators, preserve_rng
-from midstep.session.checkpoint.checkpoint_store import CheckpointStore
+from midstep.session.checkpoint.checkpoint_store import CheckpointStore, LoadedCheckpoint
 from midstep.session.checkpoint.fingerprint import differences, fingerprints
 from midstep.session.state.training_parts import TrainingParts, extra_state_differs
 
@@ -18,24 +18,19 @@ if TYPE_CHECKING:
     import torch
 
     from midstep.session.config import SessionConfig
-    from midstep.session.state.snapshot import Snapshot
     from midstep.session.state.training_state import TrainingState
 
 log = logging.getLogger("midstep.session")
 ORDER_FIELDS = frozenset({"dataset", "batch_size", "seed", "order_policy"})
-"""If one of these changed, the position in the epoch has no meaning: the epoch begins anew."""
+"""If one of these changed, the position in the epoch has no meaning, so the epoch starts again."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class ResumePoint:
+class ResumePoint(LoadedCheckpoint):
     """A checkpoint to continue from."""
 
-    snapshot: Snapshot
-    path: Path
-    problems: list[str]
-    """Why newer checkpoints were passed over."""
     changed: Mapping[str, str] = field(default_factory=dict)
-    """Fields that differ and were allowed to, each with its change in words."""
+    """Fields that differ and are in `allow_changed`, each with its change in words."""
 
     def facts(self) -> Iterator[dict[str, Any]]:
         """The resume as interventions for the facts."""
@@ -55,6 +50,7 @@ class ResumePoint:
 def training_fingerprints(parts: TrainingParts, config: SessionConfig) -> dict[str, Any]:
     """What identifies the training at a resume. Reads 32 items and moves no generator."""
     loader = parts.train_loader
+    # Reading an item may draw from a generator that the dataset or its transform holds.
     with preserve_rng(find_generators(loader.dataset, depth=2)):
         known = fingerprints(
             model=parts.model,
@@ -96,14 +92,12 @@ def find_resume_point(
             )
         return None
     changed = changed_fields(newest.snapshot.fingerprints, current)
-    # Checkpoints and facts call the user's extra state `also`, as they did from the start.
-    allowed = {"also" if name == "extra_state" else name for name in config.allow_changed}
-    refused = {name: words for name, words in changed.items() if name not in allowed}
+    refused = {
+        name: words for name, words in changed.items() if _setting(name) not in config.allow_changed
+    }
     if refused:
         raise ConfigError(_other_training(newest.path, refused, can_allow=can_allow))
-    return ResumePoint(
-        snapshot=newest.snapshot, path=newest.path, problems=newest.problems, changed=changed
-    )
+    return ResumePoint(**vars(newest), changed=changed)
 
 
 def _other_training(path: Path, refused: Mapping[str, str], *, can_allow: bool) -> str:
@@ -119,6 +113,7 @@ def _other_training(path: Path, refused: Mapping[str, str], *, can_allow: bool) 
 
 def _setting(name: str) -> str:
     """The name of a fingerprint field in `allow_changed`."""
+    # Checkpoints and facts call the user's extra state `also`, as they did from the start.
     return "extra_state" if name == "also" else name
 
 
@@ -136,6 +131,7 @@ def restore_resume_point(state: TrainingState, resume_point: ResumePoint) -> Non
     if not resume_point.changed:
         state.restore(resume_point.snapshot)
         return
+    # `state.restore` would refuse parts that do not fit, so each part is loaded by itself.
     snapshot, changed = resume_point.snapshot, resume_point.changed.keys()
     parts, saved = state.parts, snapshot.states
     if "model" in changed:
@@ -180,6 +176,7 @@ def _load_moments(optimizer: Any, saved: Mapping[str, Any], resume_point: Resume
     sizes = [len(group["params"]) for group in current["param_groups"]]
     kind = f"{type(optimizer).__module__}.{type(optimizer).__qualname__}"
     fits = fingerprint.get("class") == kind and fingerprint.get("groups") == sizes
+    # Moments belong to parameters by their index, which another model gives to other parameters.
     if fits and "model" not in resume_point.changed:
         optimizer.load_state_dict(
             {"state": saved["state"], "param_groups": current["param_groups"]}

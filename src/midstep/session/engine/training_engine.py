@@ -53,7 +53,7 @@ class TrainingEngine:
         state: of the training.
         replay: how the driver repeats steps.
         on_fault: `raise` if a checkpoint cannot be taken. `disable` takes no more of them, since
-            a fault of ours must not end the user's own loop.
+            a fault of midstep must not end the user's loop.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class TrainingEngine:
         store = CheckpointStore(run.dir, keep=self._config.checkpoint_keep)
         store.remove_leftovers()
         self.writer = CheckpointWriter(
-            store, tell=self._record, hold=self._controller.boundary.hold
+            store, record=self._record, park=self._controller.boundary.hold
         )
         self.rewind = Rewind(
             state,
@@ -155,7 +155,7 @@ class TrainingEngine:
         try:
             self._checkpoint(reason, best=best, wait=wait)
         except StorageError as error:
-            log.warning("%s", error)  # the user's loop ends all the same
+            log.warning("%s", error)  # only with `wait`, where the user's loop ends anyway
 
     def _checkpoint(self, reason: str, *, best: bool, wait: bool) -> None:
         # A loader worker that dies now would raise in here, since torch raises from its SIGCHLD
@@ -238,7 +238,7 @@ class TrainingEngine:
         self.checkpoint("hparams")
 
     def record_refused(self, problems: Iterable[str]) -> None:
-        """Record checkpoints that were passed over because they are damaged."""
+        """Record checkpoints that were skipped because they are damaged."""
         for problem in problems:
             self._record_request(kind="checkpoint_refused", reason=problem)
 

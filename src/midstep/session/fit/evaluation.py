@@ -1,4 +1,4 @@
-"""Validation and test: a pass over another loader that leaves no trace in the training."""
+"""Validation and test: a pass over another loader that does not affect the training."""
 
 from __future__ import annotations
 
@@ -15,11 +15,9 @@ from midstep.data.batch_structure import count_samples
 from midstep.data.random_state import find_generators, preserve_rng
 from midstep.session.fit.default_step import ForwardResult, is_classes, move
 
-__all__ = ["EvaluationStopped", "evaluate"]
-
 
 class EvaluationStopped(ControlError):  # noqa: N818 - like StopTraining, it ends a loop
-    """A stop was asked for in the middle of a validation; nothing has changed."""
+    """A stop was requested in the middle of a validation; nothing has changed."""
 
 
 def evaluate(
@@ -31,52 +29,53 @@ def evaluate(
     autocast: Callable[[], AbstractContextManager[Any]],
     interrupted: Callable[[], bool] = lambda: False,
 ) -> dict[str, float]:
-    """Means over all samples of a loader: `loss`, `accuracy` where it has one, further scalars.
+    """Means over all samples of a loader: `loss`, `accuracy` for classes, further scalars.
 
-    Every generator stands as before it, modules have the modes they had, and no gradient is kept.
+    Generators and modes of modules are restored afterwards, and no gradient is kept.
 
     Args:
-        model: put into evaluation mode meanwhile.
-        loader: its batches.
-        forward: the loss of a batch.
-        device: where batches go.
+        model: in evaluation mode during the pass.
+        loader: gives the batches.
+        forward: computes the loss of a batch.
+        device: where batches are moved.
         autocast: a context around each forward pass.
-        interrupted: asked between batches; True raises `EvaluationStopped`.
+        interrupted: called between batches; True raises `EvaluationStopped`.
     """
     sums: dict[str, float] = {}
     counts: dict[str, int] = {}
-    own = find_generators(getattr(loader, "generator", None), getattr(loader, "sampler", None))
-    with preserve_rng(own), _evaluating(model), torch.no_grad():
+    # The generators of this loader, too: each validation then sees the same order, and how often a
+    # run validates does not change its training.
+    generators = find_generators(
+        getattr(loader, "generator", None), getattr(loader, "sampler", None)
+    )
+    with preserve_rng(generators), _evaluating(model), torch.no_grad():
         for batch in loader:
             if interrupted():
-                raise EvaluationStopped("stopped in a validation; it is made again at a resume")
+                raise EvaluationStopped("stopped in a validation; a resume repeats it")
             moved = move(batch, device)
             with autocast():
-                made = forward(moved)
-            samples = count_samples(moved) or 1
-            for name, value in _scalars(made).items():
+                result = forward(moved)
+            samples = count_samples(moved) or 1  # weights: the last batch may be smaller
+            for name, value in _scalars(result).items():
                 sums[name] = sums.get(name, 0.0) + value * samples
                 counts[name] = counts.get(name, 0) + samples
     if not sums:
-        raise ConfigError("the loader of a validation or test gave no batch")
+        raise ConfigError("the loader of a validation or test gave no batch; is its dataset empty?")
     return {name: sums[name] / counts[name] for name in sums}
 
 
-def _scalars(made: ForwardResult) -> dict[str, float]:
-    found = {"loss": float(made.loss)}
-    if is_classes(made.outputs, made.labels):
-        hits = made.outputs.argmax(dim=1) == made.labels
-        found["accuracy"] = float(hits.double().mean())
-    for name, value in made.metrics.items():
-        number = float(value)
-        if not math.isnan(number):
-            found[name] = number
-    return found
+def _scalars(result: ForwardResult) -> dict[str, float]:
+    scalars = {"loss": float(result.loss)}
+    if is_classes(result.outputs, result.labels):
+        hits = result.outputs.argmax(dim=1) == result.labels
+        scalars["accuracy"] = float(hits.double().mean())
+    numbers = {name: float(value) for name, value in result.metrics.items()}
+    return scalars | {name: each for name, each in numbers.items() if not math.isnan(each)}
 
 
 @contextmanager
 def _evaluating(model: nn.Module) -> Iterator[None]:
-    """Every module in evaluation mode, and back to its own."""
+    """Set evaluation mode, then restore the mode of each module: some may be frozen in `eval`."""
     modes = [(module, module.training) for module in model.modules()]
     model.eval()
     try:

@@ -157,6 +157,7 @@ class FitLoop:
             status.describe(phase=None)
         self._record_epoch(outcome, cost)
         status.describe(epoch=self._trainer.epoch, lr=self._metrics.rate())
+        # After the last epoch `_end` takes a checkpoint of the same state, but marks none as best.
         if not last or outcome.is_best:
             self._engine.epoch_finished(best=outcome.is_best)
         return True
@@ -198,24 +199,19 @@ def run_fit(
         ends_run: whether the run ends with this call.
     """
     run = engine.run
-
-    def note_stop(cause: str) -> None:
-        run.stop_reason = cause
-
-    with stop_at_signals(run.controller, note_stop) as signals:
+    with stop_at_signals(run.controller, run.note_stop) as signals:
         try:
             if reached := loop.run():
                 on_finished()
-            if ends_run:
+            if ends_run:  # else the user opened the run, and records its end
                 run.finish("finished" if reached else "stopped")
         except BaseException as error:
             # A signal to the whole process group kills the loader's workers first, and the loader
             # raises because of that; it is no failure of the training.
-            by_signal = signals.caused(error)
-            _fail(engine, loop, StopTraining("stopped by a signal") if by_signal else error)
-            if not by_signal:
+            _fail(engine, loop, signals.as_stop(error))
+            if not signals.caused(error):
                 raise
-    return signals.asked
+    return signals.is_received
 
 
 def _fail(engine: TrainingEngine, loop: FitLoop, error: BaseException) -> None:

@@ -1,4 +1,4 @@
-"""One optimizer step: forward, backward, clipping, scaling, and what a non-finite loss does."""
+"""One optimizer step: forward, backward, clipping, scaling; a non-finite loss skips the step."""
 
 from __future__ import annotations
 
@@ -20,28 +20,28 @@ if TYPE_CHECKING:
 
 
 class StepObserver(Protocol):
-    """Who measures a step from inside; every call comes from the training thread."""
+    """Measures a step from inside. The training thread makes every call."""
 
     def step_begins(self) -> None:
         """Before the forward pass of the first micro-batch."""
         ...
 
     def outputs(self, logits: Any, labels: Any) -> None:
-        """What the loss of a micro-batch was taken of, where the default step knows it."""
+        """What the loss of a micro-batch was computed from, if the default step did it."""
         ...
 
     def before_step(self, gradient_norm: Any = None) -> None:
-        """The gradients are there, unscaled; their norm before clipping, where it is known."""
+        """The gradients are complete and unscaled; with their norm before clipping, if known."""
         ...
 
     def after_step(self) -> None:
-        """The optimizer has moved the weights."""
+        """The optimizer has changed the weights."""
         ...
 
 
 @dataclass(frozen=True, kw_only=True)
 class StepResult:
-    """What a step came to."""
+    """The result of a step."""
 
     loss: float
     skipped: bool
@@ -49,17 +49,18 @@ class StepResult:
 
 
 class OptimizerStep:
-    """Makes steps; everything that stays the same from one to the next.
+    """Makes optimizer steps; has everything that stays the same from step to step.
 
     Args:
         parts: what is trained; the model is moved to the configured device.
-        config: how.
+        config: accumulation, clipping, autocast and scheduler.
     """
 
     def __init__(self, parts: TrainingParts, config: SessionConfig) -> None:
         if isinstance(parts.optimizer, torch.optim.LBFGS):
             raise ConfigError(
-                "LBFGS evaluates its step several times; write the loop yourself and attach to it"
+                "LBFGS calls the model several times in a step, which Session does not support; "
+                "write the loop yourself and use midstep.attach"
             )
         self.parts, self.config, self.optimizer = parts, config, parts.optimizer
         self.observer: StepObserver | None = None
@@ -73,7 +74,7 @@ class OptimizerStep:
         self.parameters = [p for group in parts.optimizer.param_groups for p in group["params"]]
 
     def autocast(self) -> AbstractContextManager[Any]:
-        """Around each forward pass."""
+        """The context around each forward pass."""
         if self.dtype is None:
             return nullcontext()
         return torch.autocast(self.device.type, dtype=self.dtype)
@@ -84,7 +85,7 @@ class OptimizerStep:
         return default_forward(parts.model, parts.loss_fn, batch, parts.training_step)
 
     def evaluation(self, batch: Any) -> ForwardResult:
-        """The loss of a batch in validation: by its own step, else by the training's."""
+        """The loss of a batch in validation: by the validation step, else by the training step."""
         parts = self.parts
         step = parts.validation_step or parts.training_step
         return default_forward(parts.model, parts.loss_fn, batch, step)
@@ -98,10 +99,10 @@ class OptimizerStep:
         return MicroBatches(self, observer)
 
     def apply(self, observer: StepObserver | None) -> tuple[bool, Any]:
-        """Move the weights; whether they moved, and the norm before clipping if it was taken."""
+        """Change the weights; returns whether they changed, and the norm if it was clipped."""
         optimizer, scaler, norm = self.optimizer, self.scaler, None
         if scaler is not None:
-            scaler.unscale_(optimizer)
+            scaler.unscale_(optimizer)  # norms and clipping are of the true gradients
         if self.config.grad_clip_norm is not None:
             norm = torch.nn.utils.clip_grad_norm_(self.parameters, self.config.grad_clip_norm)
         if observer is not None:
@@ -113,7 +114,8 @@ class OptimizerStep:
             before = scaler.get_scale()
             scaler.step(optimizer)
             scaler.update()
-            moved = scaler.get_scale() >= before  # it shrinks when gradients were not finite
+            # The scaler does not say whether it skipped the step. It lowers its scale if it did.
+            moved = scaler.get_scale() >= before
         if observer is not None:
             observer.after_step()
         if moved and self.interval == "step":
@@ -133,7 +135,7 @@ class OptimizerStep:
         return "step" if isinstance(scheduler, OneCycleLR | CyclicLR) else "epoch"
 
     def epoch_ended(self, val_loss: float | None) -> None:
-        """The scheduler's epoch, if it has one."""
+        """Step a scheduler that steps once per epoch."""
         if self.interval == "epoch":
             self.parts.scheduler.step()
         elif self.interval == "val_loss" and val_loss is not None:
@@ -143,53 +145,55 @@ class OptimizerStep:
 class MicroBatches:
     """The micro-batches of one optimizer step."""
 
-    def __init__(self, stepper: OptimizerStep, observer: StepObserver | None) -> None:
-        self._stepper, self._observer = stepper, observer
+    def __init__(self, step: OptimizerStep, observer: StepObserver | None) -> None:
+        self._step, self._observer = step, observer
         self._losses: list[float] = []
         self._metrics: dict[str, list[Any]] = {}
         self._finite = True
         self.count = 0
 
     def add(self, batch: Any) -> None:
-        """Forward and backward of a micro-batch; behind a non-finite loss only what is drawn."""
+        """Forward and backward of a micro-batch; after a non-finite loss it is only counted."""
         self.count += 1
         if not self._finite:
             return
-        stepper = self._stepper
-        with stepper.autocast():
-            made = stepper.forward(move(batch, stepper.device))
-        value = float(made.loss.detach())
+        step = self._step
+        with step.autocast():
+            result = step.forward(move(batch, step.device))
+        # Waits for the device: one step with a non-finite loss would ruin the weights for good.
+        value = float(result.loss.detach())
         self._losses.append(value)
-        for name, each in made.metrics.items():
+        for name, each in result.metrics.items():
             self._metrics.setdefault(name, []).append(each)
-        if self._observer is not None and made.outputs is not None:
-            self._observer.outputs(made.outputs, made.labels)
+        if self._observer is not None and result.outputs is not None:
+            self._observer.outputs(result.outputs, result.labels)
         self._finite = math.isfinite(value)
         if self._finite:
-            self._backward(made.loss)
+            self._backward(result.loss)
 
     def _backward(self, loss: torch.Tensor) -> None:
-        steps, scaler = self._stepper.config.accumulate_steps, self._stepper.scaler
+        steps, scaler = self._step.config.accumulate_steps, self._step.scaler
         part = loss if steps == 1 else loss / steps
         torch.autograd.backward(part if scaler is None else scaler.scale(part))
 
     def close(self) -> StepResult:
-        """The optimizer's step, or none if a loss was not finite."""
+        """Make the optimizer step, or skip it if a loss was not finite."""
         loss = sum(self._losses) / len(self._losses)
         metrics = {name: _mean(values) for name, values in self._metrics.items()}
         if not self._finite:
-            self._stepper.optimizer.zero_grad()
+            self._step.optimizer.zero_grad()
             return StepResult(loss=self._losses[-1], skipped=True, metrics=metrics)
-        self._share_out()
-        moved, norm = self._stepper.apply(self._observer)
+        self._rescale_partial()
+        moved, norm = self._step.apply(self._observer)
         if norm is not None:
             metrics["grad_norm"] = norm.detach()
         return StepResult(loss=loss, skipped=not moved, metrics=metrics)
 
-    def _share_out(self) -> None:
-        """An epoch's last window has fewer micro-batches: its gradient is their mean, too."""
-        steps = self._stepper.config.accumulate_steps
-        gradients = [p.grad for p in self._stepper.parameters if p.grad is not None]
+    def _rescale_partial(self) -> None:
+        """Make the gradient a mean in the last step of an epoch, which has fewer micro-batches."""
+        steps = self._step.config.accumulate_steps
+        gradients = [p.grad for p in self._step.parameters if p.grad is not None]
+        # Each loss was divided by `accumulate_steps`, so the sum is too small by this factor.
         if self.count < steps and gradients:
             with torch.no_grad():
                 torch._foreach_mul_(gradients, steps / self.count)

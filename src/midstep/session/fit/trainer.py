@@ -169,7 +169,7 @@ class Trainer:
         return None if per_epoch is None else self.total_epochs * per_epoch
 
     def expected_epochs(self) -> int | None:
-        """Epochs in total, the last one perhaps not whole; None if the loader has no length."""
+        """Epochs in total, the last one perhaps incomplete; None if the loader has no length."""
         if self.total_epochs is not None or self.total_steps is None:
             return self.total_epochs
         per_epoch = self._steps_per_epoch()
@@ -289,7 +289,7 @@ class TrainerReplay:
     """Repeats steps by making them with the trainer, while the run is parked.
 
     A repeated step calls no hook of the user, writes no fact and hits no breakpoint. A summary of
-    each step is kept, so that a repetition that comes to something else is noticed.
+    each step is kept, so that a repetition with another result is noticed.
     """
 
     def __init__(self, trainer: Trainer, *, clock: Callable[[], float] = time.monotonic) -> None:
@@ -346,7 +346,7 @@ class TrainerReplay:
             else:
                 self._keep_witnesses(lambda at: at <= state.step)
                 rewind.arrived(from_step)
-            # Last: whoever sees the end of the phase must find the state where it belongs.
+            # Last: a viewer that sees the end of the phase must find the final state.
             rewind.show_phase(None)
         return {
             "step": state.step,

@@ -46,7 +46,7 @@ class StepReplay(Protocol):
         ...
 
     def restart(self) -> None:
-        """The state was changed or moved from outside: earlier notes no longer hold."""
+        """The state was changed or moved from outside: drop the earlier notes."""
         ...
 
 
@@ -88,7 +88,7 @@ class Rewind:
             if self.ring.take(self._take, state.step, state.state_bytes):
                 self._replay.forget_before(self.ring.first_step or 0)
         except Exception as error:  # noqa: BLE001
-            # A fault of ours, not of the user's: going back is off, the training continues.
+            # A fault of midstep must not end the training: going back is off, training continues.
             self._switch_off(error)
 
     def state_changed(self) -> None:
@@ -102,11 +102,11 @@ class Rewind:
                 self.ring.clear()
             self._replay.restart()
         except Exception as error:  # noqa: BLE001
-            # As above: the change itself has been made.
+            # As above. The change itself has been made and stays.
             self._switch_off(error)
 
     def restart(self) -> None:
-        """The state was moved from outside, as to a checkpoint: begin anew from here."""
+        """The state was moved from outside, such as to a checkpoint: start again from here."""
         self.ring.clear()
         self.state_changed()
 

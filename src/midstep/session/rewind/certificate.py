@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
@@ -86,28 +85,16 @@ class Certificate:
 
     def describe(self) -> dict[str, Any]:
         """The certificate as JSON."""
-        return {
-            "exact": self.exact,
-            "steps": self.steps,
-            "first_step": self.first_step,
-            "compared": self.compared,
-            "first_difference": None
-            if self.first_difference is None
-            else vars(self.first_difference),
-            "tensor": None if self.tensor is None else vars(self.tensor),
-        }
+        return {"exact": self.exact, **asdict(self)}
 
     @classmethod
     def from_description(cls, description: Mapping[str, Any]) -> Certificate:
         """The certificate that `describe` described."""
-        first, tensor = description["first_difference"], description["tensor"]
-        return cls(
-            steps=description["steps"],
-            first_step=description["first_step"],
-            compared=description["compared"],
-            first_difference=None if first is None else Difference(**first),
-            tensor=None if tensor is None else Difference(**tensor),
-        )
+        fields = {name: value for name, value in description.items() if name != "exact"}
+        for name in ("first_difference", "tensor"):
+            if fields[name] is not None:
+                fields[name] = Difference(**fields[name])
+        return cls(**fields)
 
 
 Entry = tuple[str, str, str]
@@ -146,6 +133,7 @@ def certify_in_slices(trainer: Certifiable, steps: int) -> Generator[float, None
     first = state.step
     try:
         with trainer.replay():
+            # Restored before the first pass, too: both passes then start from a restored state.
             state.restore(start)
             recorded: list[list[Entry]] = []
             for _ in range(steps):
@@ -161,6 +149,7 @@ def certify_in_slices(trainer: Certifiable, steps: int) -> Generator[float, None
                     return _certificate(number + 1, first, compared, differing)
                 yield (steps + number + 1) / (2 * steps)
     finally:
+        # Also if it is cancelled or a step raises: a certificate never changes the training.
         state.restore(start)
     return _certificate(steps, first, compared, [])
 
@@ -196,62 +185,44 @@ def _differing(one: list[Entry], other: list[Entry], step: int) -> list[Differen
 
 def _step(trainer: Certifiable) -> list[Entry]:
     """Make one step; the hashes of all its values, in the order in which they are computed."""
-    outputs: list[Entry] = []
-    gradients: list[Entry] = []
-    model, optimizer = trainer.parts.model, trainer.parts.optimizer
-    record_gradients = partial(_gradients, model, gradients)
-    with _record_outputs(model, outputs), _before_step(optimizer, record_gradients):
+    model = trainer.parts.model
+    with _recorded(model, trainer.parts.optimizer) as (outputs, gradients):
         outcome = trainer.advance()
+    batches = (("batch", str(i), _hash(batch)) for i, batch in enumerate(outcome.batches))
     return [
-        *_inputs(outcome),
+        ("batch ids", "sample_ids", repr(list(outcome.sample_ids))),
+        *batches,
         *outputs,
         ("loss", "loss", repr(outcome.loss)),
         *gradients,
-        *_state(model),
+        *(("weight", name, _hash(weight.detach())) for name, weight in model.named_parameters()),
+        *(("buffer", name, _hash(buffer)) for name, buffer in model.named_buffers()),
     ]
 
 
-def _inputs(outcome: Any) -> Iterator[Entry]:
-    yield "batch ids", "sample_ids", repr(list(outcome.sample_ids))
-    for number, batch in enumerate(outcome.batches):
-        yield "batch", str(number), _hash(batch)
-
-
-def _state(model: nn.Module) -> Iterator[Entry]:
-    for name, weight in model.named_parameters():
-        yield "weight", name, _hash(weight.detach())
-    for name, buffer in model.named_buffers():
-        yield "buffer", name, _hash(buffer)
-
-
-def _gradients(model: nn.Module, into: list[Entry]) -> None:
-    for name, weight in model.named_parameters():
-        if weight.grad is not None:
-            into.append(("gradient", name, _hash(weight.grad)))
-
-
 @contextmanager
-def _record_outputs(model: nn.Module, into: list[Entry]) -> Iterator[None]:
-    """Record the output of every layer that has no layers of its own."""
+def _recorded(
+    model: nn.Module, optimizer: torch.optim.Optimizer
+) -> Iterator[tuple[list[Entry], list[Entry]]]:
+    """Two lists that fill during a step: outputs of layers without sublayers, and gradients."""
+    outputs: list[Entry] = []
+    gradients: list[Entry] = []
 
-    def hook(name: str) -> Callable[..., None]:
-        return lambda _module, _given, output: into.append(("output", name, _hash(output)))
+    def record_output(name: str) -> Callable[..., None]:
+        return lambda _module, _given, output: outputs.append(("output", name, _hash(output)))
+
+    def record_gradients(*_: Any) -> None:
+        for name, weight in model.named_parameters():
+            if weight.grad is not None:
+                gradients.append(("gradient", name, _hash(weight.grad)))
 
     with ExitStack() as undo:
         for name, module in model.named_modules():
             if next(module.children(), None) is None:
-                undo.callback(module.register_forward_hook(hook(name)).remove)
-        yield
-
-
-@contextmanager
-def _before_step(optimizer: torch.optim.Optimizer, call: Callable[[], None]) -> Iterator[None]:
-    """Call `call` when the gradients are complete, before the optimizer uses them."""
-    handle = optimizer.register_step_pre_hook(lambda *_: call())
-    try:
-        yield
-    finally:
-        handle.remove()
+                undo.callback(module.register_forward_hook(record_output(name)).remove)
+        # In the pre-hook the gradients are complete, and the optimizer has not used them yet.
+        undo.callback(optimizer.register_step_pre_hook(record_gradients).remove)
+        yield outputs, gradients
 
 
 def _hash(value: Any) -> str:

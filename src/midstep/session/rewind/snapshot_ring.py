@@ -1,12 +1,14 @@
-"""The ring of snapshots that a training can be taken back to: bounded in memory and in time.
+"""`SnapshotRing`: the snapshots that a training can go back to, within limits of memory and time.
 
-Snapshots lie in host memory. The ring never holds more than its bytes, the one being made counted,
-and takes one only when enough time has passed for it to be a small share of the training.
+Snapshots are in host memory. The ring never takes more than its budget in bytes, including the
+snapshot being taken. It takes a new one only when enough time has passed that snapshots cost at
+most 1 % of the run. A fixed number of steps between them would suit one size of model only.
 """
 
 from __future__ import annotations
 
 import math
+import os
 import statistics
 import time
 from collections import deque
@@ -16,16 +18,14 @@ from pathlib import Path
 from typing import Any
 
 from midstep.core.errors import ConfigError
-from midstep.session.state.snapshot import Snapshot, bytes_together, share_unchanged
-
-__all__ = ["SnapshotRing", "free_host_bytes"]
+from midstep.session.state.snapshot import Snapshot, share_unchanged, tree_bytes
 
 OVERHEAD_BYTES = 64 << 10
-"""What a snapshot takes beside its tensors: two sets of random states, and its tree."""
+"""Bytes of a snapshot beside its tensors: two sets of random states, and its tree."""
 _MARGIN = 0.8
-"""Of the share that snapshots use; the rest is for looking whether one is due, at each boundary."""
+"""Part of the time share for taking snapshots; the rest is for the check at each boundary."""
 _TIMES = 33
-"""Steps whose times are remembered; of these the middle one counts."""
+"""Number of recent steps whose median time estimates how long a repetition takes."""
 
 
 class SnapshotRing:
@@ -34,9 +34,9 @@ class SnapshotRing:
     Only the training thread changes it; any thread may read and `describe` it.
 
     Args:
-        budget_bytes: the most it may hold; a tenth of the free host memory when left out.
-        steps: how far back it aims to reach; 0 keeps nothing.
-        share: of the time between two snapshots that taking one may take.
+        budget_bytes: upper limit of its size; a tenth of the free host memory if left out.
+        steps: how far back it aims to reach; 0 switches it off.
+        share: part of the time between two snapshots that taking one may cost.
         clock: monotonic seconds.
 
     >>> ring = SnapshotRing(budget_bytes=1 << 20, steps=8)
@@ -62,16 +62,18 @@ class SnapshotRing:
         self.budget_bytes = free_host_bytes() // 10 if budget_bytes is None else budget_bytes
         self.steps = steps
         self._share, self._clock = share, clock
-        self._held: tuple[Snapshot, ...] = ()  # by step, rising; replaced as a whole
+        # In ascending order of steps. The tuple is replaced as a whole, never changed, so that
+        # other threads read it without a lock.
+        self._held: tuple[Snapshot, ...] = ()
         self._size_bytes = 0
         self._took_at: float | None = None
         self._last_boundary: tuple[int, float] | None = None
         self._gap = 1
         self.cost_s = 0.0
-        """What taking the last one took; it is paid off before the next is taken."""
+        """Seconds that taking the last snapshot cost; decides when the next one is due."""
         self._steps_s: deque[float] = deque(maxlen=_TIMES)
         self.off: str | None = None if steps else "it is switched off by rewind_steps=0"
-        """Why nothing is kept; None while it works."""
+        """Why the ring is off, in words; None while it works."""
 
     # -- filled by the training thread ------------------------------------------------------------
 
@@ -84,11 +86,13 @@ class SnapshotRing:
         if self.off is not None:
             return False
         now = self._clock()
+        # Only between neighbouring steps: a rewind in between would give a wrong time.
         if self._last_boundary is not None and step == self._last_boundary[0] + 1:
             self._steps_s.append(now - self._last_boundary[1])
         self._last_boundary = (step, now)
         if not self._held or self._took_at is None:
             return True
+        # Time first: at most boundaries this comparison is nearly all that the ring costs.
         is_paid_off = (now - self._took_at) * self._share * _MARGIN >= self.cost_s
         return is_paid_off and step - self._held[-1].step >= self._gap
 
@@ -108,32 +112,34 @@ class SnapshotRing:
         *,
         beside: Snapshot | None = None,
     ) -> bool:
-        """Take one now if it fits, whatever it costs; the oldest go to make room for it.
+        """Take a snapshot now if it fits, whatever time it costs; older ones make room for it.
 
         Args:
             take: takes it.
-            step: finished optimizer steps; what is held of this step or later ones goes.
-            size_bytes: what its tensors would take.
-            beside: one that must stay; if both do not fit, none is taken.
+            step: finished optimizer steps; snapshots of this step or later ones are dropped.
+            size_bytes: bytes that its tensors would take.
+            beside: a snapshot that must be kept; if both do not fit, none is taken.
         """
         if self.off is not None:
             return False
         began = self._clock()
         expected = (self._size_bytes if size_bytes is None else size_bytes()) + OVERHEAD_BYTES
+        # Before the clone exists: else the ring would exceed its budget for a moment.
         if not self._make_room(expected, step, beside):
             return False
-        made = take().to_host()
-        self._size_bytes = made.bytes
-        made = share_unchanged(made, self._held[-1]) if self._held else made
-        self._put(made, beside)
+        snapshot = take().to_host()
+        self._size_bytes = snapshot.bytes
+        if self._held:
+            snapshot = share_unchanged(snapshot, self._held[-1])
+        self._append(snapshot, beside)
         self._gap = self._least_gap()
         self._took_at = self._clock()
         self.cost_s = self._took_at - began
-        return bool(self._held) and self._held[-1] is made
+        return bool(self._held) and self._held[-1] is snapshot
 
     def _make_room(self, expected: int, step: int, beside: Snapshot | None) -> bool:
-        """Let the oldest go until so many bytes are free; False where that cannot be."""
-        self.forget_from(step)
+        """Drop the oldest until `expected` bytes are free; False if that is not possible."""
+        self.forget_after(step - 1)
         fixed = 0 if beside is None else self._bytes_of((beside,))
         if expected + fixed > self.budget_bytes:
             return False
@@ -142,60 +148,57 @@ class SnapshotRing:
             self._held = tuple(held for held in self._held if held is not oldest)
         return True
 
-    def _put(self, made: Snapshot, beside: Snapshot | None) -> None:
-        held = (*self._held, made)
+    def _append(self, snapshot: Snapshot, beside: Snapshot | None) -> None:
+        held = (*self._held, snapshot)
         while len(held) > 1 and held[0] is not beside and self._is_over(held):
             held = held[1:]
-        # What was not foreseen, as a state that grew by more than was said, is not kept at all.
+        # The state may have grown beyond the expected size. The budget holds even then.
         self._held = held if self._bytes_of(held) <= self.budget_bytes else ()
 
     def _is_over(self, held: tuple[Snapshot, ...]) -> bool:
-        """Whether the oldest is not needed to reach far enough, or has no room."""
-        needless = held[1].step <= held[-1].step - self.steps
-        return needless or self._bytes_of(held) > self.budget_bytes
+        """Whether the oldest is not needed to reach far enough back, or does not fit."""
+        is_unneeded = held[1].step <= held[-1].step - self.steps
+        return is_unneeded or self._bytes_of(held) > self.budget_bytes
 
     def _least_gap(self) -> int:
-        """Steps between two, so that as many as fit reach as far back as is aimed at."""
+        """Steps between two snapshots, so that those that fit reach `steps` back."""
+        # `fit - 1` gaps lie between `fit` snapshots.
         fit = self.budget_bytes // max(1, self._size_bytes + OVERHEAD_BYTES)
         return max(1, math.ceil(self.steps / max(1, fit - 1)))
 
-    def forget_from(self, step: int) -> None:
-        """What is held of `step` and of later ones is no longer true."""
-        self._held = tuple(held for held in self._held if held.step < step)
-
     def forget_after(self, step: int) -> None:
-        """What is held of steps behind `step` is no longer true."""
-        self.forget_from(step + 1)
+        """Drop the snapshots of steps after `step`."""
+        self._held = tuple(held for held in self._held if held.step <= step)
 
     def clear(self, off: str | None = None) -> None:
-        """Hold nothing; with a reason, keep nothing from now on."""
+        """Drop all snapshots; with a reason `off`, take no more of them."""
         self._held = ()
         self.off = off or self.off
 
-    # -- read by anybody --------------------------------------------------------------------------
+    # -- read by any thread -----------------------------------------------------------------------
 
     def nearest(self, step: int) -> Snapshot | None:
-        """The last snapshot that is not behind `step`; None if there is none."""
+        """The last snapshot at or before `step`; None if there is none."""
         return next((held for held in reversed(self._held) if held.step <= step), None)
 
     @property
     def snapshot_steps(self) -> list[int]:
-        """The steps of which there is a snapshot, rising."""
+        """The steps that have a snapshot, in ascending order."""
         return [held.step for held in self._held]
 
     @property
     def first_step(self) -> int | None:
-        """How far back one can go; None when nowhere."""
+        """The oldest step that the run can go back to; None without a snapshot."""
         held = self._held
         return held[0].step if held else None
 
     @property
     def bytes(self) -> int:
-        """What it holds now, memory that snapshots share counted once."""
+        """Bytes of all snapshots, shared memory counted once."""
         return self._bytes_of(self._held)
 
     def replay_cost_s(self, step: int) -> float | None:
-        """About how long it takes at most to go back to some step, standing at `step`."""
+        """About how many seconds going back from `step` takes at most, by the largest gap."""
         held, times = self._held, list(self._steps_s)
         if not held or not times:
             return None
@@ -204,7 +207,7 @@ class SnapshotRing:
         return max(0, gap - 1) * statistics.median(times)
 
     def describe(self, step: int) -> dict[str, Any]:
-        """As the page shows it, standing at `step`."""
+        """The fields of `GET /debug/rewind` that the ring knows, for a run at `step`."""
         return {
             "first_step": self.first_step,
             "snapshot_steps": self.snapshot_steps,
@@ -215,27 +218,24 @@ class SnapshotRing:
 
     @staticmethod
     def _bytes_of(held: tuple[Snapshot, ...]) -> int:
-        return bytes_together(held) + OVERHEAD_BYTES * len(held)
+        return tree_bytes(*(snapshot.states for snapshot in held)) + OVERHEAD_BYTES * len(held)
 
 
 def free_host_bytes() -> int:
-    """Memory that could be taken without swapping, as the kernel tells it; 0 if it does not.
+    """Memory that can be allocated without swapping; half of all memory if that is unknown.
 
     >>> free_host_bytes() >= 0
     True
     """
     try:
         lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
-        told = dict(line.split(":", 1) for line in lines)
-        return int(told["MemAvailable"].split()[0]) << 10
+        fields = dict(line.split(":", 1) for line in lines)
+        return int(fields["MemAvailable"].split()[0]) << 10  # in KiB
     except (OSError, KeyError, ValueError):
         return _physical_bytes() // 2
 
 
 def _physical_bytes() -> int:
-    """All memory, where only that is told."""
-    import os
-
     try:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (OSError, ValueError):

@@ -50,7 +50,7 @@ class EpochProgress:
         self.batches += batches
         if skipped:
             self.skipped += 1
-        elif type(loss) is float:  # nearly always
+        elif type(loss) is float:  # nearly always, so it is tested first
             self.loss_sum += loss
             self.loss_count += 1
         elif isinstance(loss, int | float) or getattr(loss, "ndim", None) == 0:
@@ -106,7 +106,9 @@ class DataPosition:
     def seek(self, epoch_random: RandomState | None) -> None:
         """Move the loader to the position that was loaded last."""
         if self._loaded is None:
-            raise FormatError("the snapshot holds no position in the data, so it is none of ours")
+            raise FormatError(
+                "the snapshot has no position in the data; no session and no attached loop took it"
+            )
         self._order.load_random_state(epoch_random)
         self._order.load_state_dict(self._loaded)
         self._loaded = None

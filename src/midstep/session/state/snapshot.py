@@ -1,9 +1,9 @@
-"""A snapshot: the whole state of a training at a step boundary, cloned in memory."""
+"""`Snapshot`: the whole state of a training at a step boundary, cloned in memory."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -13,16 +13,15 @@ from midstep.core.errors import ConfigError, FormatError
 from midstep.core.protocols import Stateful
 from midstep.data.random_state import Generator, RandomState
 from midstep.session.state.shared_storage import clone_tree
-from midstep.session.state.state_tree import Path, rebuild, walk
+from midstep.session.state.state_tree import Path, rebuild, tensors_of
 
 Parts = Mapping[str, Stateful | None]
-"""What is trained, by name: model, optimizer, scheduler, scaler, and whatever else has a state.
-A part that is None is not there."""
+"""Objects with a state, by name: model, optimizer, scheduler, scaler and others; None if absent."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Snapshot:
-    """The state of a training between two steps. Nothing in it is shared with the training.
+    """The state of a training between two steps. It shares no memory with the training.
 
     >>> model = torch.nn.Linear(2, 1)
     >>> kept = Snapshot.take({"model": model}, step=3)
@@ -36,19 +35,19 @@ class Snapshot:
     """Finished optimizer steps."""
     epoch: int = 0
     cursor: int = 0
-    """Samples of this epoch that are trained."""
+    """Samples of this epoch that were trained on."""
     timeline: int = 0
     """How often the run was rewound."""
     states: Mapping[str, Any]
     """The `state_dict` of each part, cloned."""
     random: RandomState
-    """Every generator, at this boundary."""
+    """The state of every generator at this boundary."""
     epoch_random: RandomState | None = None
-    """Every generator as the epoch's iterator was made, where the order is the user's own."""
+    """The state of every generator when the epoch's iterator was made, under the policy `user`."""
     config: Mapping[str, Any] = field(default_factory=dict)
     """Settings of the run."""
     fingerprints: Mapping[str, Any] = field(default_factory=dict)
-    """By which a resume knows that it continues the same training."""
+    """What must be equal for a resume to continue the same training."""
 
     @classmethod
     def take(
@@ -66,22 +65,23 @@ class Snapshot:
         fingerprints: Mapping[str, Any] | None = None,
         to_host: bool = False,
     ) -> Snapshot:
-        """Clone everything; called by the training thread at a boundary, it takes a clone's time.
+        """Clone everything. Called by the training thread at a boundary.
 
         Args:
             parts: what to clone, by name.
             step: finished optimizer steps.
-            epoch: the epoch in progress.
-            cursor: samples of this epoch that are trained.
+            epoch: the running epoch.
+            cursor: samples of this epoch that were trained on.
             timeline: how often the run was rewound.
-            generators: generators with a name, as of samplers.
+            generators: further generators by name, such as those of samplers.
             worker_base_seed: of the loader's running iterator.
-            epoch_random: the generators as the epoch's iterator was made.
-            config: settings of the run; they are written with it.
+            epoch_random: the generators when the epoch's iterator was made.
+            config: settings of the run.
             fingerprints: see `fingerprint.fingerprints`.
             to_host: clone tensors of other devices into host memory at once, which takes longer;
                 `to_host()` does it later, in any thread.
         """
+        # Generators first: a `state_dict` of the user may draw.
         random = RandomState.take(generators or {}, worker_base_seed=worker_base_seed)
         live = {name: part.state_dict() for name, part in parts.items() if part is not None}
         return cls(
@@ -103,15 +103,17 @@ class Snapshot:
         generators: Mapping[str, Generator] | None = None,
         random: bool = True,
     ) -> None:
-        """Put the state back into the parts, in their order, then into every generator.
+        """Restore the parts, in their order, then every generator.
 
-        It can be restored any number of times: the parts get copies.
+        The parts get copies, so a snapshot can be restored any number of times. Generators come
+        last: a `load_state_dict` of the user may draw random numbers.
 
         Args:
             parts: the same names as when it was taken.
             generators: the same names as when it was taken.
-            random: False leaves all generators as they are.
+            random: False leaves all generators unchanged.
         """
+        # All checks come before the first part is changed: half a restore would be no state at all.
         present = {name: part for name, part in parts.items() if part is not None}
         self._check(present)
         if random:
@@ -122,9 +124,8 @@ class Snapshot:
             self.random.restore(generators or {})
 
     def to_host(self) -> Snapshot:
-        """The same snapshot in host memory; itself where it lies there already."""
-        leaves = (leaf for _, leaf in walk(self.states) if isinstance(leaf, torch.Tensor))
-        if all(leaf.device.type == "cpu" for leaf in leaves):
+        """The same snapshot in host memory; itself if it is there already."""
+        if all(tensor.device.type == "cpu" for _, tensor in tensors_of(self.states)):
             return self
         return replace(self, states=clone_tree(self.states, to_host=True))
 
@@ -140,11 +141,11 @@ class Snapshot:
 
     @property
     def bytes(self) -> int:
-        """Memory that its tensors take, shared memory counted once."""
+        """Bytes of its tensors, shared memory counted once."""
         return tree_bytes(self.states)
 
     def state_tree(self) -> dict[str, Any]:
-        """What goes to `state.json` and to the tensors; the rest stands in the manifest."""
+        """What `state.json` and the tensor file store; the manifest stores the other fields."""
         return {
             **self.states,
             "random": self.random.state_tree(),
@@ -153,22 +154,22 @@ class Snapshot:
 
     @classmethod
     def from_tree(cls, tree: Any, **progress: Any) -> Snapshot:
-        """From what `state_tree` gave, and the fields of the manifest."""
+        """Build a snapshot from a `state_tree` and the fields of the manifest."""
         try:
             states = dict(tree)
-            random, begun = states.pop("random"), states.pop("epoch_random")
+            random, epoch_random = states.pop("random"), states.pop("epoch_random")
         except (TypeError, ValueError, KeyError) as error:
             raise FormatError(f"the state is incomplete: {error}") from None
         return cls(
             states=states,
             random=RandomState.from_tree(random),
-            epoch_random=None if begun is None else RandomState.from_tree(begun),
+            epoch_random=None if epoch_random is None else RandomState.from_tree(epoch_random),
             **progress,
         )
 
 
-def tree_bytes(tree: Any) -> int:
-    """Memory behind the tensors of a state, shared memory counted once.
+def tree_bytes(*trees: Any) -> int:
+    """Bytes of all tensors in some states, shared memory counted once.
 
     >>> weight = torch.zeros(4)
     >>> tree_bytes({"tied": [weight, weight]})
@@ -176,59 +177,45 @@ def tree_bytes(tree: Any) -> int:
     """
     storages = {
         (leaf.device, storage.data_ptr()): storage.nbytes()
-        for _, leaf in walk(tree)
-        if isinstance(leaf, torch.Tensor)
+        for tree in trees
+        for _, leaf in tensors_of(tree)
         for storage in [leaf.untyped_storage()]
     }
     return sum(storages.values())
 
 
 _INTEGERS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
-"""By their width: bits are compared, since 0.0 equals -0.0 and NaN does not equal itself."""
-
-
-def bytes_together(snapshots: Iterable[Snapshot]) -> int:
-    """Memory that the tensors of some snapshots take, shared memory counted once."""
-    storages = {
-        storage.data_ptr(): storage.nbytes()
-        for snapshot in snapshots
-        for tensor in _tensors(snapshot)
-        for storage in [tensor.untyped_storage()]
-    }
-    return sum(storages.values())
+"""By item size. Bits are compared, because 0.0 equals -0.0 and NaN does not equal itself."""
 
 
 def share_unchanged(later: Snapshot, earlier: Snapshot) -> Snapshot:
     """`later`, with the tensors of `earlier` where both have the same bits.
 
-    Comparing ends at the first difference, so it takes time only where it saves memory.
+    So frozen weights take memory once in a ring of snapshots. A comparison stops at the first
+    difference, so it takes time only where it saves memory.
 
     >>> frozen = torch.nn.Linear(2, 2)
     >>> first, second = (Snapshot.take({"model": frozen}, step=step) for step in (0, 1))
     >>> second = share_unchanged(second, first)
-    >>> bytes_together([first, second]) == first.bytes
+    >>> tree_bytes(first.states, second.states) == first.bytes
     True
     """
     if later.states.keys() != earlier.states.keys():
         return later
-    known = dict(_alone(earlier))
+    candidates = dict(_unshared(earlier))
     shared = {
-        id(leaf): found
-        for path, leaf in _alone(later)
-        if (found := known.get(path)) is not None and _same_bits(found, leaf)
+        id(leaf): same
+        for path, leaf in _unshared(later)
+        if (same := candidates.get(path)) is not None and _same_bits(same, leaf)
     }
     return replace(later, states=rebuild(later.states, lambda leaf: shared.get(id(leaf), leaf)))
 
 
-def _tensors(snapshot: Snapshot) -> list[torch.Tensor]:
-    return [leaf for _, leaf in walk(snapshot.states) if isinstance(leaf, torch.Tensor)]
-
-
-def _alone(snapshot: Snapshot) -> list[tuple[Path, torch.Tensor]]:
-    """Tensors that share memory with no other of their snapshot; tied ones would come apart."""
-    found = [(path, leaf) for path, leaf in walk(snapshot.states) if isinstance(leaf, torch.Tensor)]
-    users = Counter(leaf.untyped_storage().data_ptr() for _, leaf in found)
-    return [each for each in found if users[each[1].untyped_storage().data_ptr()] == 1]
+def _unshared(snapshot: Snapshot) -> list[tuple[Path, torch.Tensor]]:
+    """Tensors that share no memory within their snapshot: replacing one of two would untie them."""
+    tensors = tensors_of(snapshot.states)
+    users = Counter(tensor.untyped_storage().data_ptr() for _, tensor in tensors)
+    return [each for each in tensors if users[each[1].untyped_storage().data_ptr()] == 1]
 
 
 def _same_bits(one: torch.Tensor, other: torch.Tensor) -> bool:

@@ -1,7 +1,7 @@
-"""Which states can be kept: trees of plain containers, numbers, text, arrays and tensors.
+"""Which states can be saved: trees of plain containers, numbers, text, arrays and tensors.
 
 A leaf or container of any other type is refused with its path, before anything is copied or
-written, since what is not known exactly cannot be put back exactly.
+written: midstep could not promise to restore it exactly.
 """
 
 from __future__ import annotations
@@ -15,15 +15,13 @@ import torch
 
 from midstep.core.errors import ConfigError
 
-__all__ = ["MAX_DEPTH", "Path", "UnsavableError", "rebuild", "refuse", "walk", "words"]
-
 MAX_DEPTH = 100
-"""Levels of containers; JSON readers stop at some depth, and a state this deep is a mistake."""
+"""Levels of containers. JSON parsers have a limit, and a state this deep is a mistake."""
 ARRAY_KINDS = "biufcmMSU"
-"""Kinds of NumPy types that are bytes and nothing else: no objects, no records."""
+"""Kinds of NumPy types that are bytes and nothing else: no Python objects, no records."""
 
 Path = tuple[Any, ...]
-"""Keys and positions from the root to a value."""
+"""Keys and indices from the root to a value."""
 
 _MAPPINGS = frozenset({dict, OrderedDict, Counter})
 _SETS = frozenset({set, frozenset})
@@ -33,72 +31,80 @@ _TENSORS = frozenset({torch.Tensor, torch.nn.Parameter})
 
 
 class UnsavableError(ConfigError):
-    """A state holds something that cannot be written down exactly; the message says where."""
+    """A state has a value that cannot be saved exactly; the message has its path."""
 
 
-def words(path: Path) -> str:
-    """A path as it is shown: names and positions with dots between.
+def format_path(path: Path) -> str:
+    """A path as text: keys and indices with dots between them.
 
-    >>> words(("optimizer", "state", 0, "exp_avg"))
+    >>> format_path(("optimizer", "state", 0, "exp_avg"))
     'optimizer.state.0.exp_avg'
     """
     return ".".join(str(part) for part in path) or "the state itself"
 
 
 def refuse(path: Path, what: str, remedy: str) -> UnsavableError:
-    """The error for something at `path` that cannot be kept."""
-    return UnsavableError(f"{words(path)} is {what}, which cannot be saved; {remedy}")
+    """The error for a value at `path` that cannot be saved."""
+    return UnsavableError(f"{format_path(path)} is {what}, which cannot be saved; {remedy}")
 
 
 def walk(tree: Any) -> list[tuple[Path, Any]]:
-    """Every leaf with its path, in order; what cannot be kept raises `UnsavableError`.
+    """Every leaf with its path, in order.
+
+    Raises:
+        UnsavableError: a value cannot be saved.
 
     >>> walk({"a": [1, 2.0]})
     [(('a', 0), 1), (('a', 1), 2.0)]
     """
-    found: list[tuple[Path, Any]] = []
-    _visit(tree, (), (), found)
-    return found
+    leaves: list[tuple[Path, Any]] = []
+    _visit(tree, (), (), leaves)
+    return leaves
 
 
-def _visit(value: Any, path: Path, above: tuple[int, ...], found: list[tuple[Path, Any]]) -> None:
+def tensors_of(tree: Any) -> list[tuple[Path, torch.Tensor]]:
+    """Every tensor with its path, in order."""
+    return [(path, leaf) for path, leaf in walk(tree) if isinstance(leaf, torch.Tensor)]
+
+
+def _visit(value: Any, path: Path, above: tuple[int, ...], leaves: list[tuple[Path, Any]]) -> None:
     """`above` holds the identities of the containers around `value`."""
     kind = type(value)
     if kind not in _CONTAINERS:
         check_leaf(value, path)
-        found.append((path, value))
+        leaves.append((path, value))
         return
-    _check_place(value, path, above)
+    _check_nesting(value, path, above)
     inside = (*above, id(value))
     if kind in _MAPPINGS:
         for key, item in value.items():
             _check_key(key, path)
-            _visit(item, (*path, key), inside, found)
+            _visit(item, (*path, key), inside, leaves)
         if hasattr(value, "_metadata"):  # versions of the modules in a model's state_dict
-            _visit(value._metadata, (*path, "_metadata"), inside, found)
+            _visit(value._metadata, (*path, "_metadata"), inside, leaves)
     elif kind in _SETS:
         for item in value:
             _check_key(item, path)
     else:
         for index, item in enumerate(value):
-            _visit(item, (*path, index), inside, found)
+            _visit(item, (*path, index), inside, leaves)
 
 
 def rebuild(tree: Any, change: Callable[[Any], Any]) -> Any:
-    """A copy of a tree that `walk` has passed: new containers, each leaf `change(leaf)`."""
+    """A copy of a tree that `walk` accepts: new containers, `change(leaf)` for each leaf."""
     kind = type(tree)
     if kind not in _CONTAINERS:
         return change(tree)
     if kind in _MAPPINGS:
         items = {key: rebuild(item, change) for key, item in tree.items()}
-        made: Any = items if kind is dict else kind(items)
+        copy: Any = items if kind is dict else kind(items)
         if hasattr(tree, "_metadata"):
-            made._metadata = rebuild(tree._metadata, change)
-        return made
+            copy._metadata = rebuild(tree._metadata, change)
+        return copy
     return kind(tree) if kind in _SETS else kind([rebuild(item, change) for item in tree])
 
 
-def _check_place(value: Any, path: Path, above: tuple[int, ...]) -> None:
+def _check_nesting(value: Any, path: Path, above: tuple[int, ...]) -> None:
     if id(value) in above:
         raise refuse(path, "a container inside itself", "take it out of the state")
     if len(above) >= MAX_DEPTH:
@@ -106,7 +112,7 @@ def _check_place(value: Any, path: Path, above: tuple[int, ...]) -> None:
 
 
 def _check_key(key: Any, path: Path) -> None:
-    """A key or member of a set: plain values, and tuples of them."""
+    """Refuse a key or a member of a set that is neither a plain value nor a tuple of them."""
     kind = type(key)
     if kind in _PLAIN:
         return
@@ -124,7 +130,7 @@ def _check_key(key: Any, path: Path) -> None:
 
 
 def check_leaf(value: Any, path: Path) -> None:
-    """Refuse what is neither a plain value nor an array nor a tensor."""
+    """Refuse a leaf that is neither a plain value nor an array nor a tensor."""
     kind = type(value)
     if kind in _PLAIN:
         return
@@ -133,19 +139,19 @@ def check_leaf(value: Any, path: Path) -> None:
     elif isinstance(value, np.generic) or kind is np.ndarray:
         _check_numbers(value, path)
     else:
-        raise refuse(path, *_about(value))
+        raise refuse(path, *_problem(value))
 
 
-def _about(value: Any) -> tuple[str, str]:
-    """What an unknown value is, and what to do about it."""
+def _problem(value: Any) -> tuple[str, str]:
+    """What a value of an unknown type is, and what the user can do."""
     name = f"a {type(value).__module__}.{type(value).__qualname__}"
     for base in (dict, tuple, list, set, str, int, float, bytes, np.ndarray):
         if isinstance(value, base):
             plain = "numpy.asarray" if base is np.ndarray else base.__name__
-            return name, f"make it a plain one with {plain}(…) in state_dict()"
+            return name, f"convert it to a plain one with {plain}(…) in state_dict()"
     if callable(value):
-        return name, "leave code out of state_dict() and set it anew when the object is built"
-    return name, "let state_dict() give numbers, strings, tensors and containers of these"
+        return name, "leave code out of state_dict() and set it again when the object is built"
+    return name, "let state_dict() return numbers, strings, tensors and containers of these"
 
 
 def _check_tensor(value: torch.Tensor, path: Path) -> None:

@@ -1,6 +1,6 @@
 """`TrainingState`: the whole state of a training at a step boundary, taken and restored.
 
-Both drivers use it: `Session`, whose loop is ours, and `attach`, whose loop is the user's.
+Both drivers use it: `Session` with midstep's loop, and `attach` with the user's loop.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class TrainingState:
         order: the order of the training loader.
         generators: of the loader and its samplers, see `find_loader_generators`.
         config: the settings of the run; every snapshot holds them.
-        to_host: whether `take` clones tensors into host memory unless told otherwise.
+        to_host: whether `take` clones tensors into host memory by default.
     """
 
     def __init__(

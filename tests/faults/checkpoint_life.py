@@ -1,7 +1,7 @@
-"""The life of a shelf of checkpoints, run under strace: `python shelf_life.py RUN_DIR`.
+"""Writes checkpoints under strace: `python checkpoint_life.py RUN_DIR`.
 
-It stands for what a session does to the disk, with small files and without torch; each checkpoint
-is told on stdout once it is acknowledged.
+It does to the disk what a session does, with small files and without torch. It prints each
+checkpoint once it is on disk.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ def content(name: str, index: int) -> list[bytes]:
 
 def main(run_dir: str) -> None:
     secrets.token_hex = lambda size=8: "fixed"  # the trace goes by the names of files
-    shelf = CheckpointFolders(run_dir, keep=1)
+    folders = CheckpointFolders(run_dir, keep=1)
     for index, (step, timeline) in enumerate(SAVES):
         files = {name: content(name, index) for name in FILES}
-        path = shelf.add(step, timeline, files, best=index == 1)
+        path = folders.add(step, timeline, files, best=index == 1)
         os.write(1, json.dumps({"name": path.name, "save": index}).encode() + b"\n")
 
 

@@ -1,4 +1,4 @@
-"""State of the user's own moves with the training: kept, resumed, taken back, and not forgotten."""
+"""`extra_state`: saved, resumed and taken back with the training; a missing name is refused."""
 
 from __future__ import annotations
 

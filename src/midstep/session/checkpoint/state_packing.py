@@ -1,7 +1,7 @@
-"""A state in two halves: a JSON document, and the tensors it names.
+"""A state split in two: a JSON document, and the tensors that it refers to by name.
 
-`pack` and `unpack` are inverse to each other, up to what no state asks for: gradients, and the
-device, since a state is put back on the device of whatever takes it.
+`unpack` reverses `pack`. Gradients and the device are not kept: a state is restored on the device
+of the object that loads it.
 """
 
 from __future__ import annotations
@@ -17,37 +17,42 @@ import torch
 from midstep.core.errors import FormatError
 from midstep.session.checkpoint import tagged_json
 from midstep.session.checkpoint.tensor_file import stored_form
-from midstep.session.state.shared_storage import MemoryBlock, View, find_pieces
-from midstep.session.state.state_tree import ARRAY_KINDS, Path, walk, words
+from midstep.session.state.shared_storage import MemoryBlock, View, find_blocks
+from midstep.session.state.state_tree import ARRAY_KINDS, Path, format_path, tensors_of
 
 
 @dataclass(frozen=True, kw_only=True)
 class Packed:
-    """The two halves of a state."""
+    """A state as text and tensors."""
 
     text: str
     """Tagged JSON."""
     tensors: dict[str, torch.Tensor]
-    """By the names in the text; each piece of shared memory once, in a stored form."""
+    """By the names in the text, each in its `stored_form`; shared memory is there once."""
 
 
 def pack(tree: Any) -> Packed:
-    """Split a state; what cannot be saved raises `UnsavableError` with its path."""
-    leaves = [(path, leaf) for path, leaf in walk(tree) if isinstance(leaf, torch.Tensor)]
+    """Split a state.
+
+    Raises:
+        UnsavableError: something in it cannot be saved; the message has its path.
+    """
+    leaves = tensors_of(tree)
     names = _Names()
     references: dict[int, dict[str, Any]] = {}
     tensors: dict[str, torch.Tensor] = {}
-    with torch.no_grad():
-        for piece in find_pieces([leaf for _, leaf in leaves]):
-            name = names.fresh(leaves[min(piece.members)][0])
-            tensors[name] = stored_form(piece.source)
-            for index, reference in _references(name, piece, tensors[name]):
-                references[id(leaves[index][1])] = reference
+    with torch.no_grad():  # views of parameters that require gradients
+        for block in find_blocks([leaf for _, leaf in leaves]):
+            # safetensors refuses tied and transposed tensors, so each block is stored once.
+            name = names.unused(leaves[min(block.members)][0])
+            tensors[name] = stored_form(block.source)
+            for index, view in block.members.items():
+                references[id(leaves[index][1])] = _reference(name, block, view, tensors[name])
 
     def put(value: Any, path: Path) -> dict[str, Any]:
         if isinstance(value, torch.Tensor):
             return references[id(value)]
-        name = names.fresh(path)
+        name = names.unused(path)
         tensors[name] = _as_bytes(value)
         return {"!array": name, "dtype": value.dtype.str, "shape": list(value.shape)}
 
@@ -55,19 +60,19 @@ def pack(tree: Any) -> Packed:
 
 
 def _as_bytes(array: Any) -> torch.Tensor:
-    """An array's bytes in C order: any byte order and any type, also those torch lacks."""
+    """The bytes of an array in C order. So byte orders and types that torch lacks work too."""
     data = bytearray(array.tobytes())
     return torch.frombuffer(data, dtype=torch.uint8) if data else torch.empty(0, dtype=torch.uint8)
 
 
 class _Names:
-    """Names of tensors: their paths, told apart where two paths look alike."""
+    """Names of tensors: their paths, with a number where two paths read the same."""
 
     def __init__(self) -> None:
         self._taken = {"__metadata__"}
 
-    def fresh(self, path: Path) -> str:
-        plain = name = words(path).encode("utf-8", "replace").decode()
+    def unused(self, path: Path) -> str:
+        plain = name = format_path(path).encode("utf-8", "replace").decode()
         count = 1
         while name in self._taken:
             count += 1
@@ -76,38 +81,35 @@ class _Names:
         return name
 
 
-def _references(
-    name: str, piece: MemoryBlock, stored: torch.Tensor
-) -> list[tuple[int, dict[str, Any]]]:
-    """For each member of a piece, the JSON object that stands for it."""
-    made = []
-    for index, view in piece.members.items():
-        reference: dict[str, Any] = {"!tensor": name}
-        dtype = piece.source.dtype if view is None else view.dtype
-        if dtype != stored.dtype:
-            reference["dtype"] = str(dtype).removeprefix("torch.")
-        if view is not None:
-            reference |= {
-                "shape": list(view.shape),
-                "stride": list(view.stride),
-                "offset": view.offset,
-            }
-        made.append((index, reference))
-    return made
+def _reference(
+    name: str, block: MemoryBlock, view: View | None, stored: torch.Tensor
+) -> dict[str, Any]:
+    """The JSON object that refers to one tensor of a block."""
+    reference: dict[str, Any] = {"!tensor": name}
+    dtype = block.source.dtype if view is None else view.dtype
+    if dtype != stored.dtype:
+        reference["dtype"] = str(dtype).removeprefix("torch.")
+    if view is not None:
+        shape, stride = list(view.shape), list(view.stride)
+        reference |= {"shape": shape, "stride": stride, "offset": view.offset}
+    return reference
 
 
 def unpack(text: str | bytes, tensors: Mapping[str, torch.Tensor]) -> Any:
-    """The state behind the two halves; a document that does not fit raises `FormatError`."""
-    arrays = dict(tensors)
+    """The state that `pack` split.
+
+    Raises:
+        FormatError: the document is malformed, or does not fit the tensors.
+    """
 
     def get(document: dict[str, Any]) -> Any:
         name = document.get("!tensor", document.get("!array"))
-        if not isinstance(name, str) or name not in arrays:
+        if not isinstance(name, str) or name not in tensors:
             raise FormatError(f"there is no tensor {name!r}")
         try:
             build = _array if "!array" in document else _tensor
-            return build(arrays[name], document)
-        except FormatError:
+            return build(tensors[name], document)
+        except FormatError:  # a ValueError, too
             raise
         except (TypeError, ValueError, RuntimeError, KeyError, OverflowError) as error:
             raise FormatError(f"tensor {name!r} is not as described: {error}") from None
@@ -136,10 +138,12 @@ def _tensor(stored: torch.Tensor, document: dict[str, Any]) -> torch.Tensor:
 def _array(stored: torch.Tensor, document: dict[str, Any]) -> Any:
     dtype = np.dtype(document["dtype"])
     if dtype.kind not in ARRAY_KINDS:
-        raise FormatError(f"{document['dtype']!r} is no type of numbers or strings")
+        raise FormatError(f"{document['dtype']!r} is not a type of numbers or strings")
     shape = tuple(document["shape"])
     if dtype.itemsize == 0 or 0 in shape:
         return np.zeros(shape, dtype)
     if math.prod(shape) * dtype.itemsize != stored.numel():
-        raise FormatError(f"an array of shape {shape} does not have {stored.numel()} bytes")
+        raise FormatError(
+            f"an array of {dtype} and shape {shape} does not have {stored.numel()} bytes"
+        )
     return stored.numpy().view(dtype).reshape(shape)
