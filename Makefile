@@ -43,6 +43,7 @@ lint: $(STAMPS)/dev $(STAMPS)/typegen  ## Check style, types, the layers of room
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports --no-logo
 	@$(BIN)/pylint src
+	@$(BIN)/python tools/check_names.py src
 	@cd dashboard && npm run --silent lint
 	@cd dashboard && npm run --silent typecheck
 	@$(BIN)/python -m midstep.server.openapi | cmp -s - dashboard/src/api/openapi.json || { \
