@@ -84,5 +84,5 @@ def test_states_of_more_devices_than_there_are_is_refused() -> None:
     here = torch.cuda.device_count()
     tree = RandomState.take().state_tree()
     tree["cuda"] = [torch.zeros(16, dtype=torch.uint8)] * (here + 1)
-    with pytest.raises(ConfigError, match=f"{here + 1} CUDA devices, here are {here}"):
+    with pytest.raises(ConfigError, match=f"{here + 1} CUDA devices, this machine has {here}"):
         RandomState.from_tree(tree).restore()
