@@ -105,6 +105,18 @@ def test_every_page_is_in_the_navigation() -> None:
     assert listed == {str(page.relative_to(DOCS)) for page in DOCS.rglob("*.md")}
 
 
+def test_every_test_that_is_named_as_evidence_exists() -> None:
+    page = (DOCS / "sessions.md").read_text(encoding="utf-8")
+    evidence = page.split("\n### Evidence\n")[1].split("\n## ")[0]
+    files = list((ROOT / "tests").rglob("*.py"))
+    known = {path.name for path in files}
+    for path in files:
+        known.update(re.findall(r"^(?:async )?def (test_\w+)", path.read_text(), re.MULTILINE))
+    named = set(re.findall(r"`(test_\w+(?:\.py)?)`", evidence))
+    assert len(named) > 10
+    assert named <= known
+
+
 def test_every_make_target_that_a_page_names_exists() -> None:
     targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
     named = {
