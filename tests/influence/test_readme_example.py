@@ -18,11 +18,8 @@ def test_the_example_of_the_readme_predicts_what_the_step_does(capsys) -> None:
     names: dict[str, Any] = {}
     exec(compile(example, str(README), "exec"), names)
     assert "tensor" in capsys.readouterr().out
-    found, actual = (
-        names["found"],
-        names["actual_change"](
-            names["model"], update=names["update"], evaluation=names["asked"], **names["step"]
-        ),
-    )
-    assert found.contributions().shape == (2, 4)
-    torch.testing.assert_close(found.delta_logpi, actual.to(found.delta_logpi), rtol=0.1, atol=1e-6)
+    predicted = names["kernel"].delta_logpi
+    batches = {"update": names["update"], "evaluation": names["evaluation"]}
+    actual = names["actual_change"](names["model"], **batches, **names["step"])
+    assert names["kernel"].contributions().shape == (2, 4)
+    torch.testing.assert_close(predicted, actual.to(predicted), rtol=0.1, atol=1e-6)

@@ -1,0 +1,162 @@
+"""The documents name what exists: modules, links, make targets and commands of the terminal."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+
+from midstep.cli.main import app
+
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
+SOURCES = ROOT / "src" / "midstep"
+TOP_PAGES = [ROOT / name for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md")]
+PAGES = [*TOP_PAGES, *sorted(DOCS.rglob("*.md"))]
+
+QUESTIONS = [
+    "order of samples",
+    "token check",
+    "batch picture",
+    "breakpoint grammar",
+    "kernel tiles",
+    "checkpoint hash",
+    "loop park",
+    "BCL step",
+    "going back",
+    "default training step",
+    "fsync of the facts",
+    "forwarding to a live run",
+    "hard negatives",
+    "leak audit",
+    "dead run",
+]
+"""What a stranger asks first; `docs/architecture.md` has the answers."""
+
+_ROOMS = "cli|client|control|core|data|facts|influence|live|loops|models|server|session"
+_MODULE = re.compile(rf"`((?:{_ROOMS})/[\w/]+\.py)`")
+_LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
+_FENCED = re.compile(r"^```.*?^```", flags=re.DOTALL | re.MULTILINE)
+
+
+def named_modules(page: Path) -> list[str]:
+    """Paths of modules in a page, as they stand in backticks."""
+    return _MODULE.findall(page.read_text(encoding="utf-8"))
+
+
+def section(title: str) -> str:
+    """A section of the page on the architecture."""
+    text = (DOCS / "architecture.md").read_text(encoding="utf-8")
+    return text.split(f"\n## {title}\n")[1].split("\n## ")[0]
+
+
+def anchors(page: Path) -> set[str]:
+    """The anchors that mkdocs makes of a page's headings."""
+    headings = re.findall(r"^#+ (.+)$", page.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    plain = (re.sub(r"[^\w\s-]", "", heading).strip().lower() for heading in headings)
+    return {re.sub(r"[\s-]+", "-", heading) for heading in plain}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_module_that_a_page_names_exists(page: Path) -> None:
+    missing = [name for name in named_modules(page) if not (SOURCES / name).is_file()]
+    assert not missing
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_a_question_of_a_stranger_has_an_answer(question: str) -> None:
+    rows = section("Where is …?").splitlines()
+    assert sum(question in row and bool(_MODULE.search(row)) for row in rows) == 1
+
+
+def test_a_class_of_the_glossary_is_in_the_module_beside_it() -> None:
+    text = (DOCS / "glossary.md").read_text(encoding="utf-8")
+    pairs = re.findall(rf"`([A-Z]\w+)`, {_MODULE.pattern}", text)
+    assert len(pairs) > 20
+    for name, module in pairs:
+        assert re.search(rf"^class {name}\b", (SOURCES / module).read_text(), re.MULTILINE), name
+
+
+@pytest.mark.parametrize("title", ["The walk of one batch", "The walk of one command"])
+def test_a_walk_names_its_modules(title: str) -> None:
+    assert len(set(_MODULE.findall(section(title)))) >= 18
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_link_leads_to_a_file_and_a_heading(page: Path) -> None:
+    broken = []
+    for link in _LINK.findall(_FENCED.sub("", page.read_text(encoding="utf-8"))):
+        if re.match(r"[a-z]+:", link):
+            continue
+        name, _, anchor = link.partition("#")
+        target = (page.parent / name).resolve() if name else page
+        if not target.exists() or (anchor and anchor not in anchors(target)):
+            broken.append(link)
+    assert not broken
+
+
+def test_every_page_is_in_the_navigation() -> None:
+    navigation = (ROOT / "mkdocs.yml").read_text(encoding="utf-8").split("\nnav:\n")[1]
+    listed = set(re.findall(r"[\w/-]+\.md", navigation))
+    assert listed == {str(page.relative_to(DOCS)) for page in DOCS.rglob("*.md")}
+
+
+def test_every_test_that_is_named_as_evidence_exists() -> None:
+    page = (DOCS / "sessions.md").read_text(encoding="utf-8")
+    evidence = page.split("\n### Evidence\n")[1].split("\n## ")[0]
+    files = list((ROOT / "tests").rglob("*.py"))
+    known = {path.name for path in files}
+    for path in files:
+        known.update(re.findall(r"^(?:async )?def (test_\w+)", path.read_text(), re.MULTILINE))
+    named = set(re.findall(r"`(test_\w+(?:\.py)?)`", evidence))
+    assert len(named) > 10
+    assert named <= known
+
+
+def test_every_make_target_that_a_page_names_exists() -> None:
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    named = {
+        name
+        for page in PAGES
+        for name in re.findall(r"(?:`|^ {4})make ([a-z]+)", page.read_text(), re.MULTILINE)
+    }
+    assert {"demo", "test"} <= named <= targets
+
+
+@cache
+def commands() -> dict[str, Any]:
+    """The commands of the terminal by their words, groups included."""
+    by_words: dict[str, Any] = {}
+
+    def add(words: str, command: Any) -> None:
+        by_words[words] = command
+        for name, inner in getattr(command, "commands", {}).items():
+            add(f"{words} {name}", inner)
+
+    add("midstep", typer.main.get_command(app))
+    return by_words
+
+
+@pytest.mark.parametrize(
+    "page",
+    [page for page in PAGES if page.name != "CHANGELOG.md"],  # it also names what is gone
+    ids=lambda page: str(page.relative_to(ROOT)),
+)
+def test_every_command_of_the_terminal_that_a_page_names_exists(page: Path) -> None:
+    known = commands()
+    unknown = []
+    text = page.read_text(encoding="utf-8")
+    for line in re.findall(r"(?:`|^ {4}|^\$ )(midstep [a-z][^`\n]*)", text, re.MULTILINE):
+        words = "midstep"
+        for word in line.split()[1:]:
+            if not hasattr(known[words], "commands"):
+                break
+            if f"{words} {word}" not in known:
+                unknown.append(line)
+                break
+            words = f"{words} {word}"
+    assert not unknown
