@@ -231,6 +231,11 @@ class AttachedRun:
         if self._begun() is not None:
             self.opened_run().show(*hooks)
 
+    def hide(self, key: str) -> None:
+        """Show the hook of that key no more; the model is left as it was."""
+        if self._begun() is not None:
+            self.opened_run().hide(key)
+
     def _begun(self) -> LoopPort | None:
         """The loop; None when switched off."""
         if self._loop is None and self.mode != "off":
