@@ -41,7 +41,7 @@ Hits = tuple["NDArray[np.float32]", "NDArray[np.int64]"]
 """Scores [Q, K] and row numbers [Q, K]."""
 
 
-def unit(vectors_ND: NDArray[Any]) -> Floats:  # noqa: N803 - shape suffix
+def unit(vectors_ND: NDArray[Any]) -> Floats:
     """Scale each row to length 1, in float64. Rows of length 0 stay zero.
 
     >>> unit(np.array([[3.0, 4.0], [0.0, 0.0]])).tolist()
@@ -54,7 +54,7 @@ def unit(vectors_ND: NDArray[Any]) -> Floats:  # noqa: N803 - shape suffix
     return scaled
 
 
-def unit_rows(vectors_ND: NDArray[Any]) -> NDArray[np.float32]:  # noqa: N803 - shape suffix
+def unit_rows(vectors_ND: NDArray[Any]) -> NDArray[np.float32]:
     """`unit`, rounded to float32."""
     return unit(vectors_ND).astype(np.float32)
 
@@ -69,8 +69,8 @@ def as_tensor(array: NDArray[Any]) -> torch.Tensor:
 
 
 def top_k(
-    queries_QD: NDArray[Any],  # noqa: N803 - shape suffix
-    rows_RD: NDArray[Any],  # noqa: N803 - shape suffix
+    queries_QD: NDArray[Any],
+    rows_RD: NDArray[Any],
     k: int,
     *,
     block_rows: int = BLOCK_ROWS,
@@ -116,11 +116,7 @@ def top_k(
 
 
 def pairs_above(
-    queries_QD: NDArray[Any],  # noqa: N803 - shape suffix
-    rows_RD: NDArray[Any],  # noqa: N803 - shape suffix
-    least: float,
-    *,
-    block_rows: int = BLOCK_ROWS,
+    queries_QD: NDArray[Any], rows_RD: NDArray[Any], least: float, *, block_rows: int = BLOCK_ROWS
 ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float32]]]:
     """Yield all (query, row, score) with a score of at least `least`, block by block.
 

@@ -74,11 +74,7 @@ def largest_scores(inputs: MiningInputs, pairs: Ids, margin: float) -> NDArray[n
     return np.asarray(score - (1 - margin) * np.abs(score), dtype=np.float32)
 
 
-def pair_scores(
-    inputs: MiningInputs,
-    pairs: Ids,
-    sources_PN: Ids,  # noqa: N803 - shape suffix
-) -> NDArray[np.float32]:
+def pair_scores(inputs: MiningInputs, pairs: Ids, sources_PN: Ids) -> NDArray[np.float32]:
     """The cosine of each pair's question with some sources: [P, N]."""
     scores = np.empty(sources_PN.shape, dtype=np.float32)
     for start in range(0, len(pairs), ROWS):
@@ -88,11 +84,7 @@ def pair_scores(
     return scores
 
 
-def assign_tiers(
-    inputs: MiningInputs,
-    pairs: Ids,
-    sources_PN: Ids,  # noqa: N803 - shape suffix
-) -> Ids:
+def assign_tiers(inputs: MiningInputs, pairs: Ids, sources_PN: Ids) -> Ids:
     """The tier of each source for its pair, by definition: [P, N]."""
     pair_cluster = inputs.pair_cluster[pairs]
     source_cluster = inputs.source_cluster[sources_PN]

@@ -128,8 +128,8 @@ class UnionFind:
 
 def question_groups(
     texts: DistinctTexts,
-    questions_QD: NDArray[Any],  # noqa: N803 - shape suffix
-    sources_SD: NDArray[Any],  # noqa: N803 - shape suffix
+    questions_QD: NDArray[Any],
+    sources_SD: NDArray[Any],
     *,
     together: KeptTogether,
     near_duplicate: float,

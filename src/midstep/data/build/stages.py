@@ -176,7 +176,7 @@ def split_stage(
     return {"split": split}
 
 
-def _strata(questions_QD: NDArray[Any]) -> int:  # noqa: N803 - shape suffix
+def _strata(questions_QD: NDArray[Any]) -> int:
     distinct = len(np.unique(questions_QD[:SAMPLED_POINTS], axis=0))
     return min(distinct, MOST_STRATA, cluster_count(len(questions_QD)))
 

@@ -19,8 +19,7 @@ if TYPE_CHECKING:
 
 
 def ranks_of_relevant(
-    scores_QC: NDArray[Any],  # noqa: N803 - shape suffix
-    relevant_QC: NDArray[np.bool_],  # noqa: N803 - shape suffix
+    scores_QC: NDArray[Any], relevant_QC: NDArray[np.bool_]
 ) -> list[NDArray[np.int64]]:
     """For each query the ranks of its relevant candidates, from 1, sorted.
 
