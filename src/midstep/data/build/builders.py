@@ -10,9 +10,10 @@ import importlib.util
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from midstep.core.errors import DatasetError, MissingExtraError
 from midstep.core.field_checks import at_least, require
@@ -35,10 +36,7 @@ from midstep.data.steering.storage.layout import SPLITS, split_table
 from midstep.data.text.encoders import check_encoder
 from midstep.data.text.text_files import write_texts
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Ids = NDArray[np.int64]
+Ids = NDArray[np.int64]
 
 
 # -- checks before the first stage -----------------------------------------------------------------

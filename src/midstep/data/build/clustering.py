@@ -7,19 +7,16 @@ and are compared by cosine.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from midstep.core.errors import DatasetError
 from midstep.core.random_streams import RandomStream
 from midstep.data.exact_search import top_k, unit_rows
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Vectors = NDArray[np.float32]
-
+Vectors = NDArray[np.float32]
 
 ROUNDS = 50
 """Rounds of k-means at most; it stops earlier when no point changes its cluster."""

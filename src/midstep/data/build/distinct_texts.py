@@ -7,18 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from midstep.core.errors import DatasetError
 from midstep.data.build.read_table import Rows
 from midstep.data.ragged import Ragged
 from midstep.data.steering.storage.layout import SPLITS
 from midstep.data.text.normalise import NumberedTexts
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from midstep.core.random_streams import RandomStream
 from midstep.data.build.build_config import TIERS
@@ -24,12 +24,9 @@ from midstep.data.build.negative_tiers import (
 from midstep.data.exact_search import Hits, merge_hits, top_k
 from midstep.data.ragged import Ragged
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Ids = NDArray[np.int64]
-    Candidates = dict[int, Ids]
-    """By tier the candidates of a block of pairs: source ids [B, N], −1 after the last."""
+Ids = NDArray[np.int64]
+Candidates = dict[int, Ids]
+"""By tier the candidates of a block of pairs: source ids [B, N], −1 after the last."""
 
 BLOCK_PAIRS = 512
 """Pairs of one cluster that are mined together."""

@@ -11,9 +11,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from midstep.core import strict_json
 from midstep.core.errors import ConfigError, DatasetError, FormatError
@@ -25,11 +26,7 @@ from midstep.data.steering.storage.tables import Tables, open_tables
 from midstep.data.text.normalise import normalise_text
 from midstep.data.text.text_files import Texts
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Ids = NDArray[np.int64]
-
+Ids = NDArray[np.int64]
 
 FORMAT = 1
 EXAMPLES = 100

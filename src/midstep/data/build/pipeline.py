@@ -10,9 +10,10 @@ from collections.abc import Callable
 from functools import cached_property
 from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from midstep.core.errors import DatasetError
 from midstep.core.version import __version__
@@ -24,11 +25,7 @@ from midstep.data.build.stage_cache import StageCache, StageData
 from midstep.data.steering.storage.file_hashes import hash_file
 from midstep.data.text.encoders import encoder_from
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Ids = NDArray[np.int64]
-
+Ids = NDArray[np.int64]
 
 FORMAT = 1
 COLUMNS = (

@@ -16,19 +16,16 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from midstep.core import strict_json
 from midstep.core.errors import FormatError, StorageError
 from midstep.core.files import storage
 from midstep.core.files.atomic_folders import new_folder, remove_temporary_folders
 from midstep.data.steering.storage.file_hashes import save_array
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
 
 FORMAT = 1
 """Version of the files of a stage; stages of another version are computed again."""
@@ -49,7 +46,6 @@ class BuildProgress:
     total: int
     reused: bool = False
     """Whether an earlier attempt finished the stage."""
-
 
 ReportProgress = Callable[[BuildProgress], None]
 

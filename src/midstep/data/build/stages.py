@@ -9,9 +9,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, fields
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from midstep.core.errors import DatasetError
 from midstep.data.build.build_config import BuildConfig
@@ -34,11 +35,7 @@ from midstep.data.steering.storage.layout import SPLITS
 from midstep.data.steering.vectors import steering_tables
 from midstep.data.text.encoders import Encoder, encode_checked
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Ids = NDArray[np.int64]
-
+Ids = NDArray[np.int64]
 
 Advance = Callable[[int, int], None]
 """Called with how much is done, of how much."""

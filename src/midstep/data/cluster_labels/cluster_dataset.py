@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch.utils.data import Dataset
 
 from midstep.core.errors import ConfigError, DatasetError
@@ -27,10 +28,6 @@ from midstep.data.cluster_labels.sample_database import (
     read_labels,
 )
 from midstep.data.steering.loaded_tables import RowTable
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
 
 LabelType = Literal["combined", "source", "steering"]
 LABEL_TYPES = ("combined", "source", "steering")

@@ -15,9 +15,10 @@ uniform.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from midstep.core.errors import ConfigError
 from midstep.core.field_checks import require, within
@@ -25,11 +26,8 @@ from midstep.data.exact_search import unit
 from midstep.data.ragged import Ragged
 from midstep.data.steering.vectors import BLOCK_PAIRS
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Floats = NDArray[np.float64]
-    Labels = NDArray[np.float32]
+Floats = NDArray[np.float64]
+Labels = NDArray[np.float32]
 
 
 def steering_labels(

@@ -16,10 +16,11 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import quote
 
 import numpy as np
+from numpy.typing import NDArray
 
 from midstep.core import strict_json
 from midstep.core.errors import DatasetError
@@ -29,10 +30,6 @@ from midstep.data.steering.storage.layout import StoredArray
 from midstep.data.steering.storage.npy_files import MemmapReader
 from midstep.data.steering.storage.tables import table_digest
 from midstep.data.text.json_values import parse_json
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
 
 DATABASE_NAME = "dataset.db"
 FORMAT_VERSION = 1
@@ -203,7 +200,6 @@ class SampleDatabase:
 
     def __setstate__(self, state: Mapping[str, Any]) -> None:
         self.__init__(state["path"], limit_s=state["limit_s"])  # type: ignore[misc]
-
 
 _COUNTS = ("n_samples", "n_clusters", "embedding_dim")
 _LABELS = ("source_label", "steering_label")

@@ -18,18 +18,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import combinations
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from midstep.core.field_checks import at_least, one_of, require
 from midstep.core.random_streams import RandomStream
 from midstep.data.rag.triplets import FIRST_BETTER, SECOND_BETTER, Corpus, Triplet
 from midstep.data.rag.vector_stores import VectorStore
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
 
 Criterion = Literal["relevant", "all_existing", "embedding_similarity"]
 CRITERIA: tuple[Criterion, ...] = ("relevant", "all_existing", "embedding_similarity")

@@ -10,18 +10,15 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
+from typing import Any, ClassVar, Literal, get_args
 
 import numpy as np
+from numpy.typing import NDArray
 
 from midstep.core.errors import ConfigError
 from midstep.core.field_checks import at_least, one_of, require, sums_to_one, within
 from midstep.core.random_streams import RandomStream
 from midstep.data.steering.storage.layout import VARIANTS
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
 
 Shares = tuple[float, float, float, float]
 """Probabilities of zero, centroid, keyword, residual."""
@@ -191,7 +188,6 @@ class Bands(Curriculum):
         """The row of the epoch; the stored probabilities are not used."""
         del stored
         return self.table[min(epoch // self.epochs, len(self.table) - 1)]
-
 
 _SCHEDULES: dict[str, type[Curriculum]] = {
     each.name: each for each in (LinearZero, DistanceGated, Bands)

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from midstep.core.errors import ConfigError
 from midstep.core.random_streams import mix_words, stream_key
 from midstep.data.order.permutation import Algorithm, Order
 from midstep.data.steering.steering_dataset import EpochIds, JASPERSteeringDataset
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
 
 _MASK = (1 << 64) - 1
 
@@ -141,7 +138,6 @@ def order_digest(before: int, start: int, ids: NDArray[np.int64]) -> int:
     positions = np.arange(start, start + len(ids), dtype=np.uint64)
     words = mix_words(positions * np.uint64(_POSITION_FACTOR) + ids.view(np.uint64))
     return (before + int(words.sum(dtype=np.uint64))) & _MASK
-
 
 _POSITION_FACTOR = stream_key(0, "place") | 1
 """An odd number, so that multiplying positions by it modulo 2^64 keeps them distinct."""

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from midstep.core.errors import DatasetError
 from midstep.data.exact_search import as_tensor
@@ -19,10 +20,6 @@ from midstep.data.steering.storage.dataset_config import DatasetConfig
 from midstep.data.steering.storage.layout import SPLITS, Form, split_table
 from midstep.data.steering.storage.table_checks import check_tables
 from midstep.data.steering.storage.tables import Tables, open_tables
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
 
 REGION_BYTES = 2 * 1024 * 1024
 """Memory that reading one row can take: the kernel maps a whole huge page (2 MiB) if it can."""
@@ -112,7 +109,6 @@ class RowTable:
             out.index_copy_(0, target_rows[start:stop], rows.to(out.dtype))
             self.pages.release()
         return out
-
 
 COLUMNS = (
     "pair_index",

@@ -9,17 +9,14 @@ from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from midstep.data.steering.global_batches import GlobalBatches
 from midstep.data.steering.steering_dataset import BatchPlan, JASPERSteeringDataset, NewBuffer
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
 
 SLOTS = 6
 """Buffers that the ring keeps: one with the user, one in the making, the others filled ahead."""
@@ -68,7 +65,6 @@ class BufferRing:
         if len(self._slots) > SLOTS:
             del self._slots[0]  # the user holds many batches; the oldest keeps its memory alive
         return buffer
-
 
 BLOCK = 4096
 """Samples planned at once: enough to hide the cost of the narrow columns, and few enough that a
@@ -191,7 +187,6 @@ def prefetch(
                 del item  # else its buffer could not be reused while this waits for the next item
         finally:
             pool.shutdown(wait=True, cancel_futures=True)
-
 
 _END: Any = object()
 

@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch.utils.data import Dataset
 
 from midstep.core.errors import ConfigError, DatasetError
@@ -21,9 +22,6 @@ from midstep.data.steering.curriculum import Curriculum, curriculum_from, forced
 from midstep.data.steering.loaded_tables import LoadedTables
 from midstep.data.steering.storage.layout import VARIANTS, Form, split_table
 from midstep.data.steering.storage.tables import data_fingerprint
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 Batch = dict[str, torch.Tensor]
 NewBuffer = Callable[[], torch.Tensor]

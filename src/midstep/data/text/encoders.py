@@ -12,16 +12,13 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
+from numpy.typing import NDArray
 
 from midstep.core.errors import ConfigError, DatasetError
 from midstep.core.random_streams import mix_words
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
 
 SLOTS = 8
 """Slots of the vector that a feature is hashed to. More slots reduce the noise between words."""

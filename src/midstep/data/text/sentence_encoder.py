@@ -8,16 +8,13 @@ from __future__ import annotations
 import importlib.util
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from midstep.core.errors import DatasetError, MissingExtraError
 from midstep.data.text.json_values import parse_json
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
 
 POOLINGS = {"pooling_mode_mean_tokens": "mean", "pooling_mode_cls_token": "first"}
 LONGEST = 256

@@ -5,9 +5,10 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import Any, Literal, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from midstep.core import strict_json
 from midstep.core.errors import DatasetError
@@ -26,10 +27,6 @@ from midstep.data.steering.storage.layout import (
 )
 from midstep.data.steering.storage.npy_files import MemmapReader
 from midstep.data.steering.storage.pt_files import PtReader
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
 
 DIGEST_BYTES = 8 * 1024 * 1024
 """Bytes hashed together: bounds the memory that a mapped table takes meanwhile."""
@@ -196,7 +193,6 @@ def table_digest(table: Any) -> str:
         for start in range(0, len(part), rows):
             digest.update(np.ascontiguousarray(part[start : start + rows]).data)
     return digest.hexdigest()
-
 
 DIGEST_CHARS = 8
 """Characters of a digest in a fingerprint. A loader state, which holds one, stays under 1 KB."""
