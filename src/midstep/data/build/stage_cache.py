@@ -47,6 +47,7 @@ class BuildProgress:
     reused: bool = False
     """Whether an earlier attempt finished the stage."""
 
+
 ReportProgress = Callable[[BuildProgress], None]
 
 

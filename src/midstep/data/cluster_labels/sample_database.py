@@ -201,6 +201,7 @@ class SampleDatabase:
     def __setstate__(self, state: Mapping[str, Any]) -> None:
         self.__init__(state["path"], limit_s=state["limit_s"])  # type: ignore[misc]
 
+
 _COUNTS = ("n_samples", "n_clusters", "embedding_dim")
 _LABELS = ("source_label", "steering_label")
 _SUM_TOLERANCE = 1e-4

@@ -189,6 +189,7 @@ class Bands(Curriculum):
         del stored
         return self.table[min(epoch // self.epochs, len(self.table) - 1)]
 
+
 _SCHEDULES: dict[str, type[Curriculum]] = {
     each.name: each for each in (LinearZero, DistanceGated, Bands)
 }

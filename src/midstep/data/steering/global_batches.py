@@ -139,5 +139,6 @@ def order_digest(before: int, start: int, ids: NDArray[np.int64]) -> int:
     words = mix_words(positions * np.uint64(_POSITION_FACTOR) + ids.view(np.uint64))
     return (before + int(words.sum(dtype=np.uint64))) & _MASK
 
+
 _POSITION_FACTOR = stream_key(0, "place") | 1
 """An odd number, so that multiplying positions by it modulo 2^64 keeps them distinct."""

@@ -110,6 +110,7 @@ class RowTable:
             self.pages.release()
         return out
 
+
 COLUMNS = (
     "pair_index",
     "pair_cluster_id",

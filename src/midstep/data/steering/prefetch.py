@@ -66,6 +66,7 @@ class BufferRing:
             del self._slots[0]  # the user holds many batches; the oldest keeps its memory alive
         return buffer
 
+
 BLOCK = 4096
 """Samples planned at once: enough to hide the cost of the narrow columns, and few enough that a
 resume does not wait for them."""
@@ -187,6 +188,7 @@ def prefetch(
                 del item  # else its buffer could not be reused while this waits for the next item
         finally:
             pool.shutdown(wait=True, cancel_futures=True)
+
 
 _END: Any = object()
 

@@ -49,6 +49,7 @@ class TableSpec:
     below: str | None = None
     """For ids: the count that they must stay below."""
 
+
 _PAIRS = ("n_pairs",)
 _NEGATIVES = ("n_pairs", "n_neg")
 _PAIR_VECTORS = ("n_pairs", "embedding_dim")

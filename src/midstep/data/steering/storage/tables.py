@@ -194,6 +194,7 @@ def table_digest(table: Any) -> str:
             digest.update(np.ascontiguousarray(part[start : start + rows]).data)
     return digest.hexdigest()
 
+
 DIGEST_CHARS = 8
 """Characters of a digest in a fingerprint. A loader state, which holds one, stays under 1 KB."""
 
