@@ -106,9 +106,7 @@ class BuildConfig:
         object.__setattr__(self, "out", Path(self.out))
         if not self.quotas:
             object.__setattr__(self, "quotas", quotas_for(max(self.n_neg, 0)))
-        problems = [problem for problem in _problems(self) if problem]
-        if problems:
-            raise DatasetError("the build cannot begin", problems)
+        DatasetError.raise_if("the build cannot begin", _problems(self))
 
     @property
     def table_paths(self) -> tuple[Path, ...]:

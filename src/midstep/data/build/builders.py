@@ -124,8 +124,7 @@ def _complete_pairs(pipeline: BuildPipeline) -> Ids:
         problems += negative_problems(
             pipeline.mining_inputs, pairs, pool, negatives[pairs], tiers[pairs], config.margin
         )
-    if problems:
-        raise DatasetError("the mined negatives break their own rules", problems)
+    DatasetError.raise_if("the mined negatives break their own rules", problems)
     return np.flatnonzero(is_complete)
 
 

@@ -106,6 +106,5 @@ def _given_splits(rows: Rows, questions: NumberedTexts) -> NDArray[np.int64]:
             other = SPLITS[splits[number]]
             problems.append(f"row {row}: {question[:60]!r} is in {split}, and before in {other}")
         splits[number] = SPLITS.index(split)
-    if problems:
-        raise DatasetError("the table puts a question into two splits", problems[:20])
+    DatasetError.raise_if("the table puts a question into two splits", problems[:20])
     return splits

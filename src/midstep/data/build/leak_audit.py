@@ -130,12 +130,11 @@ def _check_finite(tables: Tables, used: Mapping[str, Mapping[str, Ids]]) -> None
                 f"{kind}_embs[{wrong[0]}] has a value that is not finite, as have "
                 f"{len(wrong) - 1:,} more of the {len(rows):,} rows in use"
             )
-    if problems:
-        raise DatasetError(
-            f"{tables.folder} cannot be audited, because a row that is not finite equals no other; "
-            "embed these texts again",
-            problems,
-        )
+    DatasetError.raise_if(
+        f"{tables.folder} cannot be audited, because a row that is not finite equals no other; "
+        "embed these texts again",
+        problems,
+    )
 
 
 def _questions(tables: Tables) -> dict[str, Ids]:

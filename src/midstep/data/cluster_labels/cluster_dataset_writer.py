@@ -114,9 +114,7 @@ def write_cluster_dataset(
     ['base_embeddings.npy', 'centroid_embeddings.npy', 'dataset.db', 'steering_embeddings.npy']
     """
     check_weight(combined_weight)
-    problems = list(_problems(samples))
-    if problems:
-        raise DatasetError("the samples cannot be written", problems)
+    DatasetError.raise_if("the samples cannot be written", _problems(samples))
     labels = _labels(samples, temperature)
     settings = {"temperature": temperature, "combined_weight": combined_weight}
     with new_folder(folder) as temporary:

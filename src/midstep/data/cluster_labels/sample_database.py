@@ -187,10 +187,9 @@ class SampleDatabase:
             for name, kind, _ in entries
             if kind in ("view", "trigger")
         ]
-        if problems:
-            raise DatasetError(
-                f"{self.path} is not the database of a cluster-labelled dataset", problems
-            )
+        DatasetError.raise_if(
+            f"{self.path} is not the database of a cluster-labelled dataset", problems
+        )
 
     def _parse(self, text: Any, where: str) -> Any:
         return parse_json(text, f"{self.path}: {where}")
@@ -212,15 +211,13 @@ def read_information(database: SampleDatabase) -> dict[str, Any]:
     """Read `dataset_info`, and check the entries that opening the dataset depends on."""
     info = database.info()
     wanted = (*_COUNTS, "format_version", "combined_weight", "labels_sha256")
-    checks = [
+    problems = [
         *(f"{name} is missing" for name in wanted if name not in info),
         one_of("format_version", info.get("format_version", FORMAT_VERSION), (FORMAT_VERSION,)),
         *(at_least(name, info.get(name, 1), 1) for name in _COUNTS),
         within("combined_weight", info.get("combined_weight", 0.5), 0, 1),
     ]
-    problems = [problem for problem in checks if problem is not None]
-    if problems:
-        raise DatasetError(f"dataset_info of {database.path} is wrong", problems)
+    DatasetError.raise_if(f"dataset_info of {database.path} is wrong", problems)
     return info
 
 
@@ -247,11 +244,9 @@ def read_embeddings(
             arrays[name] = _read_embeddings(folder, name, files, info, mapped=mapped, verify=verify)
         except DatasetError as error:
             problems.append(str(error))
-    if problems:
-        raise DatasetError(
-            f"the dataset in {folder} is incomplete or damaged; restore it or build it again",
-            problems,
-        )
+    DatasetError.raise_if(
+        f"the dataset in {folder} is incomplete or damaged; restore it or build it again", problems
+    )
     return arrays
 
 

@@ -78,8 +78,7 @@ class RAGDatasetBase(ABC):
             if not text.strip()
         ]
         problems += self._store_problems()
-        if problems:
-            raise DatasetError(f"{type(self).__name__} is wrong", problems[:20])
+        DatasetError.raise_if(f"{type(self).__name__} is wrong", problems[:20])
         return RAGReport(
             questions=len(corpus.questions),
             sources=len(corpus.sources),

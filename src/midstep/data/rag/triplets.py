@@ -111,8 +111,7 @@ class Corpus:
                 f"question_embeddings has the shape {list(shape)}, there are "
                 f"{len(self.questions)} questions"
             )
-        if problems:
-            raise DatasetError("the corpus is wrong", problems[:20])
+        DatasetError.raise_if("the corpus is wrong", problems[:20])
 
     def answers(self, question: str) -> tuple[str, ...]:
         """The sources relevant to a question."""

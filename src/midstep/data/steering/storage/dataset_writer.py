@@ -128,8 +128,7 @@ def _canonical_arrays(
         problems += new_problems
         if not new_problems:
             ready[name] = {array: canonical(data, array.kind) for array, data in pairs}
-    if problems:
-        raise DatasetError("the tables cannot be written", problems)
+    DatasetError.raise_if("the tables cannot be written", problems)
     return ready
 
 

@@ -32,9 +32,8 @@ def check_tables(
         label: gives the file of a table, for the message.
         where: what is checked, for the message.
     """
-    problems = list(_table_problems(tables, counts, label))
-    if problems:
-        raise DatasetError(f"the tables of {where} are wrong", problems)
+    problems = _table_problems(tables, counts, label)
+    DatasetError.raise_if(f"the tables of {where} are wrong", problems)
 
 
 def _table_problems(

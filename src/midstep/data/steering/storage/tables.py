@@ -133,13 +133,10 @@ def open_tables(
     problems = [f"{name} is missing" for name, path in tables.files().items() if not path.is_file()]
     if not problems and verify:
         problems = _hash_problems(tables)
-    if not problems:
-        problems = _shape_problems(tables)
-    if problems:
-        raise DatasetError(
-            f"the dataset in {folder} is incomplete or damaged; restore it or build it again",
-            problems,
-        )
+    DatasetError.raise_if(
+        f"the dataset in {folder} is incomplete or damaged; restore it or build it again",
+        problems or _shape_problems(tables),
+    )
     return tables
 
 
