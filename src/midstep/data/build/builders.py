@@ -7,8 +7,8 @@ and renames it at the end, so that the result appears complete or not at all.
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -42,16 +42,6 @@ Ids = NDArray[np.int64]
 # -- checks before the first stage -----------------------------------------------------------------
 
 
-def open_stage_cache(
-    config: BuildConfig, progress: ReportProgress | None
-) -> AbstractContextManager[StageCache]:
-    """Check the inputs of a build, and open the folder of its stages."""
-    if not config.out_folder.name:
-        raise DatasetError(f"out is {str(config.out)!r}; name a new folder for the dataset")
-    check_inputs(config)
-    return StageCache.open(config.work_folder, progress, result=config.out_folder)
-
-
 def check_inputs(config: BuildConfig) -> None:
     """Check tables, vectors, encoder and form before a long table is read.
 
@@ -60,6 +50,8 @@ def check_inputs(config: BuildConfig) -> None:
         DatasetError: if a table, a model or a file of vectors is missing or cannot be used.
         MissingExtraError: if the form or the encoder needs a package that is not installed.
     """
+    if not config.out_folder.name:
+        raise DatasetError(f"out is {str(config.out)!r}; name a new folder for the dataset")
     if config.form == "hdf5" and importlib.util.find_spec("h5py") is None:
         raise MissingExtraError.of("h5py", "data")
     if config.embeddings is None:
@@ -78,6 +70,32 @@ def _check_given_vectors(folder: Path) -> None:
         )
 
 
+def _run_build(
+    kind: str,
+    config: BuildConfig,
+    progress: ReportProgress | None,
+    write: Callable[[BuildPipeline, Path], Mapping[str, Any]],
+) -> Path:
+    """Check the inputs, write a dataset and its build.json, and rename the complete folder.
+
+    Args:
+        kind: names the kind of dataset in build.json.
+        config: the settings of the build.
+        progress: called with the progress of every stage.
+        write: runs the stages that it needs, creates the given folder, writes the dataset into it,
+            and returns what build.json says about this kind.
+    """
+    check_inputs(config)
+    with StageCache.open(config.work_folder, progress, result=config.out_folder) as cache:
+        pipeline = BuildPipeline(config, cache)
+        with cache.result(config.out_folder) as folder:
+            details = write(pipeline, folder)
+            report = {**pipeline.build_report(kind), **details}
+            storage.replace_json(folder / "build.json", report)
+        cache.report("finalise", 1, 1)
+    return config.out_folder
+
+
 # -- a steering dataset ----------------------------------------------------------------------------
 
 
@@ -94,19 +112,30 @@ def build_dataset(config: BuildConfig, *, progress: ReportProgress | None = None
     Raises:
         DatasetError: if no dataset can be built from the table, the vectors or the settings.
     """
-    with open_stage_cache(config, progress) as cache:
-        pipeline = BuildPipeline(config, cache)
-        pipeline.steering  # noqa: B018 - a short stage; it runs before mining, the long one
-        pairs = _complete_pairs(pipeline)
-        tables = _tables(pipeline, pairs)
-        cache.report("validate", 0, 1)
-        with cache.result(config.out_folder) as folder:
-            write_dataset(folder, tables, _dataset_config(config, tables), config.form)
-            _write_reports(folder, pipeline, tables, pairs)
-            validate_dataset(folder)
-            cache.report("validate", 1, 1)
-        cache.report("finalise", 1, 1)
-    return config.out_folder
+    return _run_build("steering", config, progress, _write_steering)
+
+
+def _write_steering(pipeline: BuildPipeline, folder: Path) -> dict[str, Any]:
+    config = pipeline.config
+    pipeline.steering  # noqa: B018 - a short stage; it runs before mining, the long one
+    pairs = _complete_pairs(pipeline)
+    tables = _tables(pipeline, pairs)
+    pipeline.cache.report("validate", 0, 1)
+    write_dataset(folder, tables, _dataset_config(config, tables), config.form)
+    for name in ("questions", "sources", "keywords"):
+        write_texts(folder, name, getattr(pipeline.texts, name))
+    mined = MinedNegatives.from_stage(pipeline.mined, config.quotas, pairs)
+    ledger = {**mined.ledger(), **_dropped_pairs(pipeline, pairs)}
+    storage.replace_json(folder / "ledger.json", ledger)
+    audit_dataset(folder, near_duplicate=config.near_duplicate, write=True)
+    validate_dataset(folder)
+    pipeline.cache.report("validate", 1, 1)
+    clusters = pipeline.clusters
+    fitted = {
+        "n_clusters": len(clusters["centroids"]),
+        "similar_threshold": clusters["threshold"],
+    }
+    return {"fitted": fitted, "splits": _split_counts(tables)}
 
 
 def _complete_pairs(pipeline: BuildPipeline) -> Ids:
@@ -175,28 +204,6 @@ def _dataset_config(config: BuildConfig, tables: Mapping[str, Any]) -> DatasetCo
     )
 
 
-def _write_reports(
-    folder: Path, pipeline: BuildPipeline, tables: Mapping[str, Any], pairs: Ids
-) -> None:
-    """Write the texts, ledger.json, build.json and audit.json."""
-    for name in ("questions", "sources", "keywords"):
-        write_texts(folder, name, getattr(pipeline.texts, name))
-    mined = MinedNegatives.from_stage(pipeline.mined, pipeline.config.quotas, pairs)
-    ledger = {**mined.ledger(), **_dropped_pairs(pipeline, pairs)}
-    storage.replace_json(folder / "ledger.json", ledger)
-    fitted = {
-        "n_clusters": len(pipeline.clusters["centroids"]),
-        "similar_threshold": pipeline.clusters["threshold"],
-    }
-    report = {
-        **pipeline.build_report("steering"),
-        "fitted": fitted,
-        "splits": _split_counts(tables),
-    }
-    storage.replace_json(folder / "build.json", report)
-    audit_dataset(folder, near_duplicate=pipeline.config.near_duplicate, write=True)
-
-
 def _split_counts(tables: Mapping[str, Any]) -> dict[str, dict[str, int]]:
     counts = {}
     for name in SPLITS:
@@ -237,22 +244,19 @@ def build_cluster_dataset(config: BuildConfig, *, progress: ReportProgress | Non
         config: as for a steering dataset; the settings of negatives are not used.
         progress: called with the progress of every stage.
     """
-    with open_stage_cache(config, progress) as cache:
-        pipeline = BuildPipeline(config, cache)
-        pipeline.steering  # noqa: B018 - the last stage that is needed
-        counts = {}
-        with cache.result(config.out_folder) as folder:
-            folder.mkdir()
-            for number, split in enumerate(SPLITS):
-                pairs = np.flatnonzero(pipeline.pair_split == number)
-                if len(pairs):
-                    write_cluster_dataset(folder / split, _cluster_samples(pipeline, pairs))
-                    counts[split] = len(pairs)
-            fitted = {"n_clusters": len(pipeline.clusters["centroids"])}
-            report = {**pipeline.build_report("cluster"), "fitted": fitted, "samples": counts}
-            storage.replace_json(folder / "build.json", report)
-        cache.report("finalise", 1, 1)
-    return config.out_folder
+    return _run_build("cluster", config, progress, _write_cluster)
+
+
+def _write_cluster(pipeline: BuildPipeline, folder: Path) -> dict[str, Any]:
+    pipeline.steering  # noqa: B018 - the last stage that is needed
+    counts = {}
+    folder.mkdir()
+    for number, split in enumerate(SPLITS):
+        pairs = np.flatnonzero(pipeline.pair_split == number)
+        if len(pairs):
+            write_cluster_dataset(folder / split, _cluster_samples(pipeline, pairs))
+            counts[split] = len(pairs)
+    return {"fitted": {"n_clusters": len(pipeline.clusters["centroids"])}, "samples": counts}
 
 
 def _cluster_samples(pipeline: BuildPipeline, pairs: Ids) -> ClusterSamples:
@@ -294,33 +298,28 @@ def build_triplets(
         progress: called with the progress of every stage.
     """
     require(at_least("k", k, 1))
-    with open_stage_cache(config, progress) as cache:
-        pipeline = BuildPipeline(config, cache)
-        pipeline.split  # noqa: B018 - the last stage that is needed
-        counts = {}
-        with cache.result(config.out_folder) as folder:
-            folder.mkdir()
-            for number, split in enumerate(SPLITS):
-                dataset = _SplitPassages(pipeline, number)
-                if len(dataset.questions):
-                    triplets = dataset.generate_samples(samples, k=k)
-                    counts[split] = write_triplets(folder / f"{split}.jsonl", triplets)
-            if not sum(counts.values()):
-                raise DatasetError(
-                    f"no {samples} triplet can be made: positive ones need questions with two "
-                    "answers, contrastive ones sources that are no answer; try another kind"
-                )
-            for name in ("questions", "sources"):
-                write_texts(folder, name, getattr(pipeline.texts, name))
-            report = {
-                **pipeline.build_report("triplets"),
-                "samples": samples,
-                "k": k,
-                "triplets": counts,
-            }
-            storage.replace_json(folder / "build.json", report)
-        cache.report("finalise", 1, 1)
-    return config.out_folder
+    return _run_build("triplets", config, progress, partial(_write_triplets, samples=samples, k=k))
+
+
+def _write_triplets(
+    pipeline: BuildPipeline, folder: Path, *, samples: SampleKind, k: int
+) -> dict[str, Any]:
+    pipeline.split  # noqa: B018 - the last stage that is needed
+    counts = {}
+    folder.mkdir()
+    for number, split in enumerate(SPLITS):
+        dataset = _SplitPassages(pipeline, number)
+        if len(dataset.questions):
+            triplets = dataset.generate_samples(samples, k=k)
+            counts[split] = write_triplets(folder / f"{split}.jsonl", triplets)
+    if not sum(counts.values()):
+        raise DatasetError(
+            f"no {samples} triplet can be made: positive ones need questions with two "
+            "answers, contrastive ones sources that are no answer; try another kind"
+        )
+    for name in ("questions", "sources"):
+        write_texts(folder, name, getattr(pipeline.texts, name))
+    return {"samples": samples, "k": k, "triplets": counts}
 
 
 class _SplitPassages(RAGDatasetBase):
