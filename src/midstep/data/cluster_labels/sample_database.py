@@ -29,7 +29,7 @@ from midstep.data.steering.storage.file_hashes import hash_problem
 from midstep.data.steering.storage.layout import StoredArray
 from midstep.data.steering.storage.npy_files import MemmapReader
 from midstep.data.steering.storage.tables import table_digest
-from midstep.data.text.json_values import parse_json
+from midstep.data.text.text_files import parse_json
 
 DATABASE_NAME = "dataset.db"
 FORMAT_VERSION = 1

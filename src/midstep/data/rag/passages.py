@@ -14,8 +14,8 @@ from midstep.core.errors import DatasetError
 from midstep.data.rag.rag_dataset import RAGDatasetBase
 from midstep.data.rag.triplets import Corpus
 from midstep.data.rag.vector_stores import Record, VectorStore, as_rows
-from midstep.data.text.json_values import parse_json
 from midstep.data.text.normalise import NumberedTexts
+from midstep.data.text.text_files import parse_json
 
 if TYPE_CHECKING:
     from midstep.data.text.encoders import Encoder

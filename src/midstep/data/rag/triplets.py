@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from midstep.core import strict_json
 from midstep.core.errors import DatasetError
 from midstep.core.files import storage
-from midstep.data.text.json_values import parse_json
 from midstep.data.text.normalise import normalise_text
+from midstep.data.text.text_files import parse_json
 
 UNLABELLED, BOTH_IRRELEVANT, FIRST_BETTER, SECOND_BETTER = -1, 0, 1, 2
 LABELS = (UNLABELLED, BOTH_IRRELEVANT, FIRST_BETTER, SECOND_BETTER)
