@@ -95,7 +95,7 @@ def audit_dataset(
             )
     tables = open_tables(folder, verify=False)
     least = _threshold_of_build(Path(folder)) if near_duplicate is None else near_duplicate
-    used = {"question": _questions(tables), "source": _sources(tables)}
+    used = _rows_in_use(tables)
     _check_finite(tables, used)
     keys = {kind: _Keys(tables, kind) for kind in used}
     report = AuditReport(
@@ -137,21 +137,15 @@ def _check_finite(tables: Tables, used: Mapping[str, Mapping[str, Ids]]) -> None
     )
 
 
-def _questions(tables: Tables) -> dict[str, Ids]:
-    """The questions of each split."""
-    return {
-        split: np.unique(tables["pair_index"][tables[split_table(split)], 0]) for split in SPLITS
-    }
-
-
-def _sources(tables: Tables) -> dict[str, Ids]:
-    """The sources that each split uses: answers and negatives."""
-    used = {}
+def _rows_in_use(tables: Tables) -> dict[str, dict[str, Ids]]:
+    """The questions of each split, and the sources that it uses: answers and negatives."""
+    questions, sources = {}, {}
     for split in SPLITS:
         pairs = tables[split_table(split)]
+        questions[split] = np.unique(tables["pair_index"][pairs, 0])
         answers = tables["pair_index"][pairs, 1]
-        used[split] = np.union1d(answers, np.unique(tables["hard_negatives"][pairs]))
-    return used
+        sources[split] = np.union1d(answers, np.unique(tables["hard_negatives"][pairs]))
+    return {"question": questions, "source": sources}
 
 
 class _Keys:

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -55,11 +54,6 @@ class MiningInputs:
     """All sources that answer each question."""
     threshold: float
     """Cosine with the question from which a source of another cluster is similar."""
-
-    @property
-    def clusters(self) -> int:
-        """How many clusters there are."""
-        return len(self.adjacent)
 
 
 # -- the definition of a tier ----------------------------------------------------------------------
@@ -169,29 +163,29 @@ class MinedNegatives:
         """Which pairs have all their negatives."""
         return np.asarray((self.negatives >= 0).all(axis=1))
 
-    def shortages(self) -> Iterator[dict[str, Any]]:
-        """One entry for each pair and tier that ran short, as in ledger.json."""
-        wanted = np.array([self.quotas[tier] for tier in TIERS])
-        for pair, column in np.argwhere(self.available < wanted).tolist():
-            sources = self.filled[pair, column]
-            yield {
+    def ledger(self) -> dict[str, Any]:
+        """The content of ledger.json, with an entry for each pair and tier that ran short."""
+        is_short = self.available < np.array([self.quotas[tier] for tier in TIERS])
+        shortages = [
+            {
                 "pair": pair,
                 "tier": TIERS[column],
-                "wanted": int(wanted[column]),
+                "wanted": int(self.quotas[TIERS[column]]),
                 "found": int(self.available[pair, column]),
-                "filled_from": {str(TIERS[at]): int(n) for at, n in enumerate(sources) if n},
+                "filled_from": {
+                    str(tier): int(count)
+                    for tier, count in zip(TIERS, self.filled[pair, column], strict=True)
+                    if count
+                },
             }
-
-    def ledger(self) -> dict[str, Any]:
-        """The content of ledger.json."""
-        wanted = np.array([self.quotas[tier] for tier in TIERS])
-        is_short = (self.available < wanted).any(axis=1)
+            for pair, column in np.argwhere(is_short)[:LISTED].tolist()
+        ]
         return {
             "format": 1,
             "quotas": {str(tier): int(self.quotas[tier]) for tier in TIERS},
             "made": {str(tier): int(np.count_nonzero(self.tiers == tier)) for tier in TIERS},
-            "shortages": list(islice(self.shortages(), LISTED)),
-            "short_pairs": int(np.count_nonzero(is_short)),
+            "shortages": shortages,
+            "short_pairs": int(np.count_nonzero(is_short.any(axis=1))),
         }
 
 

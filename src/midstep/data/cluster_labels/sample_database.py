@@ -74,11 +74,10 @@ class SampleDatabase:
 
     Args:
         path: the file.
-        limit_s: time limit of one query.
     """
 
-    def __init__(self, path: Path, *, limit_s: float = LIMIT_S) -> None:
-        self.path, self._limit_s = path, limit_s
+    def __init__(self, path: Path) -> None:
+        self.path = path
         self._deadline_s = 0.0
         self._process = os.getpid()
         self._connection: sqlite3.Connection | None = None
@@ -131,7 +130,7 @@ class SampleDatabase:
     def _connected(self) -> Iterator[sqlite3.Connection]:
         self._after_fork()
         with self._lock:
-            self._deadline_s = time.monotonic() + self._limit_s
+            self._deadline_s = time.monotonic() + LIMIT_S
             try:
                 if self._connection is None:
                     self._connection = self._connect()
@@ -194,11 +193,8 @@ class SampleDatabase:
     def _parse(self, text: Any, where: str) -> Any:
         return parse_json(text, f"{self.path}: {where}")
 
-    def __getstate__(self) -> Mapping[str, Any]:
-        return {"path": self.path, "limit_s": self._limit_s}
-
-    def __setstate__(self, state: Mapping[str, Any]) -> None:
-        self.__init__(state["path"], limit_s=state["limit_s"])  # type: ignore[misc]
+    def __reduce__(self) -> Any:
+        return SampleDatabase, (self.path,)
 
 
 _COUNTS = ("n_samples", "n_clusters", "embedding_dim")
@@ -240,8 +236,13 @@ def read_embeddings(
     """
     arrays, problems = {}, []
     for name in FILES:
+        rows = info["n_clusters" if name.startswith("centroid") else "n_samples"]
+        shape = rows, info["embedding_dim"]
+        if name not in files:
+            problems.append(f"embeddings_meta has no row {name}")
+            continue
         try:
-            arrays[name] = _read_embeddings(folder, name, files, info, mapped=mapped, verify=verify)
+            arrays[name] = _read_file(folder, files[name], shape, mapped=mapped, verify=verify)
         except DatasetError as error:
             problems.append(str(error))
     DatasetError.raise_if(
@@ -250,31 +251,21 @@ def read_embeddings(
     return arrays
 
 
-def _read_embeddings(
-    folder: Path,
-    name: str,
-    files: Mapping[str, EmbeddingFile],
-    info: Mapping[str, Any],
-    *,
-    mapped: bool,
-    verify: bool,
+def _read_file(
+    folder: Path, file: EmbeddingFile, expected: tuple[int, int], *, mapped: bool, verify: bool
 ) -> NDArray[Any]:
-    if name not in files:
-        raise DatasetError(f"embeddings_meta has no row {name}")
-    file = files[name]
-    path = _path_inside(folder, file.path)
-    count, width = info["n_clusters" if name.startswith("centroid") else "n_samples"], file.columns
-    if (file.rows, width) != (count, info["embedding_dim"]):
+    path, shape = _path_inside(folder, file.path), (file.rows, file.columns)
+    if shape != expected:
         raise DatasetError(
-            f"embeddings_meta says {name} has the shape [{file.rows}, {width}], dataset_info "
-            f"[{count}, {info['embedding_dim']}]"
+            f"embeddings_meta says {file.name} has the shape {list(shape)}, dataset_info "
+            f"{list(expected)}"
         )
     any_matrix = StoredArray(path.stem, "embeddings", "float", (None, None))
     array = MemmapReader(path.parent).read(any_matrix, mapped=mapped)
-    if (array.shape, array.dtype.name) != ((file.rows, width), file.dtype):
+    if (array.shape, array.dtype.name) != (shape, file.dtype):
         raise DatasetError(
             f"{path.name} holds {array.dtype.name} {list(array.shape)}, embeddings_meta says "
-            f"{file.dtype} {[file.rows, width]}"
+            f"{file.dtype} {list(shape)}"
         )
     problem = hash_problem(path, file.sha256, "embeddings_meta") if verify else None
     if problem is not None:

@@ -217,6 +217,15 @@ def curriculum_from(value: Curriculum | str | Mapping[str, Any]) -> Curriculum:
     return schedule(**{key: item for key, item in given.items() if key != "name"})
 
 
+def curriculum_problem(name: str, value: Any) -> str | None:
+    """What is wrong with the schedule of a config, as a check of the field `name`."""
+    try:
+        curriculum_from(value)
+    except ConfigError as error:
+        return f"{name}: {error}"
+    return None
+
+
 def forced_variant(name: str | None) -> int | None:
     """The number of the variant that `force_steering` names; None for None.
 

@@ -158,9 +158,7 @@ def _rank_slices(batches: GlobalBatches, count: int) -> list[tuple[slice, slice]
     return slices
 
 
-def prefetch(
-    source: Iterator[Callable[[], T]], *, count: int = AHEAD, threads: int = THREADS
-) -> Iterator[T]:
+def prefetch(source: Iterator[Callable[[], T]], *, threads: int = THREADS) -> Iterator[T]:
     """Run the calls of `source` in threads, and yield their results in order.
 
     An error of the source or of a call is raised where its result would come. The threads end with
@@ -168,7 +166,6 @@ def prefetch(
 
     Args:
         source: yields the calls; one thread at a time draws from it.
-        count: how many calls run ahead of the caller.
         threads: how many threads run them.
 
     >>> list(prefetch(iter([lambda: 1, lambda: 2, lambda: 3])))
@@ -179,7 +176,7 @@ def prefetch(
     with ThreadPoolExecutor(threads, thread_name_prefix="midstep-prefetch") as pool:
         try:
             # Numbered, because two threads may finish in any order and the results must not.
-            for number in range(count):
+            for number in range(AHEAD):
                 waiting.append(pool.submit(calls.run, number))
             while (item := waiting.popleft().result()) is not _END:
                 number += 1

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from midstep.core import strict_json
-from midstep.core.errors import ConfigError, DatasetError, FormatError
+from midstep.core.errors import DatasetError, FormatError
 from midstep.core.field_checks import at_least, integer, one_of, shares
+from midstep.data.steering.curriculum import curriculum_problem
 from midstep.data.steering.storage.layout import CONFIG_NAME, FORMS, SPLITS, VARIANTS, Form
 
 FORMAT_VERSION = 1
@@ -145,17 +146,6 @@ def _problems(values: Mapping[str, Any]) -> list[str | None]:
     return problems
 
 
-def _curriculum_problem(name: str, value: Any) -> str | None:
-    # The one import upwards from `storage`; at the top of the module it would be a cycle.
-    from midstep.data.steering.curriculum import curriculum_from
-
-    try:
-        curriculum_from(value)
-    except ConfigError as error:
-        return f"{name}: {error}"
-    return None
-
-
 def _digest_problems(name: str, value: Any) -> list[str]:
     if not isinstance(value, Mapping):
         return [f"{name} must map names to digests, got {value!r}"]
@@ -173,6 +163,6 @@ _CHECKS: dict[str, Callable[[str, Any], str | None]] = {
     "storage_format": partial(one_of, choices=FORMS),
     "random_seed": integer,
     "format_version": partial(one_of, choices=(FORMAT_VERSION,)),
-    "curriculum": _curriculum_problem,
+    "curriculum": curriculum_problem,
     "steering_definition": partial(one_of, choices=DEFINITIONS),
 }

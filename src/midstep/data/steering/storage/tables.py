@@ -34,9 +34,7 @@ SAMPLED_ROWS = 1024
 """Rows that the digest of an unverified table is computed from."""
 
 READERS: dict[Form, type[ArrayReader]] = {
-    "memmap": MemmapReader,
-    "pt": PtReader,
-    "hdf5": Hdf5Reader,
+    reader.form: reader for reader in (MemmapReader, PtReader, Hdf5Reader)
 }
 
 
