@@ -20,15 +20,15 @@ from midstep.data.build.negative_tiers import (
     fill_order,
     negative_problems,
 )
-from midstep.data.build.read_table import Rows
-from midstep.data.build.splits import split_groups
-from midstep.data.build.stages import (
+from midstep.data.build.pipeline import (
     cluster_stage,
     collect_mining_inputs,
     link_stage,
     mine_stage,
     source_pools,
 )
+from midstep.data.build.read_table import Rows
+from midstep.data.build.splits import split_groups
 from midstep.data.ragged import Ragged
 from midstep.data.text.encoders import HashingEncoder
 from midstep.data.text.normalise import normalise_text

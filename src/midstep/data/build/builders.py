@@ -19,12 +19,12 @@ from midstep.core.errors import DatasetError, MissingExtraError
 from midstep.core.field_checks import at_least, require
 from midstep.core.files import storage
 from midstep.data.build.build_config import BuildConfig
+from midstep.data.build.given_vectors import check_given_vectors
 from midstep.data.build.leak_audit import audit_dataset
 from midstep.data.build.negative_tiers import LISTED, MinedNegatives, negative_problems
 from midstep.data.build.pipeline import BuildPipeline
 from midstep.data.build.read_table import check_tables
 from midstep.data.build.stage_cache import ReportProgress, StageCache
-from midstep.data.build.stages import open_vectors
 from midstep.data.cluster_labels.cluster_dataset_writer import ClusterSamples, write_cluster_dataset
 from midstep.data.rag.rag_dataset import RAGDatasetBase, SampleKind
 from midstep.data.rag.triplets import Corpus, write_triplets
@@ -57,17 +57,8 @@ def check_inputs(config: BuildConfig) -> None:
     if config.embeddings is None:
         check_encoder(config.encoder)
     else:
-        _check_given_vectors(Path(config.embeddings))
+        check_given_vectors(Path(config.embeddings))
     check_tables(config)
-
-
-def _check_given_vectors(folder: Path) -> None:
-    questions, sources = (open_vectors(folder / f"{name}.npy") for name in ("questions", "sources"))
-    if questions.shape != sources.shape:
-        raise DatasetError(
-            f"{folder / 'questions.npy'} is {list(questions.shape)}, sources.npy "
-            f"{list(sources.shape)}; both need one row for each row of the tables, of one width"
-        )
 
 
 def _run_build(
