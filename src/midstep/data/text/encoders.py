@@ -247,10 +247,8 @@ def check_model(folder: Path) -> None:
 
 
 def _load_model(folder: Path, device: str) -> tuple[Any, Any]:
-    try:
-        from transformers import AutoModel, AutoTokenizer
-    except ImportError:
-        raise MissingExtraError.of("transformers", "hf") from None
+    from transformers import AutoModel, AutoTokenizer
+
     try:
         tokenizer = AutoTokenizer.from_pretrained(str(folder), local_files_only=True)
         # Neither pickled weights nor Python files: both would run code from the folder.

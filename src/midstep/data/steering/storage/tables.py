@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -139,10 +139,10 @@ def open_tables(
 
 
 def _choose_form(folder: Path, config: DatasetConfig, form: str) -> Form:
-    if form != "auto" and form not in FORMS:
-        raise DatasetError(f"storage format {form!r} is unknown; use auto, {', '.join(FORMS)}")
+    if form in FORMS:
+        return form
     if form != "auto":
-        return cast("Form", form)
+        raise DatasetError(f"storage format {form!r} is unknown; use auto, {', '.join(FORMS)}")
     likely = (config.storage_format, *FORMS)
     present = (each for each in likely if READERS[each](folder).file_of("pair_index").is_file())
     return next(present, likely[0])
