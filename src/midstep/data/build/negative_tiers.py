@@ -159,10 +159,6 @@ class MinedNegatives:
         for name, values in block.to_stage().items():
             arrays[name][rows] = values
 
-    def complete(self) -> NDArray[np.bool_]:
-        """Which pairs have all their negatives."""
-        return np.asarray((self.negatives >= 0).all(axis=1))
-
     def ledger(self) -> dict[str, Any]:
         """The content of ledger.json, with an entry for each pair and tier that ran short."""
         is_short = self.available < np.array([self.quotas[tier] for tier in TIERS])
