@@ -157,7 +157,7 @@ def test_interrupted_build_says_how_to_go_on(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     with monkeypatch.context() as patch:
-        patch.setattr("midstep.data.build.stages.mine_stage", _interrupt)
+        patch.setattr("midstep.data.build.pipeline.mine_stage", _interrupt)
         assert build(table, tmp_path / "d") == 130
     assert "the same command continues this build" in capsys.readouterr().err
     assert build(table, tmp_path / "d") == 0

@@ -41,14 +41,8 @@ def test_equals_the_slow_twin_for_any_block_with_ties_and_exclusions(monkeypatch
         )
         at_most = chance.integers(-2, 6, size=count).astype(np.float32)
         monkeypatch.setattr(exact_search, "BLOCK_QUERIES", int(chance.integers(1, 25)))
-        scores, found = top_k(
-            queries,
-            table,
-            k,
-            block_rows=int(chance.integers(1, 250)),
-            excluded=excluded,
-            at_most=at_most,
-        )
+        monkeypatch.setattr(exact_search, "BLOCK_ROWS", int(chance.integers(1, 250)))
+        scores, found = top_k(queries, table, k, excluded=excluded, at_most=at_most)
         assert found.tolist() == slow_top_k(queries, table, k, excluded, at_most)
         there = found >= 0
         products = np.einsum("qd,qkd->qk", queries, table[found])
@@ -56,11 +50,12 @@ def test_equals_the_slow_twin_for_any_block_with_ties_and_exclusions(monkeypatch
         assert np.isneginf(scores[~there]).all()
 
 
-def test_real_vectors_miss_nothing() -> None:
+def test_real_vectors_miss_nothing(monkeypatch) -> None:
     chance = np.random.default_rng(1)
     queries = chance.standard_normal((70, 24)).astype(np.float32)
     table = chance.standard_normal((3000, 24)).astype(np.float32)
-    _, found = top_k(queries, table, 12, block_rows=700)
+    monkeypatch.setattr(exact_search, "BLOCK_ROWS", 700)
+    _, found = top_k(queries, table, 12)
     exact = np.sort((queries.astype(np.float64) @ table.T.astype(np.float64)), axis=1)
     mine = np.einsum("qd,qkd->qk", queries.astype(np.float64), table[found])
     np.testing.assert_allclose(mine, exact[:, ::-1][:, :12], atol=1e-5)
@@ -77,13 +72,14 @@ def test_half_precision_is_widened() -> None:
     assert top_k(table, table, 1)[1][:, 0].tolist() == [0, 1, 2, 3]
 
 
-def test_above_gives_every_pair_once() -> None:
+def test_above_gives_every_pair_once(monkeypatch) -> None:
     chance = np.random.default_rng(2)
     left, right = whole_numbers(chance, 30, 3), whole_numbers(chance, 90, 3)
     for block in (1, 7, 500):
+        monkeypatch.setattr(exact_search, "BLOCK_ROWS", block)
         got = [
             (int(q), int(r), float(s))
-            for queries, rows, scores in pairs_above(left, right, 4.0, block_rows=block)
+            for queries, rows, scores in pairs_above(left, right, 4.0)
             for q, r, s in zip(queries, rows, scores, strict=True)
         ]
         wanted = [

@@ -16,7 +16,7 @@ MidstepError
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 
 class MidstepError(Exception):
@@ -68,6 +68,16 @@ class DatasetError(MidstepError, AssertionError):
         lines = [f"{message}:", *problems] if problems else [message]
         super().__init__("\n  ".join(lines))
         self.problems = tuple(problems)
+
+    @classmethod
+    def raise_if(cls, message: str, problems: Iterable[str | None]) -> None:
+        """Raise the error if there are problems; None among them stands for a passed check.
+
+        >>> DatasetError.raise_if("config.json is wrong", [None, None])
+        """
+        wrong = [problem for problem in problems if problem is not None]
+        if wrong:
+            raise cls(message, wrong)
 
 
 class ClientError(MidstepError, RuntimeError):

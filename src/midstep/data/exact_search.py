@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from midstep.core.errors import ConfigError
+from midstep.core.field_checks import at_least, require
 from midstep.data.ragged import Ragged
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ Hits = tuple["NDArray[np.float32]", "NDArray[np.int64]"]
 """Scores [Q, K] and row numbers [Q, K]."""
 
 
-def unit(vectors_ND: NDArray[Any]) -> Floats:  # noqa: N803 - shape suffix
+def unit(vectors_ND: NDArray[Any]) -> Floats:
     """Scale each row to length 1, in float64. Rows of length 0 stay zero.
 
     >>> unit(np.array([[3.0, 4.0], [0.0, 0.0]])).tolist()
@@ -54,7 +55,7 @@ def unit(vectors_ND: NDArray[Any]) -> Floats:  # noqa: N803 - shape suffix
     return scaled
 
 
-def unit_rows(vectors_ND: NDArray[Any]) -> NDArray[np.float32]:  # noqa: N803 - shape suffix
+def unit_rows(vectors_ND: NDArray[Any]) -> NDArray[np.float32]:
     """`unit`, rounded to float32."""
     return unit(vectors_ND).astype(np.float32)
 
@@ -69,11 +70,10 @@ def as_tensor(array: NDArray[Any]) -> torch.Tensor:
 
 
 def top_k(
-    queries_QD: NDArray[Any],  # noqa: N803 - shape suffix
-    rows_RD: NDArray[Any],  # noqa: N803 - shape suffix
+    queries_QD: NDArray[Any],
+    rows_RD: NDArray[Any],
     k: int,
     *,
-    block_rows: int = BLOCK_ROWS,
     excluded: Ragged | None = None,
     at_most: NDArray[Any] | None = None,
 ) -> Hits:
@@ -86,7 +86,6 @@ def top_k(
         queries_QD: one query per row; give unit vectors for cosines.
         rows_RD: the rows to search.
         k: how many rows to find for each query.
-        block_rows: rows multiplied together; changes speed and memory only.
         excluded: for every query, the rows that it must not get.
         at_most: for every query, the largest score it may get.
 
@@ -103,24 +102,19 @@ def top_k(
             f"queries have the width {queries.shape[1]}, rows {rows.shape[1]}; encode both with "
             "the same encoder"
         )
-    if k < 1 or block_rows < 1:
-        raise ConfigError(f"k and block_rows must be at least 1, got {k} and {block_rows}")
+    require(at_least("k", k, 1))
     best_scores, best_rows = _no_hits(len(queries), k)
     for start in range(0, len(queries), BLOCK_QUERIES):
         part = slice(start, min(start + BLOCK_QUERIES, len(queries)))
         best = _Best(part.stop - part.start, k)
-        for first, block in _products(queries[part], rows, block_rows):
+        for first, block in _products(queries[part], rows):
             best.add(_masked(block, first, part, excluded, at_most), first)
         best_scores[part], best_rows[part] = best.scores, best.rows
     return best_scores, best_rows
 
 
 def pairs_above(
-    queries_QD: NDArray[Any],  # noqa: N803 - shape suffix
-    rows_RD: NDArray[Any],  # noqa: N803 - shape suffix
-    least: float,
-    *,
-    block_rows: int = BLOCK_ROWS,
+    queries_QD: NDArray[Any], rows_RD: NDArray[Any], least: float
 ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float32]]]:
     """Yield all (query, row, score) with a score of at least `least`, block by block.
 
@@ -131,7 +125,7 @@ def pairs_above(
 
     queries, rows = _matrix(queries_QD), _matrix(rows_RD)
     for start in range(0, len(queries), BLOCK_QUERIES):
-        for first, block in _products(queries[start : start + BLOCK_QUERIES], rows, block_rows):
+        for first, block in _products(queries[start : start + BLOCK_QUERIES], rows):
             # Most blocks hold no pair, and one maximum is cheaper than a mask of 4 million flags.
             if float(block.max()) < least:
                 continue
@@ -171,16 +165,14 @@ def _matrix(values: NDArray[Any]) -> torch.Tensor:
     return as_tensor(array)
 
 
-def _products(
-    queries: torch.Tensor, rows: torch.Tensor, block_rows: int
-) -> Iterator[tuple[int, torch.Tensor]]:
+def _products(queries: torch.Tensor, rows: torch.Tensor) -> Iterator[tuple[int, torch.Tensor]]:
     """Scores of the queries with block after block of rows, in one reused buffer."""
     import torch
 
-    width = min(block_rows, len(rows))
+    width = min(BLOCK_ROWS, len(rows))
     buffer = torch.empty(len(queries) * width)
-    for first in range(0, len(rows), max(1, block_rows)):
-        block = rows[first : first + block_rows]
+    for first in range(0, len(rows), BLOCK_ROWS):
+        block = rows[first : first + BLOCK_ROWS]
         out = buffer[: len(queries) * len(block)].view(len(queries), len(block))
         yield first, torch.mm(queries, block.T, out=out)
 

@@ -12,7 +12,7 @@ to first order in the learning rate, gradients taken where the step was made.
 Shapes: B samples of the batch, S of them shown, P parameters.
 """
 
-# ruff: noqa: N802, N803, N806, N815 - names end in their shape
+# ruff: noqa: N802, N815 - names end in their shape
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from midstep.core.errors import ConfigError, DatasetError, MissingExtraError, StorageError
-from midstep.data.build import stages
+from midstep.data.build import pipeline
 from midstep.data.build.build_config import BuildConfig
 from midstep.data.build.builders import build_cluster_dataset, build_dataset, build_triplets
 from tests.data.build.text_samples import topic_rows, write_csv
@@ -23,7 +23,7 @@ def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     def read(config: BuildConfig) -> Any:
         raise AssertionError("the table was read")
 
-    monkeypatch.setattr(stages, "merge_stage", read)
+    monkeypatch.setattr(pipeline, "read_rows", read)
     return write_csv(tmp_path / "t.csv", topic_rows(20))
 
 

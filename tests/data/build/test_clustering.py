@@ -17,8 +17,8 @@ from midstep.data.build.clustering import (
     similar_threshold,
 )
 from midstep.data.build.distinct_texts import deduplicate
+from midstep.data.build.pipeline import cluster_stage
 from midstep.data.build.read_table import read_rows
-from midstep.data.build.stages import cluster_stage
 from midstep.data.exact_search import unit_rows
 from midstep.data.text.encoders import HashingEncoder
 from tests.data.build.text_samples import build_config, topic_rows, write_csv

@@ -17,6 +17,7 @@ from torch.utils.data import DataLoader
 
 from midstep.core.errors import ConfigError, DatasetError
 from midstep.data import ClusterLabeledDataset, ClusterSamples, write_cluster_dataset
+from midstep.data.cluster_labels import sample_database
 from midstep.data.cluster_labels.label_formulas import (
     combined_labels,
     source_labels,
@@ -304,8 +305,9 @@ def test_file_that_is_no_database_is_refused(copy: Path) -> None:
         ClusterLabeledDataset(copy)
 
 
-def test_database_is_never_written_and_no_question_runs_for_ever(copy: Path) -> None:
-    database = SampleDatabase(copy / "dataset.db", limit_s=0.2)
+def test_database_is_never_written_and_no_question_runs_for_ever(copy: Path, monkeypatch) -> None:
+    monkeypatch.setattr(sample_database, "LIMIT_S", 0.2)
+    database = SampleDatabase(copy / "dataset.db")
     with pytest.raises(DatasetError, match="readonly database"):
         database.rows("DELETE FROM samples")
     endless = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i FROM n) SELECT max(i) FROM n"

@@ -23,7 +23,7 @@ from midstep.data import (
     read_triplets,
     write_triplets,
 )
-from midstep.data.rag import triplet_generators
+from midstep.data.rag import rag_dataset
 from midstep.data.text.encoders import CallableEncoder, HashingEncoder
 from tests.data.rag.corpora import make_corpus
 
@@ -68,7 +68,7 @@ def test_other_criteria_change_the_candidates() -> None:
     assert {name for triplet in near[:6] for name in triplet[1:3]} == set(best)
 
 
-@pytest.mark.parametrize("criterion", triplet_generators.CRITERIA)
+@pytest.mark.parametrize("criterion", rag_dataset.CRITERIA)
 def test_contrastive_pairs_every_relevant_source_with_k_wrong_ones(criterion: Any) -> None:
     corpus, store = make_corpus(questions=5, sources=20, relevant=3)
     made = list(Fixed(corpus, store).contrastive(2, criterion))
@@ -128,7 +128,7 @@ def test_samples_are_the_same_every_time_whatever_the_blocks(
 ) -> None:
     corpus, store = make_corpus(questions=7, sources=25)
     first = list(Fixed(corpus, store, seed=3).generate_samples(kind))
-    monkeypatch.setattr(triplet_generators, "BLOCK", 2)
+    monkeypatch.setattr(rag_dataset, "BLOCK", 2)
     assert list(Fixed(corpus, store, seed=3).generate_samples(kind)) == first
 
 
@@ -175,7 +175,7 @@ def test_no_source_with_the_text_of_a_relevant_one_is_ever_wrong(answers, seed: 
         },
     )
     dataset = Fixed(corpus, store, seed=seed)
-    for criterion in triplet_generators.CRITERIA:
+    for criterion in rag_dataset.CRITERIA:
         made = list(dataset.contrastive(3, criterion))
         assert len(set(made)) == len(made)
         for triplet in made:
@@ -309,7 +309,6 @@ def test_only_missing_passages_are_encoded() -> None:
     store = ExactStore()
     assert PassageDataset(pairs[:4], store=store).validate().sources == 4
     asked: list[str] = []
-    dataset = PassageDataset(pairs, store=store)
 
     class Counting:
         name, dimension = "counting", 384
@@ -318,8 +317,7 @@ def test_only_missing_passages_are_encoded() -> None:
             asked.extend(texts)
             return HashingEncoder().encode(texts)
 
-    dataset._encoder = Counting()
-    assert dataset.validate().sources == 6
+    assert PassageDataset(pairs, store=store, encoder=Counting()).validate().sources == 6
     sample, *missing = [text for text in asked if text.startswith("passage")]
     assert sample == "passage 0"  # is it the encoder that filled the store?
     assert missing == ["passage 4", "passage 5"]

@@ -50,7 +50,7 @@ def new_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
             temporary.mkdir()
             yield temporary
             sync_folder(temporary)
-            _check_free(target)
+            check_free(target)
             temporary.rename(target)
         except BaseException:
             _empty(temporary)
@@ -58,11 +58,12 @@ def new_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
     sync_folder(target.parent)
 
 
-def _check_free(target: Path) -> None:
+def check_free(target: Path) -> None:
     """Raise if the name exists: a rename would silently replace an empty folder or a link."""
     if os.path.lexists(target):
         raise StorageError(
-            f"cannot write {target}: there is something of that name already; choose another name"
+            f"cannot write {target}: there is something of that name already; "
+            "choose another name, or remove it first"
         )
 
 

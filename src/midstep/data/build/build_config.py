@@ -7,9 +7,9 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Literal
 
-from midstep.core.errors import ConfigError, DatasetError
+from midstep.core.errors import DatasetError
 from midstep.core.field_checks import at_least, cosine_threshold, one_of, shares, within
-from midstep.data.steering.curriculum import curriculum_from
+from midstep.data.steering.curriculum import curriculum_problem
 from midstep.data.steering.storage.layout import FORMS, SPLITS, VARIANTS, Form
 from midstep.data.text.encoders import Encoder
 
@@ -106,9 +106,7 @@ class BuildConfig:
         object.__setattr__(self, "out", Path(self.out))
         if not self.quotas:
             object.__setattr__(self, "quotas", quotas_for(max(self.n_neg, 0)))
-        problems = [problem for problem in _problems(self) if problem]
-        if problems:
-            raise DatasetError("the build cannot begin", problems)
+        DatasetError.raise_if("the build cannot begin", _problems(self))
 
     @property
     def table_paths(self) -> tuple[Path, ...]:
@@ -151,7 +149,7 @@ def _problems(config: BuildConfig) -> list[str | None]:
         one_of("keep_together", config.keep_together, KEPT_TOGETHER),
         one_of("steering_definition", config.steering_definition, ("standard", "legacy")),
         one_of("form", config.form, FORMS),
-        _curriculum_problem(config.curriculum),
+        curriculum_problem("curriculum", config.curriculum),
         at_least("n_neg", config.n_neg, 1),
         at_least("adjacent", config.adjacent, 0),
         at_least("batch_texts", config.batch_texts, 1),
@@ -170,12 +168,4 @@ def _quota_problem(config: BuildConfig) -> str | None:
         return f"quotas must be whole numbers of at least 0, got {dict(quotas)}"
     if sum(quotas.values()) != config.n_neg:
         return f"quotas must sum to n_neg = {config.n_neg}, got {sum(quotas.values())}"
-    return None
-
-
-def _curriculum_problem(given: Mapping[str, Any]) -> str | None:
-    try:
-        curriculum_from(given)
-    except ConfigError as error:
-        return f"curriculum: {error}"
     return None

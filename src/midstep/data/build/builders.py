@@ -7,23 +7,24 @@ and renames it at the end, so that the result appears complete or not at all.
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from midstep.core.errors import DatasetError, MissingExtraError
 from midstep.core.field_checks import at_least, require
 from midstep.core.files import storage
 from midstep.data.build.build_config import BuildConfig
+from midstep.data.build.given_vectors import check_given_vectors
 from midstep.data.build.leak_audit import audit_dataset
 from midstep.data.build.negative_tiers import LISTED, MinedNegatives, negative_problems
 from midstep.data.build.pipeline import BuildPipeline
 from midstep.data.build.read_table import check_tables
 from midstep.data.build.stage_cache import ReportProgress, StageCache
-from midstep.data.build.stages import open_vectors
 from midstep.data.cluster_labels.cluster_dataset_writer import ClusterSamples, write_cluster_dataset
 from midstep.data.rag.rag_dataset import RAGDatasetBase, SampleKind
 from midstep.data.rag.triplets import Corpus, write_triplets
@@ -35,23 +36,10 @@ from midstep.data.steering.storage.layout import SPLITS, split_table
 from midstep.data.text.encoders import check_encoder
 from midstep.data.text.text_files import write_texts
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Ids = NDArray[np.int64]
+Ids = NDArray[np.int64]
 
 
 # -- checks before the first stage -----------------------------------------------------------------
-
-
-def open_stage_cache(
-    config: BuildConfig, progress: ReportProgress | None
-) -> AbstractContextManager[StageCache]:
-    """Check the inputs of a build, and open the folder of its stages."""
-    if not config.out_folder.name:
-        raise DatasetError(f"out is {str(config.out)!r}; name a new folder for the dataset")
-    check_inputs(config)
-    return StageCache.open(config.work_folder, progress, result=config.out_folder)
 
 
 def check_inputs(config: BuildConfig) -> None:
@@ -62,22 +50,41 @@ def check_inputs(config: BuildConfig) -> None:
         DatasetError: if a table, a model or a file of vectors is missing or cannot be used.
         MissingExtraError: if the form or the encoder needs a package that is not installed.
     """
+    if not config.out_folder.name:
+        raise DatasetError(f"out is {str(config.out)!r}; name a new folder for the dataset")
     if config.form == "hdf5" and importlib.util.find_spec("h5py") is None:
         raise MissingExtraError.of("h5py", "data")
     if config.embeddings is None:
         check_encoder(config.encoder)
     else:
-        _check_given_vectors(Path(config.embeddings))
+        check_given_vectors(Path(config.embeddings))
     check_tables(config)
 
 
-def _check_given_vectors(folder: Path) -> None:
-    questions, sources = (open_vectors(folder / f"{name}.npy") for name in ("questions", "sources"))
-    if questions.shape != sources.shape:
-        raise DatasetError(
-            f"{folder / 'questions.npy'} is {list(questions.shape)}, sources.npy "
-            f"{list(sources.shape)}; both need one row for each row of the tables, of one width"
-        )
+def _run_build(
+    kind: str,
+    config: BuildConfig,
+    progress: ReportProgress | None,
+    write: Callable[[BuildPipeline, Path], Mapping[str, Any]],
+) -> Path:
+    """Check the inputs, write a dataset and its build.json, and rename the complete folder.
+
+    Args:
+        kind: names the kind of dataset in build.json.
+        config: the settings of the build.
+        progress: called with the progress of every stage.
+        write: runs the stages that it needs, creates the given folder, writes the dataset into it,
+            and returns what build.json says about this kind.
+    """
+    check_inputs(config)
+    with StageCache.open(config.work_folder, progress, result=config.out_folder) as cache:
+        pipeline = BuildPipeline(config, cache)
+        with cache.result(config.out_folder) as folder:
+            details = write(pipeline, folder)
+            report = {**pipeline.build_report(kind), **details}
+            storage.replace_json(folder / "build.json", report)
+        cache.report("finalise", 1, 1)
+    return config.out_folder
 
 
 # -- a steering dataset ----------------------------------------------------------------------------
@@ -96,19 +103,30 @@ def build_dataset(config: BuildConfig, *, progress: ReportProgress | None = None
     Raises:
         DatasetError: if no dataset can be built from the table, the vectors or the settings.
     """
-    with open_stage_cache(config, progress) as cache:
-        pipeline = BuildPipeline(config, cache)
-        pipeline.steering  # noqa: B018 - a short stage; it runs before mining, the long one
-        pairs = _complete_pairs(pipeline)
-        tables = _tables(pipeline, pairs)
-        cache.report("validate", 0, 1)
-        with cache.result(config.out_folder) as folder:
-            write_dataset(folder, tables, _dataset_config(config, tables), config.form)
-            _write_reports(folder, pipeline, tables, pairs)
-            validate_dataset(folder)
-            cache.report("validate", 1, 1)
-        cache.report("finalise", 1, 1)
-    return config.out_folder
+    return _run_build("steering", config, progress, _write_steering)
+
+
+def _write_steering(pipeline: BuildPipeline, folder: Path) -> dict[str, Any]:
+    config = pipeline.config
+    pipeline.steering  # noqa: B018 - a short stage; it runs before mining, the long one
+    pairs = _complete_pairs(pipeline)
+    tables = _tables(pipeline, pairs)
+    pipeline.cache.report("validate", 0, 1)
+    write_dataset(folder, tables, _dataset_config(config, tables), config.form)
+    for name in ("questions", "sources", "keywords"):
+        write_texts(folder, name, getattr(pipeline.texts, name))
+    mined = MinedNegatives.from_stage(pipeline.mined, config.quotas, pairs)
+    ledger = {**mined.ledger(), **_dropped_pairs(pipeline, pairs)}
+    storage.replace_json(folder / "ledger.json", ledger)
+    audit_dataset(folder, near_duplicate=config.near_duplicate, write=True)
+    validate_dataset(folder)
+    pipeline.cache.report("validate", 1, 1)
+    clusters = pipeline.clusters
+    fitted = {
+        "n_clusters": len(clusters["centroids"]),
+        "similar_threshold": clusters["threshold"],
+    }
+    return {"fitted": fitted, "splits": _split_counts(tables)}
 
 
 def _complete_pairs(pipeline: BuildPipeline) -> Ids:
@@ -126,8 +144,7 @@ def _complete_pairs(pipeline: BuildPipeline) -> Ids:
         problems += negative_problems(
             pipeline.mining_inputs, pairs, pool, negatives[pairs], tiers[pairs], config.margin
         )
-    if problems:
-        raise DatasetError("the mined negatives break their own rules", problems)
+    DatasetError.raise_if("the mined negatives break their own rules", problems)
     return np.flatnonzero(is_complete)
 
 
@@ -178,28 +195,6 @@ def _dataset_config(config: BuildConfig, tables: Mapping[str, Any]) -> DatasetCo
     )
 
 
-def _write_reports(
-    folder: Path, pipeline: BuildPipeline, tables: Mapping[str, Any], pairs: Ids
-) -> None:
-    """Write the texts, ledger.json, build.json and audit.json."""
-    for name in ("questions", "sources", "keywords"):
-        write_texts(folder, name, getattr(pipeline.texts, name))
-    mined = MinedNegatives.from_stage(pipeline.mined, pipeline.config.quotas, pairs)
-    ledger = {**mined.ledger(), **_dropped_pairs(pipeline, pairs)}
-    storage.replace_json(folder / "ledger.json", ledger)
-    fitted = {
-        "n_clusters": len(pipeline.clusters["centroids"]),
-        "similar_threshold": pipeline.clusters["threshold"],
-    }
-    report = {
-        **pipeline.build_report("steering"),
-        "fitted": fitted,
-        "splits": _split_counts(tables),
-    }
-    storage.replace_json(folder / "build.json", report)
-    audit_dataset(folder, near_duplicate=pipeline.config.near_duplicate, write=True)
-
-
 def _split_counts(tables: Mapping[str, Any]) -> dict[str, dict[str, int]]:
     counts = {}
     for name in SPLITS:
@@ -240,22 +235,19 @@ def build_cluster_dataset(config: BuildConfig, *, progress: ReportProgress | Non
         config: as for a steering dataset; the settings of negatives are not used.
         progress: called with the progress of every stage.
     """
-    with open_stage_cache(config, progress) as cache:
-        pipeline = BuildPipeline(config, cache)
-        pipeline.steering  # noqa: B018 - the last stage that is needed
-        counts = {}
-        with cache.result(config.out_folder) as folder:
-            folder.mkdir()
-            for number, split in enumerate(SPLITS):
-                pairs = np.flatnonzero(pipeline.pair_split == number)
-                if len(pairs):
-                    write_cluster_dataset(folder / split, _cluster_samples(pipeline, pairs))
-                    counts[split] = len(pairs)
-            fitted = {"n_clusters": len(pipeline.clusters["centroids"])}
-            report = {**pipeline.build_report("cluster"), "fitted": fitted, "samples": counts}
-            storage.replace_json(folder / "build.json", report)
-        cache.report("finalise", 1, 1)
-    return config.out_folder
+    return _run_build("cluster", config, progress, _write_cluster)
+
+
+def _write_cluster(pipeline: BuildPipeline, folder: Path) -> dict[str, Any]:
+    pipeline.steering  # noqa: B018 - the last stage that is needed
+    counts = {}
+    folder.mkdir()
+    for number, split in enumerate(SPLITS):
+        pairs = np.flatnonzero(pipeline.pair_split == number)
+        if len(pairs):
+            write_cluster_dataset(folder / split, _cluster_samples(pipeline, pairs))
+            counts[split] = len(pairs)
+    return {"fitted": {"n_clusters": len(pipeline.clusters["centroids"])}, "samples": counts}
 
 
 def _cluster_samples(pipeline: BuildPipeline, pairs: Ids) -> ClusterSamples:
@@ -297,33 +289,28 @@ def build_triplets(
         progress: called with the progress of every stage.
     """
     require(at_least("k", k, 1))
-    with open_stage_cache(config, progress) as cache:
-        pipeline = BuildPipeline(config, cache)
-        pipeline.split  # noqa: B018 - the last stage that is needed
-        counts = {}
-        with cache.result(config.out_folder) as folder:
-            folder.mkdir()
-            for number, split in enumerate(SPLITS):
-                dataset = _SplitPassages(pipeline, number)
-                if len(dataset.questions):
-                    triplets = dataset.generate_samples(samples, k=k)
-                    counts[split] = write_triplets(folder / f"{split}.jsonl", triplets)
-            if not sum(counts.values()):
-                raise DatasetError(
-                    f"no {samples} triplet can be made: positive ones need questions with two "
-                    "answers, contrastive ones sources that are no answer; try another kind"
-                )
-            for name in ("questions", "sources"):
-                write_texts(folder, name, getattr(pipeline.texts, name))
-            report = {
-                **pipeline.build_report("triplets"),
-                "samples": samples,
-                "k": k,
-                "triplets": counts,
-            }
-            storage.replace_json(folder / "build.json", report)
-        cache.report("finalise", 1, 1)
-    return config.out_folder
+    return _run_build("triplets", config, progress, partial(_write_triplets, samples=samples, k=k))
+
+
+def _write_triplets(
+    pipeline: BuildPipeline, folder: Path, *, samples: SampleKind, k: int
+) -> dict[str, Any]:
+    pipeline.split  # noqa: B018 - the last stage that is needed
+    counts = {}
+    folder.mkdir()
+    for number, split in enumerate(SPLITS):
+        dataset = _SplitPassages(pipeline, number)
+        if len(dataset.questions):
+            triplets = dataset.generate_samples(samples, k=k)
+            counts[split] = write_triplets(folder / f"{split}.jsonl", triplets)
+    if not sum(counts.values()):
+        raise DatasetError(
+            f"no {samples} triplet can be made: positive ones need questions with two "
+            "answers, contrastive ones sources that are no answer; try another kind"
+        )
+    for name in ("questions", "sources"):
+        write_texts(folder, name, getattr(pipeline.texts, name))
+    return {"samples": samples, "k": k, "triplets": counts}
 
 
 class _SplitPassages(RAGDatasetBase):

@@ -7,19 +7,16 @@ and are compared by cosine.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from midstep.core.errors import DatasetError
 from midstep.core.random_streams import RandomStream
 from midstep.data.exact_search import top_k, unit_rows
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Vectors = NDArray[np.float32]
-
+Vectors = NDArray[np.float32]
 
 ROUNDS = 50
 """Rounds of k-means at most; it stops earlier when no point changes its cluster."""
@@ -38,11 +35,7 @@ def cluster_count(pairs: int) -> int:
     return min(pairs, max(2, min(256, round(math.sqrt(pairs / 2)))))
 
 
-def fit_clusters(
-    points_ND: NDArray[Any],  # noqa: N803 - shape suffix
-    count: int,
-    seed: int,
-) -> Vectors:
+def fit_clusters(points_ND: NDArray[Any], count: int, seed: int) -> Vectors:
     """Centroids by spherical k-means (Dhillon and Modha 2001), started by k-means++: [count, D].
 
     >>> points = unit_rows(np.array([[1, 0.1], [1, 0], [0, 1], [0.1, 1]]))
@@ -67,13 +60,13 @@ def fit_clusters(
     return centroids
 
 
-def _spread(points_ND: NDArray[Any], most: int) -> NDArray[Any]:  # noqa: N803 - shape suffix
+def _spread(points_ND: NDArray[Any], most: int) -> NDArray[Any]:
     if len(points_ND) <= most:
         return points_ND
     return points_ND[np.linspace(0, len(points_ND) - 1, most).astype(np.int64)]
 
 
-def _first_centroids(points_ND: Vectors, count: int, seed: int) -> Vectors:  # noqa: N803 - shape suffix
+def _first_centroids(points_ND: Vectors, count: int, seed: int) -> Vectors:
     """Random points that are far from each other: k-means++ (Arthur and Vassilvitskii 2007)."""
     stream = RandomStream(seed, "clusters")
     chosen = [stream.integer(len(points_ND), at=0)]
@@ -92,10 +85,7 @@ def _first_centroids(points_ND: Vectors, count: int, seed: int) -> Vectors:  # n
 
 
 def _means(
-    points_ND: Vectors,  # noqa: N803 - shape suffix
-    labels: NDArray[np.int64],
-    score: NDArray[np.float32],
-    count: int,
+    points_ND: Vectors, labels: NDArray[np.int64], score: NDArray[np.float32], count: int
 ) -> Vectors:
     """The mean direction of each cluster; an empty one restarts at the point that fits worst."""
     order = np.argsort(labels, kind="stable")
@@ -111,18 +101,12 @@ def _means(
     return unit_rows(sums)
 
 
-def nearest_clusters(
-    points_ND: NDArray[Any],  # noqa: N803 - shape suffix
-    centroids_CD: NDArray[Any],  # noqa: N803 - shape suffix
-) -> NDArray[np.int64]:
+def nearest_clusters(points_ND: NDArray[Any], centroids_CD: NDArray[Any]) -> NDArray[np.int64]:
     """The nearest cluster of each point; of equally near ones the lowest."""
     return top_k(points_ND, centroids_CD, 1)[1][:, 0]
 
 
-def adjacent_clusters(
-    centroids_CD: NDArray[Any],  # noqa: N803 - shape suffix
-    count: int,
-) -> NDArray[np.int64]:
+def adjacent_clusters(centroids_CD: NDArray[Any], count: int) -> NDArray[np.int64]:
     """The `count` nearest other clusters of each cluster, nearest first: [C, ≤ count].
 
     >>> adjacent_clusters(unit_rows(np.array([[1, 0], [1, 0.2], [0, 1]])), 1).tolist()
@@ -138,10 +122,7 @@ def adjacent_clusters(
 
 
 def similar_threshold(
-    questions_QD: NDArray[Any],  # noqa: N803 - shape suffix
-    sources_SD: NDArray[Any],  # noqa: N803 - shape suffix
-    quantile: float,
-    seed: int,
+    questions_QD: NDArray[Any], sources_SD: NDArray[Any], quantile: float, seed: int
 ) -> float:
     """A quantile of the cosine between questions and sources, over a sample of their pairs."""
     total = len(questions_QD) * len(sources_SD)

@@ -7,18 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from midstep.core.errors import DatasetError
 from midstep.data.build.read_table import Rows
 from midstep.data.ragged import Ragged
 from midstep.data.steering.storage.layout import SPLITS
 from midstep.data.text.normalise import NumberedTexts
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,6 +106,5 @@ def _given_splits(rows: Rows, questions: NumberedTexts) -> NDArray[np.int64]:
             other = SPLITS[splits[number]]
             problems.append(f"row {row}: {question[:60]!r} is in {split}, and before in {other}")
         splits[number] = SPLITS.index(split)
-    if problems:
-        raise DatasetError("the table puts a question into two splits", problems[:20])
+    DatasetError.raise_if("the table puts a question into two splits", problems[:20])
     return splits

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from midstep.core.random_streams import RandomStream
 from midstep.data.build.build_config import TIERS
@@ -24,12 +24,9 @@ from midstep.data.build.negative_tiers import (
 from midstep.data.exact_search import Hits, merge_hits, top_k
 from midstep.data.ragged import Ragged
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Ids = NDArray[np.int64]
-    Candidates = dict[int, Ids]
-    """By tier the candidates of a block of pairs: source ids [B, N], −1 after the last."""
+Ids = NDArray[np.int64]
+Candidates = dict[int, Ids]
+"""By tier the candidates of a block of pairs: source ids [B, N], −1 after the last."""
 
 BLOCK_PAIRS = 512
 """Pairs of one cluster that are mined together."""
@@ -102,7 +99,7 @@ class ClusteredSources:
         order = np.argsort(inputs.source_cluster[pool], kind="stable")
         self.ids = pool[order]
         self.vectors = np.ascontiguousarray(inputs.sources[self.ids], dtype=np.float32)
-        clusters = np.arange(inputs.clusters + 1)
+        clusters = np.arange(len(inputs.adjacent) + 1)
         self.bounds = np.searchsorted(inputs.source_cluster[self.ids], clusters)
         self.row_of_source = np.full(len(inputs.source_cluster), -1, dtype=np.int64)
         self.row_of_source[self.ids] = np.arange(len(self.ids))
@@ -115,34 +112,21 @@ class ClusteredSources:
         excluded = self._positives(pairs)
         candidates: Candidates = {}
         for tier, runs in zip((1, 2, 3), self._runs(cluster), strict=True):
-            parts = [
-                self._search_run(queries, run, count, excluded, at_most=at_most) for run in runs
-            ]
+            parts: list[Hits] = []
+            for start, stop in runs:
+                shifted = Ragged(excluded.offsets, excluded.values - start)
+                vectors = self.vectors[start:stop]
+                scores, rows = top_k(queries, vectors, count, excluded=shifted, at_most=at_most)
+                parts.append((scores, np.where(rows >= 0, rows + start, -1)))
             if not parts:
                 candidates[tier] = np.full((len(pairs), count), -1, dtype=np.int64)
                 continue
-            score, rows = merge_hits(parts, count)
+            scores, rows = merge_hits(parts, count)
             is_allowed = rows >= 0
             if tier == 3:
-                is_allowed &= score >= np.float32(self.inputs.threshold)
+                is_allowed &= scores >= np.float32(self.inputs.threshold)
             candidates[tier] = np.where(is_allowed, self.ids[rows], -1)
         return candidates
-
-    def _search_run(
-        self,
-        queries: NDArray[np.float32],
-        run: tuple[int, int],
-        count: int,
-        excluded: Ragged,
-        *,
-        at_most: NDArray[np.float32],
-    ) -> Hits:
-        """The best rows of a run; −1 where there are too few."""
-        start, stop = run
-        shifted = Ragged(excluded.offsets, excluded.values - start)
-        vectors = self.vectors[start:stop]
-        scores, rows = top_k(queries, vectors, count, excluded=shifted, at_most=at_most)
-        return scores, np.where(rows >= 0, rows + start, -1)
 
     def _runs(self, cluster: int) -> Iterator[list[tuple[int, int]]]:
         """Runs of rows with the cluster itself, with its adjacent clusters, and with all others."""

@@ -11,9 +11,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from midstep.core import strict_json
 from midstep.core.errors import ConfigError, DatasetError, FormatError
@@ -25,11 +26,7 @@ from midstep.data.steering.storage.tables import Tables, open_tables
 from midstep.data.text.normalise import normalise_text
 from midstep.data.text.text_files import Texts
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Ids = NDArray[np.int64]
-
+Ids = NDArray[np.int64]
 
 FORMAT = 1
 EXAMPLES = 100
@@ -98,7 +95,7 @@ def audit_dataset(
             )
     tables = open_tables(folder, verify=False)
     least = _threshold_of_build(Path(folder)) if near_duplicate is None else near_duplicate
-    used = {"question": _questions(tables), "source": _sources(tables)}
+    used = _rows_in_use(tables)
     _check_finite(tables, used)
     keys = {kind: _Keys(tables, kind) for kind in used}
     report = AuditReport(
@@ -133,29 +130,22 @@ def _check_finite(tables: Tables, used: Mapping[str, Mapping[str, Ids]]) -> None
                 f"{kind}_embs[{wrong[0]}] has a value that is not finite, as have "
                 f"{len(wrong) - 1:,} more of the {len(rows):,} rows in use"
             )
-    if problems:
-        raise DatasetError(
-            f"{tables.folder} cannot be audited, because a row that is not finite equals no other; "
-            "embed these texts again",
-            problems,
-        )
+    DatasetError.raise_if(
+        f"{tables.folder} cannot be audited, because a row that is not finite equals no other; "
+        "embed these texts again",
+        problems,
+    )
 
 
-def _questions(tables: Tables) -> dict[str, Ids]:
-    """The questions of each split."""
-    return {
-        split: np.unique(tables["pair_index"][tables[split_table(split)], 0]) for split in SPLITS
-    }
-
-
-def _sources(tables: Tables) -> dict[str, Ids]:
-    """The sources that each split uses: answers and negatives."""
-    used = {}
+def _rows_in_use(tables: Tables) -> dict[str, dict[str, Ids]]:
+    """The questions of each split, and the sources that it uses: answers and negatives."""
+    questions, sources = {}, {}
     for split in SPLITS:
         pairs = tables[split_table(split)]
+        questions[split] = np.unique(tables["pair_index"][pairs, 0])
         answers = tables["pair_index"][pairs, 1]
-        used[split] = np.union1d(answers, np.unique(tables["hard_negatives"][pairs]))
-    return used
+        sources[split] = np.union1d(answers, np.unique(tables["hard_negatives"][pairs]))
+    return {"question": questions, "source": sources}
 
 
 class _Keys:

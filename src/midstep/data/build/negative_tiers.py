@@ -16,18 +16,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from midstep.data.build.build_config import TIERS
 from midstep.data.ragged import Ragged
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Ids = NDArray[np.int64]
+Ids = NDArray[np.int64]
 
 ROWS = 4096
 """Pairs scored together: bounds the memory for their vectors."""
@@ -58,11 +55,6 @@ class MiningInputs:
     threshold: float
     """Cosine with the question from which a source of another cluster is similar."""
 
-    @property
-    def clusters(self) -> int:
-        """How many clusters there are."""
-        return len(self.adjacent)
-
 
 # -- the definition of a tier ----------------------------------------------------------------------
 
@@ -74,11 +66,7 @@ def largest_scores(inputs: MiningInputs, pairs: Ids, margin: float) -> NDArray[n
     return np.asarray(score - (1 - margin) * np.abs(score), dtype=np.float32)
 
 
-def pair_scores(
-    inputs: MiningInputs,
-    pairs: Ids,
-    sources_PN: Ids,  # noqa: N803 - shape suffix
-) -> NDArray[np.float32]:
+def pair_scores(inputs: MiningInputs, pairs: Ids, sources_PN: Ids) -> NDArray[np.float32]:
     """The cosine of each pair's question with some sources: [P, N]."""
     scores = np.empty(sources_PN.shape, dtype=np.float32)
     for start in range(0, len(pairs), ROWS):
@@ -88,11 +76,7 @@ def pair_scores(
     return scores
 
 
-def assign_tiers(
-    inputs: MiningInputs,
-    pairs: Ids,
-    sources_PN: Ids,  # noqa: N803 - shape suffix
-) -> Ids:
+def assign_tiers(inputs: MiningInputs, pairs: Ids, sources_PN: Ids) -> Ids:
     """The tier of each source for its pair, by definition: [P, N]."""
     pair_cluster = inputs.pair_cluster[pairs]
     source_cluster = inputs.source_cluster[sources_PN]
@@ -175,33 +159,29 @@ class MinedNegatives:
         for name, values in block.to_stage().items():
             arrays[name][rows] = values
 
-    def complete(self) -> NDArray[np.bool_]:
-        """Which pairs have all their negatives."""
-        return np.asarray((self.negatives >= 0).all(axis=1))
-
-    def shortages(self) -> Iterator[dict[str, Any]]:
-        """One entry for each pair and tier that ran short, as in ledger.json."""
-        wanted = np.array([self.quotas[tier] for tier in TIERS])
-        for pair, column in np.argwhere(self.available < wanted).tolist():
-            sources = self.filled[pair, column]
-            yield {
+    def ledger(self) -> dict[str, Any]:
+        """The content of ledger.json, with an entry for each pair and tier that ran short."""
+        is_short = self.available < np.array([self.quotas[tier] for tier in TIERS])
+        shortages = [
+            {
                 "pair": pair,
                 "tier": TIERS[column],
-                "wanted": int(wanted[column]),
+                "wanted": int(self.quotas[TIERS[column]]),
                 "found": int(self.available[pair, column]),
-                "filled_from": {str(TIERS[at]): int(n) for at, n in enumerate(sources) if n},
+                "filled_from": {
+                    str(tier): int(count)
+                    for tier, count in zip(TIERS, self.filled[pair, column], strict=True)
+                    if count
+                },
             }
-
-    def ledger(self) -> dict[str, Any]:
-        """The content of ledger.json."""
-        wanted = np.array([self.quotas[tier] for tier in TIERS])
-        is_short = (self.available < wanted).any(axis=1)
+            for pair, column in np.argwhere(is_short)[:LISTED].tolist()
+        ]
         return {
             "format": 1,
             "quotas": {str(tier): int(self.quotas[tier]) for tier in TIERS},
             "made": {str(tier): int(np.count_nonzero(self.tiers == tier)) for tier in TIERS},
-            "shortages": list(islice(self.shortages(), LISTED)),
-            "short_pairs": int(np.count_nonzero(is_short)),
+            "shortages": shortages,
+            "short_pairs": int(np.count_nonzero(is_short.any(axis=1))),
         }
 
 

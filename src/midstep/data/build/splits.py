@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from midstep.core.errors import DatasetError
 from midstep.core.random_streams import RandomStream
@@ -13,9 +14,6 @@ from midstep.data.build.build_config import KeptTogether
 from midstep.data.build.distinct_texts import DistinctTexts
 from midstep.data.exact_search import BLOCK_QUERIES, pairs_above
 from midstep.data.steering.storage.layout import SPLITS
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 
 def split_groups(
@@ -128,8 +126,8 @@ class UnionFind:
 
 def question_groups(
     texts: DistinctTexts,
-    questions_QD: NDArray[Any],  # noqa: N803 - shape suffix
-    sources_SD: NDArray[Any],  # noqa: N803 - shape suffix
+    questions_QD: NDArray[Any],
+    sources_SD: NDArray[Any],
     *,
     together: KeptTogether,
     near_duplicate: float,

@@ -9,26 +9,22 @@ from __future__ import annotations
 
 import fcntl
 import hashlib
-import os
 import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from midstep.core import strict_json
 from midstep.core.errors import FormatError, StorageError
 from midstep.core.files import storage
-from midstep.core.files.atomic_folders import new_folder, remove_temporary_folders
+from midstep.core.files.atomic_folders import check_free, new_folder, remove_temporary_folders
 from midstep.data.steering.storage.file_hashes import save_array
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
 
 FORMAT = 1
 """Version of the files of a stage; stages of another version are computed again."""
@@ -88,7 +84,7 @@ class StageCache:
             progress: called with every progress.
             result: the folder of the finished dataset; must not exist yet.
         """
-        _check_free(result)
+        check_free(result)
         storage.make_folder(folder)
         with (folder / "lock").open("a") as lock:
             _lock(lock, folder)
@@ -167,20 +163,10 @@ class StageCache:
         _remove(folder)  # left by an attempt that was interrupted here
         yield folder
         storage.sync_folder(folder)
-        _check_free(target)
-        try:
+        check_free(target)
+        with storage.storage_errors(target, "write"):
             folder.rename(target)
-        except OSError as error:
-            raise storage.storage_error(target, "write", error) from error
         storage.sync_folder(target.parent)
-
-
-def _check_free(target: Path) -> None:
-    if os.path.lexists(target):
-        raise StorageError(
-            f"cannot write {target}: there is something of that name already; "
-            "choose another name, or remove it first"
-        )
 
 
 def _lock(lock: IO[str], folder: Path) -> None:
@@ -233,7 +219,5 @@ def _load_array(path: Path) -> NDArray[Any]:
 
 def _remove(folder: Path) -> None:
     if folder.is_dir():
-        try:
+        with storage.storage_errors(folder, "remove"):
             shutil.rmtree(folder)
-        except OSError as error:
-            raise storage.storage_error(folder, "remove", error) from error

@@ -7,12 +7,14 @@ read from SQLite on request; the rows used last are cached.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch.utils.data import Dataset
 
 from midstep.core.errors import ConfigError, DatasetError
@@ -27,10 +29,6 @@ from midstep.data.cluster_labels.sample_database import (
     read_labels,
 )
 from midstep.data.steering.loaded_tables import RowTable
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
 
 LabelType = Literal["combined", "source", "steering"]
 LABEL_TYPES = ("combined", "source", "steering")
@@ -89,7 +87,13 @@ class ClusterLabeledDataset(Dataset[Sample]):
         *,
         verify: bool = True,
     ) -> None:
-        _check_settings(label_type, cache_size, mmap_mode)
+        require(
+            one_of("label_type", label_type, LABEL_TYPES), at_least("cache_size", cache_size, 0)
+        )
+        if mmap_mode not in ("r", None):
+            raise ConfigError(
+                f"mmap_mode must be 'r' or None, got {mmap_mode!r}: datasets are read-only"
+            )
         self.folder = Path(dataset_dir).absolute()
         self.label_type, self.cache_size, self.mmap_mode = label_type, cache_size, mmap_mode
         self.return_metadata = return_metadata
@@ -192,7 +196,10 @@ class ClusterLabeledDataset(Dataset[Sample]):
         if lost is not None:
             raise DatasetError(f"{self._database.path}: samples has no row {lost}")
         for each in positions:
-            self._keep(each, rows[each])
+            self._cache[each] = rows[each]
+            self._cache.move_to_end(each)
+            if len(self._cache) > self.cache_size:
+                self._cache.popitem(last=False)
         return [rows[each] for each in positions]
 
     def prefill_cache(self, positions: Iterable[int] | None = None) -> int:
@@ -214,25 +221,7 @@ class ClusterLabeledDataset(Dataset[Sample]):
         """Close the database connection of this process; the next query opens another."""
         self._database.close()
 
-    def _keep(self, index: int, row: dict[str, Any]) -> None:
-        self._cache[index] = row
-        self._cache.move_to_end(index)
-        if len(self._cache) > self.cache_size:
-            self._cache.popitem(last=False)
-
-    def __getstate__(self) -> Mapping[str, Any]:
+    def __reduce__(self) -> Any:
         """Pickle how to open the dataset: a mapped array would be pickled with all its values."""
-        names = ("folder", "label_type", "cache_size", "mmap_mode", "return_metadata")
-        return {name: getattr(self, name) for name in names}
-
-    def __setstate__(self, state: Mapping[str, Any]) -> None:
-        settings = {name: value for name, value in state.items() if name != "folder"}
-        self.__init__(state["folder"], verify=False, **settings)  # type: ignore[misc]
-
-
-def _check_settings(label_type: str, cache_size: int, mmap_mode: str | None) -> None:
-    require(one_of("label_type", label_type, LABEL_TYPES), at_least("cache_size", cache_size, 0))
-    if mmap_mode not in ("r", None):
-        raise ConfigError(
-            f"mmap_mode must be 'r' or None, got {mmap_mode!r}: datasets are read-only"
-        )
+        settings = self.label_type, self.cache_size, self.mmap_mode, self.return_metadata
+        return partial(type(self), verify=False), (self.folder, *settings)

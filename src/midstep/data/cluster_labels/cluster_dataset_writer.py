@@ -7,9 +7,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from midstep.core import strict_json
 from midstep.core.errors import DatasetError
@@ -31,10 +32,6 @@ from midstep.data.steering.storage.dataset_writer import sync_and_hash
 from midstep.data.steering.storage.layout import StoredArray, canonical
 from midstep.data.steering.storage.npy_files import write_memmap
 from midstep.data.steering.storage.tables import table_digest
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
 
 _SUM_TOLERANCE = 1e-3
 """How far given probabilities may be from the sum 1; the written labels are scaled to it."""
@@ -117,9 +114,7 @@ def write_cluster_dataset(
     ['base_embeddings.npy', 'centroid_embeddings.npy', 'dataset.db', 'steering_embeddings.npy']
     """
     check_weight(combined_weight)
-    problems = list(_problems(samples))
-    if problems:
-        raise DatasetError("the samples cannot be written", problems)
+    DatasetError.raise_if("the samples cannot be written", _problems(samples))
     labels = _labels(samples, temperature)
     settings = {"temperature": temperature, "combined_weight": combined_weight}
     with new_folder(folder) as temporary:

@@ -15,9 +15,10 @@ uniform.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from midstep.core.errors import ConfigError
 from midstep.core.field_checks import require, within
@@ -25,18 +26,12 @@ from midstep.data.exact_search import unit
 from midstep.data.ragged import Ragged
 from midstep.data.steering.vectors import BLOCK_PAIRS
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Floats = NDArray[np.float64]
-    Labels = NDArray[np.float32]
+Floats = NDArray[np.float64]
+Labels = NDArray[np.float32]
 
 
 def steering_labels(
-    steering_ND: NDArray[Any],  # noqa: N803 - shape suffix
-    centroids_CD: NDArray[Any],  # noqa: N803 - shape suffix
-    *,
-    temperature: float = 0.1,
+    steering_ND: NDArray[Any], centroids_CD: NDArray[Any], *, temperature: float = 0.1
 ) -> Labels:
     """The steering label of each steering vector: [N, C].
 
@@ -55,11 +50,11 @@ def steering_labels(
 
 
 def source_labels(
-    centroids_CD: NDArray[Any],  # noqa: N803 - shape suffix
-    term_embs_TD: NDArray[Any],  # noqa: N803 - shape suffix
+    centroids_CD: NDArray[Any],
+    term_embs_TD: NDArray[Any],
     term_ids: Ragged,
     *,
-    given_NC: NDArray[Any] | None = None,  # noqa: N803 - shape suffix
+    given_NC: NDArray[Any] | None = None,
     temperature: float = 0.1,
 ) -> Labels:
     """The source label of each sample, from given probabilities or its suggestion terms: [N, C].
@@ -92,10 +87,7 @@ def source_labels(
 
 
 def combined_labels(
-    source_NC: NDArray[Any],  # noqa: N803 - shape suffix
-    steering_NC: NDArray[Any],  # noqa: N803 - shape suffix
-    *,
-    weight: float = 0.5,
+    source_NC: NDArray[Any], steering_NC: NDArray[Any], *, weight: float = 0.5
 ) -> Labels:
     """(1 − w) · source + w · steering; each row sums to 1.
 
@@ -119,9 +111,7 @@ def check_weight(weight: float) -> None:
 
 
 def _mean_direction(
-    term_embs_TD: NDArray[Any],  # noqa: N803 - shape suffix
-    term_ids: Ragged,
-    rows: slice,
+    term_embs_TD: NDArray[Any], term_ids: Ragged, rows: slice
 ) -> tuple[Floats, NDArray[np.int64]]:
     """The mean of the unit vectors of each sample's terms, and how many terms it has."""
     offsets = term_ids.offsets[rows.start : rows.stop + 1]
@@ -133,11 +123,11 @@ def _mean_direction(
     return total / np.maximum(counts, 1)[:, None], counts
 
 
-def _softmax(scores_NC: Floats) -> Floats:  # noqa: N803 - shape suffix
+def _softmax(scores_NC: Floats) -> Floats:
     shares: Floats = np.exp(scores_NC - scores_NC.max(axis=1, keepdims=True))
     return _scale_to_one(shares)
 
 
-def _scale_to_one(shares_NC: Floats) -> Floats:  # noqa: N803 - shape suffix
+def _scale_to_one(shares_NC: Floats) -> Floats:
     scaled: Floats = shares_NC / shares_NC.sum(axis=1, keepdims=True)
     return scaled

@@ -16,10 +16,11 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import quote
 
 import numpy as np
+from numpy.typing import NDArray
 
 from midstep.core import strict_json
 from midstep.core.errors import DatasetError
@@ -28,11 +29,7 @@ from midstep.data.steering.storage.file_hashes import hash_problem
 from midstep.data.steering.storage.layout import StoredArray
 from midstep.data.steering.storage.npy_files import MemmapReader
 from midstep.data.steering.storage.tables import table_digest
-from midstep.data.text.json_values import parse_json
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+from midstep.data.text.text_files import parse_json
 
 DATABASE_NAME = "dataset.db"
 FORMAT_VERSION = 1
@@ -77,11 +74,10 @@ class SampleDatabase:
 
     Args:
         path: the file.
-        limit_s: time limit of one query.
     """
 
-    def __init__(self, path: Path, *, limit_s: float = LIMIT_S) -> None:
-        self.path, self._limit_s = path, limit_s
+    def __init__(self, path: Path) -> None:
+        self.path = path
         self._deadline_s = 0.0
         self._process = os.getpid()
         self._connection: sqlite3.Connection | None = None
@@ -134,7 +130,7 @@ class SampleDatabase:
     def _connected(self) -> Iterator[sqlite3.Connection]:
         self._after_fork()
         with self._lock:
-            self._deadline_s = time.monotonic() + self._limit_s
+            self._deadline_s = time.monotonic() + LIMIT_S
             try:
                 if self._connection is None:
                     self._connection = self._connect()
@@ -190,19 +186,15 @@ class SampleDatabase:
             for name, kind, _ in entries
             if kind in ("view", "trigger")
         ]
-        if problems:
-            raise DatasetError(
-                f"{self.path} is not the database of a cluster-labelled dataset", problems
-            )
+        DatasetError.raise_if(
+            f"{self.path} is not the database of a cluster-labelled dataset", problems
+        )
 
     def _parse(self, text: Any, where: str) -> Any:
         return parse_json(text, f"{self.path}: {where}")
 
-    def __getstate__(self) -> Mapping[str, Any]:
-        return {"path": self.path, "limit_s": self._limit_s}
-
-    def __setstate__(self, state: Mapping[str, Any]) -> None:
-        self.__init__(state["path"], limit_s=state["limit_s"])  # type: ignore[misc]
+    def __reduce__(self) -> Any:
+        return SampleDatabase, (self.path,)
 
 
 _COUNTS = ("n_samples", "n_clusters", "embedding_dim")
@@ -215,15 +207,13 @@ def read_information(database: SampleDatabase) -> dict[str, Any]:
     """Read `dataset_info`, and check the entries that opening the dataset depends on."""
     info = database.info()
     wanted = (*_COUNTS, "format_version", "combined_weight", "labels_sha256")
-    checks = [
+    problems = [
         *(f"{name} is missing" for name in wanted if name not in info),
         one_of("format_version", info.get("format_version", FORMAT_VERSION), (FORMAT_VERSION,)),
         *(at_least(name, info.get(name, 1), 1) for name in _COUNTS),
         within("combined_weight", info.get("combined_weight", 0.5), 0, 1),
     ]
-    problems = [problem for problem in checks if problem is not None]
-    if problems:
-        raise DatasetError(f"dataset_info of {database.path} is wrong", problems)
+    DatasetError.raise_if(f"dataset_info of {database.path} is wrong", problems)
     return info
 
 
@@ -246,43 +236,36 @@ def read_embeddings(
     """
     arrays, problems = {}, []
     for name in FILES:
+        rows = info["n_clusters" if name.startswith("centroid") else "n_samples"]
+        shape = rows, info["embedding_dim"]
+        if name not in files:
+            problems.append(f"embeddings_meta has no row {name}")
+            continue
         try:
-            arrays[name] = _read_embeddings(folder, name, files, info, mapped=mapped, verify=verify)
+            arrays[name] = _read_file(folder, files[name], shape, mapped=mapped, verify=verify)
         except DatasetError as error:
             problems.append(str(error))
-    if problems:
-        raise DatasetError(
-            f"the dataset in {folder} is incomplete or damaged; restore it or build it again",
-            problems,
-        )
+    DatasetError.raise_if(
+        f"the dataset in {folder} is incomplete or damaged; restore it or build it again", problems
+    )
     return arrays
 
 
-def _read_embeddings(
-    folder: Path,
-    name: str,
-    files: Mapping[str, EmbeddingFile],
-    info: Mapping[str, Any],
-    *,
-    mapped: bool,
-    verify: bool,
+def _read_file(
+    folder: Path, file: EmbeddingFile, expected: tuple[int, int], *, mapped: bool, verify: bool
 ) -> NDArray[Any]:
-    if name not in files:
-        raise DatasetError(f"embeddings_meta has no row {name}")
-    file = files[name]
-    path = _path_inside(folder, file.path)
-    count, width = info["n_clusters" if name.startswith("centroid") else "n_samples"], file.columns
-    if (file.rows, width) != (count, info["embedding_dim"]):
+    path, shape = _path_inside(folder, file.path), (file.rows, file.columns)
+    if shape != expected:
         raise DatasetError(
-            f"embeddings_meta says {name} has the shape [{file.rows}, {width}], dataset_info "
-            f"[{count}, {info['embedding_dim']}]"
+            f"embeddings_meta says {file.name} has the shape {list(shape)}, dataset_info "
+            f"{list(expected)}"
         )
     any_matrix = StoredArray(path.stem, "embeddings", "float", (None, None))
     array = MemmapReader(path.parent).read(any_matrix, mapped=mapped)
-    if (array.shape, array.dtype.name) != ((file.rows, width), file.dtype):
+    if (array.shape, array.dtype.name) != (shape, file.dtype):
         raise DatasetError(
             f"{path.name} holds {array.dtype.name} {list(array.shape)}, embeddings_meta says "
-            f"{file.dtype} {[file.rows, width]}"
+            f"{file.dtype} {list(shape)}"
         )
     problem = hash_problem(path, file.sha256, "embeddings_meta") if verify else None
     if problem is not None:

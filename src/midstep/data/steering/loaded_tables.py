@@ -8,21 +8,18 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from midstep.core.errors import DatasetError
 from midstep.data.exact_search import as_tensor
 from midstep.data.steering.storage.dataset_config import DatasetConfig
 from midstep.data.steering.storage.layout import SPLITS, Form, split_table
 from midstep.data.steering.storage.table_checks import check_tables
-from midstep.data.steering.storage.tables import Tables, open_tables
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+from midstep.data.steering.storage.tables import open_tables
 
 REGION_BYTES = 2 * 1024 * 1024
 """Memory that reading one row can take: the kernel maps a whole huge page (2 MiB) if it can."""
@@ -212,12 +209,7 @@ class LoadedTables:
             )
         if verify:
             check_tables(tables, tables.config.counts, tables.label, str(folder))
-        return cls._from_tables(tables, device, mapped=mapped, verify=verify)
 
-    @classmethod
-    def _from_tables(
-        cls, tables: Tables, device: torch.device, *, mapped: bool, verify: bool
-    ) -> LoadedTables:
         def table(name: str) -> Any:
             # Forms other than memmap are in memory already: reading them again would copy them.
             is_ready = mapped or tables.form != "memmap"

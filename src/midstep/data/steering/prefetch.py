@@ -9,17 +9,14 @@ from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from midstep.data.steering.global_batches import GlobalBatches
 from midstep.data.steering.steering_dataset import BatchPlan, JASPERSteeringDataset, NewBuffer
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
 
 SLOTS = 6
 """Buffers that the ring keeps: one with the user, one in the making, the others filled ahead."""
@@ -161,9 +158,7 @@ def _rank_slices(batches: GlobalBatches, count: int) -> list[tuple[slice, slice]
     return slices
 
 
-def prefetch(
-    source: Iterator[Callable[[], T]], *, count: int = AHEAD, threads: int = THREADS
-) -> Iterator[T]:
+def prefetch(source: Iterator[Callable[[], T]], *, threads: int = THREADS) -> Iterator[T]:
     """Run the calls of `source` in threads, and yield their results in order.
 
     An error of the source or of a call is raised where its result would come. The threads end with
@@ -171,7 +166,6 @@ def prefetch(
 
     Args:
         source: yields the calls; one thread at a time draws from it.
-        count: how many calls run ahead of the caller.
         threads: how many threads run them.
 
     >>> list(prefetch(iter([lambda: 1, lambda: 2, lambda: 3])))
@@ -182,7 +176,7 @@ def prefetch(
     with ThreadPoolExecutor(threads, thread_name_prefix="midstep-prefetch") as pool:
         try:
             # Numbered, because two threads may finish in any order and the results must not.
-            for number in range(count):
+            for number in range(AHEAD):
                 waiting.append(pool.submit(calls.run, number))
             while (item := waiting.popleft().result()) is not _END:
                 number += 1

@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch.utils.data import Dataset
 
 from midstep.core.errors import ConfigError, DatasetError
@@ -21,9 +22,6 @@ from midstep.data.steering.curriculum import Curriculum, curriculum_from, forced
 from midstep.data.steering.loaded_tables import LoadedTables
 from midstep.data.steering.storage.layout import VARIANTS, Form, split_table
 from midstep.data.steering.storage.tables import data_fingerprint
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 Batch = dict[str, torch.Tensor]
 NewBuffer = Callable[[], torch.Tensor]
@@ -222,7 +220,11 @@ class JASPERSteeringDataset(Dataset[Batch]):
         tables, pairs = self._tables, self.pair_ids[positions]
         read = tables.column
         distances = read("centroid_distances", pairs)
-        variants = self.variants(pairs, epoch, distances)
+        if self._forced_variant is not None:
+            variants = np.full(len(pairs), self._forced_variant, dtype=np.int64)
+        else:
+            stored = self.config.steering_probabilities
+            variants = self.curriculum.variants(self.seed, epoch, pairs, distances, stored)
         pair_index, negatives, tiers = (
             read(name, pairs) for name in ("pair_index", "hard_negatives", "negative_tiers")
         )
@@ -248,17 +250,6 @@ class JASPERSteeringDataset(Dataset[Batch]):
             steering=tables.to_device(tables.steering.rows(pairs, variants)),
             negatives=tables.to_device(negatives),
         )
-
-    def variants(
-        self, pair_ids: NDArray[np.int64], epoch: int, distances: NDArray[np.float32] | None = None
-    ) -> NDArray[np.int64]:
-        """The steering variant of each pair in an epoch."""
-        if self._forced_variant is not None:
-            return np.full(len(pair_ids), self._forced_variant, dtype=np.int64)
-        if distances is None:
-            distances = self._tables.column("centroid_distances", pair_ids)
-        stored = self.config.steering_probabilities
-        return self.curriculum.variants(self.seed, epoch, pair_ids, distances, stored)
 
     def gather(
         self, plan: BatchPlan, start: int, stop: int, new_buffer: NewBuffer | None = None

@@ -78,13 +78,16 @@ def create_loader(
     if pin_memory and not on_cpu:
         raise ConfigError(f"batches are gathered on {dataset.device}; leave pin_memory out")
     is_training = split == "train"
-    return SteeringLoader(
+    batches = GlobalBatches(
         dataset,
         batch_size,
         shuffle=is_training if shuffle is None else shuffle,
         drop_last=is_training if drop_last is None else drop_last,
         seed=dataset.seed if seed is None else seed,
         ranks=RankInfo.detect(distributed),
+    )
+    return SteeringLoader(
+        batches,
         num_workers=num_workers,
         prefetch=prefetch,
         pin_memory=pin_memory is not False and on_cpu and torch.cuda.is_available(),
@@ -119,30 +122,23 @@ class SteeringLoader(DataLoader[Batch]):
 
     def __init__(
         self,
-        dataset: JASPERSteeringDataset,
-        batch_size: int,
+        batches: GlobalBatches,
         *,
-        shuffle: bool,
-        drop_last: bool,
-        seed: int,
-        ranks: RankInfo,
-        num_workers: int = 0,
-        prefetch: bool = True,
-        pin_memory: bool = False,
+        num_workers: int,
+        prefetch: bool,
+        pin_memory: bool,
         **options: Any,
     ) -> None:
-        self.batches = GlobalBatches(
-            dataset, batch_size, shuffle=shuffle, drop_last=drop_last, seed=seed, ranks=ranks
-        )
+        self.batches, dataset = batches, batches.dataset
         if not len(dataset):
             raise DatasetError(
                 f"split {dataset.split!r} has no pairs; use another split, or build the dataset "
                 "with a share for it"
             )
-        if not self.batches.samples:
+        if not batches.samples:
             raise DatasetError(
                 f"split {dataset.split!r} has {len(dataset)} pairs, fewer than one batch of "
-                f"{batch_size}; use a smaller batch_size, or drop_last=False"
+                f"{batches.batch_size}; use a smaller batch_size, or drop_last=False"
             )
         self.dataset_obj, self._prefetches = dataset, prefetch
         self._cursor = self._digest = 0
@@ -151,11 +147,11 @@ class SteeringLoader(DataLoader[Batch]):
         self._pass_number = 0
         super().__init__(
             dataset,
-            batch_sampler=self.batches,
+            batch_sampler=batches,
             collate_fn=_keep_batch,
             num_workers=num_workers,
             pin_memory=pin_memory,
-            generator=RandomStream(seed, "workers").torch_generator(),
+            generator=RandomStream(batches.seed, "workers").torch_generator(),
             **options,
         )
 

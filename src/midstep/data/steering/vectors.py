@@ -35,8 +35,7 @@ BLOCK_PAIRS = 16_384
 
 
 def centroid_distances(
-    questions_PD: NDArray[Any],  # noqa: N803 - shape suffix
-    centroids_PD: NDArray[Any],  # noqa: N803 - shape suffix
+    questions_PD: NDArray[Any], centroids_PD: NDArray[Any]
 ) -> NDArray[np.float32]:
     """1 − cos(q, c) for each pair, in [0, 2]."""
     cosine = np.einsum("pd,pd->p", unit(questions_PD), unit(centroids_PD))
@@ -44,9 +43,9 @@ def centroid_distances(
 
 
 def steering_tables(
-    questions_PD: NDArray[Any],  # noqa: N803 - shape suffix
-    centroids_PD: NDArray[Any],  # noqa: N803 - shape suffix
-    keyword_embs_KD: NDArray[Any],  # noqa: N803 - shape suffix
+    questions_PD: NDArray[Any],
+    centroids_PD: NDArray[Any],
+    keyword_embs_KD: NDArray[Any],
     keyword_ids: Ragged,
     *,
     definition: str = "standard",
@@ -87,7 +86,7 @@ def steering_tables(
     return {**tables, "centroid_distances": centroid_distances(questions_PD, centroids_PD)}
 
 
-def _standard(q_PD: Floats, c_PD: Floats) -> tuple[Floats, Floats]:  # noqa: N803 - shape suffix
+def _standard(q_PD: Floats, c_PD: Floats) -> tuple[Floats, Floats]:
     toward = unit(c_PD)
     along = np.einsum("pd,pd->p", q_PD, toward)[:, None] * toward
     rest = q_PD - along
@@ -97,13 +96,13 @@ def _standard(q_PD: Floats, c_PD: Floats) -> tuple[Floats, Floats]:  # noqa: N80
     return toward, unit(rest)
 
 
-def _legacy(q_PD: Floats, c_PD: Floats) -> tuple[Floats, Floats]:  # noqa: N803 - shape suffix
+def _legacy(q_PD: Floats, c_PD: Floats) -> tuple[Floats, Floats]:
     return unit(c_PD - q_PD), q_PD - c_PD
 
 
 def _keyword_mean(
-    q_PD: Floats,  # noqa: N803 - shape suffix
-    keyword_embs_KD: NDArray[Any],  # noqa: N803 - shape suffix
+    q_PD: Floats,
+    keyword_embs_KD: NDArray[Any],
     keyword_ids: Ragged,
     rows: slice,
     definition: str,

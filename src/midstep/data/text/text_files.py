@@ -8,15 +8,32 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from midstep.core import strict_json
-from midstep.core.errors import DatasetError
+from midstep.core.errors import DatasetError, FormatError
 from midstep.core.files import storage
-from midstep.data.text.json_values import parse_json
 
 FOLDER = "texts"
+
+
+def parse_json(content: str | bytes, where: str) -> Any:
+    """Parse strict JSON.
+
+    Args:
+        content: the JSON text.
+        where: names its file and position in the error.
+
+    >>> parse_json("[1", "pairs.jsonl:7")  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    midstep.core.errors.DatasetError: pairs.jsonl:7 is not JSON...
+    """
+    try:
+        return strict_json.loads(content)
+    except (FormatError, TypeError) as error:  # TypeError: a database may hold a number here
+        raise DatasetError(f"{where} is {error}") from None
 
 
 def write_texts(folder: Path, name: str, texts: Sequence[str]) -> None:

@@ -3,8 +3,6 @@
 Every function expects a model inside `eval_mode(model, frozen=True)`.
 """
 
-# ruff: noqa: N803 - names end in their shape
-
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence

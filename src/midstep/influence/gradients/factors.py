@@ -7,7 +7,7 @@ Shapes: B sequences of a micro-batch, T tokens, A and C the two sides of a weigh
 a tile, V vocabulary, K flattened tokens.
 """
 
-# ruff: noqa: N803, N806, N815 - names end in their shape
+# ruff: noqa: N815 - names end in their shape
 from __future__ import annotations
 
 from bisect import bisect_left

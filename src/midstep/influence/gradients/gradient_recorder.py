@@ -7,8 +7,6 @@ map these two are the gradient of every sequence: ∂/∂W = Σ_t grad_t ⊗ inp
 Shapes: B sequences, T tokens, I values in, O values out.
 """
 
-# ruff: noqa: N803, N806 - names end in their shape
-
 from __future__ import annotations
 
 from collections import defaultdict

@@ -7,7 +7,7 @@ Shapes: B sequences, T tokens, R response tokens of the longest (weight 0 beyond
 token, V vocabulary, K tokens of a block.
 """
 
-# ruff: noqa: N803, N806, N815 - names end in their shape
+# ruff: noqa: N815 - names end in their shape
 from __future__ import annotations
 
 from collections.abc import Mapping

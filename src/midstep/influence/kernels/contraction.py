@@ -8,7 +8,7 @@ Shapes: U and E sequences of the two batches, N of both, R rows and C columns of
 rows of the right side: U, and below them the directions of momentum and decay.
 """
 
-# ruff: noqa: N802, N803, N806, N815 - names end in their shape
+# ruff: noqa: N802, N815 - names end in their shape
 
 from __future__ import annotations
 

@@ -6,8 +6,6 @@ derivatives and gives the change of every token.
 Shapes: B sequences, R response tokens, C values of a token.
 """
 
-# ruff: noqa: N803 - names end in their shape
-
 from __future__ import annotations
 
 from collections.abc import Mapping

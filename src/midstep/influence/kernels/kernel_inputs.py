@@ -74,7 +74,7 @@ def loss_weights(
     if source is None:
         source = torch.full((len(batch),), 1.0 / len(batch))
     values = torch.as_tensor(source).detach().to(device, dtype)
-    mask_NT = batch.response_mask.to(dtype)  # noqa: N806 - name ends in its shape
+    mask_NT = batch.response_mask.to(dtype)
     if values.shape not in {(len(batch),), tuple(mask_NT.shape)}:
         raise ConfigError(
             f"weights have shape {list(values.shape)}; expected [{len(batch)}], one per sequence "

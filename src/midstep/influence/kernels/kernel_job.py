@@ -353,7 +353,7 @@ class KernelJob:
         diagonal = {}
         for name, total in ascent.items():
             tile = Tile.whole(name, total, total.dtype)
-            diagonal_RC = self.preconditioner.diagonal(tile, -tile.take(total))  # noqa: N806
+            diagonal_RC = self.preconditioner.diagonal(tile, -tile.take(total))
             diagonal[name] = diagonal_RC.reshape(total.shape)
         return diagonal
 

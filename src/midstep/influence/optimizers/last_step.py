@@ -12,7 +12,6 @@ zero so far has D = 1/ε, so a gradient taken elsewhere would be multiplied by 1
 Shapes: P trained parameters in one row.
 """
 
-# ruff: noqa: N803 - names end in their shape
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence

@@ -12,7 +12,6 @@ so that Δ log π = η (rate · c K w + momentum + decay) holds over all groups.
 Shapes: R rows and C columns of a tile, P = R·C.
 """
 
-# ruff: noqa: N803, N806 - names end in their shape
 from __future__ import annotations
 
 from collections.abc import Mapping

@@ -9,8 +9,6 @@ micro-batch size.
 Shapes: B sequences, T tokens, V tokens of the vocabulary.
 """
 
-# ruff: noqa: N803, N806 - names end in their shape
-
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence

@@ -11,7 +11,6 @@ Shapes: B sequences, T new tokens, S all tokens so far, N some tokens, W values 
 of the vocabulary.
 """
 
-# ruff: noqa: N803 - names end in their shape
 from __future__ import annotations
 
 import inspect

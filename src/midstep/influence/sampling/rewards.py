@@ -91,7 +91,7 @@ def _check_size(members: int, scheme: str) -> None:
         )
 
 
-def _group_advantages(rewards_G: Tensor, config: AdvantageConfig) -> Tensor:  # noqa: N803 - shape
+def _group_advantages(rewards_G: Tensor, config: AdvantageConfig) -> Tensor:
     centred = rewards_G - rewards_G.mean()
     if config.scheme == "grpo":
         return centred / (rewards_G.std() + config.epsilon)

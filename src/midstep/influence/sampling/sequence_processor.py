@@ -3,7 +3,6 @@
 Shapes: B sequences, T tokens, W values of a token, N tokens of a tile, V tokens of the vocabulary.
 """
 
-# ruff: noqa: N803, N806 - names end in their shape
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence

@@ -3,8 +3,6 @@
 Shapes: E evaluated sequences, U sequences of the update.
 """
 
-# ruff: noqa: N803 - names end in their shape
-
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence

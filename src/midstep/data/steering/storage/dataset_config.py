@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from midstep.core import strict_json
-from midstep.core.errors import ConfigError, DatasetError, FormatError
+from midstep.core.errors import DatasetError, FormatError
 from midstep.core.field_checks import at_least, integer, one_of, shares
+from midstep.data.steering.curriculum import curriculum_problem
 from midstep.data.steering.storage.layout import CONFIG_NAME, FORMS, SPLITS, VARIANTS, Form
 
 FORMAT_VERSION = 1
@@ -80,9 +81,7 @@ class DatasetConfig:
     """Further keys of config.json, kept as they are."""
 
     def __post_init__(self) -> None:
-        problems = _problems(vars(self))
-        if problems:
-            raise DatasetError(f"{CONFIG_NAME} is wrong", problems)
+        DatasetError.raise_if(f"{CONFIG_NAME} is wrong", _problems(vars(self)))
 
     @property
     def counts(self) -> dict[str, int]:
@@ -99,8 +98,7 @@ class DatasetConfig:
         if isinstance(given.get("split_ratios"), list):  # older files have no names here
             given["split_ratios"] = dict(zip(SPLITS, given["split_ratios"], strict=False))
         missing = [f"{name} is missing" for name in REQUIRED if name not in given]
-        if missing:
-            raise DatasetError(f"{CONFIG_NAME} is wrong", [*missing, *_problems(given)])
+        DatasetError.raise_if(f"{CONFIG_NAME} is wrong", [*missing, *_problems(given)])
         return cls(**given, extra={name: value[name] for name in value.keys() - known})
 
     def to_json(self) -> dict[str, Any]:
@@ -140,23 +138,12 @@ def _describe_folder(folder: Path) -> str:
     return f"is {folder} the folder of a dataset?"
 
 
-def _problems(values: Mapping[str, Any]) -> list[str]:
-    """Everything that is wrong with the fields that are given."""
+def _problems(values: Mapping[str, Any]) -> list[str | None]:
+    """The result of every check of the fields that are given."""
     problems = [check(name, values[name]) for name, check in _CHECKS.items() if name in values]
     for name in ("files", "tables"):
         problems += _digest_problems(name, values.get(name, {}))
-    return [problem for problem in problems if problem is not None]
-
-
-def _curriculum_problem(name: str, value: Any) -> str | None:
-    # The one import upwards from `storage`; at the top of the module it would be a cycle.
-    from midstep.data.steering.curriculum import curriculum_from
-
-    try:
-        curriculum_from(value)
-    except ConfigError as error:
-        return f"{name}: {error}"
-    return None
+    return problems
 
 
 def _digest_problems(name: str, value: Any) -> list[str]:
@@ -176,6 +163,6 @@ _CHECKS: dict[str, Callable[[str, Any], str | None]] = {
     "storage_format": partial(one_of, choices=FORMS),
     "random_seed": integer,
     "format_version": partial(one_of, choices=(FORMAT_VERSION,)),
-    "curriculum": _curriculum_problem,
+    "curriculum": curriculum_problem,
     "steering_definition": partial(one_of, choices=DEFINITIONS),
 }

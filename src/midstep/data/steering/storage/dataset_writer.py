@@ -6,9 +6,10 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from midstep.core.errors import DatasetError
 from midstep.core.files import storage
@@ -30,10 +31,6 @@ from midstep.data.steering.storage.npy_files import write_memmap
 from midstep.data.steering.storage.pt_files import write_pt
 from midstep.data.steering.storage.table_checks import check_tables
 from midstep.data.steering.storage.tables import Tables, open_tables, table_digest
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
 
 Writer = Callable[[Path, StoredArray, "NDArray[Any]"], Path]
 _WRITERS: dict[Form, Writer] = {"memmap": write_memmap, "pt": write_pt, "hdf5": write_hdf5}
@@ -131,8 +128,7 @@ def _canonical_arrays(
         problems += new_problems
         if not new_problems:
             ready[name] = {array: canonical(data, array.kind) for array, data in pairs}
-    if problems:
-        raise DatasetError("the tables cannot be written", problems)
+    DatasetError.raise_if("the tables cannot be written", problems)
     return ready
 
 

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import hashlib
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from midstep.core.files import storage
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 
 def save_array(path: Path, array: NDArray[Any]) -> None:

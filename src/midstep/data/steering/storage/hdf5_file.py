@@ -8,16 +8,13 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from midstep.core.errors import DatasetError, MissingExtraError
 from midstep.data.steering.storage.layout import ArrayReader, StoredArray
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
 
 FILE_NAME = "dataset.h5"
 CHUNK_BYTES = 512 * 1024

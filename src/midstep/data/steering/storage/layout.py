@@ -9,15 +9,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from midstep.core.errors import DatasetError
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
 
 Form = Literal["memmap", "pt", "hdf5"]
 FORMS: tuple[Form, ...] = ("memmap", "pt", "hdf5")

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from midstep.core.errors import DatasetError
 from midstep.data.steering.storage.layout import ArrayReader, StoredArray
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 
 class MemmapReader(ArrayReader):

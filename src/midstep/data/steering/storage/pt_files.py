@@ -6,17 +6,15 @@ Older datasets hold the keyword ids as a list of lists in one file; these are re
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from midstep.core.errors import DatasetError, StorageError
 from midstep.core.field_checks import is_integer
 from midstep.data.ragged import Ragged
 from midstep.data.steering.storage.layout import ArrayReader, StoredArray
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 
 class PtReader(ArrayReader):

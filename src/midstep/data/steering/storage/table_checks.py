@@ -5,20 +5,15 @@ A problem names file, index and value. Of each kind of problem the first example
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from midstep.core.errors import DatasetError
 from midstep.data.ragged import Ragged
 from midstep.data.steering.storage.layout import SPLITS, TABLES, split_table
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from numpy.typing import NDArray
-
 
 ROWS = 65_536
 """Rows checked together: a pass over mapped tables must not hold them in memory."""
@@ -37,9 +32,8 @@ def check_tables(
         label: gives the file of a table, for the message.
         where: what is checked, for the message.
     """
-    problems = list(_table_problems(tables, counts, label))
-    if problems:
-        raise DatasetError(f"the tables of {where} are wrong", problems)
+    problems = _table_problems(tables, counts, label)
+    DatasetError.raise_if(f"the tables of {where} are wrong", problems)
 
 
 def _table_problems(

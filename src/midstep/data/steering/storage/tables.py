@@ -5,9 +5,10 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from midstep.core import strict_json
 from midstep.core.errors import DatasetError
@@ -27,19 +28,13 @@ from midstep.data.steering.storage.layout import (
 from midstep.data.steering.storage.npy_files import MemmapReader
 from midstep.data.steering.storage.pt_files import PtReader
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-
 DIGEST_BYTES = 8 * 1024 * 1024
 """Bytes hashed together: bounds the memory that a mapped table takes meanwhile."""
 SAMPLED_ROWS = 1024
 """Rows that the digest of an unverified table is computed from."""
 
 READERS: dict[Form, type[ArrayReader]] = {
-    "memmap": MemmapReader,
-    "pt": PtReader,
-    "hdf5": Hdf5Reader,
+    reader.form: reader for reader in (MemmapReader, PtReader, Hdf5Reader)
 }
 
 
@@ -136,21 +131,18 @@ def open_tables(
     problems = [f"{name} is missing" for name, path in tables.files().items() if not path.is_file()]
     if not problems and verify:
         problems = _hash_problems(tables)
-    if not problems:
-        problems = _shape_problems(tables)
-    if problems:
-        raise DatasetError(
-            f"the dataset in {folder} is incomplete or damaged; restore it or build it again",
-            problems,
-        )
+    DatasetError.raise_if(
+        f"the dataset in {folder} is incomplete or damaged; restore it or build it again",
+        problems or _shape_problems(tables),
+    )
     return tables
 
 
 def _choose_form(folder: Path, config: DatasetConfig, form: str) -> Form:
-    if form != "auto" and form not in FORMS:
-        raise DatasetError(f"storage format {form!r} is unknown; use auto, {', '.join(FORMS)}")
+    if form in FORMS:
+        return form
     if form != "auto":
-        return cast("Form", form)
+        raise DatasetError(f"storage format {form!r} is unknown; use auto, {', '.join(FORMS)}")
     likely = (config.storage_format, *FORMS)
     present = (each for each in likely if READERS[each](folder).file_of("pair_index").is_file())
     return next(present, likely[0])
