@@ -89,9 +89,9 @@ class FisherKernelRunner:
         """The workspace of a given update."""
         _check_update(batch)
         with self._log.phase("update_kernel", sequences=len(batch)):
-            return self._workspace(plan, batch)
+            return self._compute_workspace(plan, batch)
 
-    def _workspace(self, plan: FisherKernelPlan, batch: GeneratedBatch) -> KernelWorkspace:
+    def _compute_workspace(self, plan: FisherKernelPlan, batch: GeneratedBatch) -> KernelWorkspace:
         views = self._inputs.views(plan, batch)
         block = self._kernel(plan, views, batch, None, ("UU", "delta"))
         workspace = KernelWorkspace(
@@ -117,7 +117,9 @@ class FisherKernelRunner:
         )
         workspace.bind(views)
         if plan.algorithm == "resident":
-            _store_gradients(workspace, views)
+            gradients = views.all_raw(batch)
+            for at, one in enumerate(batch.sequence_ids):
+                workspace.caches[one].resident = {name: g[at] for name, g in gradients.items()}
         return workspace
 
     def compute_self_kernel(
@@ -186,19 +188,15 @@ class FisherKernelRunner:
             workspace.check_same(request)
             return request.batch, "workspace", "workspace"
         if isinstance(request, GeneratedBatch):
-            self._check_fingerprint(request)
+            given, here = request.fingerprint, self._inputs.batch_fingerprint
+            difference = given.difference(here) if given is not None else None
+            if difference is not None:
+                raise ConfigError(
+                    f"these records were made with another checkpoint: {difference}. Sample them "
+                    "here, or score them again: runner.generator.rescore(batch)"
+                )
             return request, "records", "records"
         return request(self.generator), "callback", "callback"
-
-    def _check_fingerprint(self, batch: GeneratedBatch) -> None:
-        given = batch.fingerprint
-        here = self._inputs.batch_fingerprint
-        difference = given.difference(here) if given is not None else None
-        if difference is not None:
-            raise ConfigError(
-                f"these records were made with another checkpoint: {difference}. Sample them here, "
-                "or score them again: runner.generator.rescore(batch)"
-            )
 
     def _kernel(
         self,
@@ -206,14 +204,13 @@ class FisherKernelRunner:
         views: GradientViews,
         update: GeneratedBatch,
         evaluation: GeneratedBatch | None,
-        want: tuple[str, ...],
+        want: Any,
     ) -> Any:
         """Compute blocks of the kernel as the plan says."""
         # `direction` and `jvp` compute Δ alone, so they serve only requests for Δ alone.
         algorithm: Any = plan.algorithm
         if algorithm in ("direction", "jvp") and want != ("delta",):
             algorithm = "auto"
-        kinds: Any = want
         return fisher_kernel(
             views.computing_model,
             update,
@@ -221,17 +218,14 @@ class FisherKernelRunner:
             optimizer=views.adam_state(),
             preconditioner=plan.preconditioner,
             weights=update.weights,
-            want=kinds,
+            want=want,
             algorithm=algorithm,
             microbatch=plan.microbatch,
             parameters=plan.parameters,
             lr=plan.lr,
             max_grad_norm=plan.max_grad_norm,
-            announce=self._announce,
+            announce=lambda line: self._log.note("planned", plan=line),
         )
-
-    def _announce(self, line: str) -> None:
-        self._log.note("planned", plan=line)
 
     # -- on disk ----------------------------------------------------------------------------------
 
@@ -289,9 +283,3 @@ def _check_update(batch: GeneratedBatch) -> None:
             "so this step changes nothing. Sample more prompts or completions, another seed, or a "
             "higher temperature"
         )
-
-
-def _store_gradients(workspace: KernelWorkspace, views: GradientViews) -> None:
-    gradients = views.all_raw(workspace.batch)
-    for at, sequence_id in enumerate(workspace.batch.sequence_ids):
-        workspace.caches[sequence_id].resident = {name: one[at] for name, one in gradients.items()}

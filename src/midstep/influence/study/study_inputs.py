@@ -87,7 +87,7 @@ class StudyInputs:
     def views(self, plan: FisherKernelPlan, batch: GeneratedBatch) -> GradientViews:
         """Views that compute gradients for an update and a plan."""
         model = self.generator.model.module
-        return GradientViews(model, self.optimizer_for(plan), batch, batch.weights, plan)
+        return GradientViews(model, self.optimizer_for(plan), batch, plan)
 
 
 def _load_prompts(setting: str | Mapping[str, Any] | None) -> PromptSet | None:
@@ -111,28 +111,20 @@ def _make_by_kind(generator: SampleGenerator, request: BatchRequest) -> Generate
     params = dict(request.params)
     if request.kind == "from_file":
         return _load_from_file(generator, params)
-    if request.kind == "update":
-        configs: dict[str, type[Any]] = {
-            "reward_cfg": RewardConfig,
-            "advantage_cfg": AdvantageConfig,
-        }
-        for name, kind in configs.items():
-            if name in params:
-                params[name] = build_config(kind, params[name], name)
-        return _call_generator(generator.generate_update_batch, params)
-    if request.kind == "custom_sequence":
-        return _call_generator(generator.build_custom_sequence, params)
-    makers = {
+    configs: dict[str, type[Any]] = {"reward_cfg": RewardConfig, "advantage_cfg": AdvantageConfig}
+    for name in configs.keys() & params.keys():
+        params[name] = build_config(configs[name], params[name], name)
+    if request.kind not in ("update", "custom_sequence"):
+        params["responses"] = request.responses
+    makers: dict[str, Any] = {
+        "update": generator.generate_update_batch,
         "evaluation": generator.generate_evaluation_batch,
         "prompt_ids": generator.generate_from_prompt_ids,
         "custom_prompts": generator.generate_from_custom_prompts,
+        "custom_sequence": generator.build_custom_sequence,
     }
-    return _call_generator(makers[request.kind], {**params, "responses": request.responses})
-
-
-def _call_generator(maker: Any, params: Mapping[str, Any]) -> GeneratedBatch:
     try:
-        batch: GeneratedBatch = maker(**params)
+        batch: GeneratedBatch = makers[request.kind](**params)
     except TypeError as error:  # such as a number in place of a list
         raise ConfigError(f"params of the request have the wrong type: {error}") from error
     return batch
