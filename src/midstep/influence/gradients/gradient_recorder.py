@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import nn
 
-from midstep.influence.gradients.batch_gradient import fill_missing
 from midstep.influence.gradients.execution import fused
 from midstep.influence.gradients.factors import EmbeddingFactor, Factor, OuterFactor, StoredFactor
 from midstep.influence.gradients.sequences import Microbatch
@@ -268,14 +267,14 @@ def _broadcast_gradients(
             out = torch.func.functional_call(module, copies, (inputs,))
         if out.shape != grads.shape:
             return None
-        parameter_grads = torch.autograd.grad(out, list(copies.values()), grads, allow_unused=True)
+        parameter_grads = torch.autograd.grad(
+            out, list(copies.values()), grads, materialize_grads=True
+        )
     except RuntimeError:
         return None  # a fused kernel that takes only plain vectors; the loop below works too
     return {
         key: grad.reshape(len(inputs), -1)
-        for key, grad in zip(
-            copies, fill_missing(parameter_grads, list(copies.values())), strict=True
-        )
+        for key, grad in zip(copies, parameter_grads, strict=True)
     }
 
 
@@ -291,10 +290,9 @@ def _loop_gradients(
     for index in range(len(inputs)):
         with torch.enable_grad():
             out = torch.func.functional_call(module, parameters, (inputs[index : index + 1],))
-        parameter_grads = torch.autograd.grad(
-            out, counted, grads[index : index + 1], allow_unused=True
+        rows.append(
+            torch.autograd.grad(out, counted, grads[index : index + 1], materialize_grads=True)
         )
-        rows.append(fill_missing(parameter_grads, counted))
     return {
         key: torch.stack(each) for key, each in zip(names, zip(*rows, strict=True), strict=True)
     }
