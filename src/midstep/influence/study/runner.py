@@ -6,13 +6,17 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from midstep.core.errors import ConfigError
 from midstep.facts import FactsWriter, last_attempt
-from midstep.influence.fingerprints import KernelFingerprint
+from midstep.influence.fingerprints import BatchFingerprint, KernelFingerprint, kernel_fingerprint
 from midstep.influence.kernels.fisher import fisher_kernel
+from midstep.influence.kernels.kernel_inputs import trained_parameters
+from midstep.influence.optimizers.optimizer_files import load_optimizer
+from midstep.influence.sampling.decoding import DecodingConfig
 from midstep.influence.sampling.generated_batch import GeneratedBatch
 from midstep.influence.sampling.sample_generator import SampleGenerator
 from midstep.influence.study.gradient_views import GradientViews
@@ -26,7 +30,7 @@ from midstep.influence.study.results import (
     delta_by_term,
     with_other_advantages,
 )
-from midstep.influence.study.study_inputs import StudyInputs, make_batch
+from midstep.influence.study.study_inputs import load_prompts, make_batch
 from midstep.influence.study.study_stages import EventSink, PhaseLog, StudyFolder, StudyStages
 from midstep.influence.study.workspace import KernelWorkspace, StepFactors
 from midstep.influence.study.workspace_files import load_workspace, serialize_workspace
@@ -58,21 +62,57 @@ class FisherKernelRunner:
             if isinstance(config, FisherKernelConfig)
             else FisherKernelConfig.from_mapping(config)
         )
-        self._inputs, self._log = StudyInputs(self.config), PhaseLog(logger)
+        self._log = PhaseLog(logger)
 
-    @property
+    @cached_property
     def generator(self) -> SampleGenerator:
         """The checkpoint's model and tokenizer with the prompt set, loaded when first needed."""
-        return self._inputs.generator
+        config = self.config
+        return SampleGenerator.from_checkpoint(
+            config.checkpoint,
+            load_prompts(config.prompt_set),
+            device=config.device,
+            dtype=config.dtype,
+            decoding=DecodingConfig(
+                max_new_tokens=config.max_new_tokens,
+                temperature=config.temperature,
+                microbatch=config.microbatch,
+            ),
+        )
 
-    @property
+    @cached_property
     def optimizer(self) -> AdamW:
-        """The AdamW of the step, with its state bound by name."""
-        return self._inputs.optimizer
+        """The AdamW of the step, with its state bound by name, loaded when first needed."""
+        source = self.config.optimizer_state or self.config.checkpoint
+        return load_optimizer(
+            source, self.generator.model.module, order=self.config.optimizer_order
+        )
+
+    @cached_property
+    def _batch_fingerprint(self) -> BatchFingerprint:
+        """Hashes of the weights and the tokenizer, computed once: hashing reads all weights."""
+        return self.generator.fingerprint()
 
     def fingerprint(self, plan: FisherKernelPlan) -> KernelFingerprint:
         """The fingerprint of a workspace of this plan."""
-        return self._inputs.fingerprint(plan)
+        model = self.generator.model.module
+        return kernel_fingerprint(
+            model,
+            self._optimizer_for(plan),
+            weights=self._batch_fingerprint.weights,
+            tokenizer=self._batch_fingerprint.tokenizer,
+            dtype=plan.dtype,
+            names=trained_parameters(model, plan.parameters).values(),
+            preconditioner=plan.preconditioner,
+        )
+
+    def _optimizer_for(self, plan: FisherKernelPlan) -> AdamW | None:
+        """The optimizer; None for sgd, which needs no state."""
+        return None if plan.preconditioner == "sgd" else self.optimizer
+
+    def _views(self, plan: FisherKernelPlan, batch: GeneratedBatch) -> GradientViews:
+        """Views that compute gradients for an update and a plan."""
+        return GradientViews(self.generator.model.module, self._optimizer_for(plan), batch, plan)
 
     # -- the update -------------------------------------------------------------------------------
 
@@ -92,7 +132,7 @@ class FisherKernelRunner:
             return self._compute_workspace(plan, batch)
 
     def _compute_workspace(self, plan: FisherKernelPlan, batch: GeneratedBatch) -> KernelWorkspace:
-        views = self._inputs.views(plan, batch)
+        views = self._views(plan, batch)
         block = self._kernel(plan, views, batch, None, ("UU", "delta"))
         workspace = KernelWorkspace(
             batch=batch,
@@ -188,7 +228,7 @@ class FisherKernelRunner:
             workspace.check_same(request)
             return request.batch, "workspace", "workspace"
         if isinstance(request, GeneratedBatch):
-            given, here = request.fingerprint, self._inputs.batch_fingerprint
+            given, here = request.fingerprint, self._batch_fingerprint
             difference = given.difference(here) if given is not None else None
             if difference is not None:
                 raise ConfigError(
@@ -247,7 +287,7 @@ class FisherKernelRunner:
         self.fingerprint(workspace.plan).check_same(
             workspace.fingerprint, "this checkpoint and the workspace"
         )
-        views = self._inputs.views(workspace.plan, workspace.batch)
+        views = self._views(workspace.plan, workspace.batch)
         workspace.bind(views)
         return views
 
