@@ -214,17 +214,11 @@ def _gradient_notes(
     The two are compared while `.grad` still holds it. Otherwise it shows when momentum and decay
     cancel the batch's part almost completely.
     """
-    optimizer_gradients = [each.grad for each in parameters]
-    if all(each is not None for each in optimizer_gradients):
-        optimizer_gradient_P = torch.cat(
-            [each.flatten().to(gradient_P) for each in optimizer_gradients if each is not None]
-        )
-        mismatch = float(
-            (optimizer_gradient_P - gradient_P).norm()
-            / optimizer_gradient_P.norm().clamp_min(1e-30)
-        )
-    else:
-        mismatch = 0.0
+    mismatch = 0.0
+    kept = [each.grad.flatten().to(gradient_P) for each in parameters if each.grad is not None]
+    if len(kept) == len(parameters):
+        kept_P = torch.cat(kept)
+        mismatch = float((kept_P - gradient_P).norm() / kept_P.norm().clamp_min(1e-30))
     is_cancelled = float((batch_change_S + rest_S).norm()) < _CANCELLED_BELOW * float(
         batch_change_S.norm()
     )

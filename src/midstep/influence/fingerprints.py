@@ -30,11 +30,27 @@ _REASONS = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class KernelFingerprint:
-    """What a kernel was computed with. Only kernels with equal fingerprints may be mixed."""
+class BatchFingerprint:
+    """The checkpoint that a batch was sampled and scored with."""
 
     weights: str
     """Hash of the model's weights."""
+    tokenizer: str
+    """Hash of the tokenizer."""
+
+    def difference(self, other: BatchFingerprint) -> str | None:
+        """The reason for the first field that differs, in words; None when they are equal."""
+        for name, reason in _REASONS.items():
+            mine, theirs = getattr(self, name, None), getattr(other, name, None)
+            if mine != theirs:
+                return reason.format(mine, theirs)
+        return None
+
+
+@dataclass(frozen=True, kw_only=True)
+class KernelFingerprint(BatchFingerprint):
+    """What a kernel was computed with. Only kernels with equal fingerprints may be mixed."""
+
     optimizer_step: int | None
     """Optimizer steps before this one; None without Adam."""
     betas: tuple[float, float] | None
@@ -45,14 +61,8 @@ class KernelFingerprint:
     """Type in which the kernel is computed."""
     coverage: str
     """Hash of the names of the parameters that count."""
-    tokenizer: str
-    """Hash of the tokenizer."""
     preconditioner: str
     """Name of the preconditioner."""
-
-    def difference(self, other: KernelFingerprint) -> str | None:
-        """What differs, in words; None when they are equal."""
-        return _difference(self, other)
 
     def check_same(self, other: KernelFingerprint, what: str) -> None:
         """Raise an error that names the difference, if there is one."""
@@ -130,26 +140,3 @@ def _add_bytes(digest: hashlib.blake2b, value: Tensor) -> None:
     raw = value.detach().contiguous().flatten().view(torch.uint8)
     for start in range(0, len(raw), _CHUNK_BYTES):
         digest.update(raw[start : start + _CHUNK_BYTES].cpu().numpy().data)
-
-
-@dataclass(frozen=True, kw_only=True)
-class BatchFingerprint:
-    """The checkpoint that a batch was sampled and scored with."""
-
-    weights: str
-    """Hash of the model's weights."""
-    tokenizer: str
-    """Hash of the tokenizer."""
-
-    def difference(self, other: BatchFingerprint) -> str | None:
-        """What differs, in words; None when they are equal."""
-        return _difference(self, other)
-
-
-def _difference(one: object, other: object) -> str | None:
-    """The reason for the first field that differs."""
-    for name, reason in _REASONS.items():
-        mine, theirs = getattr(one, name, None), getattr(other, name, None)
-        if mine != theirs:
-            return reason.format(mine, theirs)
-    return None

@@ -14,18 +14,21 @@ if TYPE_CHECKING:
     from midstep.influence.study.workspace import KernelWorkspace
 
 
-def _axes_or_new(axes: Axes | None) -> Axes:
-    if axes is not None:
-        return axes
-    try:
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise MissingExtraError.of("matplotlib", "influence") from None
-    figure = Figure(figsize=(6, 4), layout="constrained")
-    FigureCanvasAgg(figure)  # without pyplot: no global state, and nothing to close
-    subplot: Axes = figure.add_subplot()
-    return subplot
+def _labelled_axes(axes: Axes | None, x_label: str, y_label: str | None = None) -> Axes:
+    """The given axes, or those of a new figure, with labels."""
+    if axes is None:
+        try:
+            from matplotlib.backends.backend_agg import FigureCanvasAgg
+            from matplotlib.figure import Figure
+        except ImportError:
+            raise MissingExtraError.of("matplotlib", "influence") from None
+        figure = Figure(figsize=(6, 4), layout="constrained")
+        FigureCanvasAgg(figure)  # without pyplot: no global state, and nothing to close
+        axes = figure.add_subplot()
+    axes.set_xlabel(x_label)
+    if y_label is not None:
+        axes.set_ylabel(y_label)
+    return axes
 
 
 def plot_kernel(source: RequestResult | KernelWorkspace, axes: Axes | None = None) -> Axes:
@@ -38,34 +41,28 @@ def plot_kernel(source: RequestResult | KernelWorkspace, axes: Axes | None = Non
         kernel = getattr(source, "kernel_uu", None)
     if kernel is None:
         raise ConfigError("this request kept no kernel; run it with full_kernel=True")
-    target = _axes_or_new(axes)
+    target = _labelled_axes(axes, "sequence of the update", "evaluated sequence")
     # The 98th percentile: one duplicated sequence would otherwise make all other cells white.
     limit = float(kernel.abs().flatten().double().quantile(0.98)) or 1.0
     image = target.imshow(
         kernel.numpy(), cmap="RdBu_r", vmin=-limit, vmax=limit, aspect="auto", interpolation="none"
     )
     target.figure.colorbar(image, ax=target, label="K")
-    target.set_xlabel("sequence of the update")
-    target.set_ylabel("evaluated sequence")
     return target
 
 
 def plot_delta_distribution(result: RequestResult, axes: Axes | None = None) -> Axes:
     """Histogram of the predicted changes of log π."""
-    target = _axes_or_new(axes)
+    target = _labelled_axes(axes, "predicted Δ log π (nats)", "sequences")
     target.hist(result.delta["total"].tolist(), bins=30)
     target.axvline(0.0, color="grey", linewidth=1)
-    target.set_xlabel("predicted Δ log π (nats)")
-    target.set_ylabel("sequences")
     return target
 
 
 def plot_norms(workspace: KernelWorkspace, axes: Axes | None = None) -> Axes:
     """Norms of the update's gradients, in the metric D and raw."""
-    target = _axes_or_new(axes)
+    target = _labelled_axes(axes, "|g|", "sqrt(g·D·g)")
     target.scatter(workspace.raw_norms.tolist(), workspace.norms.tolist(), s=12)
-    target.set_xlabel("|g|")
-    target.set_ylabel("sqrt(g·D·g)")
     return target
 
 
@@ -75,22 +72,19 @@ def plot_contributors(
     """The contributors to the change of one sequence, as signed bars."""
     result = results.request(request)
     row = list(reversed(result.contributors[result.batch.index_of(sequence_id)]))
-    target = _axes_or_new(axes)
+    target = _labelled_axes(axes, f"contribution to Δ log π of {sequence_id} (nats)")
     colours = ["tab:red" if one.contribution > 0 else "tab:blue" for one in row]
     target.barh([one.sequence_id for one in row], [one.contribution for one in row], color=colours)
     target.axvline(0.0, color="grey", linewidth=1)
-    target.set_xlabel(f"contribution to Δ log π of {sequence_id} (nats)")
     return target
 
 
 def plot_validation(validation: Validation, axes: Axes | None = None) -> Axes:
     """Predicted against actual changes at the smallest learning rate, with the line of equality."""
-    target = _axes_or_new(axes)
     best = min(validation.rates, key=lambda one: one.lr)
+    target = _labelled_axes(axes, f"predicted Δ log π at η = {best.lr:.0e}", "actual")
     predicted, actual = best.predicted.tolist(), best.actual.tolist()
     low, high = min(predicted + actual), max(predicted + actual)
     target.plot([low, high], [low, high], color="grey", linewidth=1, linestyle="--")
     target.scatter(predicted, actual, s=12)
-    target.set_xlabel(f"predicted Δ log π at η = {best.lr:.0e}")
-    target.set_ylabel("actual")
     return target

@@ -215,10 +215,11 @@ class AutoencoderTraining:
             # In the middle of an epoch (`cursor` above 0) the session has not validated yet.
             if training.state.cursor and not stopped:
                 _record_validation(run, training.epoch, training.step, validation)
+            last_step, last_loss = self._last or (0, None)
             return TrainingResult(
                 steps=training.step,
                 stopped=stopped,
-                loss=self._loss_at(training.step),
+                loss=last_loss if last_step == training.step else None,
                 validation_loss=validation["loss"],
                 duration_s=time.monotonic() - start,
             )
@@ -245,11 +246,6 @@ class AutoencoderTraining:
         end = "stopped" if result.stopped else "finished"
         run.finish(end, train_loss=result.loss, val_loss=result.validation_loss)
         return result
-
-    def _loss_at(self, step: int) -> float | None:
-        if self._last is None or self._last[0] != step:
-            return None
-        return self._last[1]
 
 
 class DigitsDataset(Dataset[Mapping[str, torch.Tensor]]):

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     import torch
 
     from midstep.control import DebugController
-    from midstep.control.capture.deferred_columns import DeferredColumns
     from midstep.session import Run, Session
     from midstep.session.fit.fit_loop import StepRecord
 
@@ -167,8 +166,11 @@ class BclTraining(AutoencoderTraining):
         """Capture what the session does not know, including the competition."""
         super().step_ended(session, record)
         run = session.run
-        if self.bcl is not None and self.bcl.fault is not None:
-            self._report_fault(run, self.bcl.fault)
+        fault = None if self.bcl is None else self.bcl.fault
+        # Once: the competition switched itself off, and stays off.
+        if fault is not None and not self._fault_reported:
+            self._fault_reported = True
+            run.event(Moment.INTERVENTION, who="system", kind="hook_off", hook="bcl", why=fault)
         health = self._monitor.last
         if health is not None and health.step == record.step:
             run.log(**health.metrics)
@@ -178,26 +180,15 @@ class BclTraining(AutoencoderTraining):
         """Capture the metrics of the competition; nothing for a batch that it skipped."""
         bcl = self.bcl
         if bcl is None:
-            control.capture_step_data(
-                "features", partial(self._features_without_competition, images), panel=TABLE
-            )
+            # Columns of features without a competition, and their results in a hypothetical one.
+            metrics = partial(competition_metrics, config=self.recipe.competition)
+            features = partial(hidden_units, self.model, images, metrics)
+            control.capture_step_data("features", features, panel=TABLE)
             return
-        if metrics := bcl.get_step_metrics():
-            control.capture_step_data("bcl_metrics", metrics, panel=COMPETITION_TABLE)
+        if step_metrics := bcl.get_step_metrics():
+            control.capture_step_data("bcl_metrics", step_metrics, panel=COMPETITION_TABLE)
         if tensors := bcl.last_tensors():
             control.capture_step_data("bcl_tensors", tensors)
-
-    def _features_without_competition(self, images: torch.Tensor) -> DeferredColumns:
-        """Columns of features without a competition, and their results in a hypothetical one."""
-        return hidden_units(
-            self.model, images, partial(competition_metrics, config=self.recipe.competition)
-        )
-
-    def _report_fault(self, run: Run, fault: str) -> None:
-        """Record once that the competition switched itself off."""
-        if not self._fault_reported:
-            self._fault_reported = True
-            run.event(Moment.INTERVENTION, who="system", kind="hook_off", hook="bcl", why=fault)
 
     def _record_end(self, run: Run, step: int) -> FeatureHealth:
         """Measure the features at the end, and record them unless the last step did."""

@@ -70,9 +70,6 @@ class CausalLMConfig:
             one_of("positions", self.positions, get_args(Positions)),
             one_of("norm", self.norm, get_args(Norm)),
         )
-        self._check_heads()
-
-    def _check_heads(self) -> None:
         if self.width % self.heads:
             raise ConfigError(
                 f"width={self.width} is not a multiple of heads={self.heads}; change one of them"
@@ -304,7 +301,12 @@ class CausalLM(nn.Module):
     ) -> Tensor:
         """The head's input, [B, T, width]; arguments as in `forward`."""
         past = cache.length if cache is not None else 0
-        self._check_length(past + input_ids.shape[1])
+        tokens = past + input_ids.shape[1]
+        if tokens > self.config.context:
+            raise ConfigError(
+                f"a sequence of {tokens} tokens is longer than the context of "
+                f"{self.config.context}; shorten it, or make a model with a larger context"
+            )
         positions_BT = _token_positions(input_ids, attention_mask, past)
         allowed_B1TS = _attention_mask(input_ids.shape[1], attention_mask, past, input_ids.device)
         stream_BTW, angles_BTd = self.embedding(input_ids), None
@@ -321,13 +323,6 @@ class CausalLM(nn.Module):
             cache.advance(input_ids.shape[1])
         normed: Tensor = self.norm(stream_BTW)
         return normed
-
-    def _check_length(self, tokens: int) -> None:
-        if tokens > self.config.context:
-            raise ConfigError(
-                f"a sequence of {tokens} tokens is longer than the context of "
-                f"{self.config.context}; shorten it, or make a model with a larger context"
-            )
 
 
 def _token_positions(input_ids: Tensor, mask_BS: Tensor | None, past: int) -> Tensor:

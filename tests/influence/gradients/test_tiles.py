@@ -11,12 +11,13 @@ import torch
 from midstep.influence.gradients.execution import run_in_threads
 from midstep.influence.gradients.factors import softmax_rows, softmax_rows_in_place
 from midstep.influence.gradients.gradient_recorder import RecordedBatch
+from midstep.influence.gradients.tiles import Tile
 from midstep.influence.kernels import contraction
 from midstep.influence.kernels.contraction import inner_products, square_sums
 from midstep.influence.kernels.fisher import fisher_kernel
 from midstep.influence.kernels.kernel_inputs import loss_weights
-from midstep.influence.optimizers.preconditioners import SgdPreconditioner, adam_diagonal
-from midstep.influence.optimizers.triton_scaling import AdamTile
+from midstep.influence.optimizers.adam_state import AdamState, ParameterState
+from midstep.influence.optimizers.preconditioners import AdamPreconditioner, SgdPreconditioner
 from tests.influence.tiny_models import batch_of, relative, stepped_optimizer, tiny
 
 WEIGHTS = torch.tensor([0.5, -1.0, 0.0, 0.7, 1.3], dtype=torch.float64)
@@ -62,20 +63,20 @@ def test_square_sums_equal_the_plain_ones() -> None:
 
 
 def test_diagonal_in_five_passes_equals_the_formula() -> None:
-    second, gradient = drawn(6, 4).square(), drawn(6, 4)
-    beta2, clip, corrected, eps, scale = 0.99, 0.3, 0.7, 1e-3, 0.25
-    after = beta2 * second + (1 - beta2) * (clip * gradient) ** 2
-    true = scale / ((after / corrected).sqrt() + eps)
-    numbers = AdamTile(
-        second_RC=second,
-        beta2=beta2,
-        clip_factor=clip,
-        corrected=corrected,
-        eps=eps,
-        scale=scale,
-    )
-    assert relative(adam_diagonal(numbers, gradient), true) <= 1e-14
-    assert not adam_diagonal(replace(numbers, scale=0.0), gradient).any()
+    second, gradient = drawn(4, 6).square(), drawn(6, 4)
+    adam = ParameterState(
+        step=2, exp_avg=second, exp_avg_sq=second, lr=0.5, beta1=0.0, beta2=0.99, eps=1e-3,
+        weight_decay=0.0,
+    )  # fmt: skip
+    step = AdamPreconditioner(
+        state=AdamState({"weight": adam, "frozen": replace(adam, lr=0.0)}),
+        lr=2.0, rate=1.0, ratio=1.0, clip_factor=0.3,
+    )  # fmt: skip
+    tile = Tile("weight", 1, 0, 6, 4, second.dtype, second.device, transposed=True)
+    after = 0.99 * second.mT + 0.01 * (0.3 * gradient) ** 2
+    true = 0.25 / ((after / (1 - 0.99**3)).sqrt() + 1e-3)
+    assert relative(step.diagonal(tile, gradient), true) <= 1e-14
+    assert not step.diagonal(replace(tile, name="frozen"), gradient).any()
 
 
 @pytest.mark.parametrize("bias", [None, drawn(7)])

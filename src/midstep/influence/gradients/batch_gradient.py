@@ -5,7 +5,7 @@ Every function expects a model inside `eval_mode(model, frozen=True)`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import torch
@@ -46,6 +46,7 @@ def _add_microbatch(
     index: int,
     sums: Mapping[str, Tensor],
 ) -> None:
+    # A function of its own, so that its graph and gradients are freed before the next forward pass.
     microbatch, head = batch.microbatches[index], parts.head
     with torch.enable_grad():
         out = parts.outputs(microbatch.input_ids)
@@ -98,16 +99,6 @@ def score_gradients(
         responses = ResponseTokens.of(microbatch, token_weights_NT, logits)
         logit_grads = logits_pass(logits, responses).grad
         return torch.autograd.grad(logits, parameters, logit_grads, allow_unused=True)
-
-
-def fill_missing(
-    gradients: Iterable[Tensor | None], parameters: Sequence[Tensor]
-) -> tuple[Tensor, ...]:
-    """Gradients of `torch.autograd.grad(allow_unused=True)` with zeros in place of None."""
-    return tuple(
-        torch.zeros_like(parameter) if grad is None else grad
-        for parameter, grad in zip(parameters, gradients, strict=True)
-    )
 
 
 def square_norm(gradient: Mapping[str, Tensor]) -> float:

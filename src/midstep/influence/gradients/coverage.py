@@ -27,17 +27,6 @@ if TYPE_CHECKING:
     from midstep.influence.gradients.model_parts import ModelParts
 
 
-GROUPS = (
-    "attention_qkv",
-    "attention_out",
-    "mlp",
-    "embedding",
-    "head",
-    "norm",
-    "bias",
-    "position",
-    "adapter",
-)
 _NAME_PATTERNS = (
     ("adapter", r"lora_|adapter|ia3_"),
     ("norm", r"(^|[._])(ln|norm|layernorm|rmsnorm)|norm(\d|$|[._])|(^|\.)ln_"),

@@ -18,14 +18,12 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import nn
 
-from midstep.influence.gradients.batch_gradient import fill_missing
 from midstep.influence.gradients.execution import fused
 from midstep.influence.gradients.factors import EmbeddingFactor, Factor, OuterFactor, StoredFactor
 from midstep.influence.gradients.sequences import Microbatch
 
 if TYPE_CHECKING:
     from torch import Tensor
-    from torch.utils.hooks import RemovableHandle
 
     from midstep.influence.gradients.tiles import Tile
 
@@ -43,6 +41,15 @@ class FactorRecord:
         """Add the factor of one use of a parameter. A parameter without a name is not trained."""
         if name is not None and factor is not None:
             self.factors[name].append(factor)
+
+    def rows(self, tile: Tile, out_BRC: Tensor) -> None:
+        """Write the gradients of a tile to `out_BRC`."""
+        uses = self.factors.get(tile.name, [])
+        # An unused expert, or a parameter outside of this micro-batch's graph.
+        if not uses:
+            out_BRC.zero_()
+        for number, factor in enumerate(uses):
+            factor.add_rows(out_BRC, tile, first=number == 0)
 
     def drop(self, names: Iterable[str]) -> None:
         """Delete the factors of these parameters."""
@@ -68,40 +75,35 @@ class Recorder:
     ) -> None:
         self.model, self.trained = model, trained
         self._excluded = set(exclude)
-        self._handles: list[RemovableHandle] = []
-        self._record: FactorRecord | None = None
 
     @contextmanager
     def recording(self, record: FactorRecord) -> Iterator[None]:
         """Record into `record` while the block runs."""
-        self._record = record
+        handles = []
         for module in self.model.modules():
             names = self._names(module)
             # A module with children would record them twice: the coverage probe sees that its
             # parameters are missing and computes them by autograd.
             if names and module not in self._excluded and not any(module.children()):
-                hook = self._hook(names)
-                self._handles.append(module.register_forward_hook(hook, with_kwargs=True))
+                hook = self._hook(names, record)
+                handles.append(module.register_forward_hook(hook, with_kwargs=True))
         try:
             yield
         finally:
-            for handle in self._handles:
+            for handle in handles:
                 handle.remove()
-            self._handles.clear()
-            self._record = None
 
     def _names(self, module: nn.Module) -> dict[str, str]:
         parameters = module.named_parameters(recurse=False)
         return {key: self.trained[id(each)] for key, each in parameters if id(each) in self.trained}
 
-    def _hook(self, names: dict[str, str]) -> Callable[..., Any]:
+    def _hook(self, names: dict[str, str], record: FactorRecord) -> Callable[..., Any]:
         def after_forward(
             module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any
         ) -> Any:
-            record = self._record
             usable = isinstance(output, torch.Tensor) and output.is_floating_point()
             # Without grad mode no backward pass follows: this is the first run of a replayed block.
-            if record is None or not usable or not torch.is_grad_enabled():
+            if not usable or not torch.is_grad_enabled():
                 return None
             inputs = args[0] if args else next(iter(kwargs.values()), None)
             # Modules may be called by keyword; the first argument is then the input.
@@ -263,14 +265,14 @@ def _broadcast_gradients(
             out = torch.func.functional_call(module, copies, (inputs,))
         if out.shape != grads.shape:
             return None
-        parameter_grads = torch.autograd.grad(out, list(copies.values()), grads, allow_unused=True)
+        parameter_grads = torch.autograd.grad(
+            out, list(copies.values()), grads, materialize_grads=True
+        )
     except RuntimeError:
         return None  # a fused kernel that takes only plain vectors; the loop below works too
     return {
         key: grad.reshape(len(inputs), -1)
-        for key, grad in zip(
-            copies, fill_missing(parameter_grads, list(copies.values())), strict=True
-        )
+        for key, grad in zip(copies, parameter_grads, strict=True)
     }
 
 
@@ -286,10 +288,9 @@ def _loop_gradients(
     for index in range(len(inputs)):
         with torch.enable_grad():
             out = torch.func.functional_call(module, parameters, (inputs[index : index + 1],))
-        parameter_grads = torch.autograd.grad(
-            out, counted, grads[index : index + 1], allow_unused=True
+        rows.append(
+            torch.autograd.grad(out, counted, grads[index : index + 1], materialize_grads=True)
         )
-        rows.append(fill_missing(parameter_grads, counted))
     return {
         key: torch.stack(each) for key, each in zip(names, zip(*rows, strict=True), strict=True)
     }
@@ -324,13 +325,7 @@ class RecordedBatch:
         """Write the gradients of a tile, of all sequences of this batch, to `out_NRC`."""
         start = 0
         for record in self.records:
-            part = out_NRC[start : start + record.sequences]
-            uses = record.factors.get(tile.name, [])
-            # An unused expert, or a parameter outside of this micro-batch's graph.
-            if not uses:
-                part.zero_()
-            for number, factor in enumerate(uses):
-                factor.add_rows(part, tile, first=number == 0)
+            record.rows(tile, out_NRC[start : start + record.sequences])
             start += record.sequences
 
     def drop(self, names: Sequence[str]) -> None:

@@ -79,7 +79,7 @@ def requires_gradients(parameters: Collection[Tensor]) -> Iterator[None]:
 
 def context_length(model: nn.Module) -> int | None:
     """The longest sequence that the model accepts; None when its config has no such field."""
-    config = getattr(_without_adapters(model), "config", None)
+    config = getattr(without_adapters(model), "config", None)
     for name in _CONTEXT_NAMES:
         value = getattr(config, name, None)
         if isinstance(value, int) and value > 0:
@@ -89,7 +89,7 @@ def context_length(model: nn.Module) -> int | None:
 
 def find_model_parts(model: nn.Module, probe_ids: Tensor) -> ModelParts:
     """Find the parts, and check on `probe_ids` that together they give the logits of the model."""
-    inner = _without_adapters(model)
+    inner = without_adapters(model)
     trunk, head = _trunk(inner), _head(inner)
     hidden = _hidden_function(inner, trunk)
     blocks = _blocks(trunk if trunk is not None else inner)
@@ -99,7 +99,7 @@ def find_model_parts(model: nn.Module, probe_ids: Tensor) -> ModelParts:
     return ModelParts(model=model, hidden=hidden, head=head, blocks=blocks)
 
 
-def _without_adapters(model: nn.Module) -> nn.Module:
+def without_adapters(model: nn.Module) -> nn.Module:
     """The language model inside a PEFT wrapper."""
     unwrap = getattr(model, "get_base_model", None)
     return unwrap() if callable(unwrap) else model

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import nn
 
-from midstep.influence.gradients.batch_gradient import fill_missing, score_gradients
+from midstep.influence.gradients.batch_gradient import score_gradients
 from midstep.influence.gradients.block_replay import (
     BlockInputStore,
     BlockReplay,
@@ -140,7 +140,8 @@ class ModelPasses:
         for row in microbatch.row_ids:
             single = Microbatch(microbatch.batch, [row])
             grads = score_gradients(self.parts, single, batch.token_weights_NT, counted)
-            rows.append(fill_missing(grads, counted))
+            pairs = zip(counted, grads, strict=True)
+            rows.append([torch.zeros_like(p) if grad is None else grad for p, grad in pairs])
         for name, column in zip(self.slow, zip(*rows, strict=True), strict=True):
             batch.records[index].add(name, StoredFactor(torch.stack(column)))
 

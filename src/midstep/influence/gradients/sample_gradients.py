@@ -13,8 +13,6 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call, grad_and_value, vmap
 
-from midstep.influence.gradients.batch_gradient import fill_missing
-
 SampleLoss = Callable[[nn.Module, Any], Tensor]
 """Computes the loss of a batch, one number, from the model and the batch."""
 CHUNK_BYTES = 256 << 20
@@ -188,9 +186,8 @@ def _loop_gradients(
     with torch.enable_grad():
         for at in chunk:
             sample_loss = loss.at(leaves, take_sample(batch, at))
-            grads = torch.autograd.grad(sample_loss, list(leaves.values()), allow_unused=True)
+            grads = torch.autograd.grad(sample_loss, list(leaves.values()), materialize_grads=True)
             losses.append(sample_loss.detach())
-            filled = fill_missing(grads, list(leaves.values()))
-            gradients = {name: each[None] for name, each in zip(leaves, filled, strict=True)}
+            gradients = {name: each[None] for name, each in zip(leaves, grads, strict=True)}
             rows.append(flatten_gradients(gradients, list(leaves)).detach())
     return torch.stack(losses), torch.cat(rows)

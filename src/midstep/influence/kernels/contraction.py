@@ -23,7 +23,6 @@ import torch
 from midstep.influence.gradients.execution import PhaseTimer, fused, no_timer, run_in_threads
 from midstep.influence.gradients.factors import accumulation_dtype, matmul_wide
 from midstep.influence.gradients.tiles import split_into_tiles
-from midstep.influence.optimizers.triton_scaling import adam_scaled, can_scale
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -165,7 +164,8 @@ class TileContraction:
         with self.timer("scaling"):
             right_XP, diagonal_P = self._right_side(tile, grads_NP[: self.inputs.count_u])
         with self.timer("kernel products"):
-            self._add_products(tile, grads_NP, right_XP)
+            add_products = self._add_triangle if self.inputs.is_triangular else self._add_rectangle
+            self.sums.traces[self.inputs.groups[tile.name]] += add_products(grads_NP, right_XP)
         if self.sums.squares is not None:
             with self.timer("norms"):
                 self.sums.squares += square_sums(grads_NP, diagonal_P)
@@ -193,10 +193,8 @@ class TileContraction:
         # D = 1 needs neither a product nor a second buffer.
         if inputs.preconditioner.name == "sgd" and not inputs.with_momentum_decay:
             gradient_P = self._weighted_sum(grads_UP)
-            right_XP, diagonal_P = (
-                grads_UP,
-                inputs.preconditioner.diagonal(exact_tile, None).reshape(-1),
-            )
+            right_XP = grads_UP
+            diagonal_P = inputs.preconditioner.diagonal(exact_tile, None).reshape(-1)
         else:
             rows = inputs.count_u + (2 if inputs.with_momentum_decay else 0)
             right_XP = self._buffer("right", inputs.dtype, rows, grads_UP.shape[1])
@@ -224,11 +222,6 @@ class TileContraction:
     def _scale(self, exact_tile: Tile, grads_UP: Tensor, out_UP: Tensor) -> tuple[Tensor, Tensor]:
         """Write U's gradients times D to `out_UP`, and return Σ_j w_j g_j = −G and D."""
         inputs = self.inputs
-        adam = inputs.preconditioner.adam_tile(exact_tile) if can_scale(grads_UP) else None
-        weights_U = inputs.exact_weights_U
-        scaled = None if adam is None else adam_scaled(grads_UP, weights_U, adam, out_UP)
-        if scaled is not None:
-            return scaled
         gradient_P = self._weighted_sum(grads_UP)
         diagonal_RC = inputs.preconditioner.diagonal(
             exact_tile,
@@ -248,10 +241,6 @@ class TileContraction:
         out_1P = self._buffer("gradient", weights_U.dtype, 1, grads_UP.shape[1])
         return torch.mm(weights_U[None], grads_UP, out=out_1P)[0]
 
-    def _add_products(self, tile: Tile, grads_NP: Tensor, right_XP: Tensor) -> None:
-        add = self._add_triangle if self.inputs.is_triangular else self._add_rectangle
-        self.sums.traces[self.inputs.groups[tile.name]] += add(grads_NP, right_XP)
-
     def _add_rectangle(self, grads_NP: Tensor, right_XP: Tensor) -> Tensor:
         count_u, dtype = self.inputs.count_u, self.inputs.sum_dtype
         left = grads_NP if self.inputs.with_uu else grads_NP[count_u:]
@@ -265,21 +254,13 @@ class TileContraction:
         return trace_of_products(grads_NP[:count_u], right_XP[:count_u]).to(dtype)
 
     def _add_triangle(self, grads_NP: Tensor, right_UP: Tensor) -> Tensor:
-        """All products but U's first half with its second, which `fill_mirrored_half` adds."""
+        """All products but U's first half with its second, which `KernelSweep.total` adds."""
         half, dtype = self.inputs.count_u // 2, self.inputs.sum_dtype
         first = inner_products(grads_NP, right_UP[:half])
         second = inner_products(grads_NP[half:], right_UP[half:])
         self.sums.kernel[:, :half] += first
         self.sums.kernel[half:, half:] += second
         return first.diagonal().sum(dtype=dtype) + second.diagonal().sum(dtype=dtype)
-
-
-def fill_mirrored_half(inputs: SweepInputs, sums: KernelSums) -> KernelSums:
-    """Fill in the half of K(U,U) that was not computed, from its symmetry."""
-    if inputs.is_triangular:
-        half = inputs.count_u // 2
-        sums.kernel[:half, half:] = sums.kernel[half : inputs.count_u, :half].mT
-    return sums
 
 
 def inner_products(left_NP: Tensor, right_XP: Tensor) -> Tensor:
@@ -361,7 +342,6 @@ class KernelSweep:
                 self._contractions[0].add(tile)
         else:
             # A fixed assignment of tiles, so that sums are the same in every run.
-            # threads.
             shares = [tiles[thread::threads] for thread in range(threads)]
             run_in_threads(shares, lambda lane, tile: self._contractions[lane].add(tile))
         self.inputs.update.drop(names)
@@ -401,4 +381,9 @@ class KernelSweep:
         for each in others:
             first.sums.add(each.sums)
         self._contractions = [first]
-        return fill_mirrored_half(self.inputs, first.sums)
+        if self.inputs.is_triangular:
+            # The half of K(U,U) that was not computed, from its symmetry.
+            kernel, count_u = first.sums.kernel, self.inputs.count_u
+            half = count_u // 2
+            kernel[:half, half:] = kernel[half:count_u, :half].mT
+        return first.sums

@@ -9,7 +9,6 @@ Shapes: B sequences, R response tokens, C values of a token.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import torch
@@ -146,18 +145,18 @@ def _head_tangent(
     targets = responses.targets_BR.flatten()
     states, tangents = states_BRC.flatten(0, 1), tangents_BRC.flatten(0, 1)
     changes = torch.empty(len(states), dtype=accumulation_dtype(states), device=states.device)
-    moved_weight, moved_bias = _head_directions(parts, direction)
+    names = {id(each): name for name, each in parts.model.named_parameters()}
     for start in range(0, len(states), block):
         part = slice(start, start + block)
         logits, change = states[part].to(changes.dtype), tangents[part].to(changes.dtype)
         if parts.head is not None:
-            weight = parts.head.weight.detach()
-            logits, change = (
-                matmul_wide(states[part], weight.mT),
-                matmul_wide(tangents[part], weight.mT),
-            )
-            if parts.head.bias is not None:
-                logits = logits + parts.head.bias.detach()
+            weight, bias = parts.head.weight.detach(), parts.head.bias
+            logits = matmul_wide(states[part], weight.mT)
+            change = matmul_wide(tangents[part], weight.mT)
+            moved_weight = direction.get(names[id(parts.head.weight)])
+            moved_bias = direction.get(names.get(id(bias), ""))
+            if bias is not None:
+                logits = logits + bias.detach()
             if moved_weight is not None:
                 change = change + matmul_wide(states[part], moved_weight.to(states.dtype).mT)
             if moved_bias is not None:
@@ -167,42 +166,14 @@ def _head_tangent(
     return changes.view_as(responses.token_weights_BR)
 
 
-def _head_directions(
-    parts: ModelParts, direction: Mapping[str, Tensor]
-) -> tuple[Tensor | None, Tensor | None]:
-    if parts.head is None:
-        return None, None
-    names = {id(each): name for name, each in parts.model.named_parameters()}
-    weight = direction.get(names[id(parts.head.weight)])
-    bias = direction.get(names.get(id(parts.head.bias), ""))
-    return weight, bias
-
-
-@dataclass(frozen=True)
-class Directions:
-    """The change of the weights per unit of η, in three parts, by parameter name."""
-
-    kernel: dict[str, Tensor]
-    """rate · c · D Σ_j w_j g_j."""
-    momentum: dict[str, Tensor]
-    decay: dict[str, Tensor]
-
-    def total(self) -> dict[str, Tensor]:
-        """The sum of the three."""
-        return {
-            name: each + self.momentum[name] + self.decay[name]
-            for name, each in self.kernel.items()
-        }
-
-    def parts(self) -> dict[str, dict[str, Tensor]]:
-        """The three parts by name."""
-        return {"kernel": self.kernel, "momentum": self.momentum, "decay": self.decay}
-
-
 def step_directions(
     ascent: Mapping[str, Tensor], parameters: Mapping[str, Tensor], preconditioner: Preconditioner
-) -> Directions:
-    """The three directions, given `ascent` = Σ_j w_j g_j = −G."""
+) -> dict[str, dict[str, Tensor]]:
+    """The change of the weights per unit of η, given `ascent` = Σ_j w_j g_j = −G.
+
+    In three parts, `kernel` (rate · c · D Σ_j w_j g_j), `momentum` and `decay`, each by parameter
+    name.
+    """
     kernel, momentum, decay = {}, {}, {}
     factor = preconditioner.rate * preconditioner.clip_factor
     for name, each in ascent.items():
@@ -214,4 +185,4 @@ def step_directions(
         kernel[name] = (factor * diagonal * part).reshape(each.shape)
         momentum[name] = moved.reshape(each.shape)
         decay[name] = decayed.reshape(each.shape)
-    return Directions(kernel, momentum, decay)
+    return {"kernel": kernel, "momentum": momentum, "decay": decay}

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
-from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 import torch
 
 from midstep.core.errors import ConfigError
+from midstep.core.field_checks import is_number
 from midstep.influence.gradients.model_parts import context_length
 from midstep.influence.gradients.sequences import SequenceBatch
 from midstep.influence.optimizers.adam_state import AdamState
@@ -191,10 +190,7 @@ def check_positive(**numbers: float | None) -> None:
     midstep.core.errors.ConfigError: max_grad_norm must be a number above 0, got -1.0; ...
     """
     for name, value in numbers.items():
-        if value is None:
-            continue
-        fits = isinstance(value, Real) and not isinstance(value, bool)
-        if not fits or not math.isfinite(value) or value <= 0:
+        if value is not None and (not is_number(value) or value <= 0):
             raise ConfigError(
                 f"{name} must be a number above 0, got {value!r}; leave it out for "
                 f"{_WHEN_LEFT_OUT.get(name, 'the default')}"

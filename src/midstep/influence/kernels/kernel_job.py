@@ -244,12 +244,11 @@ class KernelJob:
             self.passes.run_microbatch(batch, index)
             for name, parameter in self.parameters.items():
                 tile = Tile.whole(name, parameter, parameter.dtype)
-                out = torch.zeros(
+                out = torch.empty(
                     (record.sequences, *tile.shape), dtype=tile.dtype, device=tile.device
                 )
-                for number, factor in enumerate(record.factors.pop(name, [])):
-                    factor.add_rows(out, tile, first=number == 0)
-                record.add(name, StoredFactor(out.view(record.sequences, *parameter.shape)))
+                record.rows(tile, out)
+                record.factors[name] = [StoredFactor(out.view(record.sequences, *parameter.shape))]
 
     def gradients(self) -> dict[str, Tensor]:
         """Per-sequence gradients [N, *shape] of U by parameter name, in the order of the batch."""
@@ -269,7 +268,9 @@ class KernelJob:
         order_u = torch.tensor(self.update.row_order, device=device).argsort()
         first = count_u if "UU" in want or self.evaluation is None else 0
         # Rows and columns come in the order of the micro-batches; batch order is what callers see.
-        uu = _symmetric(sums.kernel[:first][order_u][:, order_u]) if first else None
+        uu = sums.kernel[:first][order_u][:, order_u] if first else None
+        if uu is not None:
+            uu = (uu + uu.mT) / 2  # rounding differs between the two halves
         eu = order_e = None
         if self.evaluation is not None:
             order_e = torch.tensor(self.evaluation.row_order, device=device).argsort()
@@ -323,11 +324,21 @@ class KernelJob:
     def _run_direction(self, plan: CostPlan, *, terms: bool) -> KernelBlock:
         ascent, norm = self._sum_gradient()
         with self.timer("directions"):
-            directions = step_directions(ascent, self.parameters, self.preconditioner)
-            by_label = directions.parts() if terms else {"total": directions.total()}
-            by_label = {label: self._in_parameter_dtype(each) for label, each in by_label.items()}
-        # `by_label` has all that the passes need; these are as large as the model or larger.
-        del ascent, directions
+            by_label = step_directions(ascent, self.parameters, self.preconditioner)
+            if not terms:
+                by_label = {
+                    "total": {
+                        name: each + by_label["momentum"][name] + by_label["decay"][name]
+                        for name, each in by_label["kernel"].items()
+                    }
+                }
+            # Converted once, instead of in every micro-batch.
+            by_label = {
+                label: {name: each.to(self.parameters[name].dtype) for name, each in part.items()}
+                for label, part in by_label.items()
+            }
+        # `by_label` has all that the passes need; this is as large as the model.
+        del ascent
         batch = self.update if self.evaluation is None else self.evaluation
         token_delta: Tensor | None = None
         if plan.algorithm == "jvp":
@@ -357,10 +368,6 @@ class KernelJob:
             diagonal[name] = diagonal_RC.reshape(total.shape)
         return diagonal
 
-    def _in_parameter_dtype(self, direction: dict[str, Tensor]) -> dict[str, Tensor]:
-        """Convert a direction once, instead of in every micro-batch."""
-        return {name: each.to(self.parameters[name].dtype) for name, each in direction.items()}
-
     def _result(self, plan: CostPlan, **computed: Any) -> KernelBlock:
         """A block of `computed` fields and of those that every algorithm gives."""
         step = self.preconditioner
@@ -377,8 +384,3 @@ class KernelJob:
             plan=plan,
             **computed,
         )
-
-
-def _symmetric(block: Tensor) -> Tensor:
-    """The mean of a block and its transpose: rounding differs between the two halves."""
-    return (block + block.mT) / 2

@@ -101,28 +101,19 @@ def choose_algorithm(
         raise ConfigError(
             "mode 'bounded' needs a model whose blocks and head were found; use mode='resident'"
         )
+    fits = _activation_bytes(work) <= MEMORY_SHARE * free_bytes or not work.splittable
+    chosen_mode = mode if mode != "auto" else "resident" if fits else "bounded"
     if algorithm != "auto":
-        return _cost_plan(work, algorithm, _choose_mode(work, mode, free_bytes), rate, "as asked")
+        return _cost_plan(work, algorithm, chosen_mode, rate, "as asked")
     if not work.wants_kernel:
         return _cost_plan(work, "direction", None, rate, "only Δ is wanted")
     if _gradient_bytes(work) <= KEPT_GRADIENTS_BYTES:
-        return _cost_plan(
-            work, "resident", None, rate, "all per-sequence gradients are small enough to keep"
-        )
-    chosen_mode = _choose_mode(work, mode, free_bytes)
-    reason = (
-        "activations fit in memory" if chosen_mode == "resident" else "activations would not fit"
-    )
-    return _cost_plan(
-        work, "sweep", chosen_mode, rate, reason if mode == "auto" else "mode as asked"
-    )
-
-
-def _choose_mode(work: Workload, mode: Mode, free_bytes: int) -> str:
+        reason = "all per-sequence gradients are small enough to keep"
+        return _cost_plan(work, "resident", None, rate, reason)
+    reason = "activations fit in memory" if fits else "activations would not fit"
     if mode != "auto":
-        return mode
-    fits = _activation_bytes(work) <= MEMORY_SHARE * free_bytes
-    return "resident" if fits or not work.splittable else "bounded"
+        reason = "mode as asked"
+    return _cost_plan(work, "sweep", chosen_mode, rate, reason)
 
 
 def _tokens(work: Workload) -> int:
@@ -207,7 +198,6 @@ def measure_workload(
         for each in module.parameters(recurse=False)
     }
     in_forward = sum(each.numel() for each in model.parameters() if id(each) not in embedding_ids)
-    width, vocabulary = _head_sizes(head)
     return Workload(
         sequences_u=len(update),
         sequences_e=0 if evaluation is None else len(evaluation),
@@ -219,9 +209,9 @@ def measure_workload(
         block_values=max(
             (_values_per_token(each, trained, head) for each in parts.blocks), default=0
         ),
-        width=width,
+        width=0 if head is None else head.in_features,
         blocks=len(parts.blocks),
-        vocabulary=vocabulary,
+        vocabulary=0 if head is None else head.out_features,
         item_bytes=counted[0].element_size(),
         wants_kernel=wants_kernel,
         norm_first=norm_first,
@@ -233,21 +223,14 @@ def _batch_tokens(batch: RecordedBatch) -> int:
     return sum(each.input_ids.numel() for each in batch.microbatches)
 
 
-def _head_sizes(head: nn.Module | None) -> tuple[int, int]:
-    return (head.in_features, head.out_features) if isinstance(head, nn.Linear) else (0, 0)
-
-
 def _values_per_token(module: nn.Module, trained: dict[int, str], head: nn.Module | None) -> int:
     """Values recorded per token in a module; for a weight matrix, input and output gradient."""
     total = 0
     for part in module.modules():
         for each in part.parameters(recurse=False):
             if id(each) in trained and part is not head:
-                total += (
-                    sum(each.shape)
-                    if each.dim() == 2 and not isinstance(part, nn.Embedding)
-                    else each.shape[-1]
-                )
+                is_matrix = each.dim() == 2 and not isinstance(part, nn.Embedding)
+                total += sum(each.shape) if is_matrix else each.shape[-1]
     return total
 
 

@@ -138,11 +138,12 @@ def stepped_copy(
     if state is not None:
         step_optimizer: torch.optim.Optimizer = _adamw(state, job.parameters, lr)
     else:
-        step_optimizer = _sgd(
-            job.parameters,
-            sgd_weight_decay(optimizer, model),
-            lr or sgd_learning_rate(optimizer) or 1.0,
-        )
+        decay = sgd_weight_decay(optimizer, model)
+        groups = [
+            {"params": [each], "weight_decay": decay.get(name, 0.0)}
+            for name, each in job.parameters.items()
+        ]
+        step_optimizer = torch.optim.SGD(groups, lr=lr or sgd_learning_rate(optimizer) or 1.0)
     step_optimizer.step()
     return stepped_model
 
@@ -173,14 +174,6 @@ def _adamw(state: AdamState, parameters: dict[str, Any], lr: float | None) -> to
                 "exp_avg_sq": states[name].exp_avg_sq.detach().clone().to(parameter),
             }
     return optimizer
-
-
-def _sgd(parameters: dict[str, Any], decay: Any, lr: float) -> torch.optim.SGD:
-    groups = [
-        {"params": [each], "weight_decay": decay.get(name, 0.0)}
-        for name, each in parameters.items()
-    ]
-    return torch.optim.SGD(groups, lr=lr)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -230,15 +223,13 @@ def check_learning_rates(
         **options: as in `actual_change` (max_grad_norm, clip_factor, fresh_state, microbatch).
     """
     if block is None:
-        kind: Any = (
-            "sgd" if optimizer is None or sgd_learning_rate(optimizer) is not None else "adam_post"
-        )
+        is_sgd = optimizer is None or sgd_learning_rate(optimizer) is not None
         block = fisher_kernel(
             model,
             update,
             evaluation,
             optimizer=optimizer,
-            preconditioner=kind,
+            preconditioner="sgd" if is_sgd else "adam_post",
             weights=weights,
             want=_DELTA,
             **options,

@@ -91,8 +91,8 @@ def decay_groups(model: nn.Module) -> list[list[str]]:
     return [[n for n in names if n not in plain], [n for n in names if n in plain]]
 
 
-def _check_group(optimizer: Optimizer | None, group: Mapping[str, Any]) -> None:
-    kind = type(optimizer).__name__ if optimizer is not None else "the saved optimizer"
+def _check_group(optimizer: Optimizer, group: Mapping[str, Any]) -> None:
+    kind = type(optimizer).__name__
     if "betas" not in group:
         raise ConfigError(
             f"{kind} is not an Adam optimizer: pass a torch.optim.AdamW, or preconditioner='sgd'"

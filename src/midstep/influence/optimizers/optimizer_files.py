@@ -161,7 +161,18 @@ def _build_optimizer(
 ) -> torch.optim.AdamW:
     parameters = dict(model.named_parameters())
     for name, entry in state.items():
-        _check_shapes(name, entry, parameters, source)
+        if name not in parameters:
+            raise ConfigError(
+                f"optimizer state at {source} is for {name!r}, which the model does not have; "
+                "give the state that was saved with this checkpoint"
+            )
+        for kind in _MOMENTS:
+            if entry[kind].shape != parameters[name].shape:
+                raise ConfigError(
+                    f"optimizer state at {source}: {kind} of {name!r} has shape "
+                    f"{list(entry[kind].shape)}, the parameter {list(parameters[name].shape)}; "
+                    "give the state that was saved with this checkpoint"
+                )
     trained = {name for name, one in parameters.items() if one.requires_grad}
     listed = {name for group in groups for name in group["names"]}
     missing = sorted(trained - state.keys())
@@ -190,20 +201,3 @@ def _build_optimizer(
             **{kind: entry[kind].to(parameter.device).clone() for kind in _MOMENTS},
         }
     return optimizer
-
-
-def _check_shapes(
-    name: str, entry: Mapping[str, Any], parameters: Mapping[str, Tensor], source: Path
-) -> None:
-    if name not in parameters:
-        raise ConfigError(
-            f"optimizer state at {source} is for {name!r}, which the model does not have; "
-            "give the state that was saved with this checkpoint"
-        )
-    for kind in _MOMENTS:
-        if entry[kind].shape != parameters[name].shape:
-            raise ConfigError(
-                f"optimizer state at {source}: {kind} of {name!r} has shape "
-                f"{list(entry[kind].shape)}, the parameter {list(parameters[name].shape)}; give "
-                "the state that was saved with this checkpoint"
-            )

@@ -22,7 +22,6 @@ import torch
 
 from midstep.core.errors import ConfigError
 from midstep.influence.optimizers.adam_state import AdamState, ParameterState
-from midstep.influence.optimizers.triton_scaling import AdamTile
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -59,10 +58,6 @@ class SgdPreconditioner:
     ) -> Tensor:
         """One everywhere."""
         return torch.ones((), dtype=tile.dtype, device=tile.device).expand(tile.shape)
-
-    def adam_tile(self, tile: Tile) -> AdamTile | None:  # noqa: ARG002 - as above
-        """None: D does not have Adam's form."""
-        return None
 
     def momentum_and_decay(
         self,
@@ -110,30 +105,24 @@ class AdamPreconditioner:
         self, tile: Tile, gradient_RC: Tensor | None, *, out_RC: Tensor | None = None
     ) -> Tensor:
         """D of a tile, given the tile of G; written to `out_RC` where that saves memory."""
-        numbers = self.adam_tile(tile)
-        if numbers is None:
-            adam = self.state.parameters[tile.name]
+        adam = self.state.parameters[tile.name]
+        second_RC, scale = tile.take(adam.exp_avg_sq), self._scale(adam)
+        if not self.post_step:
             # Before the first step v is 0 and 1−β₂⁰ too; 0/0 would make D NaN.
             corrected = 1 - adam.beta2 ** max(adam.step, 1)
-            second_RC = tile.take(adam.exp_avg_sq)
-            return self._scale(adam) / ((second_RC / corrected).sqrt() + adam.eps)
+            return scale / ((second_RC / corrected).sqrt() + adam.eps)
         if gradient_RC is None:
             raise ConfigError("preconditioner 'adam_post' needs the batch's gradient to compute v'")
-        return adam_diagonal(numbers, gradient_RC, out_RC=out_RC)
-
-    def adam_tile(self, tile: Tile) -> AdamTile | None:
-        """The numbers that D is computed from after the step; None for `adam_state`."""
-        if not self.post_step:
-            return None
-        adam = self.state.parameters[tile.name]
-        return AdamTile(
-            second_RC=tile.take(adam.exp_avg_sq),
-            beta2=adam.beta2,
-            clip_factor=self.clip_factor,
-            corrected=1 - adam.beta2 ** (adam.step + 1),
-            eps=adam.eps,
-            scale=self._scale(adam),
-        )
+        diagonal_RC = torch.empty_like(gradient_RC) if out_RC is None else out_RC
+        if scale == 0:  # the learning rate of the group is 0; 1 / scale would be infinite
+            return diagonal_RC.zero_()
+        # scale / (sqrt(v'/(1−β₂ᵗ)) + ε), computed as 1 / (sqrt(v' / ((1−β₂ᵗ) scale²)) + ε / scale).
+        # The constants are merged beforehand, so five passes over the tile are enough.
+        correction = (1 - adam.beta2 ** (adam.step + 1)) * scale**2
+        torch.mul(second_RC, adam.beta2 / correction, out=diagonal_RC)
+        clipped_share = (1 - adam.beta2) * self.clip_factor**2 / correction
+        diagonal_RC.addcmul_(gradient_RC, gradient_RC, value=clipped_share)
+        return diagonal_RC.sqrt_().add_(adam.eps / scale).reciprocal_()
 
     def momentum_and_decay(
         self,
@@ -163,24 +152,6 @@ def _output_pair(like: Tensor, out: tuple[Tensor, Tensor] | None) -> tuple[Tenso
         return out
     pair = torch.empty((2, *like.shape), dtype=like.dtype, device=like.device)
     return pair[0], pair[1]
-
-
-def adam_diagonal(
-    numbers: AdamTile, gradient_RC: Tensor, *, out_RC: Tensor | None = None
-) -> Tensor:
-    """D after the step: scale / (sqrt(v'/(1−β₂ᵗ)) + ε).
-
-    Computed as 1 / (sqrt(v' / ((1−β₂ᵗ) scale²)) + ε / scale). The constants are merged beforehand,
-    so five passes over the tile are enough.
-    """
-    diagonal_RC = torch.empty_like(gradient_RC) if out_RC is None else out_RC
-    if numbers.scale == 0:  # the learning rate of the group is 0; 1 / scale would be infinite
-        return diagonal_RC.zero_()
-    correction = numbers.corrected * numbers.scale**2
-    torch.mul(numbers.second_RC, numbers.beta2 / correction, out=diagonal_RC)
-    clipped_share = (1 - numbers.beta2) * numbers.clip_factor**2 / correction
-    diagonal_RC.addcmul_(gradient_RC, gradient_RC, value=clipped_share)
-    return diagonal_RC.sqrt_().add_(numbers.eps / numbers.scale).reciprocal_()
 
 
 def first_moment_rate(adam: ParameterState) -> float:

@@ -96,7 +96,14 @@ def load_batch(
         )
     except (KeyError, TypeError, AttributeError) as error:
         raise FormatError(f"{folder} is not a complete batch: {error!r}") from None
-    _check_fingerprint(batch, expected, folder)
+    if expected is None or batch.fingerprint is None:
+        return batch
+    difference = batch.fingerprint.difference(expected)
+    if difference is not None:
+        raise ConfigError(
+            f"the batch {folder} was made with another checkpoint: {difference}. Load that "
+            "checkpoint, sample a new batch, or (with the same tokenizer) pass rescore: true"
+        )
     return batch
 
 
@@ -129,16 +136,3 @@ def _records(
 def _ragged(flat: Tensor, lengths: Tensor) -> list[tuple[Any, ...]]:
     values, ends = flat.tolist(), accumulate(lengths.tolist(), initial=0)
     return [tuple(values[start:end]) for start, end in pairwise(ends)]
-
-
-def _check_fingerprint(
-    batch: GeneratedBatch, expected: BatchFingerprint | None, folder: Path
-) -> None:
-    if expected is None or batch.fingerprint is None:
-        return
-    difference = batch.fingerprint.difference(expected)
-    if difference is not None:
-        raise ConfigError(
-            f"the batch {folder} was made with another checkpoint: {difference}. Load that "
-            "checkpoint, sample a new batch, or (with the same tokenizer) pass rescore: true"
-        )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -125,13 +125,8 @@ class SequenceRecord:
 
     def to_json(self) -> dict[str, Any]:
         """All fields as plain data, except those stored in tensors."""
-        skipped = {*TENSOR_FIELDS, "provenance", "reward_parts", "metadata"}
-        plain = {
-            one.name: getattr(self, one.name) for one in fields(self) if one.name not in skipped
-        }
-        plain["provenance"] = asdict(self.provenance)
-        plain["reward_parts"], plain["metadata"] = dict(self.reward_parts), dict(self.metadata)
-        return plain
+        plain = {name: each for name, each in vars(self).items() if name not in TENSOR_FIELDS}
+        return {**plain, "provenance": asdict(self.provenance)}
 
     @classmethod
     def from_json(cls, description: Mapping[str, Any], **tensors: Any) -> SequenceRecord:

@@ -75,18 +75,12 @@ class GSM8K:
 
     def judge(self, prompt: Prompt, response: str) -> Judgement:
         """Form: each tag once, in order, no text outside. Answer: the one number in its tags."""
-        given = _answer_part(response)
+        answers = re.findall(r"<answer>(.*?)</answer>", response, re.DOTALL)
         is_well_formed = _FORM.fullmatch(response) is not None and all(
             response.count(tag) == 1 for tag in _TAGS
         )
-        is_right = given is not None and _same_number(given, prompt.answer)
+        is_right = len(answers) == 1 and _same_number(answers[0], prompt.answer)
         return Judgement(format=float(is_well_formed), answer=float(is_right))
-
-
-def _answer_part(response: str) -> str | None:
-    """The text in the answer tags; None without tags or with several."""
-    parts = re.findall(r"<answer>(.*?)</answer>", response, re.DOTALL)
-    return parts[0] if len(parts) == 1 else None
 
 
 def _same_number(given: str, expected: str | None) -> bool:

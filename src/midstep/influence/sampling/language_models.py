@@ -16,10 +16,10 @@ from __future__ import annotations
 import inspect
 from typing import Any, cast
 
-import torch
 from torch import Tensor, nn
 
 from midstep.core.errors import ConfigError
+from midstep.influence.gradients.model_parts import without_adapters
 from midstep.models.causal_lm import CausalLM, KeyValueCache
 
 
@@ -95,19 +95,14 @@ class HuggingFaceModel:
 
     def hidden(self, ids_BT: Tensor, mask_BT: Tensor) -> Tensor:
         """The head's input; for a model that caps or scales its logits, the logits themselves."""
-        if not self._has_plain_head:
-            logits: Tensor = self._model(**self.model_inputs(ids_BT, mask_BT)).logits
-            return logits
         inputs = self.model_inputs(ids_BT, mask_BT)
-        states: Tensor = self._base()(**inputs, use_cache=False)[0]
+        if not self._has_plain_head:
+            logits: Tensor = self._model(**inputs).logits
+            return logits
+        # `base_model` is the model below the head; of a PEFT wrapper it would be an adapter.
+        model: Any = without_adapters(self.module)
+        states: Tensor = model.base_model(**inputs, use_cache=False)[0]
         return states
-
-    def _base(self) -> Any:
-        """The model below the head, also inside a PEFT wrapper."""
-        inner = (
-            self._model.get_base_model() if hasattr(self._model, "get_base_model") else self._model
-        )
-        return inner.base_model
 
     def head(self, hidden_NW: Tensor) -> Tensor:
         """Logits of some tokens."""
@@ -159,8 +154,3 @@ def language_model(module: nn.Module | LanguageModel) -> LanguageModel:
         f"cannot sample from {type(module).__name__}; give a midstep CausalLM or a causal language "
         "model of transformers"
     )
-
-
-def model_device(model: LanguageModel) -> torch.device:
-    """The device of the model's weights."""
-    return next(model.module.parameters()).device

@@ -26,7 +26,7 @@ from midstep.influence.sampling.tokenizers import (
 from midstep.models.causal_lm import CausalLM, CausalLMConfig
 
 FORMAT = "midstep.causal_lm/1"
-_DTYPES = {"float64": torch.float64, "float32": torch.float32, "bfloat16": torch.bfloat16}
+DTYPES = {"float64": torch.float64, "float32": torch.float32, "bfloat16": torch.bfloat16}
 
 
 def save_checkpoint(
@@ -67,11 +67,11 @@ def load_checkpoint(
     """
     folder = Path(path)
     config = _read_config(folder)
-    if dtype is not None and dtype not in _DTYPES:
-        raise ConfigError(f"dtype must be one of {', '.join(_DTYPES)}; got {dtype!r}")
+    if dtype is not None and dtype not in DTYPES:
+        raise ConfigError(f"dtype must be one of {', '.join(DTYPES)}; got {dtype!r}")
     if config.get("format") == FORMAT:
         model, tokenizer = _load_built_in(folder, config)
-        return model.to(device=device, dtype=_DTYPES[dtype] if dtype else None), tokenizer
+        return model.to(device=device, dtype=DTYPES[dtype] if dtype else None), tokenizer
     if "model_type" in config:
         return _load_hugging_face(folder, device, dtype)
     raise FormatError(
@@ -97,7 +97,7 @@ def _load_built_in(folder: Path, config: dict[str, Any]) -> tuple[CausalLM, Char
     from safetensors.torch import load_file
 
     try:
-        model = CausalLM(CausalLMConfig(**config["model"])).to(_DTYPES[config["dtype"]])
+        model = CausalLM(CausalLMConfig(**config["model"])).to(DTYPES[config["dtype"]])
         weights = load_file(folder / "model.safetensors")
     except (KeyError, TypeError, OSError, SafetensorError) as error:
         raise FormatError(f"checkpoint {folder} cannot be read: {error}") from None
@@ -118,7 +118,7 @@ def _load_hugging_face(folder: Path, device: str, dtype: str | None) -> tuple[nn
         from transformers import AutoModelForCausalLM, AutoTokenizer
     except ImportError:
         raise MissingExtraError.of("transformers", "hf") from None
-    torch_dtype = _DTYPES[dtype] if dtype else "auto"
+    torch_dtype = DTYPES[dtype] if dtype else "auto"
     try:
         # Local safetensors only: pickled weights can run code, and no download may happen here.
         model: Any = AutoModelForCausalLM.from_pretrained(

@@ -134,8 +134,12 @@ def written_response(
     source: str = "given",
 ) -> UnscoredSequence:
     """A given response; `closed` adds the end token."""
-    if source == "given":
-        _check_response(tokenizer, text)
+    unknown = tokenizer.unknown_in(text) if source == "given" else ""
+    if unknown:
+        raise ConfigError(
+            f"the response {text[-40:]!r} has characters that the tokenizer does not know "
+            f"({unknown[:20]!r}), so another text would be scored; write it without them"
+        )
     tokens = tokenizer.encode(text, prompt=False)
     if not tokens:
         raise ConfigError(
@@ -148,31 +152,15 @@ def written_response(
     return UnscoredSequence(prompt, at, 0, _prompt_tokens(tokenizer, prompt), response, source)
 
 
-def _check_response(tokenizer: Tokenizer, text: str) -> None:
-    """Raise an error for a response that the tokenizer would turn into another text."""
-    unknown = tokenizer.unknown_in(text)
-    if unknown:
-        raise ConfigError(
-            f"the response {text[-40:]!r} has characters that the tokenizer does not know "
-            f"({unknown[:20]!r}), so another text would be scored; write it without them"
-        )
-
-
-def _warn_of_unknown_characters(tokenizer: Tokenizer, text: str) -> None:
-    """Log a warning for characters of a prompt that the model will not see."""
-    unknown = tokenizer.unknown_in(text)
+def _prompt_tokens(tokenizer: Tokenizer, prompt: Prompt) -> list[int]:
+    unknown = tokenizer.unknown_in(prompt.text) if prompt.split == "custom" else ""
     if unknown:
         _log.warning(
             "the prompt %r has characters that the tokenizer does not know (%r): the model sees "
             "its token for the unknown in their place",
-            text[-40:],
+            prompt.text[-40:],
             unknown[:20],
         )
-
-
-def _prompt_tokens(tokenizer: Tokenizer, prompt: Prompt) -> list[int]:
-    if prompt.split == "custom":
-        _warn_of_unknown_characters(tokenizer, prompt.text)
     tokens = tokenizer.encode(prompt.text, prompt=True)
     if not tokens:
         raise ConfigError(

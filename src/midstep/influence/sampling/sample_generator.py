@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
 import torch
@@ -264,7 +264,13 @@ class SampleGenerator:
             records=records,
             pad_id=self.tokenizer.pad_id,
             fingerprint=self.fingerprint(),
-            diagnostics={**settings, **_sampling_counts(sequences)},
+            diagnostics={
+                **settings,
+                "sequences": len(sequences),
+                "response_tokens": sum(len(one.response.tokens) for one in sequences),
+                "finished": sum(one.response.finished for one in sequences),
+                "close_calls": sum(one.response.close_calls for one in sequences),
+            },
         )
 
     def _record(
@@ -275,7 +281,11 @@ class SampleGenerator:
         rewards: RewardConfig | None,
     ) -> SequenceRecord:
         text = self.tokenizer.decode(sequence.response.tokens)
-        reward, parts = self._judge(sequence, text, rewards)
+        reward, parts = None, {}
+        # A prompt without an answer is not judged.
+        if rewards is not None and sequence.prompt.answer is not None:
+            judgement = self.prompts.judge(sequence.prompt, text)
+            reward, parts = weighted_reward(judgement, rewards), asdict(judgement)
         return sequence.record(
             prefix,
             response_text=text,
@@ -284,16 +294,6 @@ class SampleGenerator:
             reward=reward,
             reward_parts=parts,
         )
-
-    def _judge(
-        self, sequence: UnscoredSequence, text: str, rewards: RewardConfig | None
-    ) -> tuple[float | None, dict[str, float]]:
-        """Reward and results of the rules; none for a prompt without an answer."""
-        if rewards is None or sequence.prompt.answer is None:
-            return None, {}
-        judgement = self.prompts.judge(sequence.prompt, text)
-        parts = {"format": judgement.format, "answer": judgement.answer}
-        return weighted_reward(judgement, rewards), parts
 
     def _with_advantages(self, batch: GeneratedBatch, scheme: AdvantageConfig) -> GeneratedBatch:
         groups = [record.provenance.global_prompt_id for record in batch]
@@ -315,12 +315,3 @@ class SampleGenerator:
             "all_advantages_zero": not torch.any(advantages).item(),
         }
         return replace(batch, records=tuple(records), diagnostics={**batch.diagnostics, **summary})
-
-
-def _sampling_counts(sequences: Sequence[UnscoredSequence]) -> dict[str, Any]:
-    return {
-        "sequences": len(sequences),
-        "response_tokens": sum(len(one.response.tokens) for one in sequences),
-        "finished": sum(one.response.finished for one in sequences),
-        "close_calls": sum(one.response.close_calls for one in sequences),
-    }

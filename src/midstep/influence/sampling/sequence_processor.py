@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from midstep.core.errors import ConfigError
 from midstep.influence.gradients.model_parts import eval_mode
-from midstep.influence.sampling.language_models import LanguageModel, language_model, model_device
+from midstep.influence.sampling.language_models import LanguageModel, language_model
 
 TokenPair = tuple[Sequence[int], Sequence[int]]
 """Tokens of a prompt and of a response."""
@@ -136,5 +136,5 @@ class SequenceProcessor:
             ids[row, :end] = torch.tensor([*prompt, *response])
             mask[row, :end] = 1
             scored[row, len(prompt) : end] = True
-        device = model_device(self.model)
+        device = next(self.model.module.parameters()).device
         return ids.to(device), mask.to(device), scored.to(device)

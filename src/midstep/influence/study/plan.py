@@ -21,23 +21,21 @@ ComputeType = Literal["float64", "float32", "bfloat16"]
 RequestKind = Literal[
     "update", "evaluation", "prompt_ids", "custom_prompts", "custom_sequence", "from_file"
 ]
-_PARAMS: dict[str, tuple[frozenset[str], frozenset[str]]] = {
-    # kind: what must be given, what may be given
-    "update": (
-        frozenset({"batch_size_prompts", "completions_per_prompt"}),
-        frozenset({"dataset_split", "seed", "reward_cfg", "advantage_cfg"}),
-    ),
-    "evaluation": (
-        frozenset({"batch_size_prompts"}),
-        frozenset({"completions_per_prompt", "with_replacement", "dataset_split", "seed"}),
-    ),
-    "prompt_ids": (
-        frozenset({"prompt_ids"}),
-        frozenset({"dataset_split", "completions_per_prompt", "seed"}),
-    ),
-    "custom_prompts": (frozenset({"prompts"}), frozenset({"completions_per_prompt", "seed"})),
-    "custom_sequence": (frozenset({"prompt", "response"}), frozenset({"metadata", "closed"})),
-    "from_file": (frozenset({"path"}), frozenset({"rescore"})),
+_REQUIRED = {
+    "update": {"batch_size_prompts", "completions_per_prompt"},
+    "evaluation": {"batch_size_prompts"},
+    "prompt_ids": {"prompt_ids"},
+    "custom_prompts": {"prompts"},
+    "custom_sequence": {"prompt", "response"},
+    "from_file": {"path"},
+}
+_OPTIONAL = {
+    "update": {"dataset_split", "seed", "reward_cfg", "advantage_cfg"},
+    "evaluation": {"completions_per_prompt", "with_replacement", "dataset_split", "seed"},
+    "prompt_ids": {"dataset_split", "completions_per_prompt", "seed"},
+    "custom_prompts": {"completions_per_prompt", "seed"},
+    "custom_sequence": {"metadata", "closed"},
+    "from_file": {"rescore"},
 }
 _Config = TypeVar("_Config")
 
@@ -63,27 +61,22 @@ class BatchRequest:
     """Name in the results; by default its kind."""
 
     def __post_init__(self) -> None:
-        if self.kind not in get_args(RequestKind):
-            known = ", ".join(get_args(RequestKind))
-            raise ConfigError(f"kind must be one of {known}; got {self.kind!r}")
+        require(one_of("kind", self.kind, get_args(RequestKind)))
         object.__setattr__(self, "name", self.name or self.kind)
         if self.sequence_ids is not None:
             object.__setattr__(self, "sequence_ids", tuple(self.sequence_ids))
-        needed, allowed = _PARAMS[self.kind]
-        given = set(self.params)
+        needed, allowed, given = _REQUIRED[self.kind], _OPTIONAL[self.kind], set(self.params)
         if needed - given or given - needed - allowed:
             raise ConfigError(
                 f"a request of kind {self.kind!r} needs {_list_names(needed)} and may have "
                 f"{_list_names(allowed)}; got {_list_names(given)}"
             )
-        if (
-            self.kind in ("update", "custom_sequence", "from_file")
-            and self.responses != "generated"
-        ):
+        takes_responses = self.kind in ("evaluation", "prompt_ids", "custom_prompts")
+        if self.responses != "generated" and not takes_responses:
             raise ConfigError(f"a request of kind {self.kind!r} takes no responses")
 
 
-def _list_names(names: frozenset[str] | set[str]) -> str:
+def _list_names(names: set[str]) -> str:
     return ", ".join(sorted(names)) or "nothing"
 
 

@@ -73,7 +73,10 @@ def _update(document: Mapping[str, Any], results: FisherKernelResults) -> str:
             "<h3>Where the kernel lies</h3>",
             _table(
                 ("parameters", "share of the trace"),
-                [[escape(name), _number_cell(f"{100 * share:.1f} %")] for name, share in coverage],
+                [
+                    [escape(name), _right_aligned(f"{100 * share:.1f} %")]
+                    for name, share in coverage
+                ],
             ),
         ]
     )
@@ -86,28 +89,19 @@ def _request(one: Mapping[str, Any], result: Any, update: Sequence[Mapping[str, 
     if result.kernel_eu is not None:
         parts.append(heatmap(result.kernel_eu.tolist(), title="K(E,U)"))
     parts.append(histogram(result.delta["total"].tolist(), title="predicted Δ log π (nats)"))
-    parts.append(_moved_table(moved))
+    head = ("sequence", "prompt … response", "log π", "Δ log π", "kernel", "momentum", "decay")
+    rows = [
+        [
+            escape(each["sequence_id"]),
+            _text(each),
+            *_number_cells(each, "logprob"),
+            *_number_cells(each["delta"], "total", "kernel", "momentum", "decay"),
+        ]
+        for each in moved
+    ]
+    parts.append(_table(head, rows))
     parts += [_contributors(each, by_id) for each in moved[:MAX_SHOWN] if each["contributors"]]
     return "".join(parts)
-
-
-def _moved_table(moved: Sequence[Mapping[str, Any]]) -> str:
-    head = ("sequence", "prompt … response", "log π", "Δ log π", "kernel", "momentum", "decay")
-    return _table(
-        head,
-        [
-            [
-                escape(one["sequence_id"]),
-                _text(one),
-                _number_cell(_number(one["logprob"])),
-                *(
-                    _number_cell(_number(one["delta"][name]))
-                    for name in ("total", "kernel", "momentum", "decay")
-                ),
-            ]
-            for one in moved
-        ],
-    )
 
 
 def _contributors(one: Mapping[str, Any], update: Mapping[str, Mapping[str, Any]]) -> str:
@@ -115,9 +109,7 @@ def _contributors(one: Mapping[str, Any], update: Mapping[str, Mapping[str, Any]
         [
             escape(each["sequence_id"]),
             _text(update[each["sequence_id"]]),
-            _number_cell(_number(each["contribution"])),
-            _number_cell(_number(each["advantage"])),
-            _number_cell(_number(each["cosine"])),
+            *_number_cells(each, "contribution", "advantage", "cosine"),
         ]
         for each in one["contributors"]
     ]
@@ -131,21 +123,11 @@ def _contributors(one: Mapping[str, Any], update: Mapping[str, Mapping[str, Any]
 def _validation(validation: Mapping[str, Any] | None) -> str:
     if not validation:
         return ""
-    rows = [
-        [
-            _number_cell(_number(one["lr"])),
-            _number_cell(_number(one["relative_error"])),
-            _number_cell(_number(one["correlation"])),
-            _number_cell(_number(one["entropy_change"])),
-            _number_cell(_number(one["entropy_predicted"])),
-        ]
-        for one in validation["rates"]
-    ]
-    slope = (
-        ""
-        if validation["slope"] is None
-        else f" Slope of the error: {_number(validation['slope'])}."
-    )
+    shown = ("lr", "relative_error", "correlation", "entropy_change", "entropy_predicted")
+    rows = [_number_cells(one, *shown) for one in validation["rates"]]
+    slope = ""
+    if validation["slope"] is not None:
+        slope = f" Slope of the error: {_number(validation['slope'])}."
     best = min(validation["rates"], key=lambda one: float(one["lr"]))
     return "".join(
         [
@@ -175,12 +157,16 @@ def _number(value: Any) -> str:
         return "–"
 
 
-def _number_cell(text: str) -> str:
+def _number_cells(values: Mapping[str, Any], *names: str) -> list[str]:
+    return [_right_aligned(_number(values[name])) for name in names]
+
+
+def _right_aligned(text: str) -> str:
     return f"{_NUMBER_MARK}{escape(text)}"
 
 
 def _table(head: Iterable[str], rows: Iterable[Sequence[str]]) -> str:
-    """A table. Cells of `_number_cell` are aligned to the right."""
+    """A table. Cells of `_right_aligned` are aligned to the right."""
     rows = list(rows)
     first = rows[0] if rows else []
     numbers = {at for at, cell in enumerate(first) if cell.startswith(_NUMBER_MARK)}

@@ -226,12 +226,7 @@ def delta_by_term(total: Tensor | None, terms: DeltaTerms | None) -> dict[str, T
     """Δ log π and its terms by name; empty when a block holds none."""
     if total is None or terms is None:
         return {}
-    return {
-        "total": total.cpu(),
-        "kernel": terms.kernel.cpu(),
-        "momentum": terms.momentum.cpu(),
-        "decay": terms.decay.cpu(),
-    }
+    return {"total": total.cpu()} | {name: each.cpu() for name, each in vars(terms).items()}
 
 
 def build_request_result(

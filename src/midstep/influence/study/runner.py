@@ -6,13 +6,17 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from midstep.core.errors import ConfigError
 from midstep.facts import FactsWriter, last_attempt
-from midstep.influence.fingerprints import KernelFingerprint
+from midstep.influence.fingerprints import BatchFingerprint, KernelFingerprint, kernel_fingerprint
 from midstep.influence.kernels.fisher import fisher_kernel
+from midstep.influence.kernels.kernel_inputs import trained_parameters
+from midstep.influence.optimizers.optimizer_files import load_optimizer
+from midstep.influence.sampling.decoding import DecodingConfig
 from midstep.influence.sampling.generated_batch import GeneratedBatch
 from midstep.influence.sampling.sample_generator import SampleGenerator
 from midstep.influence.study.gradient_views import GradientViews
@@ -26,7 +30,7 @@ from midstep.influence.study.results import (
     delta_by_term,
     with_other_advantages,
 )
-from midstep.influence.study.study_inputs import StudyInputs, make_batch
+from midstep.influence.study.study_inputs import load_prompts, make_batch
 from midstep.influence.study.study_stages import EventSink, PhaseLog, StudyFolder, StudyStages
 from midstep.influence.study.workspace import KernelWorkspace, StepFactors
 from midstep.influence.study.workspace_files import load_workspace, serialize_workspace
@@ -58,21 +62,57 @@ class FisherKernelRunner:
             if isinstance(config, FisherKernelConfig)
             else FisherKernelConfig.from_mapping(config)
         )
-        self._inputs, self._log = StudyInputs(self.config), PhaseLog(logger)
+        self._log = PhaseLog(logger)
 
-    @property
+    @cached_property
     def generator(self) -> SampleGenerator:
         """The checkpoint's model and tokenizer with the prompt set, loaded when first needed."""
-        return self._inputs.generator
+        config = self.config
+        return SampleGenerator.from_checkpoint(
+            config.checkpoint,
+            load_prompts(config.prompt_set),
+            device=config.device,
+            dtype=config.dtype,
+            decoding=DecodingConfig(
+                max_new_tokens=config.max_new_tokens,
+                temperature=config.temperature,
+                microbatch=config.microbatch,
+            ),
+        )
 
-    @property
+    @cached_property
     def optimizer(self) -> AdamW:
-        """The AdamW of the step, with its state bound by name."""
-        return self._inputs.optimizer
+        """The AdamW of the step, with its state bound by name, loaded when first needed."""
+        source = self.config.optimizer_state or self.config.checkpoint
+        return load_optimizer(
+            source, self.generator.model.module, order=self.config.optimizer_order
+        )
+
+    @cached_property
+    def _batch_fingerprint(self) -> BatchFingerprint:
+        """Hashes of the weights and the tokenizer, computed once: hashing reads all weights."""
+        return self.generator.fingerprint()
 
     def fingerprint(self, plan: FisherKernelPlan) -> KernelFingerprint:
         """The fingerprint of a workspace of this plan."""
-        return self._inputs.fingerprint(plan)
+        model = self.generator.model.module
+        return kernel_fingerprint(
+            model,
+            self._optimizer_for(plan),
+            weights=self._batch_fingerprint.weights,
+            tokenizer=self._batch_fingerprint.tokenizer,
+            dtype=plan.dtype,
+            names=trained_parameters(model, plan.parameters).values(),
+            preconditioner=plan.preconditioner,
+        )
+
+    def _optimizer_for(self, plan: FisherKernelPlan) -> AdamW | None:
+        """The optimizer; None for sgd, which needs no state."""
+        return None if plan.preconditioner == "sgd" else self.optimizer
+
+    def _views(self, plan: FisherKernelPlan, batch: GeneratedBatch) -> GradientViews:
+        """Views that compute gradients for an update and a plan."""
+        return GradientViews(self.generator.model.module, self._optimizer_for(plan), batch, plan)
 
     # -- the update -------------------------------------------------------------------------------
 
@@ -89,10 +129,10 @@ class FisherKernelRunner:
         """The workspace of a given update."""
         _check_update(batch)
         with self._log.phase("update_kernel", sequences=len(batch)):
-            return self._workspace(plan, batch)
+            return self._compute_workspace(plan, batch)
 
-    def _workspace(self, plan: FisherKernelPlan, batch: GeneratedBatch) -> KernelWorkspace:
-        views = self._inputs.views(plan, batch)
+    def _compute_workspace(self, plan: FisherKernelPlan, batch: GeneratedBatch) -> KernelWorkspace:
+        views = self._views(plan, batch)
         block = self._kernel(plan, views, batch, None, ("UU", "delta"))
         workspace = KernelWorkspace(
             batch=batch,
@@ -117,7 +157,9 @@ class FisherKernelRunner:
         )
         workspace.bind(views)
         if plan.algorithm == "resident":
-            _store_gradients(workspace, views)
+            gradients = views.all_raw(batch)
+            for at, one in enumerate(batch.sequence_ids):
+                workspace.caches[one].resident = {name: g[at] for name, g in gradients.items()}
         return workspace
 
     def compute_self_kernel(
@@ -186,19 +228,15 @@ class FisherKernelRunner:
             workspace.check_same(request)
             return request.batch, "workspace", "workspace"
         if isinstance(request, GeneratedBatch):
-            self._check_fingerprint(request)
+            given, here = request.fingerprint, self._batch_fingerprint
+            difference = given.difference(here) if given is not None else None
+            if difference is not None:
+                raise ConfigError(
+                    f"these records were made with another checkpoint: {difference}. Sample them "
+                    "here, or score them again: runner.generator.rescore(batch)"
+                )
             return request, "records", "records"
         return request(self.generator), "callback", "callback"
-
-    def _check_fingerprint(self, batch: GeneratedBatch) -> None:
-        given = batch.fingerprint
-        here = self._inputs.batch_fingerprint
-        difference = given.difference(here) if given is not None else None
-        if difference is not None:
-            raise ConfigError(
-                f"these records were made with another checkpoint: {difference}. Sample them here, "
-                "or score them again: runner.generator.rescore(batch)"
-            )
 
     def _kernel(
         self,
@@ -206,14 +244,13 @@ class FisherKernelRunner:
         views: GradientViews,
         update: GeneratedBatch,
         evaluation: GeneratedBatch | None,
-        want: tuple[str, ...],
+        want: Any,
     ) -> Any:
         """Compute blocks of the kernel as the plan says."""
         # `direction` and `jvp` compute Δ alone, so they serve only requests for Δ alone.
         algorithm: Any = plan.algorithm
         if algorithm in ("direction", "jvp") and want != ("delta",):
             algorithm = "auto"
-        kinds: Any = want
         return fisher_kernel(
             views.computing_model,
             update,
@@ -221,17 +258,14 @@ class FisherKernelRunner:
             optimizer=views.adam_state(),
             preconditioner=plan.preconditioner,
             weights=update.weights,
-            want=kinds,
+            want=want,
             algorithm=algorithm,
             microbatch=plan.microbatch,
             parameters=plan.parameters,
             lr=plan.lr,
             max_grad_norm=plan.max_grad_norm,
-            announce=self._announce,
+            announce=lambda line: self._log.note("planned", plan=line),
         )
-
-    def _announce(self, line: str) -> None:
-        self._log.note("planned", plan=line)
 
     # -- on disk ----------------------------------------------------------------------------------
 
@@ -253,7 +287,7 @@ class FisherKernelRunner:
         self.fingerprint(workspace.plan).check_same(
             workspace.fingerprint, "this checkpoint and the workspace"
         )
-        views = self._inputs.views(workspace.plan, workspace.batch)
+        views = self._views(workspace.plan, workspace.batch)
         workspace.bind(views)
         return views
 
@@ -289,9 +323,3 @@ def _check_update(batch: GeneratedBatch) -> None:
             "so this step changes nothing. Sample more prompts or completions, another seed, or a "
             "higher temperature"
         )
-
-
-def _store_gradients(workspace: KernelWorkspace, views: GradientViews) -> None:
-    gradients = views.all_raw(workspace.batch)
-    for at, sequence_id in enumerate(workspace.batch.sequence_ids):
-        workspace.caches[sequence_id].resident = {name: one[at] for name, one in gradients.items()}

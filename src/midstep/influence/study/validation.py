@@ -115,15 +115,8 @@ class Validation:
                 }
                 for at, one in enumerate(self.rates)
             ],
-            "after": None
-            if after is None
-            else {
-                "checkpoint": after.checkpoint,
-                "predicted": after.predicted,
-                "actual": after.actual,
-                "correlation": after.correlation,
-                "relative_error": after.relative_error,
-            },
+            # Without `lr`: it is that of the update, which results.json has already.
+            "after": after and {name: each for name, each in vars(after).items() if name != "lr"},
         }
 
 
@@ -153,50 +146,37 @@ def validate(
             "a plan without 'parameters', or freeze the others in the checkpoint"
         )
     predicted = _predict(workspace, views, batch) / workspace.step.lr
-    before = _score_batch(views.computing_model, batch)
-    checks, entropy = [], []
+    log_pi_before, entropy_before = _score_batch(views.computing_model, batch)
+    checks, entropy_changes = [], []
     slope = 0.0
     for rate in learning_rates:
-        stepped_model = _step_model(workspace, views, rate)
+        stepped_model = stepped_copy(
+            views.computing_model, lr=rate, **_step_options(workspace, views)
+        )
         if rate == max(learning_rates):  # the largest step loses the fewest digits in θ' − θ
             slope = entropy_rate(views.computing_model, stepped_model, batch, rate)
-        stepped = _score_batch(stepped_model, batch)
-        checks.append(RateCheck.compare(rate, predicted * rate, stepped.log_pi - before.log_pi))
-        entropy.append(stepped.entropy - before.entropy)
+        log_pi, entropy = _score_batch(stepped_model, batch)
+        checks.append(RateCheck.compare(rate, predicted * rate, log_pi - log_pi_before))
+        entropy_changes.append(entropy - entropy_before)
     return Validation(
         sequence_ids=batch.sequence_ids,
         rates=tuple(checks),
         slope=error_slope(checks) if len(checks) > 1 else None,
-        entropy_change=tuple(entropy),
+        entropy_change=tuple(entropy_changes),
         entropy_predicted=tuple(slope * rate for rate in learning_rates),
         after=None
         if after is None
-        else _compare_with_checkpoint(workspace, predicted, before, batch, after),
+        else _compare_with_checkpoint(workspace, predicted, log_pi_before, batch, after),
     )
 
 
-@dataclass(frozen=True)
-class _BatchScores:
-    """Scores of a batch under a model, and the model's device and type."""
-
-    log_pi: Tensor
-    entropy: float
-    device: str
-    dtype: str
-
-
-def _score_batch(model: nn.Module, batch: GeneratedBatch) -> _BatchScores:
+def _score_batch(model: nn.Module, batch: GeneratedBatch) -> tuple[Tensor, float]:
     """Score a batch: log π of each sequence and the mean entropy of a response token."""
     pairs = [(one.prompt_tokens, one.response_tokens) for one in batch]
     scores = SequenceProcessor(model, pad_id=batch.pad_id).score(pairs)
     entropies = [entropy for one in scores for entropy in one.entropies]
-    parameter = next(model.parameters())
-    return _BatchScores(
-        torch.tensor([sum(one.logprobs) for one in scores], dtype=torch.float64),
-        sum(entropies) / len(entropies),
-        str(parameter.device),
-        str(parameter.dtype).removeprefix("torch."),
-    )
+    log_pi = torch.tensor([sum(one.logprobs) for one in scores], dtype=torch.float64)
+    return log_pi, sum(entropies) / len(entropies)
 
 
 def _step_options(workspace: KernelWorkspace, views: GradientViews) -> Any:
@@ -224,21 +204,20 @@ def _predict(workspace: KernelWorkspace, views: GradientViews, batch: GeneratedB
     return predicted_change(block).double().cpu()
 
 
-def _step_model(workspace: KernelWorkspace, views: GradientViews, rate: float) -> nn.Module:
-    return stepped_copy(views.computing_model, lr=rate, **_step_options(workspace, views))
-
-
 def _compare_with_checkpoint(
     workspace: KernelWorkspace,
     predicted: Tensor,
-    before: _BatchScores,
+    log_pi_before: Tensor,
     batch: GeneratedBatch,
     path: str | os.PathLike[str],
 ) -> AfterCheck:
     """Compare with the checkpoint after the step, at the learning rate of the training."""
-    model, tokenizer = load_checkpoint(path, device=before.device, dtype=before.dtype)
+    parameter = next(workspace.require_views().computing_model.parameters())
+    model, tokenizer = load_checkpoint(
+        path, device=str(parameter.device), dtype=str(parameter.dtype).removeprefix("torch.")
+    )
     if tokenizer.fingerprint != workspace.fingerprint.tokenizer:
         raise ConfigError(f"checkpoint {os.fspath(path)} has another tokenizer than the update")
-    actual = _score_batch(model, batch).log_pi - before.log_pi
+    actual = _score_batch(model, batch)[0] - log_pi_before
     check = RateCheck.compare(workspace.step.lr, predicted * workspace.step.lr, actual)
     return AfterCheck(checkpoint=os.fspath(path), **vars(check))

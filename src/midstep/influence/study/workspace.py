@@ -151,13 +151,8 @@ class KernelWorkspace:
         """Raise an error that names the difference, for a workspace of another checkpoint."""
         self.fingerprint.check_same(other.fingerprint, "these workspaces")
 
-    def weights_for(self, advantages: Mapping[str, float] | Tensor | None) -> Tensor:
-        """Weights w for other advantages; sequences that are not named keep theirs.
-
-        None changes none.
-        """
-        if advantages is None:
-            return self.weights
+    def weights_for(self, advantages: Mapping[str, float] | Tensor) -> Tensor:
+        """Weights w for other advantages; sequences that are not named keep theirs."""
         new_advantages = self.batch.advantages.clone()
         if isinstance(advantages, Mapping):
             for sequence_id, value in advantages.items():

@@ -120,24 +120,18 @@ def load_request(path: str | os.PathLike[str]) -> RequestResult:
     """Read the result of one request."""
     data, arrays = _REQUEST.read(path, _digest_in)
     try:
-        return _build_request(data, arrays, path)
+        return RequestResult(
+            name=data["name"],
+            kind=data["kind"],
+            batch=load_batch(batch_folder(path)),
+            delta=_arrays_under(arrays, "delta/"),
+            # `strict_json` writes NaN as the text "NaN"; `float` reads it back.
+            contributors=[
+                [Contributor(**{**one, "cosine": float(one["cosine"])}) for one in row]
+                for row in data["contributors"]
+            ],
+            notes=data["notes"],
+            **{name: arrays.get(name) for name in _OPTIONAL},
+        )
     except (KeyError, TypeError) as error:
         raise FormatError(f"{os.fspath(path)} is not a complete result: {error!r}") from None
-
-
-def _build_request(
-    data: dict[str, Any], arrays: dict[str, Tensor], path: str | os.PathLike[str]
-) -> RequestResult:
-    return RequestResult(
-        name=data["name"],
-        kind=data["kind"],
-        batch=load_batch(batch_folder(path)),
-        delta=_arrays_under(arrays, "delta/"),
-        # `strict_json` writes NaN as the text "NaN"; `float` reads it back.
-        contributors=[
-            [Contributor(**{**one, "cosine": float(one["cosine"])}) for one in row]
-            for row in data["contributors"]
-        ],
-        notes=data["notes"],
-        **{name: arrays.get(name) for name in _OPTIONAL},
-    )
