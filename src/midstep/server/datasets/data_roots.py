@@ -14,13 +14,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from hashlib import blake2b
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+import numpy as np
 
 from midstep.core.errors import DatasetError, MissingExtraError
+from midstep.data.steering.storage.dataset_config import read_config
+from midstep.data.steering.storage.tables import Tables, open_tables
 from midstep.server.problems import Refusal, not_found
-
-if TYPE_CHECKING:
-    from midstep.data.steering.storage.tables import Tables
 
 MOST_DATASETS = 500
 """Datasets that are listed."""
@@ -126,9 +126,6 @@ def message_without_paths(stored: StoredDataset, error: Exception) -> str:
 
 
 def _open(stored: StoredDataset) -> Tables:
-    from midstep.data.steering.storage.dataset_config import read_config
-    from midstep.data.steering.storage.tables import open_tables
-
     try:
         form = read_config(stored.folder).storage_format
         mapped = form == "memmap" and (stored.folder / "pair_index.npy").is_file()
@@ -145,8 +142,6 @@ def _open(stored: StoredDataset) -> Tables:
 
 def _is_mapped(tables: Tables) -> bool:
     """Whether all tables are mapped. Some are read into memory to convert their number type."""
-    import numpy as np
-
     return all(isinstance(table, np.memmap) for table in tables.values() if hasattr(table, "dtype"))
 
 

@@ -13,7 +13,7 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import parse_qs
 
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -29,10 +29,8 @@ from midstep.server.forward.live_sockets import (
 )
 from midstep.server.forward.unix_http import Head, UnixHttpRequest, UpstreamGone
 from midstep.server.problems import Refusal
+from midstep.server.runs.run_catalog import RootCatalog
 from midstep.server.stream.sse_response import SseWriter, until_gone
-
-if TYPE_CHECKING:
-    from midstep.server.runs.run_catalog import RootCatalog
 
 log = logging.getLogger("midstep.server")
 CHECK_EVERY_S = 1.0

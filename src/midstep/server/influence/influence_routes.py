@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
+import numpy as np
 from fastapi import APIRouter, Depends, Path, Query, Request
 from starlette.responses import Response
 
@@ -94,8 +95,6 @@ def influence_kernel(
     format: Format = "json",  # noqa: A002 - the name on the wire
 ) -> Response:
     """K of all pairs: rows are evaluated sequences, columns the update. Safetensors: float32."""
-    import numpy as np
-
     results = store_of(request).read(stored)
     kernel = kernel_of(stored, results, batch)
     if format == "safetensors":

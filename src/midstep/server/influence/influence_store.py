@@ -13,7 +13,9 @@ from functools import lru_cache
 from itertools import islice
 from math import prod
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import Any, BinaryIO
+
+import numpy as np
 
 from midstep.core import strict_json
 from midstep.core.errors import FormatError
@@ -21,10 +23,6 @@ from midstep.core.files.untrusted_files import open_plain
 from midstep.influence.study.results_file import FORMAT
 from midstep.server.problems import Refusal, not_found
 from midstep.server.runs.run_table import RunTable
-
-if TYPE_CHECKING:
-    import numpy as np
-
 
 MOST_RESULTS = 500
 """Results that are listed for each folder."""
@@ -224,8 +222,6 @@ def _is_entry(each: Any) -> bool:
 
 def array_in(file: BinaryIO, name: str, *, most_cells: int) -> np.ndarray[Any, Any] | None:
     """The array of this name as float64, None if there is none; no other array is read."""
-    import numpy as np
-
     entry = arrays_in(file).get(name)
     if entry is None:
         return None

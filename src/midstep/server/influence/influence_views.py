@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import numpy as np
 from pydantic import ValidationError
 
 from midstep.core.errors import FormatError
@@ -17,9 +18,6 @@ from midstep.server.influence.influence_schemas import (
 )
 from midstep.server.influence.influence_store import StoredInfluence, array_in, arrays_in, damaged
 from midstep.server.problems import Refusal, not_found
-
-if TYPE_CHECKING:
-    import numpy as np
 
 MOST_CELLS = 16_000_000
 """Most cells of a kernel that is sent: 64 MB as float32."""
@@ -120,8 +118,6 @@ def what_if_json(
     stored: StoredInfluence, results: Mapping[str, Any], index: int | None, advantages: str
 ) -> dict[str, Any]:
     """The change under other advantages as `InfluenceWhatIfOut`."""
-    import numpy as np
-
     request = request_json(stored, results, index)["sequences"]
     result = result_json(stored, results)
     changed = _parse_advantages(advantages, {one["sequence_id"] for one in result["update"]})

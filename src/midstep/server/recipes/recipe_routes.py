@@ -10,6 +10,7 @@ from pydantic import Field, StrictBool, StrictFloat, StrictInt, StrictStr
 from starlette.responses import Response
 
 from midstep.core.errors import MidstepError
+from midstep.loops.recipes import recipes
 from midstep.server.dependencies import CanControl, catalog_of, declare_run_id
 from midstep.server.problems import Refusal
 from midstep.server.recipes.end_process import end_process
@@ -109,8 +110,6 @@ LOOK_ONLY = "This link can only look. Ask for one that controls."
 @router.get("/recipes", response_model=RecipeList)
 def recipe_list(request: Request, controls: CanControl) -> Response:
     """The trainings that can be started by name, with their typed settings."""
-    from midstep.loops.recipes import recipes
-
     why_not = LOOK_ONLY if not controls else ONE_RUN if _launcher(request) is None else None
     listed = [
         {

@@ -11,6 +11,11 @@ from starlette.responses import Response
 
 from midstep.core import strict_json
 from midstep.core.errors import FormatError, MidstepError, RunHeldError
+from midstep.core.files.untrusted_files import read_plain
+from midstep.core.moments import Moment
+from midstep.facts import FactsReader, deletion
+from midstep.facts.index.labels import write_labels
+from midstep.facts.index.run_query import RunQuery
 from midstep.server.dependencies import catalog_of, declare_run_id
 from midstep.server.problems import Refusal
 from midstep.server.responses import StrictJsonResponse
@@ -24,8 +29,6 @@ RunId = Annotated[str, Depends(declare_run_id)]
 @router.patch("", response_model=RunOut)
 def label_run(request: Request, run_id: RunId, folder: RunFolder, labels: LabelsIn) -> Response:
     """Replace the tags or the note of a run. A field that is left out stays as it is."""
-    from midstep.facts.index.labels import write_labels
-
     write_labels(folder, tags=labels.tags, note=labels.note)
     catalog = catalog_of(request)
     catalog.mark_stale()
@@ -35,8 +38,6 @@ def label_run(request: Request, run_id: RunId, folder: RunFolder, labels: Labels
 @router.delete("", response_model=DeletedOut)
 def delete_run(request: Request, run_id: RunId, folder: RunFolder, body: DeleteIn) -> Response:
     """Delete the files that midstep wrote; other files stay and are named. 409 for a live run."""
-    from midstep.facts import deletion
-
     catalog = catalog_of(request)
     directory = catalog.row(run_id)["directory"]
     if body.confirm not in (directory, directory.rpartition("/")[2]):
@@ -60,8 +61,6 @@ def delete_run(request: Request, run_id: RunId, folder: RunFolder, body: DeleteI
 @router.get("/lineage", response_model=LineageOut)
 def lineage(request: Request, run_id: RunId, folder: RunFolder) -> Response:
     """The timelines of the run, the run it was forked from, and the runs forked from it."""
-    from midstep.facts.index.run_query import RunQuery
-
     catalog = catalog_of(request)
     row = catalog.row(run_id)
     rows = catalog.list(RunQuery(limit=2**31)).rows
@@ -76,9 +75,6 @@ def lineage(request: Request, run_id: RunId, folder: RunFolder) -> Response:
 
 def _timelines(folder: Path) -> list[dict[str, Any]]:
     """The first timeline and one for each rewind, with the interventions made in it."""
-    from midstep.core.moments import Moment
-    from midstep.facts import FactsReader
-
     interventions = _read_interventions(folder)
     first: dict[str, Any] = {"timeline": 0, "from_step": None, "at": None, "why": None}
     timelines = [first]
@@ -103,8 +99,6 @@ def _timelines(folder: Path) -> list[dict[str, Any]]:
 
 def _read_interventions(folder: Path) -> dict[int, list[str]]:
     """The interventions of each timeline in `lineage.json`, in words."""
-    from midstep.core.files.untrusted_files import read_plain
-
     try:
         lineage = strict_json.loads(read_plain(folder / "lineage.json"))
         return {

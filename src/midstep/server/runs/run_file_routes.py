@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
+from typing import Annotated, Any, BinaryIO
 from urllib.parse import quote
 
 from fastapi import APIRouter, Depends, Query, Request
@@ -17,13 +17,11 @@ from fastapi import Path as InPath
 from starlette.responses import Response, StreamingResponse
 
 from midstep.core.files.untrusted_files import open_plain
+from midstep.facts.format.run_files import RunFile, list_files
 from midstep.server.dependencies import CanControl, catalog_of, declare_run_id
 from midstep.server.problems import Refusal, not_found
 from midstep.server.responses import BINARY, StrictJsonResponse
 from midstep.server.runs.run_schemas import ConsoleOut, FilesOut
-
-if TYPE_CHECKING:
-    from midstep.facts.format.run_files import RunFile
 
 router = APIRouter(
     prefix="/api/v1/runs/{run_id}", tags=["runs"], dependencies=[Depends(declare_run_id)]
@@ -52,8 +50,6 @@ RunFolder = Annotated[Path, Depends(directory_of)]
 @router.get("/files", response_model=FilesOut)
 def files(folder: RunFolder) -> Response:
     """Every file of the run directory; links are counted, not listed."""
-    from midstep.facts.format.run_files import list_files
-
     all_files = list(list_files(folder))
     plain = [file for file in all_files if file.is_plain]
     return StrictJsonResponse(
@@ -84,8 +80,6 @@ def file_content(
     file_id: Annotated[str, InPath(max_length=64, description="The id in the list of files.")],
 ) -> Response:
     """One file: a picture as a picture, any other file as bytes to save."""
-    from midstep.facts.format.run_files import list_files
-
     listed = next(
         (file for file in list_files(folder) if file.is_plain and file.id == file_id), None
     )

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Query, Request
 from starlette.responses import Response
 
+from midstep.facts import Series
+from midstep.facts.index.run_query import RunPage, RunQuery
 from midstep.server.array_json import numbers
 from midstep.server.auth.redaction import redact
 from midstep.server.dependencies import (
@@ -28,11 +30,6 @@ from midstep.server.runs.run_schemas import (
     RunList,
     ScalarsOut,
 )
-
-if TYPE_CHECKING:
-    from midstep.facts import Series
-    from midstep.facts.index.run_query import RunPage
-
 
 router = APIRouter(prefix="/api/v1", tags=["runs"])
 _BY_ID = [Depends(declare_run_id)]
@@ -69,8 +66,6 @@ def runs(
     limit: Annotated[int, Query(ge=0, le=10_000)] = 1000,
 ) -> Response:
     """The runs of this server, newest first unless `sort` is given."""
-    from midstep.facts.index.run_query import RunQuery
-
     query = RunQuery(
         q=q,
         states=_split(state),

@@ -13,7 +13,7 @@ from concurrent.futures import Future
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from midstep.control import (
     Breakpoint,
@@ -27,9 +27,7 @@ from midstep.control.breakpoints.breakpoint import Action
 from midstep.control.capture.weight_changes import WeightChange
 from midstep.control.watches.watch_list import TrackedRows
 from midstep.core.commands.definition import CommandDefinition
-
-if TYPE_CHECKING:
-    from midstep.facts import FactsReader, SeriesStore
+from midstep.facts import FactsReader, SeriesStore
 
 T = TypeVar("T")
 
@@ -154,8 +152,6 @@ class RunView(ABC):
 
     def _with_reader(self, read: Callable[[FactsReader], T]) -> T:
         """Return `read(reader)`. There is one reader, because it caches the offsets it has read."""
-        from midstep.facts import FactsReader
-
         with self._reader_lock:
             if self._reader is None:
                 self._reader = FactsReader(self.dir)
@@ -166,8 +162,6 @@ class RunView(ABC):
 
         Requests wait for each other here. They never wait for the training thread.
         """
-        from midstep.facts import SeriesStore
-
         with self._store_lock:
             if self._store is None:
                 self._store = SeriesStore(self.dir)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
+import numpy as np
 from fastapi import APIRouter, Query
 from starlette.responses import Response
 
@@ -164,8 +165,6 @@ def cosine_matrix(
 
 
 def _matrix_tensors(matrix: CosineMatrix) -> Response:
-    import numpy as np
-
     fields = matrix.describe()
     metadata = {k: str(v) for k, v in fields.items() if k not in ("labels", "permutation")}
     tensors = {

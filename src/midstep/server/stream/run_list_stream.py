@@ -9,17 +9,14 @@ from collections import Counter
 from collections.abc import Iterable
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING
 
 from starlette.types import Receive, Scope, Send
 
 from midstep.facts.index.run_query import RunQuery
+from midstep.facts.index.run_row import RunRow
+from midstep.server.runs.run_catalog import Catalog
 from midstep.server.stream.sse_response import SseResponse, SseWriter
 from midstep.server.stream.stream_frames import volatile_frame
-
-if TYPE_CHECKING:
-    from midstep.facts.index.run_row import RunRow
-    from midstep.server.runs.run_catalog import Catalog
 
 log = logging.getLogger("midstep.server")
 POLL_S = 0.5
