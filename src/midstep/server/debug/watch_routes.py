@@ -37,7 +37,7 @@ def watches(run: RunDependency) -> Response:
 @router.post("/watch", response_model=WatchOut)
 def replace_watches(run: RunDependency, control: ControlDependency, body: WatchIn) -> Response:
     """Replace the watched rows of a source. Points of the other rows stay until cleared."""
-    control.replace_watches(body.feature_ids, body.source)
+    control.watches.replace(body.feature_ids, body.source)
     return StrictJsonResponse(_watches(run))
 
 

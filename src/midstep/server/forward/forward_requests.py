@@ -19,7 +19,7 @@ from urllib.parse import parse_qs
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from midstep.core.ids import is_run_id
-from midstep.server.auth.guard import WRITES
+from midstep.server.auth.guard import WRITES, replay
 from midstep.server.auth.tokens import Tokens
 from midstep.server.forward.live_sockets import (
     SILENT_S,
@@ -102,7 +102,8 @@ class Forward:
                 if head is not None:
                     await exchange.pass_on(head, send)
         except _NotBegun:  # the run ended in between, so its facts answer
-            await self.app(scope, _replay_body(body, receive), send)
+            message = {"type": "http.request", "body": body, "more_body": False}
+            await self.app(scope, replay(message, receive), send)
 
     def _find_socket(self, run_id: str) -> LiveSocket | None:
         if run_id == ONLY:
@@ -284,13 +285,3 @@ async def _read_body(scope: Scope, receive: Receive) -> bytes:
         return b""
     body: bytes = (await receive()).get("body", b"")
     return body
-
-
-def _replay_body(body: bytes, rest: Receive) -> Receive:
-    """A `receive` that gives `body` once more, then what `rest` gives."""
-    pending = [{"type": "http.request", "body": body, "more_body": False}]
-
-    async def receive() -> Any:
-        return pending.pop() if pending else await rest()
-
-    return receive

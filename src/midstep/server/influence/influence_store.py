@@ -190,7 +190,7 @@ def summarize(stored: StoredInfluence) -> dict[str, Any]:
             "evaluated_sequences": sum(len(one["sequences"]) for one in results["requests"]),
         }
     except Refusal as refusal:
-        return {**blank, "problem": refusal.message}
+        return {**blank, "problem": str(refusal)}
     except (KeyError, TypeError, ValueError):
         return {**blank, "problem": "results.json lacks fields of its format"}
 

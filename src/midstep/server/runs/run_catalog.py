@@ -33,29 +33,23 @@ class Catalog(Protocol):
     @property
     def can_delete(self) -> bool:
         """Whether run directories may be deleted."""
-        ...
 
     def list(self, query: RunQuery) -> RunPage:
         """The runs that match a query, as they are now."""
-        ...
 
     def row(self, run_id: str) -> dict[str, Any]:
         """One run as `RunOut`; a 404 for an unknown id."""
-        ...
 
     def directory(self, run_id: str) -> Path | None:
         """The directory of a run; None for an unknown id."""
-        ...
 
     def curves(
         self, run_ids: Iterable[str], name: str, *, x: Axis, points: int
     ) -> Mapping[str, Series]:
         """One series of several runs; runs without it are left out."""
-        ...
 
     def mark_stale(self) -> None:
         """Read the disk at the next request, because a run was just changed."""
-        ...
 
 
 class LiveCatalog:

@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
-from midstep.control import Breakpoint, CapturedBatch, CommandRecord, StepData
+from midstep.control import Breakpoint, CapturedBatch, CommandRecord, DebugController, StepData
 from midstep.control.capture.weight_changes import WeightChange
 from midstep.control.command_queue import VERBS
 from midstep.control.watches.watch_list import TrackedRows
@@ -20,7 +20,7 @@ from midstep.facts.liveness.end_state import EndState, HeartbeatWatch, end_state
 from midstep.facts.liveness.lease import read_lease
 from midstep.server.forward.live_sockets import SILENT_S, find_live_socket, heartbeat_age_s
 from midstep.server.problems import Refusal
-from midstep.server.runs.run_view import ENDED, RunControl, RunView, WatchedRows
+from midstep.server.runs.run_view import ENDED, RunView, WatchedRows
 from midstep.server.runs.stored_step import StoredStep, copy_tracked, read_stored_step
 
 END_EVERY_S = 0.5
@@ -253,7 +253,7 @@ class StoredRunView(RunView):
         """Counts nothing: a stored run captures no steps."""
         return nullcontext()
 
-    def control(self) -> RunControl:
+    def control(self) -> DebugController:
         """Raise `Refusal`: the run has ended, or its process cannot be reached from here."""
         end = self._current_end()
         if end.state in HELD:
