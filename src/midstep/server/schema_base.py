@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Mapping
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict
 
@@ -36,6 +37,11 @@ class Out(BaseModel):
     """Base of response models."""
 
     model_config = ConfigDict(extra="forbid")
+
+    @classmethod
+    def pick(cls, record: Mapping[str, Any]) -> dict[str, Any]:
+        """The fields of this model from a record of a file; a missing one is None."""
+        return {name: record.get(name) for name in cls.model_fields}
 
 
 class Health(Out):
