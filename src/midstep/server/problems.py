@@ -73,6 +73,11 @@ def not_found() -> Refusal:
     return Refusal(404, "not_found", NOT_FOUND)
 
 
+def too_large(size: str) -> Refusal:
+    """A 409 for what is too large as JSON."""
+    return Refusal(409, "too_large", f"{size}, too many for JSON; request format=safetensors.")
+
+
 def incident_answer(error: Exception, method: str) -> StrictJsonResponse:
     """The response to an unhandled error: the log has all of it, the caller gets an id."""
     incident = secrets.token_hex(6)

@@ -7,21 +7,9 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict
 
-RunState = Literal[
-    "starting",
-    "running",
-    "pausing",
-    "paused",
-    "stepping",
-    "rewinding",
-    "busy",
-    "stopped",
-    "finished",
-    "failed",
-    "killed",
-    "lost",
-    "not responding",
-]
+from midstep.facts.liveness.end_state import State
+
+RunState = Literal[State, "starting", "pausing", "paused", "stepping", "rewinding", "busy"]
 
 Number = float | Literal["NaN", "Infinity", "-Infinity"]
 """A number in JSON. Strict JSON has no NaN and no infinities, so they are sent as strings."""

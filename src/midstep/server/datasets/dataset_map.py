@@ -1,5 +1,7 @@
 """The 2-D map of questions and centroids, and the shares of variants over epochs."""
 
+# ruff: noqa: N803, N806 - names end in their shape
+
 from __future__ import annotations
 
 from functools import lru_cache
@@ -24,7 +26,7 @@ from midstep.server.datasets.dataset_views import MOST_CACHED, checked_ids, owne
 Floats = np.ndarray[Any, np.dtype[np.float64]]
 
 
-def principal_plane(rows_ND: Any) -> tuple[Floats, Floats, Floats]:  # noqa: N803 - shape suffix
+def principal_plane(rows_ND: Any) -> tuple[Floats, Floats, Floats]:
     """Mean [D], two orthonormal axes [2, D], and the share of the variance along each [2].
 
     The largest number of each axis is positive, because the sign of an SVD is arbitrary and the map
@@ -54,13 +56,9 @@ def principal_plane(rows_ND: Any) -> tuple[Floats, Floats, Floats]:  # noqa: N80
     return mean, axes, shares
 
 
-def on_plane(
-    rows_ND: Any,  # noqa: N803 - shape suffix
-    mean_D: Floats,  # noqa: N803 - shape suffix
-    axes_2D: Floats,  # noqa: N803 - shape suffix
-) -> Floats:
+def on_plane(rows_ND: Any, mean_D: Floats, axes_2D: Floats) -> Floats:
     """Coordinates of each row [N, 2]."""
-    points_N2: Floats = (np.asarray(rows_ND, dtype=np.float64) - mean_D) @ axes_2D.T  # noqa: N806 - shape suffix
+    points_N2: Floats = (np.asarray(rows_ND, dtype=np.float64) - mean_D) @ axes_2D.T
     return points_N2
 
 

@@ -19,6 +19,7 @@ from midstep.server.datasets.data_roots import (
     message_without_paths,
 )
 from midstep.server.datasets.dataset_files import has_texts, read_sidecar, texts_of
+from midstep.server.datasets.dataset_schemas import DatasetName
 
 Ids = np.ndarray[Any, np.dtype[np.signedinteger[Any]]]
 MOST_CLUSTERS = 10_000
@@ -35,7 +36,7 @@ SPLITS = ("train", "val", "test")
 def summary_json(stored: StoredDataset) -> dict[str, Any]:
     """The fields of `DatasetSummary`."""
     blank: dict[str, Any] = {
-        **_common_fields(stored),
+        **DatasetName.pick(vars(stored)),
         "state": "damaged",
         "problem": None,
         "form": None,
@@ -57,15 +58,6 @@ def summary_json(stored: StoredDataset) -> dict[str, Any]:
     }
 
 
-def _common_fields(stored: StoredDataset) -> dict[str, Any]:
-    return {
-        "id": stored.id,
-        "name": stored.name,
-        "made_at": stored.made_at,
-        "size_bytes": stored.size_bytes,
-    }
-
-
 def _counts(config: DatasetConfig) -> dict[str, int]:
     names = ("pairs", "questions", "sources", "keywords", "clusters")
     return {
@@ -83,7 +75,7 @@ def dataset_json(roots: DataRoots, stored: StoredDataset) -> dict[str, Any]:
     build = read_sidecar(stored, "build.json")
     tiers, tiers_of = _tiers(tables)
     return {
-        **_common_fields(stored),
+        **DatasetName.pick(vars(stored)),
         "form": tables.form,
         "counts": _counts(config),
         "splits": {split: len(tables[f"{split}_idx"]) for split in SPLITS},

@@ -38,7 +38,7 @@ from midstep.server.influence.influence_store import (
     damaged,
     summarize,
 )
-from midstep.server.problems import Refusal, not_found
+from midstep.server.problems import Refusal, not_found, too_large
 from midstep.server.responses import BINARY, SafetensorsResponse, StrictJsonResponse
 from midstep.server.step_views.step_data_json import WHOLE_UP_TO
 
@@ -122,11 +122,7 @@ def influence_kernel(
     if format == "safetensors":
         return SafetensorsResponse({"kernel": kernel.astype(np.float32)}, {"result": stored.id})
     if kernel.size > WHOLE_UP_TO:
-        raise Refusal(
-            409,
-            "too_large",
-            f"the kernel has {kernel.size:,} cells, too many for JSON; request format=safetensors.",
-        )
+        raise too_large(f"the kernel has {kernel.size:,} cells")
     rows, columns = _rows_of(results, batch)
     return StrictJsonResponse({"rows": rows, "columns": columns, "kernel": numbers(kernel)})
 

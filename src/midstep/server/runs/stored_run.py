@@ -38,29 +38,6 @@ WEIGHTS_NOTE = (
 _watch = HeartbeatWatch()
 
 
-class FactsPosition:
-    """Newest sequence number and timeline of the facts on disk. Safe to use from any thread."""
-
-    def __init__(self, run_dir: Path) -> None:
-        self._tail = FactsTail(run_dir)
-        self._timeline = 0
-        self._lock = threading.Lock()
-
-    @property
-    def seq(self) -> int:
-        """Sequence number of the newest fact."""
-        with self._lock:
-            for item in self._tail.poll():
-                self._timeline = max(self._timeline, item.timeline)
-            return self._tail.last_seq
-
-    @property
-    def timeline(self) -> int:
-        """How often the run went back to an earlier step."""
-        _ = self.seq  # reads what is new on disk
-        return self._timeline
-
-
 class StoredRunView(RunView):
     """A run read from its facts, its artifacts and its newest checkpoint; nothing is written.
 
@@ -78,7 +55,8 @@ class StoredRunView(RunView):
             float(header.get("wall") or 0.0),
         )
         self._attempt = int(header.get("attempt") or 1)
-        self._position = FactsPosition(run_dir)
+        self._tail, self._timeline = FactsTail(run_dir), 0
+        self._tail_lock = threading.Lock()
         self._has_moved = False
         self._end, self._end_read_at = EndState("lost"), float("-inf")
         self._last_step: StoredStep | None = None
@@ -93,12 +71,16 @@ class StoredRunView(RunView):
     @property
     def timeline(self) -> int:
         """How often the run went back to an earlier step."""
-        return self._position.timeline
+        _ = self.seq  # reads what is new on disk
+        return self._timeline
 
     @property
     def seq(self) -> int:
         """Sequence number of the newest fact."""
-        return self._position.seq
+        with self._tail_lock:
+            for item in self._tail.poll():
+                self._timeline = max(self._timeline, item.timeline)
+            return self._tail.last_seq
 
     @property
     def is_live(self) -> bool:

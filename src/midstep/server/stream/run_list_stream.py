@@ -87,7 +87,10 @@ class RunListStream:
                 self._update(rows)
                 self._task = asyncio.create_task(self._run())
         viewer, since = ListViewer(), time.time() - RECENT_S
-        viewer.note([row.id for row in self._rows.values() if _is_recent(row, since)], ())
+        recent = (
+            row.id for row in self._rows.values() if row.live or (row.updated_at or 0.0) >= since
+        )
+        viewer.note(recent, ())
         self._viewers.add(viewer)
         return viewer
 
@@ -144,10 +147,6 @@ class RunListStream:
         self._states = dict(Counter(row.state for row in rows.values()))
         changed = [each for each, row in rows.items() if before.get(each) != row]
         return changed, [each for each in before if each not in rows]
-
-
-def _is_recent(row: RunRow, since: float) -> bool:
-    return row.live or (row.updated_at or 0.0) >= since
 
 
 class ListStreamResponse(SseResponse):
