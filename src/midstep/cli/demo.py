@@ -9,7 +9,7 @@ import sys
 from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, cast
+from typing import TYPE_CHECKING, Annotated, Literal, cast
 
 import typer
 
@@ -74,13 +74,6 @@ class Recipe(StrEnum):
     all = "all"
 
 
-class Data(StrEnum):
-    """The training data."""
-
-    digits = "digits"
-    mnist = "mnist"
-
-
 def demo(
     condition: Annotated[
         list[Recipe] | None,
@@ -91,8 +84,9 @@ def demo(
     ] = None,
     full: Annotated[bool, typer.Option("--full", help="Train 25,000 steps.")] = False,
     data: Annotated[
-        Data, typer.Option(help="5,000 digits, or all of MNIST (midstep data fetch mnist).")
-    ] = Data.digits,
+        Literal["digits", "mnist"],
+        typer.Option(help="5,000 digits, or all of MNIST (midstep data fetch mnist)."),
+    ] = "digits",
     start_paused: Annotated[
         bool, typer.Option("--start-paused", help="Pause before the first step.")
     ] = False,
@@ -135,7 +129,7 @@ def demo(
             _check_page(port, save_dir)
         # The page of the last run stays open, so it is ended inside the block of that run.
         for index, (chosen, number) in enumerate(plan):
-            training = _prepare(FULL_STEPS if full else steps, number, chosen, data.value)
+            training = _prepare(FULL_STEPS if full else steps, number, chosen, data)
             title = name if len(plan) == 1 else f"{name}-{chosen}-seed{number}"
             with (
                 training.open_run(name=title, run_name=run_name, save_dir=save_dir) as run,

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from midstep.cli.output.screen import Screen
+from midstep.cli.output.screen import AsJson, Screen
 from midstep.core import strict_json
 from midstep.core.errors import ConfigError
 
@@ -45,14 +45,13 @@ A small plan:
     validate_rates: [1.0e-4, 1.0e-5]
 """
 
-_Json = Annotated[bool, typer.Option("--json", help="Print one line of JSON.")]
 _Folder = Annotated[Path, typer.Argument(help="Folder of a run: outputs/influence/<time>_<name>.")]
 
 
 @app.command("run", help=_RUN_HELP, epilog="Example: midstep influence run plan.yaml")
 def run(
     plan: Annotated[Path, typer.Argument(help="The plan: YAML or JSON.")],
-    as_json: _Json = False,
+    as_json: AsJson = False,
 ) -> None:
     """Execute a plan; `_RUN_HELP` is what the user reads."""
     from midstep.influence.study.plan import read_plan
@@ -76,11 +75,9 @@ def run(
 @app.command("show", epilog="Example: midstep influence show outputs/influence/2026…_study --top 5")
 def show(
     folder: _Folder,
-    request: Annotated[
-        str | None, typer.Option("--request", help="Only this request; all if left out.")
-    ] = None,
-    top: Annotated[int, typer.Option("--top", min=0, help="Contributors per sequence.")] = 5,
-    as_json: _Json = False,
+    request: Annotated[str | None, typer.Option(help="Only this request; all if left out.")] = None,
+    top: Annotated[int, typer.Option(min=0, help="Contributors per sequence.")] = 5,
+    as_json: AsJson = False,
 ) -> None:
     """Show the results of a finished run: predicted changes and their contributors. No torch."""
     from midstep.influence.study.results_file import read_results_json
@@ -100,18 +97,15 @@ def show(
 def check(
     folder: _Folder,
     rates: Annotated[
-        str | None,
-        typer.Option("--rates", help="Learning rates to check: 1e-4,1e-5; four if left out."),
+        str | None, typer.Option(help="Learning rates to check: 1e-4,1e-5; four if left out.")
     ] = None,
     request: Annotated[
-        str | None,
-        typer.Option("--request", help="Check its sequences; those of the update if left out."),
+        str | None, typer.Option(help="Check its sequences; those of the update if left out.")
     ] = None,
     after: Annotated[
-        Path | None,
-        typer.Option("--after", help="Checkpoint that the training wrote after this step."),
+        Path | None, typer.Option(help="Checkpoint that the training wrote after this step.")
     ] = None,
-    as_json: _Json = False,
+    as_json: AsJson = False,
 ) -> None:
     """Check the prediction: true AdamW steps on copies of the model, at several learning rates.
 

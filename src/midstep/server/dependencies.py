@@ -11,10 +11,11 @@ from typing import Annotated
 from fastapi import Depends, Header, Path, Query, Request
 from starlette.concurrency import run_in_threadpool
 
+from midstep.control import DebugController
 from midstep.control.command_record import Who
 from midstep.server.runs.run_catalog import Catalog
 from midstep.server.runs.run_table import RunTable
-from midstep.server.runs.run_view import RunControl, RunView
+from midstep.server.runs.run_view import RunView
 
 _CALLERS: dict[str, Who] = {"page": "page", "cli": "cli", "python": "python"}
 
@@ -67,15 +68,15 @@ async def can_control(request: Request) -> bool:
 RunDependency = Annotated[RunView, Depends(find_run)]
 
 
-def find_control(run: RunDependency) -> RunControl:
-    """The methods that change the run in the address; a 409 where commands do not reach it.
+def find_control(run: RunDependency) -> DebugController:
+    """The controller of the run in the address; a 409 where commands do not reach it.
 
     Not `async`: for a stored run it reads the disk.
     """
     return run.control()
 
 
-ControlDependency = Annotated[RunControl, Depends(find_control)]
+ControlDependency = Annotated[DebugController, Depends(find_control)]
 CallerDependency = Annotated[Who, Depends(find_caller)]
 CanControl = Annotated[bool, Depends(can_control)]
 Format = Annotated[str, Query(pattern="^(json|safetensors)$", description="json or safetensors")]

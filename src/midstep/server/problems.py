@@ -32,7 +32,7 @@ ERROR_RESPONSES: dict[int | str, dict[str, Any]] = {
 NOT_FOUND = "There is nothing at this address. GET /api/v1/runs lists the runs."
 _MEMBERS = frozenset({"bool", "float", "int", "none", "str"})
 """Names that pydantic appends to the location of a field that takes one of several types."""
-_ERROR_NAMES = {404: "not_found", 405: "method", 409: "refused", 422: "invalid"}
+_ERROR_NAMES = {405: "method", 409: "refused", 422: "invalid"}
 
 
 class Refusal(Exception):  # noqa: N818 - a response, not an error of the program
@@ -44,6 +44,7 @@ class Refusal(Exception):  # noqa: N818 - a response, not an error of the progra
         message: what happened and what to do.
         field: the field that is wrong.
         command_id: the command that was refused.
+        incident: the id under which the log has the error.
     """
 
     def __init__(
@@ -54,10 +55,17 @@ class Refusal(Exception):  # noqa: N818 - a response, not an error of the progra
         *,
         field: str | None = None,
         command_id: str | None = None,
+        incident: str | None = None,
     ) -> None:
         super().__init__(message)
-        self.status, self.error, self.message = status, error, message
-        self.field, self.command_id = field, command_id
+        self.status = status
+        self.problem = Problem(
+            error=error, message=message, field=field, command_id=command_id, incident=incident
+        )
+
+    def answer(self, headers: Mapping[str, str] | None = None) -> StrictJsonResponse:
+        """The response with the `Problem`."""
+        return StrictJsonResponse(self.problem.model_dump(), self.status, headers)
 
 
 def not_found() -> Refusal:
@@ -65,58 +73,54 @@ def not_found() -> Refusal:
     return Refusal(404, "not_found", NOT_FOUND)
 
 
-def problem_answer(
-    status: int,
-    error: str,
-    message: str,
-    *,
-    headers: Mapping[str, str] | None = None,
-    **rest: str | None,
-) -> StrictJsonResponse:
-    """A `Problem` as a response."""
-    body = Problem(error=error, message=message, **rest).model_dump()
-    return StrictJsonResponse(body, status_code=status, headers=dict(headers or {}))
+def too_large(size: str) -> Refusal:
+    """A 409 for what is too large as JSON."""
+    return Refusal(409, "too_large", f"{size}, too many for JSON; request format=safetensors.")
 
 
 def incident_answer(error: Exception, method: str) -> StrictJsonResponse:
     """The response to an unhandled error: the log has all of it, the caller gets an id."""
     incident = secrets.token_hex(6)
     log.error("incident %s while answering %s", incident, method, exc_info=error)
-    return problem_answer(
-        500, "incident", "Internal error. The server's log has the details.", incident=incident
-    )
+    message = "Internal error. The server's log has the details."
+    return Refusal(500, "incident", message, incident=incident).answer()
 
 
 def add_handlers(app: FastAPI) -> None:
-    """Register a handler for each exception that becomes a `Problem`."""
-    app.add_exception_handler(Refusal, _refusal)
-    app.add_exception_handler(HTTPException, _http)
-    app.add_exception_handler(RequestValidationError, _invalid)
-    app.add_exception_handler(ConfigError, _config)
-    app.add_exception_handler(ControlError, _control)
-    app.add_exception_handler(StorageError, _storage)
+    """Register the handler of all exceptions that become a `Problem`."""
+    ours = (Refusal, ConfigError, ControlError, StorageError)
+    for kind in (*ours, HTTPException, RequestValidationError):
+        app.add_exception_handler(kind, _answer)
 
 
-def _refusal(_: Request, error: Exception) -> Response:
-    assert isinstance(error, Refusal)  # noqa: S101 - registered for this class only
-    return problem_answer(
-        error.status, error.error, error.message, field=error.field, command_id=error.command_id
+def _answer(_: Request, error: Exception) -> Response:
+    return _as_refusal(error).answer(getattr(error, "headers", None))
+
+
+def _as_refusal(error: Exception) -> Refusal:
+    match error:
+        case Refusal():
+            return error
+        case HTTPException(status_code=404):
+            return not_found()
+        case HTTPException(status_code=status):
+            return Refusal(status, _ERROR_NAMES.get(status, "http"), str(error.detail))
+        case RequestValidationError():
+            first = error.errors()[0]
+            field = _field(first["loc"])
+            message = f"{field or 'the request'}: {first['msg']}"
+            return Refusal(422, "invalid", message, field=field)
+        case ExpressionError():
+            return Refusal(422, "expression", str(error), field="condition.expression")
+        case ConfigError():
+            return Refusal(422, "invalid", str(error))
+        case ControlError():
+            return Refusal(409, "refused", str(error))
+    # A `StorageError`. Its message names a path of this machine, so it goes into the log only.
+    log.error("storage error", exc_info=error)
+    return Refusal(
+        503, "storage", "A file could not be read or written. The server's log names it."
     )
-
-
-def _http(_: Request, error: Exception) -> Response:
-    assert isinstance(error, HTTPException)  # noqa: S101 - registered for this class only
-    message = NOT_FOUND if error.status_code == 404 else str(error.detail)
-    name = _ERROR_NAMES.get(error.status_code, "http")
-    return problem_answer(error.status_code, name, message, headers=error.headers)
-
-
-def _invalid(_: Request, error: Exception) -> Response:
-    assert isinstance(error, RequestValidationError)  # noqa: S101 - registered for this class only
-    first = error.errors()[0]
-    field = _field(first["loc"])
-    message = f"{field or 'the request'}: {first['msg']}"
-    return problem_answer(422, "invalid", message, field=field)
 
 
 def _field(location: Sequence[Any]) -> str | None:
@@ -127,21 +131,3 @@ def _field(location: Sequence[Any]) -> str | None:
     while len(parts) > 1 and (parts[-1] in _MEMBERS or parts[-1].startswith("function-")):
         parts.pop()
     return ".".join(parts) or None
-
-
-def _config(_: Request, error: Exception) -> Response:
-    name = "expression" if isinstance(error, ExpressionError) else "invalid"
-    field = "condition.expression" if isinstance(error, ExpressionError) else None
-    return problem_answer(422, name, str(error), field=field)
-
-
-def _control(_: Request, error: Exception) -> Response:
-    return problem_answer(409, "refused", str(error))
-
-
-def _storage(_: Request, error: Exception) -> Response:
-    # The message names a path of this machine, so it goes into the log only.
-    log.error("storage error", exc_info=error)
-    return problem_answer(
-        503, "storage", "A file could not be read or written. The server's log names it."
-    )

@@ -80,7 +80,10 @@ class RootServer:
             Tokens.for_root(config.outputs, new=True)
         self.tokens = KeptTokens(config.outputs)
         self._index = RunIndex(config.outputs)
-        self._listener = self._bind()
+        if config.uds is not None:
+            listener = bind_uds(config.uds)
+        else:
+            listener = bind_for_root(config.outputs, host=config.host, port=config.port)
         catalog = self._catalog = RootCatalog(self._index, can_delete=not config.read_only)
         self.launcher = None if config.read_only else Launcher(save_dir_of(config.outputs))
         guard = GuardConfig(
@@ -94,26 +97,18 @@ class RootServer:
             launcher=self.launcher,
             forward=catalog,
         )
-        self._thread = ServerThread(self.app, listening=self._listener)
+        self._thread = ServerThread(self.app, listening=listener)
         self._first_refresh = threading.Thread(target=self._refresh_once, name="first look")
-        self.base = self._base()
+        hosts = config.allowed_hosts if config.uds is None else ()
+        self.base = f"http://{hosts[0]}" if hosts else self._thread.url
         """The address of the page, without a token."""
-
-    def _bind(self) -> socket.socket:
-        config = self.config
-        if config.uds is not None:
-            return bind_uds(config.uds)
-        return bind_for_root(config.outputs, host=config.host, port=config.port)
-
-    def _base(self) -> str:
-        hosts = self.config.allowed_hosts
-        return f"http://{hosts[0]}" if hosts and self.config.uds is None else self._thread.url
 
     @property
     def url(self) -> str:
         """The page with the control token; with the viewer token if the server is read-only."""
-        token = self.tokens.viewer if self.config.read_only else self.tokens.control
-        return f"{self.base}/#token={token}"
+        if self.config.read_only:
+            return self.viewer_url
+        return f"{self.base}/#token={self.tokens.control}"
 
     @property
     def viewer_url(self) -> str:

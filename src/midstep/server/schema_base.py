@@ -2,25 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Mapping
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict
 
-RunState = Literal[
-    "starting",
-    "running",
-    "pausing",
-    "paused",
-    "stepping",
-    "rewinding",
-    "busy",
-    "stopped",
-    "finished",
-    "failed",
-    "killed",
-    "lost",
-    "not responding",
-]
+from midstep.facts.liveness.end_state import State
+
+RunState = Literal[State, "starting", "pausing", "paused", "stepping", "rewinding", "busy"]
 
 Number = float | Literal["NaN", "Infinity", "-Infinity"]
 """A number in JSON. Strict JSON has no NaN and no infinities, so they are sent as strings."""
@@ -36,6 +25,11 @@ class Out(BaseModel):
     """Base of response models."""
 
     model_config = ConfigDict(extra="forbid")
+
+    @classmethod
+    def pick(cls, record: Mapping[str, Any]) -> dict[str, Any]:
+        """The fields of this model from a record of a file; a missing one is None."""
+        return {name: record.get(name) for name in cls.model_fields}
 
 
 class Health(Out):

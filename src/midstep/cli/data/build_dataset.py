@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Literal, Self
 
 import typer
 
-from midstep.cli.output.screen import Screen
+from midstep.cli.output.screen import AsJson, Screen
 from midstep.core import strict_json
 from midstep.core.errors import ConfigError
 
@@ -18,37 +16,10 @@ LEAKS_FOUND = 1
 SHOWN_LEAKS = 5
 
 
-class Kind(StrEnum):
-    """Kind of dataset to build."""
-
-    steering = "steering"
-    cluster = "cluster"
-    triplets = "triplets"
-
-
-class KeepTogether(StrEnum):
-    """Rows that stay in one split."""
-
-    question = "question"
-    source = "source"
-    near_duplicate = "near_duplicate"
-
-
-class FormName(StrEnum):
-    """The three storage forms of a dataset."""
-
-    memmap = "memmap"
-    pt = "pt"
-    hdf5 = "hdf5"
-
-
-class SampleName(StrEnum):
-    """Kinds of triplets."""
-
-    positive = "positive"
-    contrastive = "contrastive"
-    similar = "similar"
-
+Kind = Literal["steering", "cluster", "triplets"]
+"""Kinds of datasets to build."""
+Form = Literal["memmap", "pt", "hdf5"]
+"""The three storage forms of a dataset."""
 
 BUILD_HELP = """Build a dataset from a table: question, source, relevance (0 to 1), keywords.
 
@@ -74,21 +45,20 @@ _Tables = Annotated[
     list[Path], typer.Argument(help="CSV, TSV or Parquet files with the same columns.")
 ]
 _Out = Annotated[Path, typer.Option("--out", "-o", help="The new folder; must not exist.")]
-_Json = Annotated[bool, typer.Option("--json", help="Print one line of JSON.")]
+DatasetFolder = Annotated[Path, typer.Argument(help="Folder of the dataset, with config.json.")]
 
 
 def build(
     tables: _Tables,
     out: _Out,
-    kind: Annotated[Kind, typer.Option("--kind", help="Kind of dataset.")] = Kind.steering,
+    kind: Annotated[Kind, typer.Option(help="Kind of dataset.")] = "steering",
     encoder: Annotated[
-        str, typer.Option("--encoder", help="hashing, hashing:WIDTH, or sentence:FOLDER.")
+        str, typer.Option(help="hashing, hashing:WIDTH, or sentence:FOLDER.")
     ] = "hashing",
     embeddings: Annotated[
         Path | None,
         typer.Option(
-            "--embeddings",
-            help="Folder with questions.npy and sources.npy, one row per table row; no encoder.",
+            help="Folder with questions.npy and sources.npy, one row per table row; no encoder."
         ),
     ] = None,
     question_column: Annotated[str, typer.Option(help="Column of questions.")] = "question",
@@ -103,8 +73,9 @@ def build(
     ] = None,
     ratios: Annotated[str, typer.Option(help="Shares of train, val, test.")] = "0.8,0.1,0.1",
     keep_together: Annotated[
-        KeepTogether, typer.Option(help="Rows that stay in one split.")
-    ] = KeepTogether.near_duplicate,
+        Literal["question", "source", "near_duplicate"],
+        typer.Option(help="Rows that stay in one split."),
+    ] = "near_duplicate",
     near_duplicate: Annotated[
         float, typer.Option(help="Cosine from which texts are near duplicates.")
     ] = 0.95,
@@ -120,17 +91,19 @@ def build(
         float, typer.Option(help="A negative scores at most this share of the answer.")
     ] = 0.95,
     samples: Annotated[
-        SampleName, typer.Option(help="Kind of triplets; with --kind triplets.")
-    ] = SampleName.contrastive,
+        Literal["positive", "contrastive", "similar"],
+        typer.Option(help="Kind of triplets; with --kind triplets."),
+    ] = "contrastive",
     k: Annotated[
-        int, typer.Option("--k", help="Wrong or similar sources per question; with triplets.")
+        int, typer.Option(help="Wrong or similar sources per question; with triplets.")
     ] = 5,
     seed: Annotated[int, typer.Option(help="Seed of split, clusters and random negatives.")] = 0,
-    form: Annotated[FormName, typer.Option(help="Storage form; see convert.")] = FormName.memmap,
-    as_json: _Json = False,
+    form: Annotated[Form, typer.Option(help="Storage form; see convert.")] = "memmap",
+    as_json: AsJson = False,
 ) -> None:
     """Build a dataset; `BUILD_HELP` is what the user reads."""
     from midstep.data.build.build_config import BuildConfig
+    from midstep.data.build.builders import build_cluster_dataset, build_dataset, build_triplets
 
     shares = _parse_numbers("--ratios", ratios, 3)
     config = BuildConfig(
@@ -144,19 +117,23 @@ def build(
         keywords_column=keywords_column,
         split_column=split_column,
         ratios=dict(zip(("train", "val", "test"), shares, strict=True)),
-        keep_together=keep_together.value,
+        keep_together=keep_together,
         near_duplicate=near_duplicate,
         n_clusters=clusters,
         n_neg=negatives,
         quotas=_parse_quotas(quotas),
         margin=margin,
         seed=seed,
-        form=form.value,
+        form=form,
     )
     screen = Screen()
     try:
         with _ProgressBar(screen, quiet=as_json) as bar:
-            folder = _builder(kind, samples, k)(config, bar.show)
+            if kind == "triplets":
+                folder = build_triplets(config, samples=samples, k=k, progress=bar.show)
+            else:
+                make = build_dataset if kind == "steering" else build_cluster_dataset
+                folder = make(config, progress=bar.show)
     except KeyboardInterrupt:
         typer.echo("midstep: interrupted; the same command continues this build", err=True)
         raise
@@ -166,16 +143,6 @@ def build(
         typer.echo(strict_json.dumps({"folder": str(folder), **outcome}))
     else:
         _print_outcome(screen, folder, kind, record, outcome)
-
-
-def _builder(kind: Kind, samples: SampleName, k: int) -> Callable[[Any, Any], Path]:
-    from midstep.data.build.builders import build_cluster_dataset, build_dataset, build_triplets
-
-    if kind is Kind.steering:
-        return lambda config, show: build_dataset(config, progress=show)
-    if kind is Kind.cluster:
-        return lambda config, show: build_cluster_dataset(config, progress=show)
-    return lambda config, show: build_triplets(config, samples=samples.value, k=k, progress=show)
 
 
 def _parse_numbers(option: str, text: str, count: int) -> list[float]:
@@ -243,7 +210,7 @@ class _ProgressBar:
 def _summarize(folder: Path, kind: Kind, record: dict[str, Any]) -> dict[str, Any]:
     names = ("kind", "encoder", "splits", "samples", "triplets")
     outcome = {name: record[name] for name in names if name in record}
-    if kind is Kind.steering:
+    if kind == "steering":
         ledger = strict_json.loads((folder / "ledger.json").read_bytes())
         report = strict_json.loads((folder / "audit.json").read_bytes())
         outcome["negatives"] = ledger["made"]
@@ -255,11 +222,11 @@ def _summarize(folder: Path, kind: Kind, record: dict[str, Any]) -> dict[str, An
 def _print_outcome(
     screen: Screen, folder: Path, kind: Kind, record: dict[str, Any], outcome: dict[str, Any]
 ) -> None:
-    screen.print_line(f"{folder}  {kind.value}, encoder {record['encoder']['name']}")
-    if kind is Kind.triplets:
+    screen.print_line(f"{folder}  {kind}, encoder {record['encoder']['name']}")
+    if kind == "triplets":
         screen.print_line(f"triplets: {_format_counts(record['triplets'])}")
         return
-    if kind is Kind.cluster:
+    if kind == "cluster":
         clusters = record["fitted"]["n_clusters"]
         screen.print_line(f"samples: {_format_counts(record['samples'])}; {clusters:,} clusters")
         return
@@ -279,7 +246,7 @@ def _format_counts(counts: dict[str, int]) -> str:
 
 
 def audit(
-    folder: Annotated[Path, typer.Argument(help="Folder of the dataset, with config.json.")],
+    folder: DatasetFolder,
     near_duplicate: Annotated[
         float | None,
         typer.Option(
@@ -287,7 +254,7 @@ def audit(
         ),
     ] = None,
     write: Annotated[bool, typer.Option("--write", help="Put audit.json into the folder.")] = False,
-    as_json: _Json = False,
+    as_json: AsJson = False,
 ) -> None:
     """Look for leaks between splits; `AUDIT_HELP` is what the user reads."""
     from midstep.data.build.leak_audit import audit_dataset

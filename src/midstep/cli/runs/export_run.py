@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import io
 import sys
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -15,33 +14,26 @@ from midstep.core.errors import ConfigError
 from midstep.core.files.storage import replacement
 
 
-class Format(StrEnum):
-    """File format of the table."""
-
-    CSV = "csv"
-    PARQUET = "parquet"
-
-
 def export(
     run: RunName,
     form: Annotated[
-        Format, typer.Option("--format", help="Parquet needs pip install 'midstep\\[parquet]'.")
-    ] = Format.CSV,
+        Literal["csv", "parquet"],
+        typer.Option("--format", help="Parquet needs pip install 'midstep\\[parquet]'."),
+    ] = "csv",
     names: Annotated[
         list[str] | None,
-        typer.Option("--names", help="Only these series: a,b; may be repeated; all if left out."),
+        typer.Option(help="Only these series: a,b; may be repeated; all if left out."),
     ] = None,
     out: Annotated[
-        Path | None, typer.Option("--out", help="File to write; standard output if left out.")
+        Path | None, typer.Option(help="File to write; standard output if left out.")
     ] = None,
     timeline: Annotated[
-        int | None,
-        typer.Option("--timeline", min=0, help="An older timeline, as it was before a rewind."),
+        int | None, typer.Option(min=0, help="An older timeline, as it was before a rewind.")
     ] = None,
     save_dir: SaveDir = DEFAULT_SAVE_DIR,
 ) -> None:
     """Write the scalars of a run as one table: one row per step, one column per name."""
-    if form is Format.PARQUET and out is None:
+    if form == "parquet" and out is None:
         raise ConfigError(
             "Parquet needs a file, not standard output; name one with --out run.parquet"
         )
@@ -52,7 +44,7 @@ def export(
         write_csv(table, sys.stdout)
         return
     with replacement(out) as file:
-        if form is Format.PARQUET:
+        if form == "parquet":
             write_parquet(table, file)
             return
         text = io.TextIOWrapper(file, encoding="utf-8", errors="replace", newline="")

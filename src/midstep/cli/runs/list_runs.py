@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from midstep.cli.output.screen import Screen
+from midstep.cli.output.screen import AsJson, Screen
 from midstep.cli.output.text_format import (
     align_columns,
     format_bytes,
@@ -19,13 +19,11 @@ from midstep.core import strict_json
 from midstep.core.errors import ConfigError, FormatError, StorageError
 
 if TYPE_CHECKING:
-    from midstep.facts import FactsReader
     from midstep.facts.index.run_index import RunIndex
     from midstep.facts.index.run_row import RunRow
 
 SaveDir = Annotated[Path, typer.Option("--save-dir", help="Folder that holds the runs.")]
 RunName = Annotated[str, typer.Argument(help="Id of the run, its start, or its directory.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print one line of JSON.")]
 DEFAULT_SAVE_DIR = Path("outputs/runs")
 ANSWER_WITHIN_S = 1.0
 """A list asks every live run for its state, so one that hangs may cost at most this long."""
@@ -44,19 +42,19 @@ def list_runs(
         bool, typer.Option("--live", help="Only runs whose process is alive, paused or not.")
     ] = False,
     state: Annotated[
-        list[str] | None, typer.Option("--state", help="Only runs in this state; may be repeated.")
+        list[str] | None, typer.Option(help="Only runs in this state; may be repeated.")
     ] = None,
     tag: Annotated[
-        list[str] | None, typer.Option("--tag", help="Only runs with this tag; may be repeated.")
+        list[str] | None, typer.Option(help="Only runs with this tag; may be repeated.")
     ] = None,
     where: Annotated[
         list[str] | None,
-        typer.Option("--where", help="A condition: config.lr=0.1, val_loss<0.5; may be repeated."),
+        typer.Option(help="A condition: config.lr=0.1, val_loss<0.5; may be repeated."),
     ] = None,
     sort: Annotated[
-        str, typer.Option("--sort", help="A field, setting or value; with - the largest first.")
+        str, typer.Option(help="A field, setting or value; with - the largest first.")
     ] = "-started_at",
-    limit: Annotated[int, typer.Option("--limit", min=1, help="List at most this many.")] = 1000,
+    limit: Annotated[int, typer.Option(min=1, help="List at most this many.")] = 1000,
     save_dir: SaveDir = DEFAULT_SAVE_DIR,
     as_json: AsJson = False,
 ) -> None:
@@ -113,7 +111,9 @@ def find_run(run: str, save_dir: Path) -> Path:
     if run and (Path(run) / "facts").is_dir():
         return Path(run)
     rows = _open_index(save_dir).rows().rows
-    matches = [row for row in rows if run in _names(row)]
+    matches = [
+        row for row in rows if run in (row.id, row.directory, row.directory.rpartition("/")[2])
+    ]
     matches = matches or [row for row in rows if row.id.startswith(run)]
     if len(matches) == 1:
         return save_dir / matches[0].directory
@@ -129,10 +129,6 @@ def split_names(names: list[str] | None) -> list[str] | None:
     ['loss', 'lr', 'epoch']
     """
     return [name for part in names for name in part.split(",") if name] if names else None
-
-
-def _names(row: RunRow) -> tuple[str, str, str]:
-    return row.id, row.directory, row.directory.rpartition("/")[2]
 
 
 def _open_index(save_dir: Path) -> RunIndex:
@@ -163,19 +159,11 @@ def _read_all_facts(directory: Path) -> dict[str, Any]:
 
     reader = FactsReader(directory)
     try:
-        return {
-            "last": _last_values(reader),
-            "header": reader.header(),
-            "problems": reader.problems,
-        }
+        series = reader.series().items()
+        last = {name: float(each.high[-1]) for name, each in series if each.count}
+        return {"last": last, "header": reader.header(), "problems": reader.problems}
     except (FormatError, StorageError) as error:
         return {"last": {}, "header": {}, "problems": [str(error)]}
-
-
-def _last_values(reader: FactsReader) -> dict[str, float]:
-    return {
-        name: float(series.high[-1]) for name, series in reader.series().items() if series.count
-    }
 
 
 def _with_live_state(summary: dict[str, Any]) -> dict[str, Any]:

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from midstep.cli.output.screen import Screen
+from midstep.cli.output.screen import AsJson, Screen
 from midstep.cli.output.text_format import format_bytes
-from midstep.cli.runs.list_runs import DEFAULT_SAVE_DIR, AsJson, SaveDir, find_run
+from midstep.cli.runs.list_runs import DEFAULT_SAVE_DIR, SaveDir, find_run
 from midstep.core import strict_json
 from midstep.core.errors import ConfigError
 

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from midstep.cli.output.screen import Screen
-from midstep.cli.runs.list_runs import DEFAULT_SAVE_DIR, AsJson, RunName, SaveDir, find_run
+from midstep.cli.output.screen import AsJson, Screen
+from midstep.cli.runs.list_runs import DEFAULT_SAVE_DIR, RunName, SaveDir, find_run
 from midstep.core import strict_json
 from midstep.core.errors import ConfigError
 from midstep.core.ids import new_command_id

@@ -42,7 +42,7 @@ def tail(
     ] = True,
     names: Annotated[
         list[str] | None,
-        typer.Option("--names", help="Only these scalars: a,b; may be repeated; all if left out."),
+        typer.Option(help="Only these scalars: a,b; may be repeated; all if left out."),
     ] = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print one line of JSON per record.")
@@ -68,7 +68,8 @@ def follow_run(
     from midstep.facts import FactsTail, end_state
 
     facts = FactsTail(directory)
-    yield from _last(read_entries(facts.poll(), names), lines)
+    entries = read_entries(facts.poll(), names)
+    yield from entries[-lines:] if lines else []
     while True:
         # The state is read before the facts. The other way round, facts that are written between
         # the two reads of the last poll would be lost.
@@ -106,10 +107,6 @@ def read_entries(records: Iterable[EventRecord | StepRows], names: list[str] | N
                 wall = float(record.wall[row])
                 entries.append({"step": step, "wall": wall, "scalars": values})
     return entries
-
-
-def _last(entries: list[Entry], count: int) -> list[Entry]:
-    return entries[-count:] if count else []
 
 
 def _limit_steps(entries: list[Entry]) -> Iterator[Entry]:

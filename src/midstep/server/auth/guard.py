@@ -18,7 +18,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from midstep.server.auth.body_check import check_body
 from midstep.server.auth.tokens import KeptTokens, Role, Tokens
-from midstep.server.problems import Refusal, incident_answer, problem_answer
+from midstep.server.problems import Refusal, incident_answer
 from midstep.server.static_files import is_page_path
 
 
@@ -154,14 +154,7 @@ class Guard:
             # The rest of the body is not read, so the start of the next request is not known.
             if refusal.status in (408, 413):
                 headers["connection"] = "close"
-            answer = problem_answer(
-                refusal.status,
-                refusal.error,
-                refusal.message,
-                headers=headers,
-                field=refusal.field,
-            )
-            await answer(scope, receive, send)
+            await refusal.answer(headers)(scope, receive, send)
         except Exception as error:  # logged with an id; the caller gets only that id
             if send.started:
                 raise
@@ -226,9 +219,9 @@ class Guard:
         except TimeoutError:
             raise Refusal(408, "slow", f"The body did not arrive within {BODY_S:.0f} s.") from None
         if body is None:
-            return _replay({"type": "http.disconnect"})
+            return replay({"type": "http.disconnect"})
         check_body(body)
-        return _replay({"type": "http.request", "body": body, "more_body": False}, receive)
+        return replay({"type": "http.request", "body": body, "more_body": False}, receive)
 
 
 class _Headed:
@@ -336,7 +329,7 @@ def _too_large(limit: int) -> Refusal:
     return Refusal(413, "too_large", f"The body is larger than {limit:,} bytes.")
 
 
-def _replay(message: Message, rest: Receive | None = None) -> Receive:
+def replay(message: Message, rest: Receive | None = None) -> Receive:
     """A `receive` that gives `message` once, then what `rest` gives."""
     pending = [message]
 

@@ -10,17 +10,19 @@ import os
 import re
 import stat
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from hashlib import blake2b
+from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TypeVar
+
+import numpy as np
 
 from midstep.core.errors import DatasetError, MissingExtraError
+from midstep.data.steering.storage.dataset_config import read_config
+from midstep.data.steering.storage.tables import Tables, open_tables
 from midstep.server.problems import Refusal, not_found
-
-if TYPE_CHECKING:
-    from midstep.data.steering.storage.tables import Tables
 
 MOST_DATASETS = 500
 """Datasets that are listed."""
@@ -34,16 +36,46 @@ _ID_LENGTH = 100
 
 
 @dataclass(frozen=True, kw_only=True)
-class StoredDataset:
-    """One folder with a config.json."""
+class StoredFolder:
+    """A folder that a request names by an id of the listing."""
 
     id: str
-    """Name of the folder with plain characters only, and a number if two have the same name."""
-    name: str
-    """Name of the folder."""
+    """Made from the name of the folder, with a number if two have the same name."""
     folder: Path
     made_at: float
-    """When config.json was written; seconds since 1970."""
+    """When its main file was written; seconds since 1970."""
+
+
+Stored = TypeVar("Stored", bound=StoredFolder)
+
+
+def list_newest(folders: Iterable[Stored]) -> list[Stored]:
+    """The folders sorted by time, newest first; a repeated id gets a number."""
+    by_id: dict[str, Stored] = {}
+    for each in folders:
+        name, number = each.id, 1
+        while name in by_id:
+            number += 1
+            name = f"{each.id}~{number}"
+        by_id[name] = replace(each, id=name)
+    return sorted(by_id.values(), key=lambda each: (-each.made_at, each.id))
+
+
+def folder_names(root: Path) -> list[str]:
+    """Sorted names of the folders in `root`; links are not followed."""
+    try:
+        with os.scandir(root) as entries:
+            return sorted(entry.name for entry in entries if entry.is_dir(follow_symlinks=False))
+    except OSError:  # it does not exist or may not be read: it has no folders
+        return []
+
+
+@dataclass(frozen=True, kw_only=True)
+class StoredDataset(StoredFolder):
+    """One folder with a config.json. Its id has plain characters only."""
+
+    name: str
+    """Name of the folder."""
     size_bytes: int
     """Size of all its files."""
     stamp: str
@@ -69,23 +101,14 @@ class DataRoots:
 
     def listing(self) -> list[StoredDataset]:
         """All datasets, newest first; the same name in a second folder gets a number."""
-        by_id: dict[str, StoredDataset] = {}
-        for each in self._all():
-            name, number = each.id, 1
-            while name in by_id:
-                number += 1
-                name = f"{each.id}~{number}"
-            by_id[name] = replace(each, id=name)
-            if len(by_id) >= MOST_DATASETS:
-                break
-        return sorted(by_id.values(), key=lambda each: (-each.made_at, each.id))
-
-    def _all(self) -> Iterator[StoredDataset]:
-        for root in self.folders:
-            for name in ("", *_folders_in(root)):
-                stored = _stored(root / name if name else root)
-                if stored is not None:
-                    yield stored
+        folders = (
+            root / name
+            for root in self.folders
+            for name in ("", *folder_names(root))
+            if not name.startswith(".")  # a dataset that is being written
+        )
+        stored = (each for each in map(_stored, folders) if each is not None)
+        return list_newest(islice(stored, MOST_DATASETS))
 
     def get(self, dataset_id: str) -> StoredDataset:
         """The dataset of this id; every other id gets the same 404."""
@@ -126,9 +149,6 @@ def message_without_paths(stored: StoredDataset, error: Exception) -> str:
 
 
 def _open(stored: StoredDataset) -> Tables:
-    from midstep.data.steering.storage.dataset_config import read_config
-    from midstep.data.steering.storage.tables import open_tables
-
     try:
         form = read_config(stored.folder).storage_format
         mapped = form == "memmap" and (stored.folder / "pair_index.npy").is_file()
@@ -145,23 +165,7 @@ def _open(stored: StoredDataset) -> Tables:
 
 def _is_mapped(tables: Tables) -> bool:
     """Whether all tables are mapped. Some are read into memory to convert their number type."""
-    import numpy as np
-
     return all(isinstance(table, np.memmap) for table in tables.values() if hasattr(table, "dtype"))
-
-
-def _folders_in(root: Path) -> list[str]:
-    """Names of the folders in a root. A name with a leading dot is a dataset being written."""
-    try:
-        with os.scandir(root) as entries:
-            names = [
-                one.name
-                for one in entries
-                if one.is_dir(follow_symlinks=False) and not one.name.startswith(".")
-            ]
-    except OSError:  # it does not exist or may not be read: there are no datasets
-        return []
-    return sorted(names)
 
 
 def _stored(folder: Path) -> StoredDataset | None:

@@ -8,13 +8,20 @@ import struct
 from collections.abc import Callable, Iterable
 from typing import Any, BinaryIO, Literal
 
+import numpy as np
 from pydantic import ValidationError
 
 from midstep.core import strict_json
 from midstep.core.errors import FormatError
 from midstep.core.files.untrusted_files import open_plain
 from midstep.server.datasets.data_roots import StoredDataset
-from midstep.server.datasets.dataset_schemas import AuditOut, LedgerOut
+from midstep.server.datasets.dataset_schemas import (
+    AuditExample,
+    AuditLevel,
+    AuditOut,
+    LedgerOut,
+    ShortageOut,
+)
 from midstep.server.schema_base import Out
 
 MOST_BYTES = 16 << 20
@@ -77,36 +84,24 @@ def _part(
 def _audit(record: dict[str, Any]) -> AuditOut:
     levels = {
         str(name): {
-            "leaks": level["leaks"],
-            "threshold": level.get("threshold"),
-            "examples": [_example(each) for each in level["examples"][:MOST_EXAMPLES]],
+            **AuditLevel.pick(level),
+            "examples": [AuditExample.pick(each) for each in level["examples"][:MOST_EXAMPLES]],
         }
         for name, level in record["levels"].items()
     }
     return AuditOut.model_validate({"clean": record["clean"], "levels": levels})
 
 
-def _example(leak: dict[str, Any]) -> dict[str, Any]:
-    names = ("split_a", "row_a", "split_b", "row_b", "kind", "text", "similarity")
-    return {name: leak.get(name) for name in names}
-
-
 def _ledger(record: dict[str, Any], offset: int, limit: int) -> LedgerOut:
     shortages = record["shortages"]
-    names = ("pair", "tier", "wanted", "found", "filled_from")
-    return LedgerOut.model_validate(
-        {
-            "quotas": record["quotas"],
-            "made": record["made"],
-            "short_pairs": record["short_pairs"],
-            "dropped": record.get("dropped", 0),
-            "shortages": [
-                {name: each[name] for name in names} for each in shortages[offset : offset + limit]
-            ],
-            "kept": len(shortages),
-            "offset": offset,
-        }
-    )
+    shown = shortages[offset : offset + limit]
+    fields = {
+        **LedgerOut.pick({"dropped": 0, **record}),
+        "shortages": [ShortageOut.pick(each) for each in shown],
+        "kept": len(shortages),
+        "offset": offset,
+    }
+    return LedgerOut.model_validate(fields)
 
 
 Kind = Literal["questions", "sources", "keywords"]
@@ -139,8 +134,6 @@ def texts_of(stored: StoredDataset, kind: Kind, rows: Iterable[int]) -> dict[int
 
 def _data_of(file: BinaryIO) -> tuple[int, int]:
     """Offset and count of the numbers in a one-dimensional int64 `.npy` file."""
-    import numpy as np
-
     version = np.lib.format.read_magic(file)
     if version != (1, 0):
         raise ValueError(f".npy version {version}, expected (1, 0)")

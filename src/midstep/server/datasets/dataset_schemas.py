@@ -24,17 +24,22 @@ class DatasetCounts(Out):
     dimension: int
 
 
-class DatasetSummary(Out):
-    """One dataset in the list."""
+class DatasetName(Out):
+    """Fields of a dataset in the list and on its page."""
 
     id: str
     name: str
-    state: Literal["ready", "damaged"]
-    problem: str | None
-    """Why it cannot be shown and what to do; null if it can."""
     made_at: float
     """Seconds since 1970."""
     size_bytes: int
+
+
+class DatasetSummary(DatasetName):
+    """One dataset in the list."""
+
+    state: Literal["ready", "damaged"]
+    problem: str | None
+    """Why it cannot be shown and what to do; null if it can."""
     form: str | None
     counts: DatasetCounts | None
     schedule: str | None
@@ -59,13 +64,9 @@ class ClusterOut(Out):
     """Mean of 1 − cosine of the questions to the centroid; null for an empty cluster."""
 
 
-class DatasetOut(Out):
+class DatasetOut(DatasetName):
     """One dataset."""
 
-    id: str
-    name: str
-    made_at: float
-    size_bytes: int
     form: str
     counts: DatasetCounts
     splits: dict[SplitName, int]

@@ -43,9 +43,9 @@ def switch_breakpoint(
     """Switch a breakpoint on or off, or set its action. Its hits stay."""
     _find(run, breakpoint_id)
     if patch.enabled is not None:
-        control.enable_breakpoint(breakpoint_id, patch.enabled)
+        control.breakpoints.enable(breakpoint_id, patch.enabled)
     if patch.action is not None:
-        control.set_breakpoint_action(breakpoint_id, patch.action)
+        control.breakpoints.set_action(breakpoint_id, patch.action)
     return StrictJsonResponse(_find(run, breakpoint_id).describe())
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
 from concurrent.futures import Future
 from typing import Annotated, Any
 
@@ -12,6 +11,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
 from midstep.control import Command, CommandRecord
+from midstep.control.command_queue import CommandQueue
 from midstep.control.command_record import Who
 from midstep.core.commands.catalog import BACK, COMMANDS
 from midstep.core.commands.definition import CommandDefinition
@@ -26,14 +26,10 @@ from midstep.server.debug.command_schemas import (
     command_json,
     verb_model,
 )
-from midstep.server.dependencies import (
-    CallerDependency,
-    RunDependency,
-    declare_run_id,
-)
+from midstep.server.dependencies import CallerDependency, RunDependency, declare_run_id
 from midstep.server.problems import Refusal
 from midstep.server.responses import StrictJsonResponse
-from midstep.server.runs.run_view import RunControl, RunView
+from midstep.server.runs.run_view import RunView
 
 EFFECT_WAIT_S = 2.0
 """How long a response waits for the effect of a command before it says 202."""
@@ -81,7 +77,12 @@ def _add_verb(definition: CommandDefinition[Any]) -> None:
         if definition is BACK:
             await _check_rewind(run)
         payload = body.model_dump(exclude={"id"}, exclude_none=True)
-        return await _run_verb(run, definition.name, payload, who, body.id)
+        record = await _submit(run, _command(definition.name, payload, who, body.id))
+        if not record.has_ended:
+            return StrictJsonResponse(command_json(record), status_code=202)
+        if record.status != "done":
+            raise _refusal(run, record)
+        return StrictJsonResponse(run.state())
 
     # FastAPI reads name, docstring and signature: they become the operation of this verb.
     run_verb.__name__, run_verb.__doc__ = definition.name, definition.help
@@ -102,7 +103,7 @@ async def _check_rewind(run: RunView) -> None:
     """Refuse to go back where the run offers no way back, with the reason of the run."""
     # In a thread: whether a stored run can be reached is read from disk.
     control = await run_in_threadpool(run.control)
-    if BACK.name not in control.registry:
+    if BACK.name not in control.queue.registry:
         reason = run.rewind()["reason"]
         raise Refusal(409, "no_rewind", reason or "This run cannot be taken back.")
 
@@ -124,7 +125,7 @@ def commands(run: RunDependency, limit: Annotated[int, Query(ge=1, le=10_000)] =
 @log_router.post("", response_model=CommandOut, responses=_COMMAND_ACCEPTED)
 async def submit_command(run: RunDependency, who: CallerDependency, wanted: CommandIn) -> Response:
     """Submit a command; a repeated id is answered, not repeated."""
-    record = await _submit(run, wanted.command, wanted.payload, who, wanted.id)
+    record = await _submit(run, _command(wanted.command, wanted.payload, who, wanted.id))
     if record.status == "refused":
         raise _refusal(run, record)
     return StrictJsonResponse(command_json(record), status_code=200 if record.has_ended else 202)
@@ -140,7 +141,7 @@ def command(run: RunDependency, command_id: str) -> Response:
 def cancel_command(run: RunDependency, command_id: str, _: Verb | None = None) -> Response:
     """Cancel a waiting command, or ask a running one to end."""
     record = _find(run, command_id)
-    if record.has_ended or not run.control().cancel(command_id):
+    if record.has_ended or not run.control().queue.cancel(command_id):
         raise Refusal(
             409,
             "ended",
@@ -160,39 +161,28 @@ def _find(run: RunView, command_id: str) -> CommandRecord:
 # -- submitting a command and waiting for its effect ----------------------------------------------
 
 
-async def _run_verb(
-    run: RunView, name: str, payload: Mapping[str, Any], who: Who, command_id: str | None
-) -> Response:
-    """Submit a verb: 200 with the state after it, 202 with the command, or 409."""
-    record = await _submit(run, name, payload, who, command_id)
-    if not record.has_ended:
-        return StrictJsonResponse(command_json(record), status_code=202)
-    if record.status != "done":
-        raise _refusal(run, record)
-    return StrictJsonResponse(run.state())
+def _command(name: str, payload: dict[str, Any], who: Who, command_id: str | None) -> Command:
+    return Command(name=name, payload=payload, who=who, id=command_id or new_command_id())
 
 
-async def _submit(
-    run: RunView, name: str, payload: Mapping[str, Any], who: Who, command_id: str | None
-) -> CommandRecord:
+async def _submit(run: RunView, command: Command) -> CommandRecord:
     """Return the record of a command, after its effect or after 2 s."""
-    chosen = command_id or new_command_id()
-    record = run.command(chosen)
+    record = run.command(command.id)
     if record is None:
-        _submit_valid(run.control(), Command(name=name, payload=dict(payload), who=who, id=chosen))
-        record = run.command(chosen)
+        _submit_valid(run.control().queue, command)
+        record = run.command(command.id)
         assert record is not None  # noqa: S101 - it was submitted just now
     # A known id is a retry: it gets its answer, also when the run has ended since.
     await _wait_for(record.future, EFFECT_WAIT_S)
     return record
 
 
-def _submit_valid(control: RunControl, command: Command) -> None:
+def _submit_valid(queue: CommandQueue, command: Command) -> None:
     """Submit; a wrong name or payload is a mistake of the caller (422), not of the state (409)."""
     try:
-        control.submit(command)
+        queue.submit(command, raise_invalid=True)
     except ConfigError as error:
-        if command.name in control.registry:
+        if command.name in queue.registry:
             raise Refusal(422, "invalid", str(error), field="payload") from None
         raise Refusal(422, "unknown_command", str(error), field="command") from None
 

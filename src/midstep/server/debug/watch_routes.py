@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
+import numpy as np
 from fastapi import APIRouter, Query
 from starlette.responses import Response
 
@@ -36,7 +37,7 @@ def watches(run: RunDependency) -> Response:
 @router.post("/watch", response_model=WatchOut)
 def replace_watches(run: RunDependency, control: ControlDependency, body: WatchIn) -> Response:
     """Replace the watched rows of a source. Points of the other rows stay until cleared."""
-    control.replace_watches(body.feature_ids, body.source)
+    control.watches.replace(body.feature_ids, body.source)
     return StrictJsonResponse(_watches(run))
 
 
@@ -95,8 +96,6 @@ def _columns(run: RunView, points: int) -> Response:
 
     The metadata has the names of the sources in that order, and their watched rows, as JSON.
     """
-    import numpy as np
-
     tracked = run.trajectories(points=points, in_all=COLUMN_POINTS)
     tensors: dict[str, Any] = {}
     for number, each in enumerate(tracked):

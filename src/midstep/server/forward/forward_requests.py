@@ -13,13 +13,13 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import parse_qs
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from midstep.core.ids import is_run_id
-from midstep.server.auth.guard import WRITES
+from midstep.server.auth.guard import WRITES, replay
 from midstep.server.auth.tokens import Tokens
 from midstep.server.forward.live_sockets import (
     SILENT_S,
@@ -29,10 +29,8 @@ from midstep.server.forward.live_sockets import (
 )
 from midstep.server.forward.unix_http import Head, UnixHttpRequest, UpstreamGone
 from midstep.server.problems import Refusal
+from midstep.server.runs.run_catalog import RootCatalog
 from midstep.server.stream.sse_response import SseWriter, until_gone
-
-if TYPE_CHECKING:
-    from midstep.server.runs.run_catalog import RootCatalog
 
 log = logging.getLogger("midstep.server")
 CHECK_EVERY_S = 1.0
@@ -104,7 +102,8 @@ class Forward:
                 if head is not None:
                     await exchange.pass_on(head, send)
         except _NotBegun:  # the run ended in between, so its facts answer
-            await self.app(scope, _replay_body(body, receive), send)
+            message = {"type": "http.request", "body": body, "more_body": False}
+            await self.app(scope, replay(message, receive), send)
 
     def _find_socket(self, run_id: str) -> LiveSocket | None:
         if run_id == ONLY:
@@ -286,13 +285,3 @@ async def _read_body(scope: Scope, receive: Receive) -> bytes:
         return b""
     body: bytes = (await receive()).get("body", b"")
     return body
-
-
-def _replay_body(body: bytes, rest: Receive) -> Receive:
-    """A `receive` that gives `body` once more, then what `rest` gives."""
-    pending = [{"type": "http.request", "body": body, "more_body": False}]
-
-    async def receive() -> Any:
-        return pending.pop() if pending else await rest()
-
-    return receive

@@ -8,23 +8,22 @@ import stat
 import threading
 from collections import OrderedDict
 from contextlib import AbstractContextManager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice
 from math import prod
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import Any, BinaryIO
+
+import numpy as np
 
 from midstep.core import strict_json
 from midstep.core.errors import FormatError
 from midstep.core.files.untrusted_files import open_plain
 from midstep.influence.study.results_file import FORMAT
+from midstep.server.datasets.data_roots import StoredFolder, folder_names, list_newest
 from midstep.server.problems import Refusal, not_found
 from midstep.server.runs.run_table import RunTable
-
-if TYPE_CHECKING:
-    import numpy as np
-
 
 MOST_RESULTS = 500
 """Results that are listed for each folder."""
@@ -36,14 +35,9 @@ _RESULTS, _PLAN = "results.json", "plan.json"
 
 
 @dataclass(frozen=True, kw_only=True)
-class StoredInfluence:
-    """One folder under `influence/`."""
+class StoredInfluence(StoredFolder):
+    """One folder under `influence/`. It was made when it was finished, or else started."""
 
-    id: str
-    """Name of the folder, with a number if two folders have the same name."""
-    folder: Path
-    made_at: float
-    """When it was finished, or started; seconds since 1970."""
     finished: bool
     stamp: tuple[int, int, int]
     """Inode, time and length of its results.json; it changes with the content."""
@@ -54,11 +48,7 @@ class StoredInfluence:
 
     def request_folder(self, index: int) -> str:
         """The name of the folder of a request, which starts with its number."""
-        try:
-            names = sorted(one.name for one in (self.folder / "requests").iterdir())
-        except OSError:
-            names = []
-        for name in names:
+        for name in folder_names(self.folder / "requests"):
             if name.startswith(f"{index:03d}_") and not name.endswith(".batch"):
                 return name
         raise not_found()
@@ -82,15 +72,7 @@ class InfluenceStore:
 
     def listing(self) -> list[StoredInfluence]:
         """All results, newest first; the same name in a second folder gets a number."""
-        by_id: dict[str, StoredInfluence] = {}
-        for root in self.folders():
-            for each in _results_in(root):
-                name, number = each.id, 1
-                while name in by_id:
-                    number += 1
-                    name = f"{each.id}~{number}"
-                by_id[name] = replace(each, id=name)
-        return sorted(by_id.values(), key=lambda each: (-each.made_at, each.id))
+        return list_newest(each for root in self.folders() for each in _results_in(root))
 
     def get(self, result_id: str) -> StoredInfluence:
         """The finished result of this id; every other id gets the same 404."""
@@ -120,14 +102,8 @@ def _beside(save_dir: Path) -> Path:
 
 
 def _results_in(root: Path) -> list[StoredInfluence]:
-    try:
-        with os.scandir(root) as entries:
-            folders = [one for one in entries if one.is_dir(follow_symlinks=False)]
-    except OSError:  # it does not exist or may not be read: there are no results
-        return []
     # Names start with the time, so the newest come first.
-    names = sorted((one.name for one in folders), reverse=True)
-    results = (_stored(root, name) for name in names)
+    results = (_stored(root, name) for name in reversed(folder_names(root)))
     return list(islice((each for each in results if each is not None), MOST_RESULTS))
 
 
@@ -192,7 +168,7 @@ def summarize(stored: StoredInfluence) -> dict[str, Any]:
             "evaluated_sequences": sum(len(one["sequences"]) for one in results["requests"]),
         }
     except Refusal as refusal:
-        return {**blank, "problem": refusal.message}
+        return {**blank, "problem": str(refusal)}
     except (KeyError, TypeError, ValueError):
         return {**blank, "problem": "results.json lacks fields of its format"}
 
@@ -224,8 +200,6 @@ def _is_entry(each: Any) -> bool:
 
 def array_in(file: BinaryIO, name: str, *, most_cells: int) -> np.ndarray[Any, Any] | None:
     """The array of this name as float64, None if there is none; no other array is read."""
-    import numpy as np
-
     entry = arrays_in(file).get(name)
     if entry is None:
         return None

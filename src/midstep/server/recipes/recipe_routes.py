@@ -5,17 +5,18 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Annotated, Literal
 
-from fastapi import APIRouter, Depends, Request
+from fastapi import APIRouter, Request
 from pydantic import Field, StrictBool, StrictFloat, StrictInt, StrictStr
 from starlette.responses import Response
 
 from midstep.core.errors import MidstepError
-from midstep.server.dependencies import CanControl, catalog_of, declare_run_id
+from midstep.loops.recipes import recipes
+from midstep.server.dependencies import CanControl, catalog_of
 from midstep.server.problems import Refusal
 from midstep.server.recipes.end_process import end_process
 from midstep.server.recipes.launcher import Launcher, LaunchRequest
 from midstep.server.responses import StrictJsonResponse
-from midstep.server.runs.run_file_routes import RunFolder
+from midstep.server.runs.run_file_routes import RunFolder, RunId
 from midstep.server.runs.run_schemas import RunOut
 from midstep.server.schema_base import In, Out
 
@@ -109,14 +110,10 @@ LOOK_ONLY = "This link can only look. Ask for one that controls."
 @router.get("/recipes", response_model=RecipeList)
 def recipe_list(request: Request, controls: CanControl) -> Response:
     """The trainings that can be started by name, with their typed settings."""
-    from midstep.loops.recipes import recipes
-
     why_not = LOOK_ONLY if not controls else ONE_RUN if _launcher(request) is None else None
     listed = [
         {
-            "name": recipe.name,
-            "title": recipe.title,
-            "about": recipe.about,
+            **RecipeOut.pick(vars(recipe)),
             "settings": [asdict(setting) for setting in recipe.settings],
         }
         for recipe in recipes().values()
@@ -142,9 +139,7 @@ def start_run(request: Request, body: StartIn) -> Response:
 
 
 @router.post("/runs/{run_id}/end", response_model=EndOut)
-def end_run(
-    run_id: Annotated[str, Depends(declare_run_id)], folder: RunFolder, body: EndIn
-) -> Response:
+def end_run(run_id: RunId, folder: RunFolder, body: EndIn) -> Response:
     """Send a signal to the process of a run that does not react to debug/stop."""
     end_process(folder, body.how)
     return StrictJsonResponse({"id": run_id, "how": body.how})

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
-from midstep.control import Breakpoint, CapturedBatch, CommandRecord, StepData
+from midstep.control import Breakpoint, CapturedBatch, CommandRecord, DebugController, StepData
 from midstep.control.capture.weight_changes import WeightChange
 from midstep.control.watches.watch_list import TrackedRows
-from midstep.server.runs.run_view import ENDED, RunControl, RunView, WatchedRows
+from midstep.server.runs.run_view import ENDED, RunView, WatchedRows
 
 if TYPE_CHECKING:
     from midstep.session import Run
@@ -28,7 +28,6 @@ class LiveRunView(RunView):
     def __init__(self, run: Run) -> None:
         super().__init__(run.run_id, run.name, run.dir, run.started_at)
         self._controller, self._facts = run.controller, run.facts
-        self._control = RunControl(run.controller)
 
     @property
     def attempt(self) -> int:
@@ -118,6 +117,6 @@ class LiveRunView(RunView):
         """Count one more viewer inside the block, so that steps are captured."""
         return self._controller.captures.viewer()
 
-    def control(self) -> RunControl:
-        """The methods that change the run. A run of this process never refuses here."""
-        return self._control
+    def control(self) -> DebugController:
+        """The controller of the run. A run of this process never refuses here."""
+        return self._controller

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Query, Request
 from starlette.responses import Response
 
+from midstep.facts import Series
+from midstep.facts.index.curves import Axis
+from midstep.facts.index.run_query import RunQuery
 from midstep.server.array_json import numbers
 from midstep.server.auth.redaction import redact
 from midstep.server.dependencies import (
@@ -21,18 +24,12 @@ from midstep.server.dependencies import (
 from midstep.server.problems import Refusal
 from midstep.server.responses import BINARY, SafetensorsResponse, StrictJsonResponse
 from midstep.server.runs.run_schemas import (
-    CurveAxis,
     CurvesOut,
     EventsOut,
     RunDetail,
     RunList,
     ScalarsOut,
 )
-
-if TYPE_CHECKING:
-    from midstep.facts import Series
-    from midstep.facts.index.run_query import RunPage
-
 
 router = APIRouter(prefix="/api/v1", tags=["runs"])
 _BY_ID = [Depends(declare_run_id)]
@@ -69,8 +66,6 @@ def runs(
     limit: Annotated[int, Query(ge=0, le=10_000)] = 1000,
 ) -> Response:
     """The runs of this server, newest first unless `sort` is given."""
-    from midstep.facts.index.run_query import RunQuery
-
     query = RunQuery(
         q=q,
         states=_split(state),
@@ -83,25 +78,21 @@ def runs(
         limit=limit,
     )
     page = catalog_of(request).list(query)
-    can_start = controls and getattr(request.app.state, "launcher", None) is not None
-    return StrictJsonResponse({**page_dict(page), "can_start": can_start})
+    return StrictJsonResponse(
+        {
+            "runs": [row.as_wire() for row in page.rows],
+            "total": page.total,
+            "matching": page.matching,
+            "states": page.states,
+            "groups": page.groups and [asdict(group) for group in page.groups],
+            "columns": {"config": page.config_columns, "summary": page.summary_columns},
+            "can_start": controls and request.app.state.launcher is not None,
+        }
+    )
 
 
 def _split(text: str) -> tuple[str, ...]:
     return tuple(part for part in text.split(",") if part)
-
-
-def page_dict(page: RunPage) -> dict[str, Any]:
-    """A page of runs as `RunList`, without `can_start`."""
-    groups = None if page.groups is None else [asdict(group) for group in page.groups]
-    return {
-        "runs": [row.as_wire() for row in page.rows],
-        "total": page.total,
-        "matching": page.matching,
-        "states": page.states,
-        "groups": groups,
-        "columns": {"config": page.config_columns, "summary": page.summary_columns},
-    }
 
 
 @router.get("/runs/{run_id}", response_model=RunDetail, dependencies=_BY_ID)
@@ -196,7 +187,7 @@ def curves(
     runs: Annotated[str, Query(max_length=4096, description="Ids of the runs; a,b.")],
     name: Annotated[str, Query(max_length=512, description="Name of the series.")],
     points: Annotated[int, Query(ge=2, le=100_000)] = 500,
-    x: CurveAxis = "step",
+    x: Axis = "step",
     format: Format = "json",  # noqa: A002 - the name on the wire
 ) -> Response:
     """One series of several runs; runs without it and unknown runs are left out."""

@@ -6,13 +6,13 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, StrictStr
 
+from midstep.facts.format.run_files import FileKind
+from midstep.facts.index.curves import Axis
 from midstep.server.schema_base import In, Number, Out, RunState
 
 ListedState = Literal[RunState, "stopping", "damaged"]
 """`damaged`: the facts cannot be read; `why` has the reason."""
 SettingOut = float | int | str | bool | None
-CurveAxis = Literal["step", "epoch", "time"]
-FileKind = Literal["facts", "checkpoint", "figure", "artifact", "console", "config", "other"]
 
 
 class RunOut(Out):
@@ -109,11 +109,9 @@ class RunList(Out):
 # -- curves ---------------------------------------------------------------------------------------
 
 
-class CurveOut(Out):
+class PointsOut(Out):
     """One series of one run: exact points, or min/max buckets when there were too many."""
 
-    x: list[Number]
-    """Steps, epochs or seconds since the start; of a bucket, the first."""
     low: list[Number]
     high: list[Number]
     """Equal to `low` when exact."""
@@ -122,11 +120,24 @@ class CurveOut(Out):
     """Points that it was computed from."""
 
 
+class CurveOut(PointsOut):
+    """One series of one run: exact points, or min/max buckets when there were too many."""
+
+    x: list[Number]
+    """Steps, epochs or seconds since the start; of a bucket, the first."""
+
+
+class SeriesOut(PointsOut):
+    """One series: exact points, or min/max buckets when there were too many."""
+
+    step: list[int]
+
+
 class CurvesOut(Out):
     """One series of several runs; runs without it are left out."""
 
     name: str
-    x: CurveAxis
+    x: Axis
     curves: dict[str, CurveOut]
 
 
@@ -210,18 +221,6 @@ class DeletedOut(Out):
     removed_files: int
     kept: list[str]
     """Files in the directory that midstep did not write; they are still there."""
-
-
-class SeriesOut(Out):
-    """One series: exact points, or min/max buckets when there were too many."""
-
-    step: list[int]
-    low: list[Number]
-    high: list[Number]
-    """Equal to `low` when exact."""
-    exact: bool
-    count: int
-    """Points that it was computed from."""
 
 
 class ScalarsOut(Out):

@@ -1,35 +1,29 @@
-"""A run as routes and streams see it: `RunView` reads it, `RunControl` changes it.
+"""A run as routes and streams read it. `RunView.control` returns the controller that changes it.
 
 `LiveRunView` in `live_run.py` is a run of this process, `StoredRunView` in `stored_run.py` a run on
-disk. Only `RunControl` and `LiveRunView` call a controller.
+disk, which has no controller.
 """
 
 from __future__ import annotations
 
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping
-from concurrent.futures import Future
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from midstep.control import (
     Breakpoint,
     CapturedBatch,
-    Command,
     CommandRecord,
     DebugController,
     StepData,
 )
-from midstep.control.breakpoints.breakpoint import Action
 from midstep.control.capture.weight_changes import WeightChange
 from midstep.control.watches.watch_list import TrackedRows
-from midstep.core.commands.definition import CommandDefinition
-
-if TYPE_CHECKING:
-    from midstep.facts import FactsReader, SeriesStore
+from midstep.facts import FactsReader, SeriesStore
 
 T = TypeVar("T")
 
@@ -49,60 +43,6 @@ class WatchedRows:
     """Watched rows by tensor."""
     sources: list[str]
     """Tensors whose rows can be watched, the default one first."""
-
-
-class RunControl:
-    """Changes a run of this process. Every method may be called from any thread.
-
-    Args:
-        controller: the controller of the run.
-    """
-
-    def __init__(self, controller: DebugController) -> None:
-        self._controller = controller
-
-    @property
-    def registry(self) -> Mapping[str, CommandDefinition[Any]]:
-        """The commands that the run accepts, by name."""
-        return self._controller.queue.registry
-
-    def submit(self, command: Command) -> Future[Any]:
-        """Queue a command and return its future. A repeated id returns the first future again.
-
-        Raises:
-            ConfigError: there is no such command, or its payload is not valid.
-        """
-        return self._controller.queue.submit(command, raise_invalid=True)
-
-    def cancel(self, command_id: str) -> bool:
-        """Remove a queued command, or ask a running one to end. False if it has ended."""
-        return self._controller.queue.cancel(command_id)
-
-    def add_breakpoint(
-        self, kind: str, *, enabled: bool, action: Action, **settings: Any
-    ) -> Breakpoint:
-        """Add a breakpoint, which is checked from the next step boundary on."""
-        return self._controller.add_breakpoint(kind, enabled=enabled, action=action, **settings)
-
-    def enable_breakpoint(self, breakpoint_id: int, enabled: bool) -> Breakpoint:
-        """Switch a breakpoint on or off."""
-        return self._controller.breakpoints.enable(breakpoint_id, enabled)
-
-    def set_breakpoint_action(self, breakpoint_id: int, action: Action) -> Breakpoint:
-        """Set whether a hit pauses the run or only records a mark."""
-        return self._controller.breakpoints.set_action(breakpoint_id, action)
-
-    def remove_breakpoint(self, breakpoint_id: int) -> Breakpoint:
-        """Remove a breakpoint and return it."""
-        return self._controller.remove_breakpoint(breakpoint_id)
-
-    def replace_watches(self, rows: Iterable[int], source: str | None) -> None:
-        """Replace the watched rows of one tensor. Without rows and tensor, all watches end."""
-        self._controller.watches.replace(rows, source)
-
-    def clear_trajectories(self) -> None:
-        """Delete all points of watched rows. The rows stay watched."""
-        self._controller.clear_trajectories()
 
 
 class RunView(ABC):
@@ -154,8 +94,6 @@ class RunView(ABC):
 
     def _with_reader(self, read: Callable[[FactsReader], T]) -> T:
         """Return `read(reader)`. There is one reader, because it caches the offsets it has read."""
-        from midstep.facts import FactsReader
-
         with self._reader_lock:
             if self._reader is None:
                 self._reader = FactsReader(self.dir)
@@ -166,8 +104,6 @@ class RunView(ABC):
 
         Requests wait for each other here. They never wait for the training thread.
         """
-        from midstep.facts import SeriesStore
-
         with self._store_lock:
             if self._store is None:
                 self._store = SeriesStore(self.dir)
@@ -271,8 +207,8 @@ class RunView(ABC):
         """Count one more viewer inside the block. Steps are captured only for viewers."""
 
     @abstractmethod
-    def control(self) -> RunControl:
-        """The methods that change the run.
+    def control(self) -> DebugController:
+        """The controller of the run, which changes it. It may be called from any thread.
 
         Raises:
             Refusal: 409 with the reason, where commands do not reach the run.

@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
-from midstep.control import Breakpoint, CapturedBatch, CommandRecord, StepData
+from midstep.control import Breakpoint, CapturedBatch, CommandRecord, DebugController, StepData
 from midstep.control.capture.weight_changes import WeightChange
 from midstep.control.command_queue import VERBS
 from midstep.control.watches.watch_list import TrackedRows
@@ -20,7 +20,7 @@ from midstep.facts.liveness.end_state import EndState, HeartbeatWatch, end_state
 from midstep.facts.liveness.lease import read_lease
 from midstep.server.forward.live_sockets import SILENT_S, find_live_socket, heartbeat_age_s
 from midstep.server.problems import Refusal
-from midstep.server.runs.run_view import ENDED, RunControl, RunView, WatchedRows
+from midstep.server.runs.run_view import ENDED, RunView, WatchedRows
 from midstep.server.runs.stored_step import StoredStep, copy_tracked, read_stored_step
 
 END_EVERY_S = 0.5
@@ -36,29 +36,6 @@ WEIGHTS_NOTE = (
     "and whether its forces agreed, was not kept"
 )
 _watch = HeartbeatWatch()
-
-
-class FactsPosition:
-    """Newest sequence number and timeline of the facts on disk. Safe to use from any thread."""
-
-    def __init__(self, run_dir: Path) -> None:
-        self._tail = FactsTail(run_dir)
-        self._timeline = 0
-        self._lock = threading.Lock()
-
-    @property
-    def seq(self) -> int:
-        """Sequence number of the newest fact."""
-        with self._lock:
-            for item in self._tail.poll():
-                self._timeline = max(self._timeline, item.timeline)
-            return self._tail.last_seq
-
-    @property
-    def timeline(self) -> int:
-        """How often the run went back to an earlier step."""
-        _ = self.seq  # reads what is new on disk
-        return self._timeline
 
 
 class StoredRunView(RunView):
@@ -78,7 +55,8 @@ class StoredRunView(RunView):
             float(header.get("wall") or 0.0),
         )
         self._attempt = int(header.get("attempt") or 1)
-        self._position = FactsPosition(run_dir)
+        self._tail, self._timeline = FactsTail(run_dir), 0
+        self._tail_lock = threading.Lock()
         self._has_moved = False
         self._end, self._end_read_at = EndState("lost"), float("-inf")
         self._last_step: StoredStep | None = None
@@ -93,12 +71,16 @@ class StoredRunView(RunView):
     @property
     def timeline(self) -> int:
         """How often the run went back to an earlier step."""
-        return self._position.timeline
+        _ = self.seq  # reads what is new on disk
+        return self._timeline
 
     @property
     def seq(self) -> int:
         """Sequence number of the newest fact."""
-        return self._position.seq
+        with self._tail_lock:
+            for item in self._tail.poll():
+                self._timeline = max(self._timeline, item.timeline)
+            return self._tail.last_seq
 
     @property
     def is_live(self) -> bool:
@@ -253,7 +235,7 @@ class StoredRunView(RunView):
         """Counts nothing: a stored run captures no steps."""
         return nullcontext()
 
-    def control(self) -> RunControl:
+    def control(self) -> DebugController:
         """Raise `Refusal`: the run has ended, or its process cannot be reached from here."""
         end = self._current_end()
         if end.state in HELD:

@@ -9,6 +9,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from midstep.control import CommandRecord, Field, Level, Panel, Sort, Status, StepData
 from midstep.control.watches.trajectory import Trajectory
 from midstep.control.watches.watch_list import TrackedRows
@@ -144,8 +146,6 @@ def _last_health(events: Sequence[dict[str, Any]]) -> dict[str, Any] | None:
 
 def _columns(health: Mapping[str, Any]) -> dict[str, Any]:
     """Columns of one number per feature; no columns when their lengths differ."""
-    import numpy as np
-
     columns = {
         str(name): np.array([_number(value) for value in values], np.float64)
         for name, values in _mapping(health.get("features")).items()

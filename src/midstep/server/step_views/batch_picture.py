@@ -7,6 +7,8 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Any, Literal
 
+import numpy as np
+
 from midstep.control import CapturedBatch
 from midstep.core.png import encode_png
 from midstep.server.array_json import as_array, dtype_name, is_tensor, numbers, shape_of
@@ -124,8 +126,6 @@ def _grid(tiles: Any, kind: str) -> tuple[str, dict[str, Any]]:
 
 def _range(tiles: Any, kind: str) -> tuple[float, float]:
     """The values drawn black and white: 0 to 255 for bytes, 0 to 1 if all fit, else the range."""
-    import numpy as np
-
     low, high = float(tiles.min()), float(tiles.max())
     if not (math.isfinite(low) and math.isfinite(high)):
         finite = tiles[np.isfinite(tiles)]
@@ -142,8 +142,6 @@ def _range(tiles: Any, kind: str) -> tuple[float, float]:
 
 def _grey(tiles: Any, low: float, high: float) -> Any:
     """Values as bytes; NaN and -inf are black, inf is white."""
-    import numpy as np
-
     scaled = tiles.astype(np.float64)
     scaled /= 2  # halved first: high - low overflows for values near the largest float
     scaled -= low / 2
@@ -157,8 +155,6 @@ def _grey(tiles: Any, low: float, high: float) -> Any:
 
 def _sheet(tiles: Any) -> tuple[Any, int, int]:
     """Tiles side by side, row after row: tile i at column i % columns, row i // columns."""
-    import numpy as np
-
     samples, height, width, channels = tiles.shape
     columns = min(COLUMNS, samples)
     rows = math.ceil(samples / columns)

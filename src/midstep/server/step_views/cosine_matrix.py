@@ -9,9 +9,14 @@ from __future__ import annotations
 
 import math
 import threading
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
+from midstep.control.capture.weight_changes import WeightChange
 from midstep.core.errors import ConfigError, ControlError
 from midstep.server.step_views.force_views import (
     force_columns,
@@ -20,17 +25,7 @@ from midstep.server.step_views.force_views import (
     rows_of,
 )
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from midstep.control.capture.weight_changes import WeightChange
-
-    Floats = NDArray[np.float64]
-
-
+Floats = NDArray[np.float64]
 CHUNK = 512
 """Rows of the matrix that are in memory at once while it is averaged."""
 MAX_MATRIX_ROWS = 8_192
@@ -72,8 +67,6 @@ def unit_rows(rows_DI: Any) -> Floats:
     >>> unit_rows(np.array([[3.0, 4.0], [0.0, 0.0]])).tolist()
     [[0.6, 0.8], [0.0, 0.0]]
     """
-    import numpy as np
-
     rows_DI = np.asarray(rows_DI, np.float64)
     with np.errstate(all="ignore"):
         lengths_D = np.sqrt(np.einsum("ij,ij->i", rows_DI, rows_DI))
@@ -86,8 +79,6 @@ def similarity(unit_DI: Floats, *, cells: int) -> Similarity:
 
     Block sizes differ by at most one row. An averaged matrix is computed in chunks, never whole.
     """
-    import numpy as np
-
     rows = len(unit_DI)
     side = min(rows, cells)
     starts = [block * rows // side for block in range(side)]
@@ -110,8 +101,6 @@ def _chunks(starts: Sequence[int], rows: int) -> Iterator[tuple[int, int]]:
 
 
 def _cosines(unit_DI: Floats, first: int, last: int) -> Floats:
-    import numpy as np
-
     # Rows with infinite weights give NaN, which the page shows; a warning would only repeat it.
     with np.errstate(all="ignore"):
         return np.asarray(unit_DI[first:last] @ unit_DI.T)
@@ -119,8 +108,6 @@ def _cosines(unit_DI: Floats, first: int, last: int) -> Floats:
 
 def _averaged(part: Floats, row_starts: Sequence[int], column_starts: Sequence[int]) -> Floats:
     """Means over blocks of rows and columns."""
-    import numpy as np
-
     if len(row_starts) == part.shape[0] and len(column_starts) == part.shape[1]:
         return part
     with np.errstate(all="ignore"):
@@ -168,8 +155,6 @@ def cluster_order(unit_DI: Floats) -> list[int]:
     The tree is built with the nearest-neighbour chain (Murtagh 1983), whose time grows with the
     square of the number of rows.
     """
-    import numpy as np
-
     rows = len(unit_DI)
     with np.errstate(all="ignore"):
         near = np.nan_to_num(unit_DI @ unit_DI.T, nan=-2.0)  # below every cosine: NaN joins last
@@ -199,8 +184,6 @@ def _nearest_pair(near: Floats, alive: Any, chain: list[int]) -> tuple[int, int]
 
 def _merge(near: Floats, members: list[list[int]], alive: Any, a: int, b: int) -> None:
     """Append group b to group a. Its cosine to another group is the mean over all pairs."""
-    import numpy as np
-
     weight_a, weight_b = len(members[a]), len(members[b])
     joined = (weight_a * near[a] + weight_b * near[b]) / (weight_a + weight_b)
     joined[[a, b]] = -np.inf
@@ -306,8 +289,6 @@ def _check_size(change: WeightChange, *, whole: bool) -> None:
 
 def _order(unit: Any, change: WeightChange, order: str) -> list[int]:
     """Row numbers in the requested order; by a metric the largest comes first."""
-    import numpy as np
-
     if order == "id":
         return list(range(len(unit)))
     if order == "cluster":

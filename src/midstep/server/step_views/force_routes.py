@@ -4,19 +4,24 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
+import numpy as np
 from fastapi import APIRouter, Query
 from starlette.responses import Response
 
 from midstep.server.array_json import numbers
 from midstep.server.dependencies import Format, RunDependency
-from midstep.server.problems import Refusal
+from midstep.server.problems import too_large
 from midstep.server.responses import BINARY, SafetensorsResponse, StrictJsonResponse
 from midstep.server.schema_base import Number, Out
 from midstep.server.step_views.cosine_matrix import CosineMatrix
-from midstep.server.step_views.force_views import MAX_ROW_LENGTH, describe_detail, describe_forces
+from midstep.server.step_views.force_views import (
+    MAX_ROW_LENGTH,
+    Verdict,
+    describe_detail,
+    describe_forces,
+)
 from midstep.server.step_views.step_data_json import WHOLE_UP_TO
 
-Verdict = Literal["agree", "fight", "neutral"]
 MatrixSource = Literal["weights", "som_targets", "grad_delta"]
 
 
@@ -134,7 +139,7 @@ def force_detail(
     if format == "safetensors":
         return SafetensorsResponse(arrays, {name: str(value) for name, value in plain.items()})
     if len(arrays["combined"]) > MAX_ROW_LENGTH:
-        _refuse_size(f"a row of {plain['tensor']} has {len(arrays['combined']):,} numbers")
+        raise too_large(f"a row of {plain['tensor']} has {len(arrays['combined']):,} numbers")
     return StrictJsonResponse({**plain, **{name: numbers(row) for name, row in arrays.items()}})
 
 
@@ -159,13 +164,11 @@ def cosine_matrix(
         return _matrix_tensors(matrix)
     cells = matrix.cells_MM
     if cells.size > WHOLE_UP_TO:
-        _refuse_size(f"the matrix has {cells.size:,} cells")
+        raise too_large(f"the matrix has {cells.size:,} cells")
     return StrictJsonResponse({**matrix.describe(), "matrix": numbers(cells)})
 
 
 def _matrix_tensors(matrix: CosineMatrix) -> Response:
-    import numpy as np
-
     fields = matrix.describe()
     metadata = {k: str(v) for k, v in fields.items() if k not in ("labels", "permutation")}
     tensors = {
@@ -173,7 +176,3 @@ def _matrix_tensors(matrix: CosineMatrix) -> Response:
         "permutation": np.asarray(matrix.permutation, np.int64),
     }
     return SafetensorsResponse(tensors, metadata)
-
-
-def _refuse_size(size: str) -> None:
-    raise Refusal(409, "too_large", f"{size}, too many for JSON; request format=safetensors.")

@@ -9,20 +9,16 @@ that the loop adds besides, `som_delta`. Shape suffixes: D rows, I numbers of a 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
+import numpy as np
+from numpy.typing import NDArray
+
+from midstep.control.capture.weight_changes import WeightChange
 from midstep.core.errors import ConfigError
 from midstep.server.array_json import as_array, numbers, shape_of
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from midstep.control.capture.weight_changes import WeightChange
-
-    Floats = NDArray[np.float64]
-
-
+Floats = NDArray[np.float64]
 NEUTRAL_COSINE = 0.05
 """Directions with a smaller absolute cosine count as unrelated."""
 NEUTRAL_SHARE = 0.01
@@ -57,8 +53,6 @@ def split_change(before: Any, after: Any, som_delta: Any | None) -> TwoForces:
     >>> parts.grad_delta_DI.tolist()
     [[2.0, 0.0]]
     """
-    import numpy as np
-
     after_DI = np.asarray(after, np.float64)
     with np.errstate(all="ignore"):  # weights may be infinite, and then changes are NaN or infinite
         combined_DI = after_DI - np.asarray(before, np.float64)
@@ -79,8 +73,6 @@ def row_cosines(a_DI: Floats, b_DI: Floats) -> Floats:
     >>> row_cosines(np.array([[1.0, 0.0], [0.0, 0.0]]), np.array([[2.0, 0.0], [1.0, 0.0]])).tolist()
     [1.0, 0.0]
     """
-    import numpy as np
-
     with np.errstate(all="ignore"):
         # Scaled first: the squares of very small changes would underflow to 0.
         a_DI, b_DI = _scaled(a_DI), _scaled(b_DI)
@@ -91,8 +83,6 @@ def row_cosines(a_DI: Floats, b_DI: Floats) -> Floats:
 
 def norms(rows_DI: Floats) -> Floats:
     """The Euclidean norm of each row."""
-    import numpy as np
-
     with np.errstate(all="ignore"):
         norms_D: Floats = np.sqrt(np.einsum("ij,ij->i", rows_DI, rows_DI))
     return norms_D
@@ -100,8 +90,6 @@ def norms(rows_DI: Floats) -> Floats:
 
 def _scaled(rows_DI: Floats) -> Floats:
     """Each row divided by its largest absolute number; a zero row stays zero."""
-    import numpy as np
-
     if rows_DI.shape[1] == 0:
         return rows_DI
     largest_D = np.abs(rows_DI).max(axis=1, keepdims=True)
@@ -130,8 +118,6 @@ def judge(grad_magnitude_D: Floats, som_magnitude_D: Floats, cosine_D: Floats) -
 
 def _least(magnitude_D: Floats) -> float:
     """The largest magnitude that counts as zero: a share of the median, which may itself be 0."""
-    import numpy as np
-
     known = magnitude_D[np.isfinite(magnitude_D)]
     return NEUTRAL_SHARE * float(np.median(known)) if len(known) else 0.0
 
@@ -168,8 +154,6 @@ def describe_forces(change: WeightChange, tensors: list[str]) -> dict[str, Any]:
 
 def force_columns(change: WeightChange) -> tuple[dict[str, Any], dict[str, float]]:
     """Columns of one value per row, and the thresholds of the verdicts."""
-    import numpy as np
-
     pushed = metric_columns(change, len(change.after))
     grad_norm, som_norm, cosine = _measures(change)
     columns: dict[str, Any] = {
@@ -192,8 +176,6 @@ def force_columns(change: WeightChange) -> tuple[dict[str, Any], dict[str, float
 
 def _measures(change: WeightChange) -> tuple[Any, Any, Any]:
     """Norms of both parts and their cosine, in chunks of rows: as float64 they are large."""
-    import numpy as np
-
     rows, length = len(change.after), max(1, change.after[:1].numel())
     at_once = max(1, CHUNK_ELEMENTS // length)
     measured: list[list[Any]] = [[np.zeros(0)], [np.zeros(0)], [np.zeros(0)]]
@@ -209,8 +191,6 @@ def _measures(change: WeightChange) -> tuple[Any, Any, Any]:
 
 def metric_columns(change: WeightChange, rows: int) -> dict[str, Any]:
     """The metrics that the loop pushed and that have one real number for each row."""
-    import numpy as np
-
     columns = {}
     for name, values in change.metrics.items():
         if isinstance(name, str) and getattr(values, "ndim", None) == 1 and len(values) == rows:

@@ -53,7 +53,8 @@ def _batch_tensors(captured: CapturedBatch) -> Response:
 def step_data_keys(run: RunDependency) -> Response:
     """The keys of the step data, with the panel of each."""
     shown = run.step_data()
-    panels = {key: _described(shown.panels.get(key)) for key in shown.values}
+    described = {key: panel.describe() for key, panel in shown.panels.items()}
+    panels = {key: described.get(key) for key in shown.values}
     step = shown.step if shown.values else None
     return StrictJsonResponse({"step": step, "keys": list(shown.values), "panels": panels})
 
@@ -81,10 +82,6 @@ def step_data(
     return StrictJsonResponse(
         {"key": key, "step": step, **encoded, **_hint(shown.panels.get(key), value, encoded)}
     )
-
-
-def _described(panel: Panel | None) -> dict[str, Any] | None:
-    return None if panel is None else panel.describe()
 
 
 def _hint(panel: Panel | None, value: Any, encoded: dict[str, Any]) -> dict[str, Any]:

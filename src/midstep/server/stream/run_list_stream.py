@@ -9,17 +9,14 @@ from collections import Counter
 from collections.abc import Iterable
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING
 
 from starlette.types import Receive, Scope, Send
 
 from midstep.facts.index.run_query import RunQuery
+from midstep.facts.index.run_row import RunRow
+from midstep.server.runs.run_catalog import Catalog
 from midstep.server.stream.sse_response import SseResponse, SseWriter
 from midstep.server.stream.stream_frames import volatile_frame
-
-if TYPE_CHECKING:
-    from midstep.facts.index.run_row import RunRow
-    from midstep.server.runs.run_catalog import Catalog
 
 log = logging.getLogger("midstep.server")
 POLL_S = 0.5
@@ -90,7 +87,10 @@ class RunListStream:
                 self._update(rows)
                 self._task = asyncio.create_task(self._run())
         viewer, since = ListViewer(), time.time() - RECENT_S
-        viewer.note([row.id for row in self._rows.values() if _is_recent(row, since)], ())
+        recent = (
+            row.id for row in self._rows.values() if row.live or (row.updated_at or 0.0) >= since
+        )
+        viewer.note(recent, ())
         self._viewers.add(viewer)
         return viewer
 
@@ -147,10 +147,6 @@ class RunListStream:
         self._states = dict(Counter(row.state for row in rows.values()))
         changed = [each for each, row in rows.items() if before.get(each) != row]
         return changed, [each for each in before if each not in rows]
-
-
-def _is_recent(row: RunRow, since: float) -> bool:
-    return row.live or (row.updated_at or 0.0) >= since
 
 
 class ListStreamResponse(SseResponse):

@@ -10,9 +10,10 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from midstep.core.errors import MidstepError
+from midstep.facts import FactsTail, LiveTail, open_writer
 from midstep.server.debug.command_schemas import command_json
 from midstep.server.runs.run_view import RunView
 from midstep.server.stream.stream_frames import (
@@ -23,9 +24,6 @@ from midstep.server.stream.stream_frames import (
     volatile_frame,
 )
 from midstep.server.stream.viewer_queue import ViewerQueue
-
-if TYPE_CHECKING:
-    from midstep.facts import FactsTail, LiveTail
 
 log = logging.getLogger("midstep.server")
 POLL_S = 0.1
@@ -142,8 +140,6 @@ class RunStream:
         return int(seq) if is_known and self.seq - int(seq) <= REPLAY_AT_MOST else None
 
     def _start(self) -> None:
-        from midstep.facts import FactsTail, LiveTail, open_writer
-
         writer = open_writer(self.run.dir)
         if writer is None:
             self._tail = FactsTail(self.run.dir, after_seq=self.run.seq, held=True)

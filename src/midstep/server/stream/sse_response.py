@@ -73,7 +73,6 @@ class Closable(Protocol):
 
     def close(self) -> None:
         """End the stream of this viewer."""
-        ...
 
 
 class SseResponse(Response):

@@ -6,17 +6,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from midstep.facts import EventRecord, FactsTail, LiveRows, StepRows
 from midstep.server.auth.redaction import has_private, redact
 from midstep.server.responses import json_bytes
 
-if TYPE_CHECKING:
-    from midstep.facts import EventRecord, LiveRows, StepRows
-
-    Rows = StepRows | LiveRows
-
-
+Rows = StepRows | LiveRows
 MAX_NUMBERS = 8192
 """Numbers in one scalars message. More rows become several messages, so that a frame stays small
 beside the queue of a viewer (640 KiB)."""
@@ -63,8 +59,6 @@ def state_frame(state: dict[str, Any], dropped: int = 0) -> Frame:
 
 def durable_frames(items: Iterable[EventRecord | Rows]) -> Iterator[Frame]:
     """Facts as frames; adjacent rows of one timeline share a frame."""
-    from midstep.facts import EventRecord
-
     adjacent: list[Rows] = []
     for item in items:
         if isinstance(item, EventRecord):
@@ -153,8 +147,6 @@ class FrameReader:
     """
 
     def __init__(self, run_dir: Path, *, after_seq: int) -> None:
-        from midstep.facts import FactsTail
-
         self._tail = FactsTail(run_dir, after_seq=after_seq)
         self._frames: Iterator[Frame] = iter(())
 
