@@ -11,13 +11,11 @@ from concurrent.futures import Future
 from types import GeneratorType
 from typing import Any
 
-from midstep.control.breakpoints.breakpoints import Breakpoints
 from midstep.control.capture.weight_changes import WeightChanges
 from midstep.control.command_queue import FAILED, RUNNING, STEPPING, VERBS, CommandQueue
 from midstep.control.command_record import Command, CommandRecord, Status, StepsToPass
-from midstep.control.control_state import ControlState, End
+from midstep.control.control_state import ControlState
 from midstep.control.run_status import is_moving
-from midstep.control.watches.row_tracker import Watches
 from midstep.core.commands.catalog import RunUntilPayload, StepPayload
 from midstep.core.errors import ControlError
 
@@ -44,15 +42,11 @@ class StepBoundary:
         self,
         state: ControlState,
         queue: CommandQueue,
-        watches: Watches,
         weight_changes: WeightChanges,
-        breakpoints: Breakpoints,
     ) -> None:
         self._state = state
         self._queue = queue
-        self._watches = watches
         self._weight_changes = weight_changes
-        self._breakpoints = breakpoints
         # Both flags describe how the step in progress began. A cheap way is taken only if it was
         # allowed at the beginning of the step and still is at its end: a request that came in
         # between needs the full way, and so does what was prepared at the beginning.
@@ -76,7 +70,7 @@ class StepBoundary:
 
         Conditions see them once, at the next boundary. Sinks do not get them.
         """
-        if self._state.breakpoint_list.armed:
+        if self._state.breakpoints.armed:
             self._state.scalars_outside_step.update(values)
 
     def wait_if_paused(self) -> bool:
@@ -102,7 +96,7 @@ class StepBoundary:
             state.loss = state.breakpoint_evidence = None
             state.loss_readout.forget()
             state.capture_store.forget_after(step)
-            state.watch_list.forget_after(step)
+            state.watches.forget_after(step)
             self._weight_changes.forget_after(step)
             state.wake()
 
@@ -132,14 +126,6 @@ class StepBoundary:
         self._send_scalars()
         state.loss_readout.read_now(state.loss)
         state.close("stopped" if self.is_stopping else "finished")
-
-    def close_as(self, end: End, reason: str | None = None) -> None:
-        """Show a run that has ended or runs in another process: refuse every command.
-
-        For readers that show a run from its facts; a loop calls `finish` or `fail`.
-        """
-        self._state.reason = reason
-        self._state.close(end)
 
     def fail(self, reason: str, *, park: bool = False) -> None:
         """End the run after an error. With `park`, wait until a viewer resumes or stops the run."""
@@ -218,15 +204,15 @@ class StepBoundary:
         # Watches and breakpoints read this step's scalars and step data, so they come before
         # these are sent and cleared. A hit is recorded last: its evidence holds the cloned batch,
         # and its fact follows the scalars of the step.
-        self._watches.record()
-        hits = self._breakpoints.check_step() if state.breakpoint_list.armed else None
+        state.watches.record()
+        hits = state.breakpoints.check_step() if state.breakpoints.armed else []
         state.layer_report = None
         self._send_scalars()
         state.capture_store.step_ended(state.finished_steps)
         if state.capture_store.clones_step:
             self._weight_changes.end()
-        if hits is not None:
-            self._breakpoints.record_hits(hits)
+        if hits:
+            state.breakpoints.record_hits(hits)
         return self._pass_through()
 
     def _pass_quietly(self) -> bool:
@@ -307,7 +293,7 @@ class StepBoundary:
         """Run the queued commands; park until the run may continue (True) or stops (False)."""
         while True:
             # Before each command: a watch records its start before a command moves the weights.
-            self._watches.begin()
+            self._state.watches.begin()
             self._weight_changes.serve()
             record, may_continue = self._next_action()
             if record is not None:
@@ -370,7 +356,7 @@ class StepBoundary:
             state.notify()
         self._answer_completed()
         with state.lock:
-            is_needed = state.watch_list.has_new_rows or self._weight_changes.has_waiting_reader
+            is_needed = state.watches.has_new_rows or self._weight_changes.has_waiting_reader
             if not (state.command_table.queue or state.stop_commands or is_needed):
                 # With a timeout: Python handles a signal that reached another thread only when
                 # the main thread runs again. A hold is polled, because nothing wakes it.

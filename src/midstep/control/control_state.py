@@ -13,20 +13,20 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Literal, TypeVar
 
-from midstep.control.breakpoints.breakpoint import BreakpointList
+from midstep.control.breakpoints.breakpoints import Breakpoints
 from midstep.control.breakpoints.layer_report import LayerReport
 from midstep.control.capture.capture_store import CaptureStore
 from midstep.control.capture.loss_readout import LossReadout
 from midstep.control.command_queue import CommandTable
 from midstep.control.command_record import CommandRecord, Status
 from midstep.control.gate import Gate
-from midstep.control.watches.watch_list import WatchList
+from midstep.control.watches.watches import Watches
 from midstep.core.errors import ControlError
 from midstep.core.moments import Moment
 from midstep.core.protocols import Sink
 
 log = logging.getLogger("midstep.control")
-End = Literal["stopped", "finished", "failed", "killed", "lost", "out of reach"]
+End = Literal["stopped", "finished", "failed"]
 Item = TypeVar("Item")
 
 
@@ -45,8 +45,8 @@ class ControlState:
         self.command_table = CommandTable(clock, wall)
         self.gate = Gate()
         self.capture_store = CaptureStore(clock)
-        self.watch_list = WatchList()
-        self.breakpoint_list = BreakpointList()
+        self.watches = Watches(self)
+        self.breakpoints = Breakpoints(self)
         # The four flags, set by `refresh_flags`.
         self.step_is_recorded = False
         """Whether scalars and batch of this step are wanted by a sink, a viewer or a breakpoint."""
@@ -111,15 +111,15 @@ class ControlState:
         return bool(
             self.capture_store.clones_step
             or self.viewer_count
-            or self.watch_list.active
-            or self.breakpoint_list.may_stop(self.step_index + 1)
+            or self.watches.active
+            or self.breakpoints.may_stop_step
         )
 
     def refresh_flags(self) -> None:
         """Recompute the flags. Called under the lock after each change."""
         is_followed = bool(
-            self.breakpoint_list.armed
-            or self.watch_list.active
+            self.breakpoints.armed
+            or self.watches.active
             or self.pause_requested
             or self.stop_commands
         )
@@ -139,7 +139,7 @@ class ControlState:
         )
         # These need the full boundary, but do not make a boundary necessary by themselves: new
         # rows come with an active watch, and after the end no step follows.
-        needs_full_boundary = self.watch_list.has_new_rows or self.end is not None
+        needs_full_boundary = self.watches.has_new_rows or self.end is not None
         self.step_is_recorded = is_followed or bool(self.viewer_count or self.sinks)
         self.boundary_has_work = is_observed or self.step_is_recorded or self.end == "stopped"
         self.has_requests = has_requests or needs_full_boundary

@@ -15,7 +15,6 @@ from typing import Any
 
 from midstep.control.boundary import StepBoundary
 from midstep.control.breakpoints.breakpoint import Action, Breakpoint
-from midstep.control.breakpoints.breakpoints import Breakpoints
 from midstep.control.capture.captures import Captures
 from midstep.control.capture.weight_changes import WeightChanges
 from midstep.control.command_queue import CommandQueue
@@ -24,7 +23,6 @@ from midstep.control.control_state import ControlState
 from midstep.control.panels import Panel
 from midstep.control.run_status import RunStatus
 from midstep.control.sinks import Sinks
-from midstep.control.watches.row_tracker import Watches
 
 
 class DebugController:
@@ -62,13 +60,11 @@ class DebugController:
     ) -> None:
         self._state = state = ControlState(clock, wall)
         self.queue = CommandQueue(state)
-        self.watches = Watches(state)
+        self.watches = state.watches
         self.weight_changes = WeightChanges(state)
-        self.breakpoints = Breakpoints(state)
-        self.boundary = StepBoundary(
-            state, self.queue, self.watches, self.weight_changes, self.breakpoints
-        )
-        self.captures = Captures(state, self.watches)
+        self.breakpoints = state.breakpoints
+        self.boundary = StepBoundary(state, self.queue, self.weight_changes)
+        self.captures = Captures(state)
         self.status = RunStatus(state)
         self.sinks = Sinks(state)
         _ALIVE.add(self)

@@ -5,12 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
-from midstep.control.breakpoints.conditions import Condition, Hit, LossZ, StepView
-from midstep.control.breakpoints.layer_report import Measure
+from midstep.control.breakpoints.conditions import Condition, Hit, LossZ
 from midstep.control.capture.capture_store import CapturedBatch, as_float, as_ids
-from midstep.core.errors import ConfigError
 
 MAX_HIT_STEPS = 100
 MAX_SAMPLES = 128
@@ -79,120 +77,6 @@ class Breakpoint:
     def _missing(self) -> list[str]:
         lacks = self.condition.missing_input
         return [*sorted(self.unseen_scalars), *([] if lacks is None else [lacks])]
-
-
-@dataclass(frozen=True, kw_only=True)
-class BreakpointHits:
-    """The breakpoints whose conditions hold after one step."""
-
-    stop: tuple[Breakpoint, Hit] | None = None
-    """The first one that pauses the run."""
-    marks: tuple[tuple[Breakpoint, Hit], ...] = ()
-    """Those that only mark it and begin to hold at this step."""
-
-
-class BreakpointList:
-    """All breakpoints of a run. Not thread-safe: its owner locks, except for `check`.
-
-    `armed`, `scalar_names` and `needs_sample_ids` are replaced as a whole, so that the training
-    thread reads them without the lock.
-    """
-
-    def __init__(self) -> None:
-        self._by_id: dict[int, Breakpoint] = {}
-        self._next_id = 1
-        self.armed: tuple[Breakpoint, ...] = ()
-        self.scalar_names: frozenset[str] = frozenset()
-        """Scalars that the armed breakpoints read."""
-        self.needs_sample_ids = False
-
-    def add(self, condition: Condition, *, enabled: bool, action: Action = "pause") -> Breakpoint:
-        """Add a breakpoint; its id was never used before in this run."""
-        added = Breakpoint(
-            id=self._next_id,
-            condition=condition,
-            enabled=enabled,
-            action=_check_action(action),
-            unseen_scalars=condition.scalar_names,
-        )
-        # Ids are never used twice: a late `remove` of a client must not hit another breakpoint.
-        self._next_id += 1
-        self._by_id[added.id] = added
-        self._rearm()
-        return added
-
-    def remove(self, breakpoint_id: int) -> Breakpoint:
-        """Remove a breakpoint."""
-        removed = self._find(breakpoint_id)
-        del self._by_id[breakpoint_id]
-        self._rearm()
-        return removed
-
-    def enable(self, breakpoint_id: int, *, enabled: bool) -> Breakpoint:
-        """Switch a breakpoint on or off."""
-        changed = self._find(breakpoint_id)
-        changed.enabled = enabled
-        self._rearm()
-        return changed
-
-    def set_action(self, breakpoint_id: int, action: Action) -> Breakpoint:
-        """Set what a breakpoint does when it is hit."""
-        changed = self._find(breakpoint_id)
-        changed.action = _check_action(action)
-        return changed
-
-    def measures_at(self, step: int) -> frozenset[Measure]:
-        """What the armed breakpoints need measured inside the model in that step."""
-        if not self.armed:  # nearly always, and called several times a step
-            return frozenset()
-        return frozenset().union(*(each.condition.measures_at(step) for each in self.armed))
-
-    def may_stop(self, step: int) -> bool:
-        """Whether a breakpoint may pause the run after that step."""
-        return any(each.action == "pause" and each.condition.is_due(step) for each in self.armed)
-
-    def list_all(self) -> list[Breakpoint]:
-        """Every breakpoint by id."""
-        return list(self._by_id.values())
-
-    def check(self, view: StepView) -> BreakpointHits:
-        """Check every armed condition; the first one that holds and pauses stops the run."""
-        # Every condition is checked in every step, also after a hit: windows need all losses.
-        hits = [(each, hit) for each in self.armed if (hit := each.condition.check(view))]
-        marks = tuple(
-            pair for pair in hits if pair[0].action == "mark" and not pair[0].condition_holds
-        )
-        stop = next((pair for pair in hits if pair[0].action == "pause"), None)
-        holding = {each.id for each, _ in hits}
-        for each, _ in hits:
-            each.count_hit(view.step)
-        for each in self.armed:
-            each.was_checked = True
-            each.condition_holds = each.id in holding
-            if each.unseen_scalars:
-                each.unseen_scalars -= view.scalars.keys()
-            if view.on_device:
-                each.on_device |= bool(each.condition.scalar_names & view.on_device)
-        return BreakpointHits(stop=stop, marks=marks)
-
-    def _find(self, breakpoint_id: int) -> Breakpoint:
-        try:
-            return self._by_id[breakpoint_id]
-        except KeyError:
-            known = ", ".join(map(str, self._by_id)) or "none"
-            raise ConfigError(f"no breakpoint {breakpoint_id}; there are {known}") from None
-
-    def _rearm(self) -> None:
-        # After every change, so that a step tests three attributes and no breakpoint.
-        self.armed = tuple(each for each in self._by_id.values() if each.enabled)
-        self.scalar_names = frozenset().union(*(each.condition.scalar_names for each in self.armed))
-        self.needs_sample_ids = any(each.kind == "sample" for each in self.armed)
-
-
-def _check_action(action: Any) -> Action:
-    if action not in get_args(Action):
-        raise ConfigError(f"action must be pause or mark, got {action!r}")
-    return "mark" if action == "mark" else "pause"
 
 
 def make_evidence(

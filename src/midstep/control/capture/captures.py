@@ -9,7 +9,6 @@ from typing import Any
 from midstep.control.capture.capture_store import CapturedBatch, StepData, resolve
 from midstep.control.control_state import ControlState, Viewer
 from midstep.control.panels import Panel
-from midstep.control.watches.row_tracker import Watches
 from midstep.core.errors import ConfigError
 
 log = logging.getLogger("midstep.control")
@@ -18,9 +17,8 @@ log = logging.getLogger("midstep.control")
 class Captures:
     """Takes batches and step data from the training thread, and gives clones to other threads."""
 
-    def __init__(self, state: ControlState, watches: Watches) -> None:
+    def __init__(self, state: ControlState) -> None:
         self._state = state
-        self._watches = watches
 
     # -- the training thread's side ---------------------------------------------------------------
 
@@ -54,18 +52,15 @@ class Captures:
             return
         # Here the weights are still those from before the step: a row that is newly watched gets
         # its start from them. Tested here, so that other steps save the call.
-        if state.watch_list.has_new_rows:
-            self._watches.begin()
+        if state.watches.has_new_rows:
+            state.watches.begin()
         if loss is not None:
             # The tensor itself, detached: `item()` would wait for a GPU in every step (+2 % and
             # +5 % on an H200). The writer thread of the sink converts it.
             state.loss = loss.detach() if hasattr(loss, "detach") else loss
             state.step_scalars["loss"] = state.loss
         # This is the only call between backward and the optimizer step, so gradients are read here.
-        if (
-            state.read_gradient_norm is not None
-            and "grad_norm" in state.breakpoint_list.scalar_names
-        ):
+        if state.read_gradient_norm is not None and "grad_norm" in state.breakpoints.scalar_names:
             self._log_gradient_norm(state.read_gradient_norm)
         captured = CapturedBatch(
             step=state.step_index,
@@ -101,7 +96,7 @@ class Captures:
     def push(self, key: str, data: Any, *, panel: Panel | None = None) -> None:
         """Store data of this step under `key`; see `DebugController.capture_step_data`."""
         state = self._state
-        if state.watch_list.active:
+        if state.watches.active:
             data = resolve(data)  # each point of a watched row holds metrics from the step data
         state.capture_store.push(key, data, panel)
         # Set here without the lock: the boundary must run to publish or clear this data.
@@ -137,9 +132,7 @@ class Captures:
         While running, ten steps a second are shown; expensive hooks may skip the others.
         """
         state = self._state
-        return bool(
-            state.capture_store.clones_step or state.breakpoint_list.may_stop(state.step_index + 1)
-        )
+        return state.capture_store.clones_step or state.breakpoints.may_stop_step
 
     # -- any thread's side ------------------------------------------------------------------------
 

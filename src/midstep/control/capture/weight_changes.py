@@ -106,7 +106,7 @@ class WeightChanges:
         # written over. A new allocation in every shown step would be slower.
         reusable, self._before = self._before, {}
         is_shown = state.capture_store.clones_step
-        if not (is_requested or is_shown or state.breakpoint_list.may_stop(state.step_index + 1)):
+        if not (is_requested or is_shown or state.breakpoints.may_stop_step):
             if not state.viewer_count:
                 self._drop()
             return
@@ -177,10 +177,10 @@ class WeightChanges:
 
     def _names_to_clone(self, *, everything: bool) -> list[str]:
         """Names by importance, because the budget may not reach for all."""
-        watch_list = self._state.watch_list
+        watches = self._state.watches
         with self._state.lock:
-            default = [] if watch_list.default_source is None else [watch_list.default_source]
-            rest = list(watch_list.sources) if everything else []
+            default = [] if watches.default_source is None else [watches.default_source]
+            rest = list(watches.readers) if everything else []
         return list(
             dict.fromkeys([*self._recently_requested(), *self._extra_updates, *default, *rest])
         )
@@ -197,7 +197,7 @@ class WeightChanges:
         self, names: Iterable[str], budget_bytes: int, reusable: Mapping[str, Any] | None = None
     ) -> dict[str, Any]:
         """Clone each tensor that has rows, within the budget; why others are not, is noted."""
-        sources = self._state.watch_list.sources
+        sources = self._state.watches.readers
         clones, refusals = clone_within_budget(sources, names, budget_bytes, reusable)
         for name in clones:
             self._refusals.pop(name, None)
@@ -233,10 +233,10 @@ class WeightChanges:
 
         Only shapes and types are read here, never values.
         """
-        watch_list = self._state.watch_list
+        watches = self._state.watches
         with self._state.lock:
-            offered = dict(watch_list.sources)
-            first = [*self._extra_updates, watch_list.default_source]
+            offered = dict(watches.readers)
+            first = [*self._extra_updates, watches.default_source]
         names = dict.fromkeys([*(name for name in first if name in offered), *offered])
         return [name for name in names if name is not None and has_rows(offered[name])]
 
@@ -285,8 +285,8 @@ class WeightChanges:
             return str(source)
         if source is None and known:
             return known[0]
-        if source in self._state.watch_list.sources:
-            refusal = why_no_rows(self._state.watch_list.sources[str(source)]())
+        if source in self._state.watches.readers:
+            refusal = why_no_rows(self._state.watches.readers[str(source)]())
             raise ControlError(f"{source} {refusal or 'cannot be read'}")
         if not known:
             raise ControlError(

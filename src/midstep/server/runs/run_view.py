@@ -25,7 +25,7 @@ from midstep.control import (
 )
 from midstep.control.breakpoints.breakpoint import Action
 from midstep.control.capture.weight_changes import WeightChange
-from midstep.control.watches.watch_list import TrackedRows
+from midstep.control.watches.tracked_rows import TrackedRows
 from midstep.core.commands.definition import CommandDefinition
 
 if TYPE_CHECKING:
