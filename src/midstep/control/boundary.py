@@ -95,7 +95,7 @@ class StepBoundary:
             state.step_index = state.finished_steps = step
             state.loss = state.breakpoint_evidence = None
             state.loss_readout.forget()
-            state.capture_store.forget_after(step)
+            state.captures.forget_after(step)
             state.watches.forget_after(step)
             self._weight_changes.forget_after(step)
             state.wake()
@@ -143,7 +143,7 @@ class StepBoundary:
             if park:
                 self._run_commands()
         finally:  # also when Ctrl-C ends the wait
-            state.capture_store.held_batch = None
+            state.captures.held_batch = None
             state.close("failed")
 
     def set_gradient_norm(self, read: Callable[[], Any]) -> None:
@@ -193,7 +193,7 @@ class StepBoundary:
         state = self._state
         if self._last_step_unobserved and not state.is_observed:
             return self._pass_quietly()
-        is_unshown = state.viewer_count and not state.capture_store.clones_step
+        is_unshown = state.viewer_count and not state.captures.clones_step
         if self._has_no_request and is_unshown and not state.has_requests:
             return self._pass_unshown()
         with state.lock:
@@ -208,8 +208,8 @@ class StepBoundary:
         hits = state.breakpoints.check_step() if state.breakpoints.armed else []
         state.layer_report = None
         self._send_scalars()
-        state.capture_store.step_ended(state.finished_steps)
-        if state.capture_store.clones_step:
+        if state.captures.clones_step:
+            state.captures.publish()
             self._weight_changes.end()
         if hits:
             state.breakpoints.record_hits(hits)
@@ -223,7 +223,7 @@ class StepBoundary:
             self._send_scalars()
             if state.is_observed:  # a sink failed (disk full) and has requested a hold
                 return self._pass_through()
-        state.capture_store.held_batch = None
+        state.captures.held_batch = None
         state.boundaries += 1
         return True
 
@@ -236,12 +236,12 @@ class StepBoundary:
             # Asked again under the lock: a request may have come while the scalars were sent.
             only_viewers = bool(state.viewer_count and not state.has_requests)
             if only_viewers:
-                state.capture_store.step_begins(every_step=False, viewers=True)
+                state.captures.begin_step(every_step=False)
         if not only_viewers:
             return self._pass_through()
         state.boundaries += 1
         # In other steps no clone is needed: without a request nothing can stop the loop there.
-        if state.capture_store.clones_step:
+        if state.captures.clones_step:
             self._weight_changes.begin(is_requested=False)
         state.call_step_listeners()
         return True
@@ -269,7 +269,7 @@ class StepBoundary:
             state.breakpoint_evidence = None
             # A step made by `step`, or the last one of `run_until`, ends in a pause: show it.
             is_requested = state.pause_requested or state.gate.target == state.finished_steps + 1
-            state.capture_store.step_begins(every_step=is_requested, viewers=state.viewer_count > 0)
+            state.captures.begin_step(every_step=is_requested)
             state.refresh_flags()
             self._last_step_unobserved = not state.is_observed
             self._has_no_request = not state.has_requests
@@ -348,7 +348,7 @@ class StepBoundary:
         state = self._state
         if not state.is_parked:
             # All clones are complete before `is_parked` is visible to readers.
-            state.capture_store.publish(state.finished_steps)
+            state.captures.publish()
             state.loss_readout.read_now(state.loss)
             self._weight_changes.end()
             with state.lock:

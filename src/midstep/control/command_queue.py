@@ -250,7 +250,7 @@ class CommandQueue:
         else:
             state.command_table.admit(record)
         if record.command.name == "pause":
-            state.capture_store.clones_step = True
+            state.captures.clones_step = True
         state.wake()
 
     def request(self, name: str, **payload: Any) -> None:

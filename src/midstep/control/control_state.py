@@ -15,7 +15,7 @@ from typing import Any, Literal, TypeVar
 
 from midstep.control.breakpoints.breakpoints import Breakpoints
 from midstep.control.breakpoints.layer_report import LayerReport
-from midstep.control.capture.capture_store import CaptureStore
+from midstep.control.capture.captures import Captures
 from midstep.control.capture.loss_readout import LossReadout
 from midstep.control.command_queue import CommandTable
 from midstep.control.command_record import CommandRecord, Status
@@ -44,7 +44,7 @@ class ControlState:
         self.changed = threading.Condition(self.lock)
         self.command_table = CommandTable(clock, wall)
         self.gate = Gate()
-        self.capture_store = CaptureStore(clock)
+        self.captures = Captures(self)
         self.watches = Watches(self)
         self.breakpoints = Breakpoints(self)
         # The four flags, set by `refresh_flags`.
@@ -105,16 +105,6 @@ class ControlState:
         # The intended mode, not the gate's: a queued pause counts from the moment of its submit.
         return self.command_table.intended_mode == "pause" or self.active_hold is not None
 
-    @property
-    def wants_data(self) -> bool:
-        """Whether the loop could park after this step with a viewer connected."""
-        return bool(
-            self.capture_store.clones_step
-            or self.viewer_count
-            or self.watches.active
-            or self.breakpoints.may_stop_step
-        )
-
     def refresh_flags(self) -> None:
         """Recompute the flags. Called under the lock after each change."""
         is_followed = bool(
@@ -133,8 +123,8 @@ class ControlState:
         is_observed = bool(
             has_requests
             or self.viewer_count
-            or self.capture_store.step_data
-            or self.capture_store.clones_step
+            or self.captures.pushed
+            or self.captures.clones_step
             or self.holds_weights
         )
         # These need the full boundary, but do not make a boundary necessary by themselves: new
@@ -231,32 +221,3 @@ class ControlState:
         for record in stops:
             self.finish_command(record, "done")
         self.notify()
-
-
-class Viewer:
-    """A connected viewer of one run (a browser tab or a client); a context manager.
-
-    Steps are captured while at least one viewer is open. `Captures.viewer` makes one.
-    """
-
-    def __init__(self, state: ControlState) -> None:
-        self._state: ControlState | None = state
-        self._count(state, +1)
-
-    @staticmethod
-    def _count(state: ControlState, by: int) -> None:
-        with state.lock:
-            state.viewer_count += by
-            state.refresh_flags()
-
-    def close(self) -> None:
-        """Disconnect; a second call changes nothing."""
-        state, self._state = self._state, None
-        if state is not None:
-            self._count(state, -1)
-
-    def __enter__(self) -> Viewer:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()

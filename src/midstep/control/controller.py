@@ -15,7 +15,6 @@ from typing import Any
 
 from midstep.control.boundary import StepBoundary
 from midstep.control.breakpoints.breakpoint import Action, Breakpoint
-from midstep.control.capture.captures import Captures
 from midstep.control.capture.weight_changes import WeightChanges
 from midstep.control.command_queue import CommandQueue
 from midstep.control.command_record import Command
@@ -64,7 +63,7 @@ class DebugController:
         self.weight_changes = WeightChanges(state)
         self.breakpoints = state.breakpoints
         self.boundary = StepBoundary(state, self.queue, self.weight_changes)
-        self.captures = Captures(state)
+        self.captures = state.captures
         self.status = RunStatus(state)
         self.sinks = Sinks(state)
         _ALIVE.add(self)

@@ -110,7 +110,7 @@ class RunStatus:
         # Before the lock: it may read a device, and the training thread needs the lock.
         loss = state.loss_readout.read(state.loss)
         with state.lock:
-            batch, shown = state.capture_store.batch, state.capture_store.shown
+            batch, shown = state.captures.cloned_batch, state.captures.published
             described, running = state.described_fields, state.command_table.running_record
             steps_per_s, boundary_age_s = self._rate.observe(
                 state.finished_steps, is_moving=not state.is_parked and state.end is None

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from midstep.control.breakpoints.conditions import Condition, Hit, LossZ
-from midstep.control.capture.capture_store import CapturedBatch, as_float, as_ids
+from midstep.control.capture.captured_data import CapturedBatch, as_float, as_ids
 
 MAX_HIT_STEPS = 100
 MAX_SAMPLES = 128

@@ -8,7 +8,7 @@ from midstep.control.breakpoints.breakpoint import Action, Breakpoint, make_evid
 from midstep.control.breakpoints.conditions import Hit, StepView, make_condition
 from midstep.control.breakpoints.layer_report import LayerReport, Measure
 from midstep.control.breakpoints.rule import Rule
-from midstep.control.capture.capture_store import as_float, as_ids, is_on_device
+from midstep.control.capture.captured_data import as_float, as_ids, is_on_device
 from midstep.control.command_record import Command
 from midstep.core.errors import ConfigError
 
@@ -171,7 +171,7 @@ class Breakpoints:
         state.scalars_outside_step = {}  # conditions see a validation once, not until the next one
         read = {name: known[name] for name in self.scalar_names & known.keys()}
         floats = {name: as_float(value) for name, value in read.items()}
-        batch = state.capture_store.batch_of(state.finished_steps - 1)
+        batch = state.captures.batch_of(state.finished_steps - 1)
         return StepView(
             step=state.finished_steps,
             scalars={name: value for name, value in floats.items() if value is not None},
@@ -183,7 +183,7 @@ class Breakpoints:
     def record_hits(self, hits: list[tuple[Breakpoint, Hit]]) -> None:
         """Send the evidence of every hit to the sinks, and pause the run if one stops it."""
         step = self._state.finished_steps
-        batch = self._state.capture_store.batch_of(step - 1)
+        batch = self._state.captures.batch_of(step - 1)
         for breakpoint_, hit in hits:
             evidence = make_evidence(breakpoint_, hit, step=step, batch=batch)
             if breakpoint_.action == "mark":

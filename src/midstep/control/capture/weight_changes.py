@@ -13,8 +13,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from midstep.control.capture.captures import Viewer
 from midstep.control.capture.tensor_clones import clone_within_budget, has_rows, why_no_rows
-from midstep.control.control_state import ControlState, Viewer
+from midstep.control.control_state import ControlState
 from midstep.control.watches.tensor_rows import find_entry, is_tensor
 from midstep.core.errors import ConfigError, ControlError
 
@@ -105,7 +106,7 @@ class WeightChanges:
         # Clones from before a step that was not shown: no reader has them, so their memory is
         # written over. A new allocation in every shown step would be slower.
         reusable, self._before = self._before, {}
-        is_shown = state.capture_store.clones_step
+        is_shown = state.captures.clones_step
         if not (is_requested or is_shown or state.breakpoints.may_stop_step):
             if not state.viewer_count:
                 self._drop()
@@ -172,7 +173,7 @@ class WeightChanges:
 
     def _shown_values(self) -> Mapping[str, Any]:
         """This step's data, if it was cloned."""
-        shown = self._state.capture_store.shown
+        shown = self._state.captures.published
         return shown.values if shown.step == self._state.finished_steps else {}
 
     def _names_to_clone(self, *, everything: bool) -> list[str]:
