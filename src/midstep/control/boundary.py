@@ -12,7 +12,7 @@ from types import GeneratorType
 from typing import Any
 
 from midstep.control.capture.weight_changes import WeightChanges
-from midstep.control.command_queue import FAILED, RUNNING, STEPPING, VERBS, CommandQueue
+from midstep.control.command_queue import FAILED, RUNNING, STEPPING, VERBS
 from midstep.control.command_record import Command, CommandRecord, Status, StepsToPass
 from midstep.control.control_state import ControlState
 from midstep.control.run_status import is_moving
@@ -38,14 +38,8 @@ class StepBoundary:
     commands) is called while it is held, because that code may call the controller.
     """
 
-    def __init__(
-        self,
-        state: ControlState,
-        queue: CommandQueue,
-        weight_changes: WeightChanges,
-    ) -> None:
+    def __init__(self, state: ControlState, weight_changes: WeightChanges) -> None:
         self._state = state
-        self._queue = queue
         self._weight_changes = weight_changes
         # Both flags describe how the step in progress began. A cheap way is taken only if it was
         # allowed at the beginning of the step and still is at its end: a request that came in
@@ -111,13 +105,13 @@ class StepBoundary:
         Nothing else changes the training state meanwhile, so commands that need a pause are
         admitted.
         """
-        commands = self._state.command_table
-        commands.loop_is_idle = True
+        queue = self._state.queue
+        queue.loop_is_idle = True
         try:
-            future = self._queue.submit(command)
+            future = queue.submit(command)
             self.drain()
         finally:
-            commands.loop_is_idle = False
+            queue.loop_is_idle = False
         return future
 
     def finish(self) -> None:
@@ -135,7 +129,7 @@ class StepBoundary:
             state.end, state.reason, state.is_parked = "failed", reason, False
             # The step that raised never ends, so granted steps and `run_until` end here.
             state.completed_commands += state.gate.pause()
-            moves = state.command_table.fail()
+            moves = state.queue.fail()
             state.refresh_flags()
         for record in moves:
             state.finish_command(record, "refused", reason=FAILED)
@@ -200,7 +194,7 @@ class StepBoundary:
             state.has_started = True
             state.completed_commands += state.gate.step_ended(state.finished_steps)
             if state.gate.mode == "pause" and not state.gate.grants:
-                state.command_table.gate_closed()
+                state.queue.gate_closed()
         # Watches and breakpoints read this step's scalars and step data, so they come before
         # these are sent and cleared. A hit is recorded last: its evidence holds the cloned batch,
         # and its fact follows the scalars of the step.
@@ -284,9 +278,9 @@ class StepBoundary:
         """Run the queued commands; neither park nor continue the training."""
         while True:
             with self._state.lock:
-                if not self._state.command_table.queue:
+                if not self._state.queue.waiting:
                     return
-                record = self._state.command_table.queue.popleft()
+                record = self._state.queue.waiting.popleft()
             self._run_command(record)
 
     def _run_commands(self) -> bool:
@@ -310,8 +304,8 @@ class StepBoundary:
             # A stop is never queued: it overtakes every command that waits.
             if state.stop_commands or state.end == "stopped":
                 return None, False
-            if state.command_table.queue:
-                return state.command_table.queue.popleft(), None
+            if state.queue.waiting:
+                return state.queue.waiting.popleft(), None
             return None, self._may_continue()
 
     def _may_continue(self) -> bool | None:
@@ -326,7 +320,7 @@ class StepBoundary:
         is_open, complete = state.gate.check_open(state.finished_steps)
         state.completed_commands += complete
         if complete:
-            state.command_table.gate_closed()
+            state.queue.gate_closed()
         return True if is_open else None
 
     def _leave(self, *, may_continue: bool) -> bool:
@@ -357,7 +351,7 @@ class StepBoundary:
         self._answer_completed()
         with state.lock:
             is_needed = state.watches.has_new_rows or self._weight_changes.has_waiting_reader
-            if not (state.command_table.queue or state.stop_commands or is_needed):
+            if not (state.queue.waiting or state.stop_commands or is_needed):
                 # With a timeout: Python handles a signal that reached another thread only when
                 # the main thread runs again. A hold is polled, because nothing wakes it.
                 state.changed.wait(PARK_POLL_S if state.active_hold is None else HOLD_POLL_S)
@@ -388,10 +382,10 @@ class StepBoundary:
 
     def _refusal_now(self, record: CommandRecord) -> str | None:
         """Why a command that was admitted cannot be carried out now; None when it can."""
-        gate, table = self._state.gate, self._state.command_table
+        gate, queue = self._state.gate, self._state.queue
         name = record.command.name
-        moves = table.registry[name].moves_training
-        if gate.mode == "run" and (name == "step" or (moves and not table.loop_is_idle)):
+        moves = queue.registry[name].moves_training
+        if gate.mode == "run" and (name == "step" or (moves and not queue.loop_is_idle)):
             return RUNNING  # the pause it was admitted after has been cancelled
         return STEPPING if moves and gate.grants else None
 
@@ -409,8 +403,8 @@ class StepBoundary:
     def _run_handler(self, record: CommandRecord) -> None:
         state = self._state
         with state.lock:
-            state.command_table.running_record = record
-            handler = state.command_table.handlers[record.command.name]
+            state.queue.running_record = record
+            handler = state.queue.handlers[record.command.name]
         state.notify()
         status: Status = "done"
         result: Any = None
@@ -423,7 +417,7 @@ class StepBoundary:
             own = isinstance(error, ControlError)  # made to be read as it is
             status, reason = "failed", str(error) if own else f"{type(error).__name__}: {error}"
         with state.lock:
-            state.command_table.running_record = None
+            state.queue.running_record = None
             if isinstance(result, StepsToPass):
                 state.gate.grant(record, result.n)
                 return

@@ -17,7 +17,7 @@ from midstep.control.breakpoints.breakpoints import Breakpoints
 from midstep.control.breakpoints.layer_report import LayerReport
 from midstep.control.capture.captures import Captures
 from midstep.control.capture.loss_readout import LossReadout
-from midstep.control.command_queue import CommandTable
+from midstep.control.command_queue import CommandQueue
 from midstep.control.command_record import CommandRecord, Status
 from midstep.control.gate import Gate
 from midstep.control.watches.watches import Watches
@@ -42,7 +42,7 @@ class ControlState:
         self.clock = clock
         self.lock = threading.Lock()
         self.changed = threading.Condition(self.lock)
-        self.command_table = CommandTable(clock, wall)
+        self.queue = CommandQueue(self, wall)
         self.gate = Gate()
         self.captures = Captures(self)
         self.watches = Watches(self)
@@ -103,7 +103,7 @@ class ControlState:
     def pause_requested(self) -> bool:
         """Whether a pause is requested, or the run is held because of a fault."""
         # The intended mode, not the gate's: a queued pause counts from the moment of its submit.
-        return self.command_table.intended_mode == "pause" or self.active_hold is not None
+        return self.queue.intended_mode == "pause" or self.active_hold is not None
 
     def refresh_flags(self) -> None:
         """Recompute the flags. Called under the lock after each change."""
@@ -115,7 +115,7 @@ class ControlState:
         )
         has_requests = bool(
             is_followed
-            or self.command_table.queue
+            or self.queue.waiting
             or self.gate.mode == "pause"
             or self.gate.target is not None
         )
@@ -212,7 +212,7 @@ class ControlState:
         """End the run: refuse the commands that wait, and all later ones."""
         with self.lock:
             self.end, self.is_parked = end, False
-            waiting = [*self.command_table.close(end), *self.gate.pause(), *self.completed_commands]
+            waiting = [*self.queue.close(end), *self.gate.pause(), *self.completed_commands]
             stops, self.stop_commands, self.completed_commands = self.stop_commands, [], []
             self.refresh_flags()
         # Without the lock: callbacks of a future run in this thread, and may submit commands.

@@ -16,7 +16,6 @@ from typing import Any
 from midstep.control.boundary import StepBoundary
 from midstep.control.breakpoints.breakpoint import Action, Breakpoint
 from midstep.control.capture.weight_changes import WeightChanges
-from midstep.control.command_queue import CommandQueue
 from midstep.control.command_record import Command
 from midstep.control.control_state import ControlState
 from midstep.control.panels import Panel
@@ -58,11 +57,11 @@ class DebugController:
         wall: Callable[[], float] = time.time,
     ) -> None:
         self._state = state = ControlState(clock, wall)
-        self.queue = CommandQueue(state)
+        self.queue = state.queue
         self.watches = state.watches
         self.weight_changes = WeightChanges(state)
         self.breakpoints = state.breakpoints
-        self.boundary = StepBoundary(state, self.queue, self.weight_changes)
+        self.boundary = StepBoundary(state, self.weight_changes)
         self.captures = state.captures
         self.status = RunStatus(state)
         self.sinks = Sinks(state)

@@ -72,7 +72,7 @@ _MOVING = frozenset({"running", "stepping", "pausing"})
 def name_state(state: ControlState) -> str:
     """One word for the state. Takes no lock, so that a heartbeat can read it at any time."""
     # In this order: a failed run is parked too, and commands run while the run is parked.
-    running = state.command_table.running_record
+    running = state.queue.running_record
     if state.end is not None:
         return state.end
     if running is not None:
@@ -111,7 +111,7 @@ class RunStatus:
         loss = state.loss_readout.read(state.loss)
         with state.lock:
             batch, shown = state.captures.cloned_batch, state.captures.published
-            described, running = state.described_fields, state.command_table.running_record
+            described, running = state.described_fields, state.queue.running_record
             steps_per_s, boundary_age_s = self._rate.observe(
                 state.finished_steps, is_moving=not state.is_parked and state.end is None
             )
@@ -141,7 +141,7 @@ class RunStatus:
                 "steps_left": state.gate.steps_left or None,
                 "run_until": state.gate.target,
                 "boundary_age_s": boundary_age_s,
-                "offers": sorted(state.command_table.registry),
+                "offers": sorted(state.queue.registry),
             }
 
     def _waiting_for(self) -> str | None:

@@ -198,10 +198,10 @@ class Breakpoints:
         pause = Command(name="pause", payload={"breakpoint": stopper.id}, who="breakpoint")
         with state.lock:
             state.completed_commands += state.gate.pause()
-            state.command_table.gate_closed()
+            state.queue.gate_closed()
             state.breakpoint_evidence = evidence
             # A record like that of any other pause, so that the command log explains the stop.
-            record = state.command_table.open_record(pause, state.finished_steps)
+            record = state.queue.open_record(pause)
         state.send_intervention(kind="breakpoint", who="breakpoint", **evidence)
         state.finish_command(record, "done", result={"breakpoint": stopper.id})
 
