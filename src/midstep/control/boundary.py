@@ -15,7 +15,6 @@ from midstep.control.capture.weight_changes import WeightChanges
 from midstep.control.command_queue import FAILED, RUNNING, STEPPING, VERBS
 from midstep.control.command_record import Command, CommandRecord, Status, StepsToPass
 from midstep.control.control_state import ControlState
-from midstep.control.run_status import is_moving
 from midstep.core.commands.catalog import RunUntilPayload, StepPayload
 from midstep.core.errors import ControlError
 
@@ -157,28 +156,9 @@ class StepBoundary:
         return self._state.boundaries
 
     @property
-    def is_paused(self) -> bool:
-        """Whether a pause is requested."""
-        return self._state.pause_requested
-
-    @property
-    def is_parked(self) -> bool:
-        """Whether the training thread waits at the boundary."""
-        return self._state.is_parked
-
-    @property
     def is_stopping(self) -> bool:
         """Whether a stop is requested or done."""
         return bool(self._state.stop_commands) or self._state.end == "stopped"
-
-    @property
-    def is_moving(self) -> bool:
-        """Whether the next boundary is due, so that a loop which does not reach it hangs.
-
-        False while the run is parked, before its first step, during a command, or in a phase that
-        the loop has declared.
-        """
-        return is_moving(self._state)
 
     # -- the end of a step ------------------------------------------------------------------------
 

@@ -154,12 +154,12 @@ class DebugController:
     @property
     def is_paused(self) -> bool:
         """Whether a pause is requested."""
-        return self.boundary.is_paused
+        return self._state.pause_requested
 
     @property
     def is_parked(self) -> bool:
         """Whether the training thread waits at the boundary."""
-        return self.boundary.is_parked
+        return self._state.is_parked
 
     def get_state(self) -> dict[str, Any]:
         """The state as the page shows it."""

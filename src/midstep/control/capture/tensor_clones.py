@@ -30,7 +30,9 @@ def clone_within_budget(
             tensor = sources[name]()
             refusal = why_no_rows(tensor) or _why_too_large(tensor, budget_bytes)
             if refusal is None:
-                clones[name] = _copy(tensor.detach(), (reusable or {}).get(name))
+                source: Any = tensor.detach()
+                old: Any = (reusable or {}).get(name)
+                clones[name] = old.copy_(source) if _fits(old, source) else source.clone()
                 budget_bytes -= int(tensor.nbytes)
         except Exception as error:  # noqa: BLE001 - a function of the user, or out of memory
             refusal = f"cannot be copied: {type(error).__name__}: {str(error)[:200]}"
@@ -39,17 +41,12 @@ def clone_within_budget(
     return clones, refusals
 
 
-def _copy(tensor: Any, reusable: Any) -> Any:
-    if reusable is not None and _fits(reusable, tensor):
-        return reusable.copy_(tensor)
-    return tensor.clone()
-
-
 def _fits(reusable: Any, tensor: Any) -> bool:
     """Whether the memory of a clone can hold `tensor` in the same layout."""
     # Strides too: a copy into another layout would be slower, and readers see the tensor's own.
     return bool(
-        reusable.shape == tensor.shape
+        reusable is not None
+        and reusable.shape == tensor.shape
         and reusable.dtype == tensor.dtype
         and reusable.device == tensor.device
         and reusable.stride() == tensor.stride()
