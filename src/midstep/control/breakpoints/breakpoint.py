@@ -57,7 +57,6 @@ class Breakpoint:
     def describe(self) -> dict[str, Any]:
         """The breakpoint as JSON: condition, words, counts, and the window of `loss_z`."""
         window = self.condition.spread if isinstance(self.condition, LossZ) else None
-        filled = window is not None and len(window) > 0
         return {
             "id": self.id,
             "condition": self.condition.parameters(),
@@ -67,8 +66,9 @@ class Breakpoint:
             "hits": self.hits,
             "hit_steps": list(self.hit_steps),
             "window": window.window if window is not None else None,
-            "mean": window.mean if window is not None and filled else None,
-            "std": window.std if window is not None and filled else None,
+            # An empty window is false: it has neither mean nor deviation.
+            "mean": window.mean if window else None,
+            "std": window.std if window else None,
             "costs_sync": self.on_device,
             "cost_s": self.condition.cost_s,
             "missing": self._missing() if self.was_checked else [],
