@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from midstep.control import Command, DebugController, Panel
-from midstep.control.watches.tracked_rows import TrackedRows
 from midstep.control.watches.trajectory import EXACT_POINTS, Trajectory
+from midstep.control.watches.watches import TrackedRows
 from midstep.core.errors import ConfigError
 from tests.control.loop import PATIENCE_S, running, until
 

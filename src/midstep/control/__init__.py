@@ -1,6 +1,6 @@
 """The gate any loop can call: pause, step, breakpoints, captures, watches, command queue."""
 
-from midstep.control.breakpoints.breakpoint import Breakpoint
+from midstep.control.breakpoints.breakpoints import Breakpoint
 from midstep.control.capture.captured_data import CapturedBatch, StepData
 from midstep.control.capture.captures import Viewer
 from midstep.control.command_record import Command, CommandRecord

@@ -14,7 +14,7 @@ from concurrent.futures import Future
 from typing import Any
 
 from midstep.control.boundary import StepBoundary
-from midstep.control.breakpoints.breakpoint import Action, Breakpoint
+from midstep.control.breakpoints.breakpoints import Action, Breakpoint
 from midstep.control.capture.weight_changes import WeightChanges
 from midstep.control.command_record import Command
 from midstep.control.control_state import ControlState

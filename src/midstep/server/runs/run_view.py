@@ -23,9 +23,9 @@ from midstep.control import (
     DebugController,
     StepData,
 )
-from midstep.control.breakpoints.breakpoint import Action
+from midstep.control.breakpoints.breakpoints import Action
 from midstep.control.capture.weight_changes import WeightChange
-from midstep.control.watches.tracked_rows import TrackedRows
+from midstep.control.watches.watches import TrackedRows
 from midstep.core.commands.definition import CommandDefinition
 
 if TYPE_CHECKING:

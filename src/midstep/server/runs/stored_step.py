@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from midstep.control import CommandRecord, Field, Level, Panel, Sort, Status, StepData
-from midstep.control.watches.tracked_rows import TrackedRows
 from midstep.control.watches.trajectory import Trajectory
+from midstep.control.watches.watches import TrackedRows
 from midstep.core import strict_json
 from midstep.core.errors import FormatError
 from midstep.core.moments import Moment
