@@ -7,7 +7,7 @@ import threading
 import torch
 
 from midstep.control import Command, DebugController
-from midstep.control.capture.capture_store import clone
+from midstep.control.capture.captured_data import clone
 from midstep.control.capture.deferred_columns import DeferredColumns
 from tests.control.loop import PATIENCE_S, running
 

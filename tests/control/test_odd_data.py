@@ -11,7 +11,7 @@ import torch
 
 from midstep.control import DebugController
 from midstep.control.breakpoints.conditions import StepView, make_condition
-from midstep.control.capture.capture_store import as_float, clone
+from midstep.control.capture.captured_data import as_float, clone
 from tests.control.loop import running, until
 
 BATCH = torch.ones(2, 3)

@@ -111,14 +111,14 @@ def test_the_hint_stays_with_the_step_data_it_came_with():
     shown = controller.captures.shown()
     assert {key: panel.kind for key, panel in shown.panels.items()} == {"rates": "table"}
     assert controller.get_state()["step_data_panels"] == {"rates": "table"}
-    assert controller._state.capture_store.panels == {}
+    assert controller._state.captures.panels == {}
 
 
 def test_pushing_again_without_a_hint_takes_it_back():
     controller = DebugController()
     controller.capture_step_data("rates", {"rate": [0.5]}, panel=Panel(kind="table"))
     controller.capture_step_data("rates", 1)
-    assert controller._state.capture_store.panels == {}
+    assert controller._state.captures.panels == {}
 
 
 def test_something_else_than_a_panel_is_refused():

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from midstep.control.capture.tensor_clones import clone_within_budget
+from midstep.control.capture.weight_changes import clone_within_budget
 
 
 def cloned(tensor: Tensor, spare: Tensor) -> Tensor:

@@ -9,7 +9,7 @@ import torch
 
 from midstep.control import Command, DebugController, Panel
 from midstep.control.watches.trajectory import EXACT_POINTS, Trajectory
-from midstep.control.watches.watch_list import TrackedRows
+from midstep.control.watches.watches import TrackedRows
 from midstep.core.errors import ConfigError
 from tests.control.loop import PATIENCE_S, running, until
 
@@ -190,7 +190,7 @@ def test_a_parked_loop_waits_quietly_for_step_data_that_is_watched() -> None:
         until(lambda: controller.is_parked, controller)
         controller.add_watch(1, source="acts")
         controller.submit(Command(name="step", payload={"n": 2})).result(PATIENCE_S)
-        assert not controller._state.watch_list.has_new_rows
+        assert not controller._state.watches.has_new_rows
         assert controller.get_trajectories("acts") == {}
 
 

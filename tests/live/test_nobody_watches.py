@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 
 from midstep.client import Client
-from midstep.control.capture import capture_store
+from midstep.control.capture import captured_data, captures
 from midstep.live import attach
 from midstep.server import responses
 from midstep.server.stream import stream_frames
@@ -28,7 +28,8 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
 
         monkeypatch.setattr(owner, attribute, counting)
 
-    count("cloned", capture_store, "clone_or_reason")
+    for module in (captured_data, captures):
+        count("cloned", module, "clone_or_reason")
     count("encoded", responses, "json_bytes")
     count("sent", stream_frames, "_event")
     return counts

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import pytest
@@ -48,7 +49,7 @@ def look(model: nn.Module, *hooks: Hook, steps: int = 2, inputs=vectors):
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
     with hooked(model, optimizer, *hooks) as (control, _board, told):
         control.captures.viewer()
-        control._state.capture_store._clock = iter(range(1000)).__next__  # every step is shown
+        control._state.clock = itertools.count().__next__  # every step is shown
         train(control, model, optimizer, steps, loss_of=squared, inputs=inputs)
         assert told == []
         return control.captures.shown()
@@ -243,7 +244,7 @@ def test_nothing_hangs_on_the_model_while_nobody_watches() -> None:
     with hooked(model, optimizer, Counting(), *every_hook("0")) as (control, _board, _told):
         train(control, model, optimizer, 3, loss_of=squared, inputs=vectors)
         assert (hook_count(model), asked) == (0, [])
-        control._state.capture_store._clock = iter(range(100)).__next__  # every step is shown
+        control._state.clock = itertools.count().__next__  # every step is shown
         viewer = control.captures.viewer()
         train(control, model, optimizer, 3, loss_of=squared, inputs=vectors)
         assert hook_count(model) > 0
@@ -282,7 +283,7 @@ def test_the_optimizer_has_hooks_only_while_steps_are_shown() -> None:
         return len(optimizer._optimizer_step_pre_hooks) + len(optimizer._optimizer_step_post_hooks)
 
     with hooked(model, optimizer, ready_made.LayerNorms()) as (control, manager, _failures):
-        control._state.capture_store._clock = iter(range(100)).__next__  # every step is shown
+        control._state.clock = itertools.count().__next__  # every step is shown
         train(control, model, optimizer, 2, loss_of=squared, inputs=vectors)
         assert on_optimizer() == 0
         with control.captures.viewer():
@@ -311,9 +312,7 @@ def test_dear_hooks_run_only_in_the_steps_that_are_shown(monkeypatch) -> None:
             asked.append(control.boundary.finished_steps)
 
     with hooked(model, optimizer, Dear()) as (control, _board, _told):
-        control._state.capture_store._clock = lambda: (
-            control.boundary.finished_steps / 49
-        )  # five steps a show
+        control._state.clock = lambda: control.boundary.finished_steps / 49  # five steps a show
         control.captures.viewer()
         train(control, model, optimizer, 21, loss_of=squared, inputs=vectors)
     assert asked == [0, 5, 10, 15, 20]
@@ -430,8 +429,8 @@ def test_a_run_needs_to_know_the_model_once(tmp_path) -> None:
         run.show(model=model, optimizer=optimizer)
         run.show(ready_made.LayerNorms(), ready_made.DeadUnits())
         run.controller.captures.viewer()
-        every_step_is_shown = iter(range(100)).__next__
-        run.controller._state.capture_store._clock = every_step_is_shown
+        every_step_is_shown = itertools.count().__next__
+        run.controller._state.clock = every_step_is_shown
         for expected in (["layers", "dead units"], ["layers"]):
             train(run.controller, model, optimizer, 2, loss_of=squared, inputs=vectors)
             assert list(run.controller.captures.shown().values) == expected

@@ -313,7 +313,7 @@ def test_a_step_that_raised_can_be_looked_at_but_not_saved(tmp_path):
     fail = session.controller.boundary.fail
 
     def look(reason, *, park):
-        looked_at.append(session.controller._state.capture_store.held_batch.batch[0])
+        looked_at.append(session.controller._state.captures.held_batch.batch[0])
         fail(reason, park=park)
 
     session.controller.boundary.fail = look

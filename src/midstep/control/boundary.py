@@ -11,13 +11,10 @@ from concurrent.futures import Future
 from types import GeneratorType
 from typing import Any
 
-from midstep.control.breakpoints.breakpoints import Breakpoints
 from midstep.control.capture.weight_changes import WeightChanges
-from midstep.control.command_queue import FAILED, RUNNING, STEPPING, VERBS, CommandQueue
+from midstep.control.command_queue import FAILED, RUNNING, STEPPING, VERBS
 from midstep.control.command_record import Command, CommandRecord, Status, StepsToPass
-from midstep.control.control_state import ControlState, End
-from midstep.control.run_status import is_moving
-from midstep.control.watches.row_tracker import Watches
+from midstep.control.control_state import ControlState
 from midstep.core.commands.catalog import RunUntilPayload, StepPayload
 from midstep.core.errors import ControlError
 
@@ -40,19 +37,9 @@ class StepBoundary:
     commands) is called while it is held, because that code may call the controller.
     """
 
-    def __init__(
-        self,
-        state: ControlState,
-        queue: CommandQueue,
-        watches: Watches,
-        weight_changes: WeightChanges,
-        breakpoints: Breakpoints,
-    ) -> None:
+    def __init__(self, state: ControlState, weight_changes: WeightChanges) -> None:
         self._state = state
-        self._queue = queue
-        self._watches = watches
         self._weight_changes = weight_changes
-        self._breakpoints = breakpoints
         # Both flags describe how the step in progress began. A cheap way is taken only if it was
         # allowed at the beginning of the step and still is at its end: a request that came in
         # between needs the full way, and so does what was prepared at the beginning.
@@ -76,7 +63,7 @@ class StepBoundary:
 
         Conditions see them once, at the next boundary. Sinks do not get them.
         """
-        if self._state.breakpoint_list.armed:
+        if self._state.breakpoints.armed:
             self._state.scalars_outside_step.update(values)
 
     def wait_if_paused(self) -> bool:
@@ -101,8 +88,8 @@ class StepBoundary:
             state.step_index = state.finished_steps = step
             state.loss = state.breakpoint_evidence = None
             state.loss_readout.forget()
-            state.capture_store.forget_after(step)
-            state.watch_list.forget_after(step)
+            state.captures.forget_after(step)
+            state.watches.forget_after(step)
             self._weight_changes.forget_after(step)
             state.wake()
 
@@ -117,13 +104,13 @@ class StepBoundary:
         Nothing else changes the training state meanwhile, so commands that need a pause are
         admitted.
         """
-        commands = self._state.command_table
-        commands.loop_is_idle = True
+        queue = self._state.queue
+        queue.loop_is_idle = True
         try:
-            future = self._queue.submit(command)
+            future = queue.submit(command)
             self.drain()
         finally:
-            commands.loop_is_idle = False
+            queue.loop_is_idle = False
         return future
 
     def finish(self) -> None:
@@ -133,14 +120,6 @@ class StepBoundary:
         state.loss_readout.read_now(state.loss)
         state.close("stopped" if self.is_stopping else "finished")
 
-    def close_as(self, end: End, reason: str | None = None) -> None:
-        """Show a run that has ended or runs in another process: refuse every command.
-
-        For readers that show a run from its facts; a loop calls `finish` or `fail`.
-        """
-        self._state.reason = reason
-        self._state.close(end)
-
     def fail(self, reason: str, *, park: bool = False) -> None:
         """End the run after an error. With `park`, wait until a viewer resumes or stops the run."""
         state = self._state
@@ -149,7 +128,7 @@ class StepBoundary:
             state.end, state.reason, state.is_parked = "failed", reason, False
             # The step that raised never ends, so granted steps and `run_until` end here.
             state.completed_commands += state.gate.pause()
-            moves = state.command_table.fail()
+            moves = state.queue.fail()
             state.refresh_flags()
         for record in moves:
             state.finish_command(record, "refused", reason=FAILED)
@@ -157,7 +136,7 @@ class StepBoundary:
             if park:
                 self._run_commands()
         finally:  # also when Ctrl-C ends the wait
-            state.capture_store.held_batch = None
+            state.captures.held_batch = None
             state.close("failed")
 
     def set_gradient_norm(self, read: Callable[[], Any]) -> None:
@@ -177,28 +156,9 @@ class StepBoundary:
         return self._state.boundaries
 
     @property
-    def is_paused(self) -> bool:
-        """Whether a pause is requested."""
-        return self._state.pause_requested
-
-    @property
-    def is_parked(self) -> bool:
-        """Whether the training thread waits at the boundary."""
-        return self._state.is_parked
-
-    @property
     def is_stopping(self) -> bool:
         """Whether a stop is requested or done."""
         return bool(self._state.stop_commands) or self._state.end == "stopped"
-
-    @property
-    def is_moving(self) -> bool:
-        """Whether the next boundary is due, so that a loop which does not reach it hangs.
-
-        False while the run is parked, before its first step, during a command, or in a phase that
-        the loop has declared.
-        """
-        return is_moving(self._state)
 
     # -- the end of a step ------------------------------------------------------------------------
 
@@ -207,26 +167,26 @@ class StepBoundary:
         state = self._state
         if self._last_step_unobserved and not state.is_observed:
             return self._pass_quietly()
-        is_unshown = state.viewer_count and not state.capture_store.clones_step
+        is_unshown = state.viewer_count and not state.captures.clones_step
         if self._has_no_request and is_unshown and not state.has_requests:
             return self._pass_unshown()
         with state.lock:
             state.has_started = True
             state.completed_commands += state.gate.step_ended(state.finished_steps)
             if state.gate.mode == "pause" and not state.gate.grants:
-                state.command_table.gate_closed()
+                state.queue.gate_closed()
         # Watches and breakpoints read this step's scalars and step data, so they come before
         # these are sent and cleared. A hit is recorded last: its evidence holds the cloned batch,
         # and its fact follows the scalars of the step.
-        self._watches.record()
-        hits = self._breakpoints.check_step() if state.breakpoint_list.armed else None
+        state.watches.record()
+        hits = state.breakpoints.check_step() if state.breakpoints.armed else []
         state.layer_report = None
         self._send_scalars()
-        state.capture_store.step_ended(state.finished_steps)
-        if state.capture_store.clones_step:
+        if state.captures.clones_step:
+            state.captures.publish()
             self._weight_changes.end()
-        if hits is not None:
-            self._breakpoints.record_hits(hits)
+        if hits:
+            state.breakpoints.record_hits(hits)
         return self._pass_through()
 
     def _pass_quietly(self) -> bool:
@@ -237,7 +197,7 @@ class StepBoundary:
             self._send_scalars()
             if state.is_observed:  # a sink failed (disk full) and has requested a hold
                 return self._pass_through()
-        state.capture_store.held_batch = None
+        state.captures.held_batch = None
         state.boundaries += 1
         return True
 
@@ -250,12 +210,12 @@ class StepBoundary:
             # Asked again under the lock: a request may have come while the scalars were sent.
             only_viewers = bool(state.viewer_count and not state.has_requests)
             if only_viewers:
-                state.capture_store.step_begins(every_step=False, viewers=True)
+                state.captures.begin_step(every_step=False)
         if not only_viewers:
             return self._pass_through()
         state.boundaries += 1
         # In other steps no clone is needed: without a request nothing can stop the loop there.
-        if state.capture_store.clones_step:
+        if state.captures.clones_step:
             self._weight_changes.begin(is_requested=False)
         state.call_step_listeners()
         return True
@@ -283,7 +243,7 @@ class StepBoundary:
             state.breakpoint_evidence = None
             # A step made by `step`, or the last one of `run_until`, ends in a pause: show it.
             is_requested = state.pause_requested or state.gate.target == state.finished_steps + 1
-            state.capture_store.step_begins(every_step=is_requested, viewers=state.viewer_count > 0)
+            state.captures.begin_step(every_step=is_requested)
             state.refresh_flags()
             self._last_step_unobserved = not state.is_observed
             self._has_no_request = not state.has_requests
@@ -298,16 +258,16 @@ class StepBoundary:
         """Run the queued commands; neither park nor continue the training."""
         while True:
             with self._state.lock:
-                if not self._state.command_table.queue:
+                if not self._state.queue.waiting:
                     return
-                record = self._state.command_table.queue.popleft()
+                record = self._state.queue.waiting.popleft()
             self._run_command(record)
 
     def _run_commands(self) -> bool:
         """Run the queued commands; park until the run may continue (True) or stops (False)."""
         while True:
             # Before each command: a watch records its start before a command moves the weights.
-            self._watches.begin()
+            self._state.watches.begin()
             self._weight_changes.serve()
             record, may_continue = self._next_action()
             if record is not None:
@@ -324,8 +284,8 @@ class StepBoundary:
             # A stop is never queued: it overtakes every command that waits.
             if state.stop_commands or state.end == "stopped":
                 return None, False
-            if state.command_table.queue:
-                return state.command_table.queue.popleft(), None
+            if state.queue.waiting:
+                return state.queue.waiting.popleft(), None
             return None, self._may_continue()
 
     def _may_continue(self) -> bool | None:
@@ -340,7 +300,7 @@ class StepBoundary:
         is_open, complete = state.gate.check_open(state.finished_steps)
         state.completed_commands += complete
         if complete:
-            state.command_table.gate_closed()
+            state.queue.gate_closed()
         return True if is_open else None
 
     def _leave(self, *, may_continue: bool) -> bool:
@@ -362,7 +322,7 @@ class StepBoundary:
         state = self._state
         if not state.is_parked:
             # All clones are complete before `is_parked` is visible to readers.
-            state.capture_store.publish(state.finished_steps)
+            state.captures.publish()
             state.loss_readout.read_now(state.loss)
             self._weight_changes.end()
             with state.lock:
@@ -370,8 +330,8 @@ class StepBoundary:
             state.notify()
         self._answer_completed()
         with state.lock:
-            is_needed = state.watch_list.has_new_rows or self._weight_changes.has_waiting_reader
-            if not (state.command_table.queue or state.stop_commands or is_needed):
+            is_needed = state.watches.has_new_rows or self._weight_changes.has_waiting_reader
+            if not (state.queue.waiting or state.stop_commands or is_needed):
                 # With a timeout: Python handles a signal that reached another thread only when
                 # the main thread runs again. A hold is polled, because nothing wakes it.
                 state.changed.wait(PARK_POLL_S if state.active_hold is None else HOLD_POLL_S)
@@ -402,10 +362,10 @@ class StepBoundary:
 
     def _refusal_now(self, record: CommandRecord) -> str | None:
         """Why a command that was admitted cannot be carried out now; None when it can."""
-        gate, table = self._state.gate, self._state.command_table
+        gate, queue = self._state.gate, self._state.queue
         name = record.command.name
-        moves = table.registry[name].moves_training
-        if gate.mode == "run" and (name == "step" or (moves and not table.loop_is_idle)):
+        moves = queue.registry[name].moves_training
+        if gate.mode == "run" and (name == "step" or (moves and not queue.loop_is_idle)):
             return RUNNING  # the pause it was admitted after has been cancelled
         return STEPPING if moves and gate.grants else None
 
@@ -423,8 +383,8 @@ class StepBoundary:
     def _run_handler(self, record: CommandRecord) -> None:
         state = self._state
         with state.lock:
-            state.command_table.running_record = record
-            handler = state.command_table.handlers[record.command.name]
+            state.queue.running_record = record
+            handler = state.queue.handlers[record.command.name]
         state.notify()
         status: Status = "done"
         result: Any = None
@@ -437,7 +397,7 @@ class StepBoundary:
             own = isinstance(error, ControlError)  # made to be read as it is
             status, reason = "failed", str(error) if own else f"{type(error).__name__}: {error}"
         with state.lock:
-            state.command_table.running_record = None
+            state.queue.running_record = None
             if isinstance(result, StepsToPass):
                 state.gate.grant(record, result.n)
                 return

@@ -13,20 +13,20 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Literal, TypeVar
 
-from midstep.control.breakpoints.breakpoint import BreakpointList
+from midstep.control.breakpoints.breakpoints import Breakpoints
 from midstep.control.breakpoints.layer_report import LayerReport
-from midstep.control.capture.capture_store import CaptureStore
+from midstep.control.capture.captures import Captures
 from midstep.control.capture.loss_readout import LossReadout
-from midstep.control.command_queue import CommandTable
+from midstep.control.command_queue import CommandQueue
 from midstep.control.command_record import CommandRecord, Status
 from midstep.control.gate import Gate
-from midstep.control.watches.watch_list import WatchList
+from midstep.control.watches.watches import Watches
 from midstep.core.errors import ControlError
 from midstep.core.moments import Moment
 from midstep.core.protocols import Sink
 
 log = logging.getLogger("midstep.control")
-End = Literal["stopped", "finished", "failed", "killed", "lost", "out of reach"]
+End = Literal["stopped", "finished", "failed"]
 Item = TypeVar("Item")
 
 
@@ -42,11 +42,11 @@ class ControlState:
         self.clock = clock
         self.lock = threading.Lock()
         self.changed = threading.Condition(self.lock)
-        self.command_table = CommandTable(clock, wall)
+        self.queue = CommandQueue(self, wall)
         self.gate = Gate()
-        self.capture_store = CaptureStore(clock)
-        self.watch_list = WatchList()
-        self.breakpoint_list = BreakpointList()
+        self.captures = Captures(self)
+        self.watches = Watches(self)
+        self.breakpoints = Breakpoints(self)
         # The four flags, set by `refresh_flags`.
         self.step_is_recorded = False
         """Whether scalars and batch of this step are wanted by a sink, a viewer or a breakpoint."""
@@ -103,29 +103,19 @@ class ControlState:
     def pause_requested(self) -> bool:
         """Whether a pause is requested, or the run is held because of a fault."""
         # The intended mode, not the gate's: a queued pause counts from the moment of its submit.
-        return self.command_table.intended_mode == "pause" or self.active_hold is not None
-
-    @property
-    def wants_data(self) -> bool:
-        """Whether the loop could park after this step with a viewer connected."""
-        return bool(
-            self.capture_store.clones_step
-            or self.viewer_count
-            or self.watch_list.active
-            or self.breakpoint_list.may_stop(self.step_index + 1)
-        )
+        return self.queue.intended_mode == "pause" or self.active_hold is not None
 
     def refresh_flags(self) -> None:
         """Recompute the flags. Called under the lock after each change."""
         is_followed = bool(
-            self.breakpoint_list.armed
-            or self.watch_list.active
+            self.breakpoints.armed
+            or self.watches.active
             or self.pause_requested
             or self.stop_commands
         )
         has_requests = bool(
             is_followed
-            or self.command_table.queue
+            or self.queue.waiting
             or self.gate.mode == "pause"
             or self.gate.target is not None
         )
@@ -133,13 +123,13 @@ class ControlState:
         is_observed = bool(
             has_requests
             or self.viewer_count
-            or self.capture_store.step_data
-            or self.capture_store.clones_step
+            or self.captures.pushed
+            or self.captures.clones_step
             or self.holds_weights
         )
         # These need the full boundary, but do not make a boundary necessary by themselves: new
         # rows come with an active watch, and after the end no step follows.
-        needs_full_boundary = self.watch_list.has_new_rows or self.end is not None
+        needs_full_boundary = self.watches.has_new_rows or self.end is not None
         self.step_is_recorded = is_followed or bool(self.viewer_count or self.sinks)
         self.boundary_has_work = is_observed or self.step_is_recorded or self.end == "stopped"
         self.has_requests = has_requests or needs_full_boundary
@@ -222,7 +212,7 @@ class ControlState:
         """End the run: refuse the commands that wait, and all later ones."""
         with self.lock:
             self.end, self.is_parked = end, False
-            waiting = [*self.command_table.close(end), *self.gate.pause(), *self.completed_commands]
+            waiting = [*self.queue.close(end), *self.gate.pause(), *self.completed_commands]
             stops, self.stop_commands, self.completed_commands = self.stop_commands, [], []
             self.refresh_flags()
         # Without the lock: callbacks of a future run in this thread, and may submit commands.
@@ -231,32 +221,3 @@ class ControlState:
         for record in stops:
             self.finish_command(record, "done")
         self.notify()
-
-
-class Viewer:
-    """A connected viewer of one run (a browser tab or a client); a context manager.
-
-    Steps are captured while at least one viewer is open. `Captures.viewer` makes one.
-    """
-
-    def __init__(self, state: ControlState) -> None:
-        self._state: ControlState | None = state
-        self._count(state, +1)
-
-    @staticmethod
-    def _count(state: ControlState, by: int) -> None:
-        with state.lock:
-            state.viewer_count += by
-            state.refresh_flags()
-
-    def close(self) -> None:
-        """Disconnect; a second call changes nothing."""
-        state, self._state = self._state, None
-        if state is not None:
-            self._count(state, -1)
-
-    def __enter__(self) -> Viewer:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()

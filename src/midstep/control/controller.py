@@ -14,17 +14,13 @@ from concurrent.futures import Future
 from typing import Any
 
 from midstep.control.boundary import StepBoundary
-from midstep.control.breakpoints.breakpoint import Action, Breakpoint
-from midstep.control.breakpoints.breakpoints import Breakpoints
-from midstep.control.capture.captures import Captures
+from midstep.control.breakpoints.breakpoints import Action, Breakpoint
 from midstep.control.capture.weight_changes import WeightChanges
-from midstep.control.command_queue import CommandQueue
 from midstep.control.command_record import Command
 from midstep.control.control_state import ControlState
 from midstep.control.panels import Panel
 from midstep.control.run_status import RunStatus
 from midstep.control.sinks import Sinks
-from midstep.control.watches.row_tracker import Watches
 
 
 class DebugController:
@@ -61,14 +57,12 @@ class DebugController:
         wall: Callable[[], float] = time.time,
     ) -> None:
         self._state = state = ControlState(clock, wall)
-        self.queue = CommandQueue(state)
-        self.watches = Watches(state)
+        self.queue = state.queue
+        self.watches = state.watches
         self.weight_changes = WeightChanges(state)
-        self.breakpoints = Breakpoints(state)
-        self.boundary = StepBoundary(
-            state, self.queue, self.watches, self.weight_changes, self.breakpoints
-        )
-        self.captures = Captures(state, self.watches)
+        self.breakpoints = state.breakpoints
+        self.boundary = StepBoundary(state, self.weight_changes)
+        self.captures = state.captures
         self.status = RunStatus(state)
         self.sinks = Sinks(state)
         _ALIVE.add(self)
@@ -160,12 +154,12 @@ class DebugController:
     @property
     def is_paused(self) -> bool:
         """Whether a pause is requested."""
-        return self.boundary.is_paused
+        return self._state.pause_requested
 
     @property
     def is_parked(self) -> bool:
         """Whether the training thread waits at the boundary."""
-        return self.boundary.is_parked
+        return self._state.is_parked
 
     def get_state(self) -> dict[str, Any]:
         """The state as the page shows it."""

@@ -69,28 +69,6 @@ class StepRate:
 _MOVING = frozenset({"running", "stepping", "pausing"})
 
 
-def name_state(state: ControlState) -> str:
-    """One word for the state. Takes no lock, so that a heartbeat can read it at any time."""
-    # In this order: a failed run is parked too, and commands run while the run is parked.
-    running = state.command_table.running_record
-    if state.end is not None:
-        return state.end
-    if running is not None:
-        return "rewinding" if running.command.name == "back" else "busy"
-    if state.is_parked:
-        return "paused"
-    if state.gate.grants:
-        return "stepping"
-    if state.stop_commands or state.pause_requested:
-        return "pausing"
-    return "running" if state.has_started or state.step_index else "starting"
-
-
-def is_moving(state: ControlState) -> bool:
-    """Whether the next boundary is due, so that a loop which does not reach it hangs."""
-    return name_state(state) in _MOVING and state.described_fields.get("phase") is None
-
-
 class RunStatus:
     """What a run shows of itself: its state, its phase, how far back it can go."""
 
@@ -110,13 +88,13 @@ class RunStatus:
         # Before the lock: it may read a device, and the training thread needs the lock.
         loss = state.loss_readout.read(state.loss)
         with state.lock:
-            batch, shown = state.capture_store.batch, state.capture_store.shown
-            described, running = state.described_fields, state.command_table.running_record
+            batch, shown = state.captures.cloned_batch, state.captures.published
+            described, running = state.described_fields, state.queue.running_record
             steps_per_s, boundary_age_s = self._rate.observe(
                 state.finished_steps, is_moving=not state.is_parked and state.end is None
             )
             return {
-                "state": name_state(state),
+                "state": self.state_name,
                 "paused": state.pause_requested,
                 "parked": state.is_parked,
                 "stopped": bool(state.stop_commands) or state.end == "stopped",
@@ -141,7 +119,7 @@ class RunStatus:
                 "steps_left": state.gate.steps_left or None,
                 "run_until": state.gate.target,
                 "boundary_age_s": boundary_age_s,
-                "offers": sorted(state.command_table.registry),
+                "offers": sorted(state.queue.registry),
             }
 
     def _waiting_for(self) -> str | None:
@@ -155,7 +133,29 @@ class RunStatus:
     @property
     def state_name(self) -> str:
         """One word for the state. Takes no lock, so that a heartbeat can read it at any time."""
-        return name_state(self._state)
+        state = self._state
+        # In this order: a failed run is parked too, and commands run while the run is parked.
+        running = state.queue.running_record
+        if state.end is not None:
+            return state.end
+        if running is not None:
+            return "rewinding" if running.command.name == "back" else "busy"
+        if state.is_parked:
+            return "paused"
+        if state.gate.grants:
+            return "stepping"
+        if state.stop_commands or state.pause_requested:
+            return "pausing"
+        return "running" if state.has_started or state.step_index else "starting"
+
+    @property
+    def is_moving(self) -> bool:
+        """Whether the next boundary is due, so that a loop which does not reach it hangs.
+
+        False while the run is parked, before its first step, during a command, or in a phase that
+        the loop has declared.
+        """
+        return self.state_name in _MOVING and self.phase is None
 
     @property
     def phase(self) -> str | None:

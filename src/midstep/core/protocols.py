@@ -16,11 +16,9 @@ class Sink(Protocol):
 
     def log_values(self, step: int, values: Mapping[str, Any]) -> None:
         """Record scalars of one step. A value is a number or a zero-dimensional tensor."""
-        ...
 
     def event(self, moment: Moment, **fields: Any) -> object:
         """Record an event; it is written when this returns. The result is not used."""
-        ...
 
 
 @runtime_checkable
@@ -29,8 +27,6 @@ class Stateful(Protocol):
 
     def state_dict(self) -> dict[str, Any]:
         """The state: numbers, strings, tensors, and containers of these."""
-        ...
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Load a result of `state_dict`."""
-        ...

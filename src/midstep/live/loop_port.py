@@ -11,7 +11,7 @@ import threading
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from midstep.control.capture.capture_store import as_float
+from midstep.control.capture.captured_data import as_float
 from midstep.core.errors import StopTraining
 from midstep.core.fault_guard import FaultGuard
 from midstep.data.batch_structure import count_samples, tensors_of

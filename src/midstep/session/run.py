@@ -165,7 +165,7 @@ class Run:
         return LoopProgress(
             step=control.boundary.finished_steps,
             boundaries=control.boundary.boundaries,
-            moving=control.boundary.is_moving and not self.ended,
+            moving=control.status.is_moving and not self.ended,
             state=control.status.state_name,
             about=control.status.progress,
         )

@@ -1,28 +1,110 @@
-"""The breakpoints of a run: changed from any thread, checked by the training thread."""
+"""The breakpoints of a run: changed from any thread, checked by the training thread.
+
+A breakpoint is a condition with a switch and a count of hits; a hit leaves evidence.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
-from midstep.control.breakpoints.breakpoint import (
-    Action,
-    Breakpoint,
-    BreakpointHits,
-    make_evidence,
-)
-from midstep.control.breakpoints.conditions import Hit, StepView, make_condition
+from midstep.control.breakpoints.conditions import Condition, Hit, LossZ, StepView, make_condition
 from midstep.control.breakpoints.layer_report import LayerReport, Measure
 from midstep.control.breakpoints.rule import Rule
-from midstep.control.capture.capture_store import as_float, as_ids, is_on_device
+from midstep.control.capture.captured_data import CapturedBatch, as_float, as_ids, is_on_device
 from midstep.control.command_record import Command
-from midstep.control.control_state import ControlState
+from midstep.core.errors import ConfigError
+
+if TYPE_CHECKING:
+    from midstep.control.control_state import ControlState
+
+
+MAX_HIT_STEPS = 100
+MAX_SAMPLES = 128
+"""Limit of sample ids in the evidence, which goes to the facts and to every viewer."""
+OUTLIER_Z = 3.0
+"""Losses so many standard deviations above the mean carry a hit."""
+Action = Literal["pause", "mark"]
+"""Pause the run, or only record a mark in its facts and on its charts."""
+
+
+@dataclass(kw_only=True)
+class Breakpoint:
+    """A condition that pauses the run or marks it."""
+
+    id: int
+    condition: Condition
+    enabled: bool = True
+    action: Action = "pause"
+    hits: int = 0
+    hit_steps: list[int] = field(default_factory=list)
+    """Steps of the last 100 hits."""
+    on_device: bool = False
+    """Whether it reads a scalar that was on a GPU: then every step waits for the device once."""
+    unseen_scalars: frozenset[str] = frozenset()
+    """Scalars that it reads and that no step has logged so far."""
+    was_checked: bool = False
+    """Whether it was checked at least once."""
+    condition_holds: bool = False
+    """Whether its condition held after the last step; a mark is recorded when it begins to hold."""
+
+    @property
+    def kind(self) -> str:
+        """Kind of the condition."""
+        return self.condition.kind
+
+    @property
+    def words(self) -> str:
+        """The condition in words."""
+        return self.condition.words
+
+    def count_hit(self, step: int) -> None:
+        """Count a hit at `step`."""
+        self.hits += 1
+        self.hit_steps = [*self.hit_steps[-(MAX_HIT_STEPS - 1) :], step]
+
+    def describe(self) -> dict[str, Any]:
+        """The breakpoint as JSON: condition, words, counts, and the window of `loss_z`."""
+        window = self.condition.spread if isinstance(self.condition, LossZ) else None
+        return {
+            "id": self.id,
+            "condition": self.condition.parameters(),
+            "words": self.words,
+            "enabled": self.enabled,
+            "action": self.action,
+            "hits": self.hits,
+            "hit_steps": list(self.hit_steps),
+            "window": window.window if window is not None else None,
+            # An empty window is false: it has neither mean nor deviation.
+            "mean": window.mean if window else None,
+            "std": window.std if window else None,
+            "costs_sync": self.on_device,
+            "cost_s": self.condition.cost_s,
+            "missing": self._missing() if self.was_checked else [],
+        }
+
+    def _missing(self) -> list[str]:
+        lacks = self.condition.missing_input
+        return [*sorted(self.unseen_scalars), *([] if lacks is None else [lacks])]
 
 
 class Breakpoints:
-    """Adds, switches, removes and checks breakpoints; hooks report here what rules need."""
+    """Adds, switches, removes and checks breakpoints; hooks report here what rules need.
+
+    `armed`, `scalar_names` and `_needs_sample_ids` are replaced as a whole under the lock, so that
+    the training thread reads them without it.
+    """
 
     def __init__(self, state: ControlState) -> None:
         self._state = state
+        self._by_id: dict[int, Breakpoint] = {}
+        self._next_id = 1
+        self.armed: tuple[Breakpoint, ...] = ()
+        self.scalar_names: frozenset[str] = frozenset()
+        """Scalars that the armed breakpoints read."""
+        self._needs_sample_ids = False
 
     # -- any thread's side ------------------------------------------------------------------------
 
@@ -31,8 +113,20 @@ class Breakpoints:
     ) -> Breakpoint:
         """Add a breakpoint; see `DebugController.add_breakpoint`."""
         condition = make_condition(kind, settings)  # checked before the lock is taken
+        _check_action(action)
         with self._state.changing():
-            return self._state.breakpoint_list.add(condition, enabled=enabled, action=action)
+            added = Breakpoint(
+                id=self._next_id,
+                condition=condition,
+                enabled=enabled,
+                action=action,
+                unseen_scalars=condition.scalar_names,
+            )
+            # Ids are never used twice: a late `remove` of a client must not hit another breakpoint.
+            self._next_id += 1
+            self._by_id[added.id] = added
+            self._rearm()
+            return added
 
     def add_rule(
         self, rule: str, *, enabled: bool = True, action: Action = "pause", **settings: Any
@@ -54,38 +148,87 @@ class Breakpoints:
     def remove(self, breakpoint_id: int) -> Breakpoint:
         """Remove a breakpoint and return it."""
         with self._state.changing():
-            return self._state.breakpoint_list.remove(breakpoint_id)
+            removed = self._find(breakpoint_id)
+            del self._by_id[breakpoint_id]
+            self._rearm()
+            return removed
 
     def enable(self, breakpoint_id: int, enabled: bool) -> Breakpoint:
         """Switch a breakpoint on or off."""
         with self._state.changing():
-            return self._state.breakpoint_list.enable(breakpoint_id, enabled=enabled)
+            changed = self._find(breakpoint_id)
+            changed.enabled = enabled
+            self._rearm()
+            return changed
 
     def set_action(self, breakpoint_id: int, action: Action) -> Breakpoint:
         """Let a breakpoint stop the run (`pause`), or only record its hits (`mark`)."""
         with self._state.changing():
-            return self._state.breakpoint_list.set_action(breakpoint_id, action)
+            changed = self._find(breakpoint_id)
+            _check_action(action)
+            changed.action = action
+            return changed
 
     def list_all(self) -> list[Breakpoint]:
         """All breakpoints by id."""
         with self._state.lock:
-            return self._state.breakpoint_list.list_all()
+            return list(self._by_id.values())
+
+    def _find(self, breakpoint_id: int) -> Breakpoint:
+        try:
+            return self._by_id[breakpoint_id]
+        except KeyError:
+            known = ", ".join(map(str, self._by_id)) or "none"
+            raise ConfigError(f"no breakpoint {breakpoint_id}; there are {known}") from None
+
+    def _rearm(self) -> None:
+        # After every change, so that a step tests three attributes and no breakpoint.
+        self.armed = tuple(each for each in self._by_id.values() if each.enabled)
+        self.scalar_names = frozenset().union(*(each.condition.scalar_names for each in self.armed))
+        self._needs_sample_ids = any(each.kind == "sample" for each in self.armed)
 
     # -- the training thread's side ---------------------------------------------------------------
 
     @property
     def measures_due(self) -> frozenset[Measure]:
         """What rules need measured inside the model in the step in progress."""
-        state = self._state
-        return state.breakpoint_list.measures_at(state.step_index + 1)
+        if not self.armed:  # nearly always, and called several times a step
+            return frozenset()
+        step = self._state.step_index + 1
+        return frozenset().union(*(each.condition.measures_at(step) for each in self.armed))
+
+    @property
+    def may_stop_step(self) -> bool:
+        """Whether a breakpoint may pause the run after the step in progress."""
+        step = self._state.step_index + 1
+        return any(each.action == "pause" and each.condition.is_due(step) for each in self.armed)
 
     def report_layers(self, report: LayerReport) -> None:
         """Give the rules what was measured inside the model in this step."""
         self._state.layer_report = report
 
-    def check_step(self) -> BreakpointHits:
-        """Check every armed condition against the step that has just ended."""
-        return self._state.breakpoint_list.check(self._step_view())
+    def check_step(self) -> list[tuple[Breakpoint, Hit]]:
+        """Check every armed condition against the step that has just ended.
+
+        Returns what to record: marks whose condition begins to hold, then the first one that
+        pauses the run.
+        """
+        view = self._step_view()
+        # Every condition is checked in every step, also after a hit: windows need all losses.
+        hits = [(each, hit) for each in self.armed if (hit := each.condition.check(view))]
+        marks = [pair for pair in hits if pair[0].action == "mark" and not pair[0].condition_holds]
+        stops = [pair for pair in hits if pair[0].action == "pause"]
+        holding = {each.id for each, _ in hits}
+        for each, _ in hits:
+            each.count_hit(view.step)
+        for each in self.armed:
+            each.was_checked = True
+            each.condition_holds = each.id in holding
+            if each.unseen_scalars:
+                each.unseen_scalars -= view.scalars.keys()
+            if view.on_device:
+                each.on_device |= bool(each.condition.scalar_names & view.on_device)
+        return marks + stops[:1]
 
     def _step_view(self) -> StepView:
         """This step's scalars as floats, as far as an armed condition reads them.
@@ -100,42 +243,104 @@ class Breakpoints:
             "step": state.finished_steps,
         }
         state.scalars_outside_step = {}  # conditions see a validation once, not until the next one
-        read = {name: known[name] for name in state.breakpoint_list.scalar_names & known.keys()}
+        read = {name: known[name] for name in self.scalar_names & known.keys()}
         floats = {name: as_float(value) for name, value in read.items()}
-        batch = state.capture_store.batch_of(state.finished_steps - 1)
-        reads_ids = batch is not None and state.breakpoint_list.needs_sample_ids
+        batch = state.captures.batch_of(state.finished_steps - 1)
         return StepView(
             step=state.finished_steps,
             scalars={name: value for name, value in floats.items() if value is not None},
-            sample_ids=as_ids(batch.sample_ids) if batch is not None and reads_ids else None,
+            sample_ids=as_ids(batch.sample_ids) if batch and self._needs_sample_ids else None,
             on_device=frozenset(name for name, value in read.items() if is_on_device(value)),
             layers=state.layer_report,
         )
 
-    def record_hits(self, hits: BreakpointHits) -> None:
+    def record_hits(self, hits: list[tuple[Breakpoint, Hit]]) -> None:
         """Send the evidence of every hit to the sinks, and pause the run if one stops it."""
-        for marker, hit in hits.marks:
-            self._state.send_intervention(
-                kind="mark", who="breakpoint", **self._evidence(marker, hit)
-            )
-            self._state.notify()
-        if hits.stop is not None:
-            self._pause_at(*hits.stop)
-
-    def _evidence(self, breakpoint_: Breakpoint, hit: Hit) -> dict[str, Any]:
         step = self._state.finished_steps
-        batch = self._state.capture_store.batch_of(step - 1)
-        return make_evidence(breakpoint_, hit, step=step, batch=batch)
+        batch = self._state.captures.batch_of(step - 1)
+        for breakpoint_, hit in hits:
+            evidence = _make_evidence(breakpoint_, hit, step=step, batch=batch)
+            if breakpoint_.action == "mark":
+                self._state.send_intervention(kind="mark", who="breakpoint", **evidence)
+                self._state.notify()
+            else:
+                self._pause_at(breakpoint_, evidence)
 
-    def _pause_at(self, stopper: Breakpoint, hit: Hit) -> None:
+    def _pause_at(self, stopper: Breakpoint, evidence: dict[str, Any]) -> None:
         """Close the gate, and record that as a `pause` command of the breakpoint."""
-        state, evidence = self._state, self._evidence(stopper, hit)
+        state = self._state
         pause = Command(name="pause", payload={"breakpoint": stopper.id}, who="breakpoint")
         with state.lock:
             state.completed_commands += state.gate.pause()
-            state.command_table.gate_closed()
+            state.queue.gate_closed()
             state.breakpoint_evidence = evidence
             # A record like that of any other pause, so that the command log explains the stop.
-            record = state.command_table.open_record(pause, state.finished_steps)
+            record = state.queue.open_record(pause)
         state.send_intervention(kind="breakpoint", who="breakpoint", **evidence)
         state.finish_command(record, "done", result={"breakpoint": stopper.id})
+
+
+def _check_action(action: str) -> None:
+    if action not in get_args(Action):
+        raise ConfigError(f"action must be pause or mark, got {action!r}")
+
+
+def _make_evidence(
+    breakpoint_: Breakpoint, hit: Hit, *, step: int, batch: CapturedBatch | None
+) -> dict[str, Any]:
+    """The evidence of a hit, as the page shows it: value, limit, samples, explanation."""
+    samples, sample_note = _responsible_samples(hit, batch)
+    notes = [note for note in (hit.note, sample_note) if note is not None]
+    return {
+        "breakpoint": breakpoint_.id,
+        "condition": breakpoint_.words,
+        "value": hit.value,
+        "limit": hit.limit,
+        "step": step,
+        "samples": list(samples[:MAX_SAMPLES]),
+        "note": "; ".join(notes) or None,
+        "layer": hit.layer,
+        "action": breakpoint_.action,
+        **breakpoint_.condition.explain(),
+    }
+
+
+def _responsible_samples(hit: Hit, batch: CapturedBatch | None) -> tuple[Sequence[int], str | None]:
+    """Ids of the samples that cause the hit, and a note about their share of the loss."""
+    if hit.samples:
+        return hit.samples, None
+    losses = [] if batch is None else _floats(batch.losses)
+    if batch is None or not losses:
+        return (), None
+    # Without ids, or with ids that do not match the losses, samples are named by position.
+    known = as_ids(batch.sample_ids)
+    ids = known if known is not None and len(known) == len(losses) else range(len(losses))
+    # First: one NaN makes mean and standard deviation of all losses NaN.
+    broken = [i for i, value in enumerate(losses) if not math.isfinite(value)]
+    if broken:
+        return [ids[i] for i in broken], f"{len(broken)} of {len(losses)} losses are not finite"
+    outliers = _outliers(losses)
+    total = sum(losses)
+    if not outliers or not 0 < total < math.inf:
+        return (), None
+    share = sum(losses[i] for i in outliers) / total
+    note = f"{len(outliers)} of {len(losses)} samples carry {share:.0%} of the loss"
+    return [ids[i] for i in outliers], note.replace("%", " %")
+
+
+def _floats(values: Any) -> list[float]:
+    """Per-sample losses as floats; an empty list if one of them is not a number."""
+    flat = values.reshape(-1).tolist() if hasattr(values, "reshape") else values
+    numbers = [as_float(value) for value in flat] if isinstance(flat, list | tuple) else []
+    floats = [value for value in numbers if value is not None]
+    return floats if len(floats) == len(numbers) else []
+
+
+def _outliers(losses: Sequence[float]) -> list[int]:
+    """Positions of the losses more than three standard deviations above the mean, largest first."""
+    count = len(losses)
+    # `sum`, not `math.fsum`, which raises OverflowError where the sum is infinite.
+    mean = sum(losses) / count
+    std = math.sqrt(sum((value - mean) * (value - mean) for value in losses) / count)
+    far = [i for i, value in enumerate(losses) if value > mean + OUTLIER_Z * std]
+    return sorted(far, key=lambda i: -losses[i])

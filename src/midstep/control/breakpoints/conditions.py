@@ -56,6 +56,10 @@ class Hit:
     note: str | None = None
 
 
+CONDITIONS: dict[str, type[Condition]] = {}
+"""Every kind of condition by name, in the order in which the classes are defined."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Condition(ABC):
     """Base of all conditions; `check` is called once a step, on the training thread."""
@@ -65,6 +69,9 @@ class Condition(ABC):
     """The condition in words, with the names of its settings to fill in."""
     reads: ClassVar[frozenset[str]] = frozenset()
     """Scalars it needs; on a GPU reading them waits for the device."""
+
+    def __init_subclass__(cls) -> None:
+        CONDITIONS[cls.kind] = cls
 
     @property
     def scalar_names(self) -> frozenset[str]:
@@ -301,27 +308,10 @@ class Expression(Condition):
         if not self._compiled.holds(view.scalars):
             return None
         # Of a single comparison the evidence shows both sides.
-        left, right = self._compiled.left, self._compiled.right
-        return Hit(
-            value=None if left is None else float(left(view.scalars)),
-            limit=None if right is None else float(right(view.scalars)),
-        )
-
-
-# `rule` adds its own kind on import.
-CONDITIONS: dict[str, type[Condition]] = {
-    condition.kind: condition
-    for condition in (
-        StepReached,
-        Every,
-        LossNonFinite,
-        LossZ,
-        GradNorm,
-        Metric,
-        Sample,
-        Expression,
-    )
-}
+        if self._compiled.sides is None:
+            return Hit()
+        value, limit = (float(side(view.scalars)) for side in self._compiled.sides)
+        return Hit(value=value, limit=limit)
 
 
 def make_condition(kind: str, settings: Mapping[str, Any]) -> Condition:

@@ -62,16 +62,12 @@ _TESTS = frozenset({"isnan", "isinf", "isfinite"})
 class CompiledExpression:
     """An expression that can be evaluated once a step."""
 
-    text: str
-    """As the user wrote it."""
     names: frozenset[str]
     """Scalars that it reads."""
     evaluate: Evaluate
     """Returns whether it is true. Raises KeyError for a scalar that this step did not log."""
-    left: Evaluate | None
-    """The left side, if the expression is a single comparison."""
-    right: Evaluate | None
-    """The right side, if the expression is a single comparison."""
+    sides: tuple[Evaluate, Evaluate] | None
+    """Left and right side, if the expression is a single comparison."""
 
     def holds(self, scalars: Scalars) -> bool:
         """Whether it is true. False if a scalar is missing or a value is undefined (log of -1)."""
@@ -95,13 +91,12 @@ def compile_expression(text: str) -> CompiledExpression:
         raise ExpressionError(
             f"{text!r} is a number, not a condition; compare it, for example: loss > 2"
         )
-    left, right = _sides(tree)
     # By identity: a scalar may have the name of a function, as in `max(max, 2) > 1`.
     called = {id(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
     names = frozenset(
         node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and id(node) not in called
     )
-    return CompiledExpression(text=text, names=names, evaluate=evaluate, left=left, right=right)
+    return CompiledExpression(names=names, evaluate=evaluate, sides=_sides(tree))
 
 
 def _parse(text: str) -> ast.expr:
@@ -146,12 +141,12 @@ def _is_test(node: ast.expr) -> bool:
             return False
 
 
-def _sides(tree: ast.expr) -> tuple[Evaluate | None, Evaluate | None]:
+def _sides(tree: ast.expr) -> tuple[Evaluate, Evaluate] | None:
     match tree:
         case ast.Compare(left=left, comparators=[right]):
             return _compile(left), _compile(right)
         case _:
-            return None, None
+            return None
 
 
 def _compile(node: ast.expr) -> Evaluate:

@@ -6,10 +6,10 @@ import math
 from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar
 
-from midstep.control.breakpoints.conditions import CONDITIONS, Condition, Hit, StepView
+from midstep.control.breakpoints.conditions import Condition, Hit, StepView
 from midstep.control.breakpoints.layer_report import Measure
 from midstep.control.breakpoints.rule_catalog import RULES, RuleSettings, RuleSpec
-from midstep.control.breakpoints.rule_checks import Finding, RuleCheck, make_rule_check
+from midstep.control.breakpoints.rule_checks import RULE_CHECKS, Finding, RuleCheck
 from midstep.core.errors import ConfigError
 
 MAX_OTHERS_NAMED = 5
@@ -55,7 +55,7 @@ class Rule(Condition):
         settings = spec.defaults.with_overrides(given, self.rule)
         object.__setattr__(self, "spec", spec)
         object.__setattr__(self, "settings", settings)
-        object.__setattr__(self, "rule_check", make_rule_check(self.rule, settings))
+        object.__setattr__(self, "rule_check", RULE_CHECKS[self.rule](settings))
         for name in names:
             object.__setattr__(self, name, getattr(settings, name))
 
@@ -118,7 +118,3 @@ def _hit(findings: list[Finding]) -> Hit:
 
 def _number(value: float) -> str:
     return f"{value:.3g}" if math.isfinite(value) else str(value)
-
-
-# Here and not in `conditions`, which would have to import this module.
-CONDITIONS[Rule.kind] = Rule

@@ -33,7 +33,6 @@ class RuleCheck(Protocol):
 
     def check(self, view: StepView) -> list[Finding]:
         """New findings; a finding that persists is not returned again."""
-        ...
 
 
 class LossPlateauCheck:
@@ -283,7 +282,7 @@ class ExplodingGradientsCheck:
         return None
 
 
-_CHECKS: dict[str, Callable[[RuleSettings], RuleCheck]] = {
+RULE_CHECKS: dict[str, Callable[[RuleSettings], RuleCheck]] = {
     "vanishing_gradients": partial(LayerCheck, vanishing_gradients),
     "exploding_gradients": ExplodingGradientsCheck,
     "dead_relus": partial(LayerCheck, dead_relus),
@@ -295,8 +294,4 @@ _CHECKS: dict[str, Callable[[RuleSettings], RuleCheck]] = {
     "update_ratio": partial(LayerCheck, update_ratio_out_of_range),
     "overfitting": OverfittingCheck,
 }
-
-
-def make_rule_check(rule: str, settings: RuleSettings) -> RuleCheck:
-    """A new check of a rule, without history."""
-    return _CHECKS[rule](settings)
+"""Makes a new check of a rule, without history."""

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from midstep.control.capture.capture_store import as_float, is_on_device
+from midstep.control.capture.captured_data import as_float, is_on_device
 
 COPY_EVERY_S = 0.1
 WAIT_EVERY_S = 1.0

@@ -9,12 +9,12 @@ optimizer moves a tensor, the loop pushes that part as step data and names its k
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from midstep.control.capture.tensor_clones import clone_within_budget, has_rows, why_no_rows
-from midstep.control.control_state import ControlState, Viewer
+from midstep.control.capture.captures import Viewer
+from midstep.control.control_state import ControlState
 from midstep.control.watches.tensor_rows import find_entry, is_tensor
 from midstep.core.errors import ConfigError, ControlError
 
@@ -105,8 +105,8 @@ class WeightChanges:
         # Clones from before a step that was not shown: no reader has them, so their memory is
         # written over. A new allocation in every shown step would be slower.
         reusable, self._before = self._before, {}
-        is_shown = state.capture_store.clones_step
-        if not (is_requested or is_shown or state.breakpoint_list.may_stop(state.step_index + 1)):
+        is_shown = state.captures.clones_step
+        if not (is_requested or is_shown or state.breakpoints.may_stop_step):
             if not state.viewer_count:
                 self._drop()
             return
@@ -172,15 +172,15 @@ class WeightChanges:
 
     def _shown_values(self) -> Mapping[str, Any]:
         """This step's data, if it was cloned."""
-        shown = self._state.capture_store.shown
+        shown = self._state.captures.published
         return shown.values if shown.step == self._state.finished_steps else {}
 
     def _names_to_clone(self, *, everything: bool) -> list[str]:
         """Names by importance, because the budget may not reach for all."""
-        watch_list = self._state.watch_list
+        watches = self._state.watches
         with self._state.lock:
-            default = [] if watch_list.default_source is None else [watch_list.default_source]
-            rest = list(watch_list.sources) if everything else []
+            default = [] if watches.default_source is None else [watches.default_source]
+            rest = list(watches.readers) if everything else []
         return list(
             dict.fromkeys([*self._recently_requested(), *self._extra_updates, *default, *rest])
         )
@@ -197,7 +197,7 @@ class WeightChanges:
         self, names: Iterable[str], budget_bytes: int, reusable: Mapping[str, Any] | None = None
     ) -> dict[str, Any]:
         """Clone each tensor that has rows, within the budget; why others are not, is noted."""
-        sources = self._state.watch_list.sources
+        sources = self._state.watches.readers
         clones, refusals = clone_within_budget(sources, names, budget_bytes, reusable)
         for name in clones:
             self._refusals.pop(name, None)
@@ -233,12 +233,12 @@ class WeightChanges:
 
         Only shapes and types are read here, never values.
         """
-        watch_list = self._state.watch_list
+        watches = self._state.watches
         with self._state.lock:
-            offered = dict(watch_list.sources)
-            first = [*self._extra_updates, watch_list.default_source]
+            offered = dict(watches.readers)
+            first = [*self._extra_updates, watches.default_source]
         names = dict.fromkeys([*(name for name in first if name in offered), *offered])
-        return [name for name in names if name is not None and has_rows(offered[name])]
+        return [name for name in names if name is not None and _has_rows(offered[name])]
 
     def get(
         self, source: str | None = None, *, whole: bool = True, patience_s: float = 2.0
@@ -285,8 +285,8 @@ class WeightChanges:
             return str(source)
         if source is None and known:
             return known[0]
-        if source in self._state.watch_list.sources:
-            refusal = why_no_rows(self._state.watch_list.sources[str(source)]())
+        if source in self._state.watches.readers:
+            refusal = why_no_rows(self._state.watches.readers[str(source)]())
             raise ControlError(f"{source} {refusal or 'cannot be read'}")
         if not known:
             raise ControlError(
@@ -364,4 +364,84 @@ def _why_unknown(name: str, step: int) -> str:
     return (
         f"The change of {name} by step {step} is unknown: no viewer was connected when the step "
         "began, or the tensor is too large to be cloned while running. Make one step and try again."
+    )
+
+
+def clone_within_budget(
+    sources: Mapping[str, Callable[[], Any]],
+    names: Iterable[str],
+    budget_bytes: int,
+    reusable: Mapping[str, Any] | None = None,
+) -> tuple[dict[str, Any], dict[str, str]]:
+    """Clone the named tensors in this order, as long as the budget lasts.
+
+    Args:
+        sources: functions that return the tensors, by name.
+        names: which tensors to clone.
+        budget_bytes: how many bytes to clone at most.
+        reusable: old clones by name, which are written over where they fit.
+
+    Returns:
+        The clones by name; and, for each other name, why it was not cloned.
+    """
+    clones: dict[str, Any] = {}
+    refusals: dict[str, str] = {}
+    for name in names:
+        try:
+            tensor = sources[name]()
+            refusal = why_no_rows(tensor) or _why_too_large(tensor, budget_bytes)
+            if refusal is None:
+                source: Any = tensor.detach()
+                old: Any = (reusable or {}).get(name)
+                clones[name] = old.copy_(source) if _fits(old, source) else source.clone()
+                budget_bytes -= int(tensor.nbytes)
+        except Exception as error:  # noqa: BLE001 - a function of the user, or out of memory
+            refusal = f"cannot be copied: {type(error).__name__}: {str(error)[:200]}"
+        if refusal is not None:
+            refusals[name] = f"{name} {refusal}"
+    return clones, refusals
+
+
+def _fits(reusable: Any, tensor: Any) -> bool:
+    """Whether the memory of a clone can hold `tensor` in the same layout."""
+    # Strides too: a copy into another layout would be slower, and readers see the tensor's own.
+    return bool(
+        reusable is not None
+        and reusable.shape == tensor.shape
+        and reusable.dtype == tensor.dtype
+        and reusable.device == tensor.device
+        and reusable.stride() == tensor.stride()
+    )
+
+
+def _has_rows(read: Callable[[], Any]) -> bool:
+    """Whether `read` returns a tensor with rows; False if it raises."""
+    try:
+        return why_no_rows(read()) is None
+    except Exception:  # noqa: BLE001 - a function of the user: what cannot be read is not offered
+        return False
+
+
+def why_no_rows(tensor: Any) -> str | None:
+    """Why a tensor has no rows that a step could change; None if it has.
+
+    >>> import torch
+    >>> why_no_rows(torch.ones(3))
+    'is 1-dimensional; rows with a direction need two dimensions or more'
+    """
+    if not hasattr(tensor, "detach") or not tensor.is_floating_point():
+        return "holds no floating-point numbers that a step could change"
+    if tensor.dim() < 2:
+        return f"is {tensor.dim()}-dimensional; rows with a direction need two dimensions or more"
+    return None
+
+
+def _why_too_large(tensor: Any, budget_bytes: int) -> str | None:
+    if int(tensor.nbytes) <= budget_bytes:
+        return None
+    limit = f"{budget_bytes / 2**20:.0f} MiB"
+    return (
+        f"has {tensor.numel():,} elements ({tensor.nbytes / 2**20:.0f} MiB), more than can be "
+        f"cloned in this step (limit {limit}). Choose a smaller tensor, or pause and make one "
+        "step: a single step may clone more than a running one."
     )

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from midstep.control.capture.capture_store import as_float
+from midstep.control.capture.captured_data import as_float
 from midstep.control.watches.trajectory import MAX_METRICS, NAN
 
 if TYPE_CHECKING:

@@ -20,18 +20,20 @@ SCHEMA_VERSION = 2
 LARGEST_LINE_CHARACTERS = 8 << 20
 LARGEST_FIELD_CHARACTERS = 4 << 20
 
-FIXED_FIELDS = (
-    "schema_version",
-    "seq",
-    "attempt",
-    "rank",
-    "wall",
-    "mono",
-    "moment",
-    "run_id",
-    "timeline",
-    "crc",
-)
+
+class EventHeader(NamedTuple):
+    """The fields that the writer fills in, except the number."""
+
+    attempt: int
+    rank: int
+    wall: float
+    mono: float
+    moment: str
+    run_id: str
+    timeline: int
+
+
+FIXED_FIELDS = ("schema_version", "seq", *EventHeader._fields, "crc")
 """Fields that the writer fills in. A caller's field of the same name gets a trailing `_`."""
 
 _TAIL_BYTES = len(b',"crc":"00000000"}')
@@ -69,18 +71,6 @@ class EventLine(NamedTuple):
             return match[1].decode(), int(match[2])
         record = self.record()
         return str(record["moment"]), int(record["timeline"])
-
-
-class EventHeader(NamedTuple):
-    """The fields that the writer fills in, except the number."""
-
-    attempt: int
-    rank: int
-    wall: float
-    mono: float
-    moment: str
-    run_id: str
-    timeline: int
 
 
 def encode_fields(fields: Mapping[str, Any]) -> str:

@@ -50,11 +50,8 @@ class EpochHistory:
             "step": float(step) if isinstance(step, int) else math.nan,
             "wall": float(record["wall"]),
         }
-        if known is None or known["timeline"] < timeline:
-            self._rows[epoch] = {**fixed, **values}
-        else:
-            known.update(fixed)
-            known.update(values)
+        same_timeline = known if known is not None and known["timeline"] == timeline else {}
+        self._rows[epoch] = {**same_timeline, **fixed, **values}
 
     @property
     def names(self) -> list[str]:

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from midstep.core import strict_json
 from midstep.core.moments import Moment
@@ -73,18 +73,42 @@ class EventSummary:
     def read(self, path: Path) -> None:
         """Read what is new in the file."""
         data = read_new_bytes(path, self.offset)
-        lines = None if data is None else data[: data.rfind(b"\n") + 1]
-        skimmed = None if lines is None else _skim(lines, self.best_val_loss)
-        if lines is None or skimmed is None:
+        if data is None or not self._skim(data[: data.rfind(b"\n") + 1]):
             self._read_carefully(path)
-            return
-        for record in skimmed.records:
+
+    def _skim(self, data: bytes) -> bool:
+        """Parse and check the lines that a list shows; False if a line has another form.
+
+        The lines in between are neither parsed nor checked. So the first list of a thousand runs
+        takes 0.76 s; the bar is 1 s, and checking every line is estimated to take longer.
+        """
+        lines = data.split(b"\n")[:-1]
+        moments: list[bytes] = _HEADS.findall(data)
+        # Each line must have one head of our own form. Two records in one line, or a damaged line,
+        # make these three numbers differ.
+        if not len(moments) == len(lines) == data.count(_PREFIX):
+            return False
+        epochs = [index for index, moment in enumerate(moments) if moment in _EPOCHS]
+        newest = {moments[index]: index for index in epochs}
+        has_rewind = _REWIND in data  # searched once in all bytes: most runs have none
+        chosen = [
+            index
+            for index, moment in enumerate(moments)
+            if moment not in (_EPOCHS | _SKIPPED)
+            or (has_rewind and moment in _SKIPPED and _REWIND in lines[index])
+        ]
+        shown = [lines[index] for index in [*chosen, *newest.values()]]
+        if any(check_line(raw) is None for raw in [*shown, *lines[-1:]]):
+            return False
+        for record in [json.loads(raw) for raw in shown]:
             self._add(record)
-        self.best_val_loss = skimmed.best_val_loss
-        if skimmed.last is not None:
-            self._note_position(skimmed.last)
-        self.records += skimmed.lines
-        self.offset += len(lines)
+        if lines:
+            self._note_position(json.loads(lines[-1]))
+        epoch_loss = _best_val_loss(lines[index] for index in epochs)
+        self.best_val_loss = _lowest(self.best_val_loss, epoch_loss)
+        self.records += len(lines)
+        self.offset += len(data)
+        return True
 
     def _read_carefully(self, path: Path) -> None:
         """Check every line, and find whole records in damaged lines."""
@@ -179,44 +203,6 @@ def read_history(path: Path, history: EpochHistory, offset: int) -> int:
             record = line.record()
             history.add(record, _read_values(record))
     return scanner.offset
-
-
-class _Skimmed(NamedTuple):
-    """The parsed lines of a sound part of the file."""
-
-    records: list[dict[str, Any]]
-    last: dict[str, Any] | None
-    best_val_loss: float | None
-    lines: int
-
-
-def _skim(data: bytes, best: float | None) -> _Skimmed | None:
-    """Parse and check the lines that a list shows; None if a line has another form.
-
-    The lines in between are neither parsed nor checked. So the first list of a thousand runs takes
-    0.76 s; the bar is 1 s, and checking every line is estimated to take longer.
-    """
-    lines = data.split(b"\n")[:-1]
-    moments: list[bytes] = _HEADS.findall(data)
-    # Each line must have one head of our own form. Two records in one line, or a damaged line, make
-    # these three numbers differ.
-    if not len(moments) == len(lines) == data.count(_PREFIX):
-        return None
-    epochs = [index for index, moment in enumerate(moments) if moment in _EPOCHS]
-    newest = {moments[index]: index for index in epochs}
-    chosen = [index for index, moment in enumerate(moments) if moment not in (_EPOCHS | _SKIPPED)]
-    if _REWIND in data:  # searched once in all bytes: most runs have none
-        chosen += [
-            index
-            for index, moment in enumerate(moments)
-            if moment in _SKIPPED and _REWIND in lines[index]
-        ]
-    shown = [lines[index] for index in [*sorted(chosen), *newest.values()]]
-    if any(check_line(raw) is None for raw in [*shown, *lines[-1:]]):
-        return None
-    last = json.loads(lines[-1]) if lines else None
-    best = _lowest(best, _best_val_loss(lines[index] for index in epochs))
-    return _Skimmed([json.loads(raw) for raw in shown], last, best, len(lines))
 
 
 def _best_val_loss(epoch_lines: Iterable[bytes]) -> float | None:

@@ -233,18 +233,15 @@ def _with_lease(row: RunRow, folder: Path, summary: RunSummary, end: EndState) -
     # A live run that logs nothing still has heartbeats.
     beat = lease.get("heartbeat_wall")
     times = [each for each in (row.updated_at, beat) if isinstance(each, int | float)]
-    counters = (
-        {name: lease.get(name) for name in ("step", "epoch", "total_steps")} if is_live else {}
-    )
-    known: dict[str, Any] = {
-        name: value for name, value in counters.items() if isinstance(value, int)
+    counters: dict[str, Any] = {
+        name: lease[name]
+        for name in ("step", "epoch", "total_steps")
+        if is_live and isinstance(lease.get(name), int)
     }
-    updated_at = max(times, default=None)
-    if row.ended_at is not None:
-        updated_at = row.updated_at
+    updated_at = max(times, default=None) if row.ended_at is None else row.updated_at
     return replace(
         row,
-        **known,
+        **counters,
         state=state,
         live=is_live,
         reachable=why_not is None,

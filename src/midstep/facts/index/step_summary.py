@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -47,14 +47,15 @@ class StepSummary:
     def read(self, path: Path) -> None:
         """Read what is new in the file."""
         known = {int(identity): tuple(names) for identity, names in self.layouts.items()}
-        new = read_layout_ends(path, self.offset, known)
-        if new is None:
+        layouts = dict(known)
+        ends = _read_layout_ends(path, self.offset, layouts)
+        if ends is None:
             self._read_carefully(path, known)
             return
-        for group in new.groups:
+        groups, self.offset = ends
+        for group in groups:
             self._add(group)
-        self.offset = new.offset
-        self._set_layouts(new.layouts)
+        self._set_layouts(layouts)
 
     def _read_carefully(self, path: Path, known: Mapping[int, tuple[str, ...]]) -> None:
         """Check every frame, and continue after damaged ones."""
@@ -92,19 +93,12 @@ class StepSummary:
         return summary
 
 
-class LayoutEnds(NamedTuple):
-    """The first and last new row of each layout."""
+def _read_layout_ends(
+    path: Path, offset: int, layouts: dict[int, tuple[str, ...]]
+) -> tuple[list[RowGroup], int] | None:
+    """The first and last row of each layout after `offset`, and the offset after the last frame.
 
-    groups: list[RowGroup]
-    offset: int
-    """File offset after the last whole frame."""
-    layouts: dict[int, tuple[str, ...]]
-
-
-def read_layout_ends(
-    path: Path, offset: int, layouts: Mapping[int, tuple[str, ...]]
-) -> LayoutEnds | None:
-    """The rows after `offset`; None if the file must be checked frame by frame.
+    New layouts are added to `layouts`. None if the file must be checked frame by frame.
 
     Raises:
         FormatError: for a file of an unknown version.
@@ -115,16 +109,16 @@ def read_layout_ends(
     start = 0
     if offset == 0:
         if len(data) < FILE_HEADER_BYTES:
-            return LayoutEnds([], 0, {})
+            return [], 0
         if parse_file_header(data, str(path)) is None:
             return None
         start = FILE_HEADER_BYTES
-    return _scan_heads(data, start, offset, dict(layouts))
+    return _scan_heads(data, start, offset, layouts)
 
 
 def _scan_heads(
     data: bytes, start: int, offset: int, layouts: dict[int, tuple[str, ...]]
-) -> LayoutEnds | None:
+) -> tuple[list[RowGroup], int] | None:
     """Skip from head to head; frames of one layout that follow each other are counted at once."""
     ends: dict[int, tuple[int, int, int]] = {}
     at = start
@@ -155,4 +149,4 @@ def _scan_heads(
             return None
         rows = np.frombuffer(data[first : first + size] + data[last : last + size], np.uint8)
         groups.append(RowGroup(layouts[what], rows.view(row_dtype(len(layouts[what])))))
-    return LayoutEnds(groups, offset + at, layouts)
+    return groups, offset + at

@@ -6,6 +6,7 @@ import math
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from midstep.facts.format.event_lines import SCHEMA_VERSION, EventLine
 from midstep.facts.format.paths import events_path, facts_dir, list_events_files, list_steps_files
@@ -142,12 +143,9 @@ class FactsFiles:
         # Facts files only grow: one that is shorter, or has another inode, is not the file we read.
         if stamp[2] < offset or (last is not None and stamp[:2] != last[:2]):
             self._problems.append(f"{path.name} was replaced while it was read; read again")
-            if path in self._steps:
-                self._steps[path].close()
-                self._steps[path] = StepsReader(path, held=self._held)
-            else:
-                self._events[path].close()
-                self._events[path] = EventsScanner(path, held=self._held)
+            files: dict[Path, Any] = self._steps if path in self._steps else self._events
+            files[path].close()
+            files[path] = type(files[path])(path, held=self._held)
         return True
 
 

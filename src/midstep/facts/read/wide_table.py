@@ -87,9 +87,8 @@ class WideTable:
             chunk = TableChunk(step, [], [])
             for each in series:
                 value, known = np.zeros(len(step)), np.zeros(len(step), np.bool_)
-                at = np.searchsorted(
-                    step, each.step
-                )  # exact: `step` holds all steps of each series
+                # Every position is exact: `step` holds all steps of each series.
+                at = np.searchsorted(step, each.step)
                 value[at], known[at] = each.low, True
                 chunk.values.append(value)
                 chunk.known.append(known)

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, StrictBool, StrictFloat, StrictInt, StrictStr
 
-from midstep.control.breakpoints.breakpoint import Action
+from midstep.control.breakpoints.breakpoints import Action
 from midstep.server.schema_base import In, Number, Out
 
 RuleName = Literal[

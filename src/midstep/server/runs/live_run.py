@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from midstep.control import Breakpoint, CapturedBatch, CommandRecord, DebugController, StepData
 from midstep.control.capture.weight_changes import WeightChange
-from midstep.control.watches.watch_list import TrackedRows
+from midstep.control.watches.watches import TrackedRows
 from midstep.server.runs.run_view import ENDED, RunView, WatchedRows
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ from midstep.control import (
     StepData,
 )
 from midstep.control.capture.weight_changes import WeightChange
-from midstep.control.watches.watch_list import TrackedRows
+from midstep.control.watches.watches import TrackedRows
 from midstep.facts import FactsReader, SeriesStore
 
 T = TypeVar("T")

@@ -12,7 +12,7 @@ from typing import Any
 from midstep.control import Breakpoint, CapturedBatch, CommandRecord, DebugController, StepData
 from midstep.control.capture.weight_changes import WeightChange
 from midstep.control.command_queue import VERBS
-from midstep.control.watches.watch_list import TrackedRows
+from midstep.control.watches.watches import TrackedRows
 from midstep.core.errors import ConfigError, ControlError
 from midstep.facts import FactsReader, FactsTail
 from midstep.facts.index.run_row import ACTIVE_STATES

@@ -13,7 +13,7 @@ import numpy as np
 
 from midstep.control import CommandRecord, Field, Level, Panel, Sort, Status, StepData
 from midstep.control.watches.trajectory import Trajectory
-from midstep.control.watches.watch_list import TrackedRows
+from midstep.control.watches.watches import TrackedRows
 from midstep.core import strict_json
 from midstep.core.errors import FormatError
 from midstep.core.moments import Moment

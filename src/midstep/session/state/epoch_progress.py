@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from midstep.control.capture.capture_store import as_float
+from midstep.control.capture.captured_data import as_float
 from midstep.core.errors import FormatError
 
 if TYPE_CHECKING:

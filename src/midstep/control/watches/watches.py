@@ -7,11 +7,11 @@ call the controller.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
-from dataclasses import replace
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from itertools import combinations
+from typing import TYPE_CHECKING, Any
 
-from midstep.control.control_state import ControlState
 from midstep.control.setting_checks import check_integer
 from midstep.control.watches.tensor_rows import (
     find_tensor,
@@ -21,10 +21,61 @@ from midstep.control.watches.tensor_rows import (
     unit_rows,
 )
 from midstep.control.watches.trajectory import EXACT_POINTS, Trajectory
-from midstep.control.watches.watch_list import Pair, TrackedRows
 from midstep.core.errors import ConfigError
 
+if TYPE_CHECKING:
+    from midstep.control.control_state import ControlState
+
 log = logging.getLogger("midstep.control")
+MAX_WATCHED = 64
+"""Limit of rows that are watched at the same time; 64 rows have 2,016 pairs."""
+MAX_KEPT_ROWS = 256
+MAX_KEPT_PAIRS = 4096
+"""Limits of series, including those of removed watches: below 1 GB with nine metrics a row."""
+MAX_SEEN = 1024
+"""Limit of keys of step data that are searched for matrices."""
+Pair = tuple[int, int]
+
+
+@dataclass(kw_only=True)
+class TrackedRows:
+    """One source: its watched rows, and the points of these and of formerly watched rows."""
+
+    source: str
+    watched: list[int] = field(default_factory=list)
+    rows: dict[int, Trajectory] = field(default_factory=dict)
+    pairs: dict[Pair, Trajectory] = field(default_factory=dict)
+    """By row numbers (a, b) with a < b."""
+    starts: dict[int, Any] = field(default_factory=dict)
+    """Unit vectors of the rows when their watch began; used by the training thread alone."""
+    exact: bool = True
+    """False for a copy that was thinned."""
+
+    def add(
+        self,
+        step: int,
+        rows: list[int],
+        to_start: list[float],
+        cosines: list[list[float]],
+        metrics: Mapping[str, list[float]],
+    ) -> None:
+        """Add a point for each of `rows` and for each pair of them."""
+        for position, row in enumerate(rows):
+            path = self.rows.get(row) or self.rows.setdefault(row, Trajectory("weight_cos_to_init"))
+            row_metrics = {name: values[position] for name, values in metrics.items()}
+            path.append(step, to_start[position], row_metrics)
+        positions = sorted((row, position) for position, row in enumerate(rows))
+        for (a, i), (b, j) in combinations(positions, 2):
+            pair = self.pairs.get((a, b)) or self.pairs.setdefault((a, b), Trajectory("cos"))
+            pair.append(step, cosines[i][j])
+
+    def describe(self) -> dict[str, Any]:
+        """All points as JSON; the key of a pair is `a,b` with a < b."""
+        return {
+            "watched": list(self.watched),
+            "trajectories": {str(row): path.points() for row, path in self.rows.items()},
+            "pairwise": {f"{a},{b}": path.points() for (a, b), path in self.pairs.items()},
+        }
 
 
 class Watches:
@@ -32,29 +83,56 @@ class Watches:
 
     def __init__(self, state: ControlState) -> None:
         self._state = state
-        self._list = state.watch_list
+        self.readers: dict[str, Callable[[], Any]] = {}
+        """Functions that return the offered tensors, by name."""
+        self.default_source: str | None = None
+        self._chosen_source: str | None = None
+        """The source of the last `add` or `replace`."""
+        self._tracked: dict[str, TrackedRows] = {}
+        """By source."""
+        self.has_new_rows = False
+        """Whether rows were added, or all points cleared, since the training thread read them."""
+        self._searched_keys: set[str] = set()
+        self._step_data_matrices: dict[str, None] = {}
+        """Names of the matrices in the step data so far, in order; a dict as an ordered set."""
 
     # -- the training thread's side ---------------------------------------------------------------
 
     def begin(self) -> None:
         """Store the current vectors of rows that are newly watched, as their starts."""
-        if self._list.has_new_rows:
+        if self.has_new_rows:
             for tracked in self._watched_sources():
                 self._guarded(tracked, self._read)
 
     def record(self) -> None:
         """Add a point for every watched row whose tensor this step has."""
-        if self._state.capture_store.step_data:
-            self._list.note_matrices(self._state.capture_store.step_data)
-        if self._list.active:
+        self._note_matrices(self._state.captures.pushed)
+        if self.active:
             for tracked in self._watched_sources():
                 self._guarded(tracked, self._add_points)
+
+    def _note_matrices(self, step_data: Mapping[str, Any]) -> None:
+        """Remember which step data can be watched."""
+        # Each key is searched once: a mapping may have a thousand entries.
+        for key in [key for key in step_data if key not in self._searched_keys][:MAX_SEEN]:
+            if len(self._searched_keys) < MAX_SEEN and len(self._step_data_matrices) < MAX_SEEN:
+                self._searched_keys.add(key)
+                # A new dict, because other threads read it without the lock.
+                self._step_data_matrices = {
+                    **self._step_data_matrices,
+                    **dict.fromkeys(tensor_names(key, step_data[key])),
+                }
+
+    @property
+    def active(self) -> bool:
+        """Whether any row is watched. Read on the training thread, or under the lock."""
+        return any(each.watched for each in self._tracked.values())
 
     def _watched_sources(self) -> list[TrackedRows]:
         with self._state.lock:
             # Reset before the rows are read: rows that are added meanwhile set it again.
-            self._list.has_new_rows = False
-            return [each for each in self._list.tracked.values() if each.watched]
+            self.has_new_rows = False
+            return [each for each in self._tracked.values() if each.watched]
 
     def _guarded(self, tracked: TrackedRows, work: Any) -> None:
         try:
@@ -64,13 +142,13 @@ class Watches:
             source, state = tracked.source, self._state
             log.exception("watching %s raised and is off; training continues", source)
             with state.lock:
-                self._list.drop(None, source)
+                self._drop(None, source)
                 state.reason = f"Watching {source} stopped: {type(error).__name__}: {error}"
                 state.refresh_flags()
 
     def _read(self, tracked: TrackedRows) -> tuple[list[int], Any, int] | None:
         """The watched rows that exist, as unit vectors, and the number of rows of the tensor."""
-        tensor = self._tensor(tracked.source)
+        tensor = self._tensor(tracked.source, self._state.captures.pushed)
         if tensor is None:  # step data that this step did not push
             return None
         count = int(tensor.shape[0])
@@ -95,16 +173,25 @@ class Watches:
 
     def _data_about(self, source: str) -> dict[str, Any]:
         """This step's data without entries whose panel names the rows of another tensor."""
-        store = self._state.capture_store
+        captures = self._state.captures
         return {
             key: value
-            for key, value in store.step_data.items()
-            if (panel := store.panels.get(key)) is None or panel.describes_rows_of(source)
+            for key, value in captures.pushed.items()
+            if (panel := captures.panels.get(key)) is None or panel.describes_rows_of(source)
         }
 
-    def _tensor(self, source: str) -> Any:
-        read = self._list.sources.get(source)
-        return find_tensor(self._state.capture_store.step_data, source) if read is None else read()
+    def _tensor(self, source: str, step_data: Mapping[str, Any]) -> Any:
+        read = self.readers.get(source)
+        return find_tensor(step_data, source) if read is None else read()
+
+    def forget_after(self, step: int) -> None:
+        """Drop points after `step`; starts stay, so that a series continues where it is cut.
+
+        Called under the lock, with the other changes of a move to another step.
+        """
+        for tracked in self._tracked.values():
+            for path in (*tracked.rows.values(), *tracked.pairs.values()):
+                path.cut_after(step)
 
     # -- any thread's side ------------------------------------------------------------------------
 
@@ -118,17 +205,22 @@ class Watches:
             default: whether watches without a source mean this tensor.
         """
         with self._state.lock:
-            self._list.add_source(name, read, default=default)
+            self.readers[name] = read
+            if default or self.default_source is None:
+                self.default_source = name
 
     @property
     def sources(self) -> list[str]:
         """Names of the tensors whose rows can be watched: the default, other sources, step data."""
-        store, watch_list = self._state.capture_store, self._list
         with self._state.lock:
-            offered = sorted(watch_list.sources, key=lambda name: name != watch_list.default_source)
-        now = {**store.shown.values, **store.step_data}
+            offered = sorted(self.readers, key=lambda name: name != self.default_source)
+        now = self._newest_step_data()
         pushed = [name for key, value in now.items() for name in tensor_names(key, value)]
-        return list(dict.fromkeys([*offered, *watch_list.step_data_matrices, *pushed]))
+        return list(dict.fromkeys([*offered, *self._step_data_matrices, *pushed]))
+
+    def _newest_step_data(self) -> dict[str, Any]:
+        captures = self._state.captures
+        return {**captures.published.values, **captures.pushed}
 
     def add(self, feature_id: int, source: str | None = None) -> None:
         """Watch one more row of a source; see `DebugController.add_watch`."""
@@ -145,18 +237,52 @@ class Watches:
         if features or source:
             name = self._checked_source(features, source)
             with self._state.changing():
-                held = self._list.tracked_rows(name).watched if keep_others else []
-                self._list.replace(name, [*held, *features])
+                held = self._tracked_rows(name).watched if keep_others else []
+                self._replace(name, list(dict.fromkeys([*held, *features])))
         elif not keep_others:
             self.remove(None)
+
+    def _replace(self, source: str, chosen: list[int]) -> None:
+        """Under the lock: watch these rows. Points of rows that are no longer watched stay."""
+        # Checked here and not while training: a step must never fail because of a watch.
+        self._check_limits(source, chosen)
+        if chosen:
+            self._tracked.setdefault(source, TrackedRows(source=source))
+        if source in self._tracked:
+            self._tracked[source].watched = chosen
+        self._chosen_source, self.has_new_rows = source, bool(chosen) or self.has_new_rows
+
+    def _check_limits(self, source: str, chosen: list[int]) -> None:
+        others = [each for each in self._tracked.values() if each.source != source]
+        total = len(chosen) + sum(len(each.watched) for each in others)
+        if total > MAX_WATCHED:
+            raise ConfigError(
+                f"{total} watched rows are too many: the limit is {MAX_WATCHED} over all sources; "
+                "remove some with remove_watch"
+            )
+        rows = pairs = 0
+        after = [(self._tracked_rows(source), chosen), *((each, each.watched) for each in others)]
+        for each, watched in after:
+            rows += len({*each.rows, *watched})
+            pairs += len({*each.pairs, *combinations(sorted(watched), 2)})
+        if rows > MAX_KEPT_ROWS or pairs > MAX_KEPT_PAIRS:
+            raise ConfigError(
+                f"points of at most {MAX_KEPT_ROWS} rows and {MAX_KEPT_PAIRS} pairs are kept, "
+                "including removed watches; drop the old ones with clear_trajectories"
+            )
 
     def remove(self, feature_id: int | None, source: str | None = None) -> None:
         """Stop watching a row (every row if None), in one source or in all."""
         with self._state.changing():
-            self._list.drop(feature_id, source)
+            self._drop(feature_id, source)
+
+    def _drop(self, feature_id: int | None, source: str | None) -> None:
+        for each in self._tracked.values():
+            if source in (None, each.source):
+                each.watched = [row for row in each.watched if feature_id not in (None, row)]
 
     def _checked_source(self, features: list[int], source: str | None) -> str:
-        name = source or self._list.default_source
+        name = source or self.default_source
         if features and (name is None or name not in self.sources):
             known = ", ".join(self.sources) or "none; offer one with watches.add_source"
             raise ConfigError(f"no source {name!r}; there are {known}")
@@ -165,10 +291,8 @@ class Watches:
         return name or ""
 
     def _check_rows(self, features: list[int], source: str) -> None:
-        store = self._state.capture_store
-        read = self._list.sources.get(source)  # only its shape is used: values may change meanwhile
-        now = {**store.shown.values, **store.step_data}
-        tensor = find_tensor(now, source) if read is None else read()
+        # Only its shape is used: values may change meanwhile.
+        tensor = self._tensor(source, self._newest_step_data())
         if tensor is None:  # step data of an earlier step, which may come again
             return
         if not tensor.shape:
@@ -181,18 +305,23 @@ class Watches:
     def watched(self, source: str | None = None) -> list[int]:
         """The watched rows of a source; of the one chosen last when left out."""
         with self._state.lock:
-            return list(self._list.tracked_rows(source).watched)
+            return list(self._tracked_rows(source).watched)
+
+    def _tracked_rows(self, source: str | None = None) -> TrackedRows:
+        """The watched rows of a source; of the one chosen last when left out."""
+        name = source or self._chosen_source or self.default_source or ""
+        return self._tracked.get(name) or TrackedRows(source=name)
 
     def watched_by_source(self) -> dict[str, list[int]]:
         """The watched rows, by source."""
         with self._state.lock:
-            by_source = self._list.tracked
-            return {name: list(each.watched) for name, each in by_source.items() if each.watched}
+            tracked = self._tracked.items()
+            return {name: list(each.watched) for name, each in tracked if each.watched}
 
     @property
     def source(self) -> str | None:
         """The tensor that was chosen last, or the default one."""
-        return self._list.tracked_rows().source or None
+        return self._tracked_rows().source or None
 
     def trajectories(self, source: str | None = None) -> dict[int, list[dict[str, float]]]:
         """Points of every row that is or was watched; see `DebugController.get_trajectories`."""
@@ -204,7 +333,7 @@ class Watches:
 
     def _copy_one(self, source: str | None) -> TrackedRows:
         with self._state.lock:
-            tracked = self._list.tracked_rows(source)
+            tracked = self._tracked_rows(source)
         return self._copy(tracked, None)
 
     def copy(self, *, points: int = EXACT_POINTS, in_all: int = 500_000) -> list[TrackedRows]:
@@ -215,8 +344,8 @@ class Watches:
             in_all: limit of points over all series, so that a response stays bounded.
         """
         with self._state.lock:
-            current = self._list.tracked_rows()
-            tracked = [current, *(f for f in self._list.tracked.values() if f is not current)]
+            current = self._tracked_rows()
+            tracked = [current, *(f for f in self._tracked.values() if f is not current)]
             series = sum(len(each.rows) + len(each.pairs) for each in tracked)
         # At least 2, so that each series keeps its first and last point.
         most = max(2, min(points, in_all // max(series, 1)))
@@ -234,10 +363,15 @@ class Watches:
 
     def clear(self) -> None:
         """Drop all points; watched rows are recorded from here on."""
-        with self._state.lock:
-            self._list.clear()
-            self._state.wake()
-        self._state.notify()
+        with self._state.changing():
+            watched = [each for each in self._tracked.values() if each.watched]
+            # New objects: a point that the training thread is about to add goes into the old ones,
+            # and is dropped with them.
+            self._tracked = {
+                each.source: TrackedRows(source=each.source, watched=each.watched)
+                for each in watched
+            }
+            self.has_new_rows = bool(watched)
 
     def _copy(self, tracked: TrackedRows, points: int | None) -> TrackedRows:
         """Copy and thin the series of one source."""
