@@ -274,7 +274,8 @@ class LoopPort:
             self._steps_per_epoch = math.ceil(self._batches_per_epoch / max(1, window.count))
             self._describe_total_steps()
         self._reporter.report(
-            step=self._run.step + 1,  # the boundary has not counted this step yet
+            # The boundary has not counted this step yet.
+            step=self._controller.boundary.finished_steps + 1,
             epoch=self._epoch,
             loss=window.loss(),
             scalars=window.scalars,

@@ -62,7 +62,7 @@ class OptimizerStep:
                 "LBFGS calls the model several times in a step, which Session does not support; "
                 "write the loop yourself and use midstep.attach"
             )
-        self.parts, self.config = parts, config
+        self.parts, self.config, self.optimizer = parts, config, parts.optimizer
         self.observer: StepObserver | None = None
         if config.device is not None:
             parts.model.to(config.device)
@@ -71,7 +71,7 @@ class OptimizerStep:
         self.scaler = parts.scaler
         if self.scaler is None and self.dtype is torch.float16:
             self.scaler = torch.amp.GradScaler(self.device.type)
-        self.parameters = [p for group in parts.optimizer.param_groups for p in group["params"]]
+        self.parameters = [p for group in self.optimizer.param_groups for p in group["params"]]
 
     def autocast(self) -> AbstractContextManager[Any]:
         """The context around each forward pass."""
@@ -92,7 +92,7 @@ class OptimizerStep:
 
     def begin(self, *, quiet: bool) -> MicroBatches:
         """Begin a step."""
-        self.parts.optimizer.zero_grad()
+        self.optimizer.zero_grad()
         observer = None if quiet else self.observer
         if observer is not None:
             observer.step_begins()
@@ -100,7 +100,7 @@ class OptimizerStep:
 
     def apply(self, observer: StepObserver | None) -> tuple[bool, Any]:
         """Change the weights; returns whether they changed, and the norm if it was clipped."""
-        optimizer, scaler, norm = self.parts.optimizer, self.scaler, None
+        optimizer, scaler, norm = self.optimizer, self.scaler, None
         if scaler is not None:
             scaler.unscale_(optimizer)  # norms and clipping are of the true gradients
         if self.config.grad_clip_norm is not None:
@@ -181,7 +181,7 @@ class MicroBatches:
         loss = sum(self._losses) / len(self._losses)
         metrics = {name: _mean(values) for name, values in self._metrics.items()}
         if not self._finite:
-            self._step.parts.optimizer.zero_grad()
+            self._step.optimizer.zero_grad()
             return StepResult(loss=self._losses[-1], skipped=True, metrics=metrics)
         self._rescale_partial()
         moved, norm = self._step.apply(self._observer)
