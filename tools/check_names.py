@@ -16,9 +16,19 @@ REFUSED = frozenset({"found", "made", "told", "place"})
 def bound_names(tree: ast.AST) -> Iterator[tuple[int, str]]:
     """Line and name of everything that a module assigns or takes as a parameter.
 
-    Attributes and keyword arguments are left out: they may be fields of a format on disk.
+    Attributes, keyword arguments and annotated fields of classes are left out: they may be fields of
+    a format on disk or on the wire.
     """
+    fields = {
+        id(each.target)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ClassDef)
+        for each in node.body
+        if isinstance(each, ast.AnnAssign)
+    }
     for node in ast.walk(tree):
+        if id(node) in fields:
+            continue
         match node:
             case ast.Name(id=name, ctx=ast.Store()) | ast.arg(arg=name):
                 yield node.lineno, name

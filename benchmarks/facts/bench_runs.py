@@ -20,7 +20,6 @@ from midstep.facts.format.paths import ensure_facts_dir, events_path
 from midstep.facts.index.run_index import RunIndex
 from midstep.facts.index.run_query import RunQuery
 from midstep.server.responses import json_bytes
-from midstep.server.runs.run_routes import page_dict
 
 BAR_COLD_S = 1.0
 BAR_WARM_S = 0.1
@@ -63,7 +62,10 @@ def _records(number: int, epochs: int, steps: int) -> list[tuple[str, dict[str, 
 def listed(index: RunIndex, limit: int = RUNS) -> int:
     """Look at the disk and make the whole answer to GET /runs; gives back its bytes."""
     index.refresh()
-    return len(json_bytes(page_dict(index.rows(RunQuery(limit=limit)))))
+    page = index.rows(RunQuery(limit=limit))
+    listed = {"runs": [row.as_wire() for row in page.rows], "states": page.states}
+    columns = {"config": page.config_columns, "summary": page.summary_columns}
+    return len(json_bytes({**listed, "total": page.total, "columns": columns}))
 
 
 class Took(NamedTuple):

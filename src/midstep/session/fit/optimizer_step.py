@@ -71,7 +71,7 @@ class OptimizerStep:
         self.scaler = parts.scaler
         if self.scaler is None and self.dtype is torch.float16:
             self.scaler = torch.amp.GradScaler(self.device.type)
-        self.parameters = [p for group in parts.optimizer.param_groups for p in group["params"]]
+        self.parameters = [p for group in self.optimizer.param_groups for p in group["params"]]
 
     def autocast(self) -> AbstractContextManager[Any]:
         """The context around each forward pass."""
