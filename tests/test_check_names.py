@@ -9,7 +9,7 @@ from tools.check_names import main, refused_names
 
 REFUSED = {
     "assigned": "found = 1",
-    "annotated": "class Row:\n    place: int",
+    "annotated": "place: int = 1",
     "unpacked": "first, *made = [1, 2]",
     "loop": "for told in []: pass",
     "comprehension": "[place for place in []]",
@@ -36,6 +36,10 @@ def test_a_name_that_says_nothing_is_refused_with_its_line(kind: str) -> None:
 
 def test_attributes_keywords_and_longer_names_pass() -> None:
     assert refused_names("row.found = made_at = look(place=1)\nprint(row.told)") == []
+
+
+def test_fields_of_a_format_pass() -> None:
+    assert refused_names("class Row:\n    place: int") == []
 
 
 def test_the_command_lists_every_place_and_fails(

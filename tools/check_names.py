@@ -16,7 +16,7 @@ REFUSED = frozenset({"found", "made", "told", "place"})
 def bound_names(tree: ast.AST) -> Iterator[tuple[int, str]]:
     """Line and name of everything that a module assigns or takes as a parameter.
 
-    Attributes, keyword arguments and annotated fields of classes are left out: they may be fields of
+    Attributes, keyword arguments and annotated fields of classes are left out: they may belong to
     a format on disk or on the wire.
     """
     fields = {
