@@ -69,7 +69,7 @@ class ActivationStatistics(Hook):
         """Every module without children."""
         return leaf_modules(model, self._layers)
 
-    def begin_step(self, model: nn.Module) -> None:  # noqa: ARG002 - hook
+    def begin_step(self, model: nn.Module) -> None:
         """Drop the data of the last step."""
         self._seen = {}
 
@@ -77,8 +77,8 @@ class ActivationStatistics(Hook):
         self,
         name: str,
         module: nn.Module,
-        args: tuple[Any, ...],  # noqa: ARG002 - hook
-        kwargs: Mapping[str, Any],  # noqa: ARG002 - hook
+        args: tuple[Any, ...],
+        kwargs: Mapping[str, Any],
         output: Any,
     ) -> None:
         """Measure one output. Does not wait for the device."""
@@ -91,7 +91,7 @@ class ActivationStatistics(Hook):
         numbers = torch.cat([moments(tensor), flat.float().reshape(1)])
         self._seen.setdefault(name, []).append(numbers)
 
-    def after_step(self, model: nn.Module) -> dict[str, Any] | None:  # noqa: ARG002 - hook
+    def after_step(self, model: nn.Module) -> dict[str, Any] | None:
         """The table, with one copy to the host."""
         seen, self._seen = self._seen, {}
         if not seen:
@@ -159,16 +159,16 @@ class DeadUnits(Hook):
         """The activation functions."""
         return watched_modules(model).items() if can_be_hooked(model) else ()
 
-    def begin_step(self, model: nn.Module) -> None:  # noqa: ARG002 - hook
+    def begin_step(self, model: nn.Module) -> None:
         """Drop the masks of the last step; the counts of quiet steps are kept."""
         self._now = {}
 
     def forward(
         self,
         name: str,
-        module: nn.Module,  # noqa: ARG002 - hook
-        args: tuple[Any, ...],  # noqa: ARG002 - hook
-        kwargs: Mapping[str, Any],  # noqa: ARG002 - hook
+        module: nn.Module,
+        args: tuple[Any, ...],
+        kwargs: Mapping[str, Any],
         output: Any,
     ) -> None:
         """Note which units were not zero in this pass or an earlier one of the step."""
@@ -179,7 +179,7 @@ class DeadUnits(Hook):
         same = before is not None and before.shape == alive.shape
         self._now[name] = alive | before if same and before is not None else alive
 
-    def after_step(self, model: nn.Module) -> dict[str, Any] | None:  # noqa: ARG002 - hook
+    def after_step(self, model: nn.Module) -> dict[str, Any] | None:
         """The table."""
         if not self._now:
             return None

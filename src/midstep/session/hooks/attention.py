@@ -71,7 +71,7 @@ class AttentionEntropy(Hook):
         self._mode: _AttentionMode | None = None
         self._error: Exception | None = None
 
-    def begin_step(self, model: nn.Module) -> None:  # noqa: ARG002 - hook
+    def begin_step(self, model: nn.Module) -> None:
         """Drop the data of the last step."""
         self._entropies = {}
 
@@ -116,7 +116,7 @@ class AttentionEntropy(Hook):
         name = self._module_names[-1] if self._module_names else "model"
         self._entropies[name] = (attention_entropy(weights_BHTS), weights_BHTS.shape[-1])
 
-    def after_step(self, model: nn.Module) -> dict[str, Any] | None:  # noqa: ARG002 - hook
+    def after_step(self, model: nn.Module) -> dict[str, Any] | None:
         """The table: one row per head."""
         if self._error is not None:  # raised here and not in the forward pass of the user
             raise self._error

@@ -30,14 +30,14 @@ class Hook:
     panel: Panel | None = None
     """How the page shows it."""
 
-    def modules(self, model: nn.Module) -> Iterable[tuple[str, nn.Module]]:  # noqa: ARG002 - hook
+    def modules(self, model: nn.Module) -> Iterable[tuple[str, nn.Module]]:
         """The modules whose outputs `forward` gets, as (name, module)."""
         return ()
 
     def install(
         self,
-        model: nn.Module,  # noqa: ARG002 - hook
-        guard: Callable[[Callable[[], None]], None],  # noqa: ARG002 - hook
+        model: nn.Module,
+        guard: Callable[[Callable[[], None]], None],
     ) -> list[RemovableHandle]:
         """Register further hooks on the model; returns their handles. Rarely needed.
 
@@ -63,7 +63,7 @@ class Hook:
     def before_step(self, model: nn.Module) -> None:
         """Called before the optimizer steps; the gradients are complete."""
 
-    def after_step(self, model: nn.Module) -> Any:  # noqa: ARG002 - hook
+    def after_step(self, model: nn.Module) -> Any:
         """Called after the optimizer has stepped; returns the data to show, or None."""
         return None
 

@@ -54,7 +54,7 @@ class LayerNorms(Hook):
         """Measure the gradients, and clone the weights for comparison."""
         self._norms = tensor_norms.ParameterNorms(model.named_parameters())
 
-    def after_step(self, model: nn.Module) -> dict[str, Any] | None:  # noqa: ARG002 - hook
+    def after_step(self, model: nn.Module) -> dict[str, Any] | None:
         """The table."""
         norms, self._norms = self._norms, None
         return None if norms is None else norms.table()

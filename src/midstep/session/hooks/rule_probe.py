@@ -58,7 +58,7 @@ class RuleProbe(Hook):
         """Every module without children, if a rule needs outputs."""
         return leaf_modules(model) if "activations" in self._due() else ()
 
-    def begin_step(self, model: nn.Module) -> None:  # noqa: ARG002 - hook
+    def begin_step(self, model: nn.Module) -> None:
         """Drop the data of the last step."""
         self._ranges, self._saturated, self._cost_s = {}, {}, 0.0
 
@@ -66,8 +66,8 @@ class RuleProbe(Hook):
         self,
         name: str,
         module: nn.Module,
-        args: tuple[Any, ...],  # noqa: ARG002 - hook
-        kwargs: Mapping[str, Any],  # noqa: ARG002 - hook
+        args: tuple[Any, ...],
+        kwargs: Mapping[str, Any],
         output: Any,
     ) -> None:
         """Measure the range of an output, and dead or saturated units by kind of module."""

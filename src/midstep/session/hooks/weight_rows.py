@@ -130,16 +130,16 @@ class Units(Hook):
                 raise ConfigError(f"no module {wanted!r}; there are {', '.join(names)[:500]}")
         return [(self._activation, names[self._activation])] if can_be_hooked(model) else []
 
-    def begin_step(self, model: nn.Module) -> None:  # noqa: ARG002 - hook
+    def begin_step(self, model: nn.Module) -> None:
         """Drop the data of the last step."""
         self._outputs = []
 
     def forward(
         self,
-        name: str,  # noqa: ARG002 - hook
-        module: nn.Module,  # noqa: ARG002 - hook
-        args: tuple[Any, ...],  # noqa: ARG002 - hook
-        kwargs: Mapping[str, Any],  # noqa: ARG002 - hook
+        name: str,
+        module: nn.Module,
+        args: tuple[Any, ...],
+        kwargs: Mapping[str, Any],
         output: Any,
     ) -> None:
         """Measure mean and share of positive outputs of one pass, [2, U]."""
