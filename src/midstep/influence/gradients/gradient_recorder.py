@@ -84,7 +84,9 @@ class Recorder:
         handles = []
         for module in self.model.modules():
             parameters = module.named_parameters(recurse=False)
-            names = {key: self.trained[id(p)] for key, p in parameters if id(p) in self.trained}
+            names = {
+                key: self.trained[id(each)] for key, each in parameters if id(each) in self.trained
+            }
             # A module with children would record them twice: the coverage probe sees that its
             # parameters are missing and computes them by autograd.
             if names and module not in self._excluded and not any(module.children()):
