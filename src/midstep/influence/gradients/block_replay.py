@@ -204,24 +204,21 @@ def skippable_linears(parts: ModelParts, input_ids: Tensor) -> list[nn.Linear | 
     passes the same gradient whatever the map returns. Whether a given model is built like this is
     tested once, on `input_ids`, by replacing the output with NaN and with 0.
     """
-    if parts.model not in _skippable_by_model:
-        _skippable_by_model[parts.model] = _find_skippable(parts, input_ids)
-    return _skippable_by_model[parts.model]
-
-
-def _find_skippable(parts: ModelParts, input_ids: Tensor) -> list[nn.Linear | None]:
     if parts.hidden is None:
         return []
+    if parts.model in _skippable_by_model:
+        return _skippable_by_model[parts.model]
     with BlockInputStore() as store:
         # One forward pass of a short probe finds the calls and the inputs of all blocks.
         replay = BlockReplay(parts.blocks, store, 0)
         calls_by_block: list[list[nn.Module]] = []
         with torch.enable_grad(), replay, _record_calls(parts.blocks, calls_by_block):
             parts.hidden(input_ids)
-        return [
+        _skippable_by_model[parts.model] = [
             _skippable_linear(calls, replay, replay.take_input(depth), depth)
             for depth, calls in enumerate(calls_by_block)
         ]
+    return _skippable_by_model[parts.model]
 
 
 @contextmanager

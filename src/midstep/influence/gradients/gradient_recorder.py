@@ -81,11 +81,14 @@ class Recorder:
         """Record into `record` while the block runs."""
         handles = []
         for module in self.model.modules():
-            names = self._names(module)
+            parameters = module.named_parameters(recurse=False)
+            names = {
+                key: self.trained[id(each)] for key, each in parameters if id(each) in self.trained
+            }
             # A module with children would record them twice: the coverage probe sees that its
             # parameters are missing and computes them by autograd.
             if names and module not in self._excluded and not any(module.children()):
-                hook = self._hook(names, record)
+                hook = _recording_hook(names, record)
                 handles.append(module.register_forward_hook(hook, with_kwargs=True))
         try:
             yield
@@ -93,38 +96,34 @@ class Recorder:
             for handle in handles:
                 handle.remove()
 
-    def _names(self, module: nn.Module) -> dict[str, str]:
-        parameters = module.named_parameters(recurse=False)
-        return {key: self.trained[id(each)] for key, each in parameters if id(each) in self.trained}
 
-    def _hook(self, names: dict[str, str], record: FactorRecord) -> Callable[..., Any]:
-        def after_forward(
-            module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any
-        ) -> Any:
-            usable = isinstance(output, torch.Tensor) and output.is_floating_point()
-            # Without grad mode no backward pass follows: this is the first run of a replayed block.
-            if not usable or not torch.is_grad_enabled():
-                return None
-            inputs = args[0] if args else next(iter(kwargs.values()), None)
-            # Modules may be called by keyword; the first argument is then the input.
-            if not isinstance(inputs, torch.Tensor):
-                return None
-            if isinstance(module, nn.Embedding):
-                inputs, output = _expand_shared_output(inputs, output, record.sequences)
-            # The first module of a frozen model has no graph; a leaf here makes one begin.
-            if not output.requires_grad:
-                output = output.detach().requires_grad_()
-            record_use = _recording_function(module)
-            module_input = inputs.detach()
-            # A hook on the tensor, not on the module: backward hooks of modules break in-place
-            # changes
-            # of the output, and autograd calls this one when the gradient is complete.
-            output.register_hook(
-                lambda grad: record_use(module, names, record, module_input, grad.detach())
-            )
-            return output
+def _recording_hook(names: dict[str, str], record: FactorRecord) -> Callable[..., Any]:
+    def after_forward(
+        module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any
+    ) -> Any:
+        usable = isinstance(output, torch.Tensor) and output.is_floating_point()
+        # Without grad mode no backward pass follows: this is the first run of a replayed block.
+        if not usable or not torch.is_grad_enabled():
+            return None
+        inputs = args[0] if args else next(iter(kwargs.values()), None)
+        # Modules may be called by keyword; the first argument is then the input.
+        if not isinstance(inputs, torch.Tensor):
+            return None
+        if isinstance(module, nn.Embedding):
+            inputs, output = _expand_shared_output(inputs, output, record.sequences)
+        # The first module of a frozen model has no graph; a leaf here makes one begin.
+        if not output.requires_grad:
+            output = output.detach().requires_grad_()
+        record_use = _recording_function(module)
+        module_input = inputs.detach()
+        # A hook on the tensor, not on the module: backward hooks of modules break in-place changes
+        # of the output, and autograd calls this one when the gradient is complete.
+        output.register_hook(
+            lambda grad: record_use(module, names, record, module_input, grad.detach())
+        )
+        return output
 
-        return after_forward
+    return after_forward
 
 
 def _expand_shared_output(ids: Tensor, output: Tensor, sequences: int) -> tuple[Tensor, Tensor]:

@@ -35,7 +35,9 @@ class ModelParts:
 
     def logits(self, input_ids: Tensor) -> Tensor:
         """Logits [B, T, V] of the whole model."""
-        return _logits(self.model, input_ids)
+        out: Any = self.model(input_ids)
+        logits: Tensor = out if isinstance(out, torch.Tensor) else out.logits
+        return logits
 
     def outputs(self, input_ids: Tensor) -> Tensor:
         """What `head_pass` takes: hidden states where the head is split off, else logits."""
@@ -94,8 +96,9 @@ def find_model_parts(model: nn.Module, probe_ids: Tensor) -> ModelParts:
     hidden = _hidden_function(inner, trunk)
     blocks = _blocks(trunk if trunk is not None else inner)
     # A model may cap or scale its logits after the head; then the parts give other numbers.
-    if hidden is None or head is None or not _parts_match_model(model, hidden, head, probe_ids):
-        return ModelParts(model=model, hidden=None, head=None, blocks=())
+    whole = ModelParts(model=model, hidden=None, head=None, blocks=())
+    if hidden is None or head is None or not _parts_match_model(whole, hidden, head, probe_ids):
+        return whole
     return ModelParts(model=model, hidden=hidden, head=head, blocks=blocks)
 
 
@@ -146,17 +149,11 @@ def _blocks(trunk: nn.Module) -> tuple[nn.Module, ...]:
     return tuple(best) if best is not None else ()
 
 
-def _logits(model: nn.Module, input_ids: Tensor) -> Tensor:
-    out: Any = model(input_ids)
-    logits: Tensor = out if isinstance(out, torch.Tensor) else out.logits
-    return logits
-
-
 @torch.no_grad()
 def _parts_match_model(
-    model: nn.Module, hidden: Callable[[Tensor], Tensor], head: nn.Module, probe_ids: Tensor
+    whole: ModelParts, hidden: Callable[[Tensor], Tensor], head: nn.Module, probe_ids: Tensor
 ) -> bool:
-    expected = _logits(model, probe_ids)
+    expected = whole.logits(probe_ids)
     logits = head(hidden(probe_ids)).to(expected.dtype)
     # Relative to the largest logit: the two ways round differently.
     tolerance = 1e-2 if expected.dtype in {torch.bfloat16, torch.float16} else 1e-4

@@ -140,8 +140,12 @@ class ModelPasses:
         for row in microbatch.row_ids:
             single = Microbatch(microbatch.batch, [row])
             grads = score_gradients(self.parts, single, batch.token_weights_NT, counted)
-            pairs = zip(counted, grads, strict=True)
-            rows.append([torch.zeros_like(p) if grad is None else grad for p, grad in pairs])
+            rows.append(
+                [
+                    torch.zeros_like(parameter) if grad is None else grad
+                    for parameter, grad in zip(counted, grads, strict=True)
+                ]
+            )
         for name, column in zip(self.slow, zip(*rows, strict=True), strict=True):
             batch.records[index].add(name, StoredFactor(torch.stack(column)))
 

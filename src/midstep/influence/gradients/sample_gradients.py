@@ -38,11 +38,8 @@ def take_sample(batch: Any, at: int) -> Any:
 def _tensors(tree: Any) -> Iterator[Tensor]:
     if isinstance(tree, Tensor):
         yield tree
-    elif isinstance(tree, Mapping):
-        for each in tree.values():
-            yield from _tensors(each)
-    elif isinstance(tree, list | tuple):
-        for each in tree:
+    elif isinstance(tree, Mapping | list | tuple):
+        for each in tree.values() if isinstance(tree, Mapping) else tree:
             yield from _tensors(each)
 
 

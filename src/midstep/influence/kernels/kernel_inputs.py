@@ -98,17 +98,16 @@ def trained_parameters(model: nn.Module, wanted: Sequence[str] | None) -> dict[i
     # By identity: `named_parameters` lists a tied weight once, but it has several names.
     names = {id(each): name for name, each in model.named_parameters() if each.requires_grad}
     if wanted is not None:
+        matching: set[str] = set()
         for pattern in wanted:
-            if not any(fnmatchcase(name, pattern) for name in names.values()):
+            matches = {name for name in names.values() if fnmatchcase(name, pattern)}
+            if not matches:
                 raise ConfigError(
                     f"no trained parameter matches {pattern!r}; the first names are "
                     f"{', '.join(list(names.values())[:4])}"
                 )
-        names = {
-            key: name
-            for key, name in names.items()
-            if any(fnmatchcase(name, pattern) for pattern in wanted)
-        }
+            matching |= matches
+        names = {key: name for key, name in names.items() if name in matching}
     if not names:
         raise ConfigError(
             "no parameter of the model requires a gradient: unfreeze those that are trained"
@@ -122,9 +121,7 @@ def bind_adam_state(
     """Adam's state by name, from an optimizer or from an `AdamState`."""
     if optimizer is None or isinstance(optimizer, AdamState):
         return optimizer
-    if not needed:
-        return None
-    return AdamState.from_optimizer(optimizer, model, fresh=fresh)
+    return AdamState.from_optimizer(optimizer, model, fresh=fresh) if needed else None
 
 
 def sgd_learning_rate(optimizer: Any) -> float | None:

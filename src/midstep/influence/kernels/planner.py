@@ -13,8 +13,6 @@ from torch import nn
 from midstep.core.errors import ConfigError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from midstep.influence.gradients.gradient_recorder import RecordedBatch
     from midstep.influence.gradients.model_parts import ModelParts
 
@@ -162,11 +160,9 @@ def _cost_plan(
     )
 
 
-def measure_matmul_rate(
-    device: torch.device, dtype: torch.dtype, sizes: Sequence[int] = (384, 2048)
-) -> float:
+def measure_matmul_rate(device: torch.device, dtype: torch.dtype) -> float:
     """FLOP/s of a matrix product of this type on this device, the best of three short runs."""
-    size = sizes[1] if device.type == "cuda" else sizes[0]
+    size = 2048 if device.type == "cuda" else 384
     left = torch.ones(size, size, dtype=dtype, device=device)
     best = float("inf")
     for _ in range(3):

@@ -20,7 +20,7 @@ from midstep.influence.kernels.kernel_inputs import (
     sgd_weight_decay,
     trained_parameters,
 )
-from midstep.influence.kernels.kernel_job import KernelJob, Want
+from midstep.influence.kernels.kernel_job import KernelJob
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 
     from midstep.influence.kernels.kernel_block import KernelBlock
     from midstep.influence.optimizers.adam_state import AdamState
-
-_DELTA: tuple[Want, ...] = ("delta",)
 
 
 def predicted_change(block: KernelBlock, *, lr: float | None = None) -> Tensor:
@@ -190,12 +188,15 @@ class RateCheck:
     @classmethod
     def compare(cls, lr: float, predicted: Tensor, actual: Tensor) -> RateCheck:
         """The check of one learning rate from the two changes, [n] each."""
+        correlation = float("nan")
+        if len(actual) > 1:
+            correlation = float(torch.corrcoef(torch.stack([predicted, actual]))[0, 1])
         return cls(
             lr=lr,
             predicted=predicted,
             actual=actual,
             relative_error=float((predicted - actual).norm() / actual.norm()),
-            correlation=_correlation(predicted, actual),
+            correlation=correlation,
         )
 
 
@@ -231,7 +232,7 @@ def check_learning_rates(
             optimizer=optimizer,
             preconditioner="sgd" if is_sgd else "adam_post",
             weights=weights,
-            want=_DELTA,
+            want=["delta"],
             **options,
         )
     checks = []
@@ -251,9 +252,3 @@ def error_slope(checks: Sequence[RateCheck]) -> float:
     mean_y = sum(y for _, y in points) / len(points)
     rise = sum((x - mean_x) * (y - mean_y) for x, y in points)
     return rise / sum((x - mean_x) ** 2 for x, _ in points)
-
-
-def _correlation(left: Tensor, right: Tensor) -> float:
-    if len(left) < 2:
-        return float("nan")
-    return float(torch.corrcoef(torch.stack([left, right]))[0, 1])

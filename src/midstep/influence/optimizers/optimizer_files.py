@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
@@ -33,7 +32,12 @@ def serialize_optimizer(optimizer: torch.optim.Optimizer, model: nn.Module) -> d
     tensors: dict[str, Tensor] = {}
     steps: dict[str, int] = {}
     for group in optimizer.param_groups:
-        members = [_parameter_name(names, parameter) for parameter in group["params"]]
+        if any(id(parameter) not in names for parameter in group["params"]):
+            raise ConfigError(
+                "the optimizer holds a parameter that the model does not have; create it from "
+                "model.parameters() and save both together"
+            )
+        members = [names[id(parameter)] for parameter in group["params"]]
         settings = {key: float(group[key]) for key in _SETTINGS}
         groups.append(
             settings | {"betas": [float(beta) for beta in group["betas"]], "names": members}
@@ -46,15 +50,6 @@ def serialize_optimizer(optimizer: torch.optim.Optimizer, model: nn.Module) -> d
     description = {"format": FORMAT, "groups": groups, "steps": steps}
     text = (strict_json.dumps(description) + "\n").encode()
     return {_JSON: [text], _TENSORS: [save(tensors)]}
-
-
-def _parameter_name(names: Mapping[int, str], parameter: Tensor) -> str:
-    if id(parameter) not in names:
-        raise ConfigError(
-            "the optimizer holds a parameter that the model does not have; create it from "
-            "model.parameters() and save both together"
-        )
-    return names[id(parameter)]
 
 
 def load_optimizer(

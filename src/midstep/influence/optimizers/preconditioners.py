@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import torch
 
@@ -35,6 +35,7 @@ PreconditionerName = Literal["adam_post", "adam_state", "sgd"]
 class SgdPreconditioner:
     """D = 1: plain gradient descent, with its weight decay if there is one."""
 
+    name: ClassVar = "sgd"
     lr: float
     """Learning rate η."""
     decay: Mapping[str, float]
@@ -43,11 +44,6 @@ class SgdPreconditioner:
     """The factor c of gradient clipping."""
     rate: float = 1.0
     """Factor of c Σ_j K_ij w_j; plain descent has no first moment."""
-
-    @property
-    def name(self) -> str:
-        """Always sgd."""
-        return "sgd"
 
     def diagonal(
         self,

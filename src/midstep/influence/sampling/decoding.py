@@ -21,18 +21,13 @@ from midstep.core.errors import ConfigError
 from midstep.core.field_checks import at_least, require
 from midstep.core.random_streams import stream_key
 from midstep.influence.gradients.model_parts import eval_mode
-from midstep.influence.sampling.language_models import Decoder, LanguageModel
+from midstep.influence.sampling.language_models import LanguageModel
 
 # Constants of SplitMix64. torch has no unsigned 64-bit arithmetic, so they are signed words, and
 # products and sums wrap around as they should.
 _INCREMENT = -7046029254386353131  # 0x9E3779B97F4A7C15
 _FIRST_MULTIPLIER = -4658895280553007687  # 0xBF58476D1CE4E5B9
 _SECOND_MULTIPLIER = -7723592293110705685  # 0x94D049BB133111EB
-
-
-def to_signed(key: int) -> int:
-    """A 64-bit key as a signed word, which torch can hold."""
-    return key - (1 << 64) if key >= 1 << 63 else key
 
 
 def _shift(words: Tensor, by: int) -> Tensor:
@@ -113,7 +108,8 @@ class DrawKey:
 
     def key(self, position: int) -> int:
         """The key for drawing the token at `position`, as a signed word."""
-        return to_signed(stream_key(self.seed, f"sampling/{self.prompt_id}", self.draw, position))
+        key = stream_key(self.seed, f"sampling/{self.prompt_id}", self.draw, position)
+        return key - (1 << 64) if key >= 1 << 63 else key  # torch has only signed words
 
 
 @dataclass
@@ -141,23 +137,19 @@ def decode(
     config: DecodingConfig,
 ) -> list[DecodedSequence]:
     """Draw one response for each prompt; prompts of similar length are decoded together."""
-    _check_prompts(prompts, model.context)
+    for at, prompt in enumerate(prompts):
+        if not prompt:
+            raise ConfigError(f"prompt {at} has no tokens; give it at least one")
+        if len(prompt) >= model.context:
+            raise ConfigError(
+                f"prompt {at} has {len(prompt)} tokens, which leaves no room for a response in the "
+                f"context of {model.context}; shorten it, or use a model with a larger context"
+            )
     decoded: list[DecodedSequence] = [DecodedSequence() for _ in prompts]
     with eval_mode(model.module):
         for rows in _microbatches([len(prompt) for prompt in prompts], model.context, config):
             _DecodingBatch(model, prompts, draw_keys, rows, decoded, config).run(end_id, pad_id)
     return decoded
-
-
-def _check_prompts(prompts: Sequence[Sequence[int]], context: int) -> None:
-    for at, prompt in enumerate(prompts):
-        if not prompt:
-            raise ConfigError(f"prompt {at} has no tokens; give it at least one")
-        if len(prompt) >= context:
-            raise ConfigError(
-                f"prompt {at} has {len(prompt)} tokens, which leaves no room for a response in the "
-                f"context of {context}; shorten it, or use a model with a larger context"
-            )
 
 
 def _microbatches(
@@ -213,7 +205,10 @@ class _DecodingBatch:
             mask_BT = torch.cat([mask_BT, torch.ones_like(ids_BT)], dim=1)
             # Ended sequences leave the batch and the cache: the rest is decoded faster.
             if len(unfinished) < len(self.rows):
-                ids_BT, mask_BT = self._keep_rows(decoder, unfinished, ids_BT, mask_BT)
+                kept = torch.tensor(unfinished, device=self.device)
+                decoder.keep(kept)
+                ids_BT, mask_BT = ids_BT[kept], mask_BT[kept]
+                self.rows = [self.rows[at] for at in unfinished]
 
     def _draw(self, logits_BV: Tensor, position: int) -> Tensor:
         # Keys depend on the sequence and its position, never on the row in the batch.
@@ -261,14 +256,6 @@ class _DecodingBatch:
             elif length < self.model.context:
                 unfinished.append(at)
         return unfinished
-
-    def _keep_rows(
-        self, decoder: Decoder, unfinished: list[int], ids_BT: Tensor, mask_BT: Tensor
-    ) -> tuple[Tensor, Tensor]:
-        index = torch.tensor(unfinished, device=self.device)
-        decoder.keep(index)
-        self.rows = [self.rows[at] for at in unfinished]
-        return ids_BT[index], mask_BT[index]
 
 
 def _pad_left(prompts: Sequence[Sequence[int]], pad_id: int) -> tuple[Tensor, Tensor]:

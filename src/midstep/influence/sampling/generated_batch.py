@@ -6,16 +6,14 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from midstep.core.errors import ConfigError, FormatError
 from midstep.influence.fingerprints import BatchFingerprint
-
-if TYPE_CHECKING:
-    from midstep.influence.gradients.sequences import SequenceBatch
+from midstep.influence.gradients.sequences import SequenceBatch
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -259,8 +257,6 @@ class GeneratedBatch:
 
     def sequence_batch(self) -> SequenceBatch:
         """The tensors alone, for the kernels."""
-        from midstep.influence.gradients.sequences import SequenceBatch
-
         return SequenceBatch(
             input_ids=self.input_ids,
             response_mask=self.response_mask,

@@ -134,7 +134,6 @@ class _HuggingFaceDecoder:
 
 
 LanguageModel = BuiltInModel | HuggingFaceModel
-Decoder = _BuiltInDecoder | _HuggingFaceDecoder
 
 
 def language_model(module: nn.Module | LanguageModel) -> LanguageModel:

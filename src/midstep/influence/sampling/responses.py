@@ -106,21 +106,18 @@ def written_responses(
     tokenizer: Tokenizer, prompts: Sequence[Prompt], responses: Responses
 ) -> list[UnscoredSequence]:
     """Reference responses with their end token, or texts as they were given."""
-    if responses == "reference":
-        return [
-            written_response(
-                tokenizer, prompt, _reference(prompt), at=at, closed=True, source="reference"
-            )
-            for at, prompt in enumerate(prompts)
-        ]
-    if isinstance(responses, str) or len(responses) != len(prompts):
+    source = "reference" if responses == "reference" else "given"
+    texts = [_reference(one) for one in prompts] if source == "reference" else responses
+    if isinstance(texts, str) or len(texts) != len(prompts):
         raise ConfigError(
             f"responses must be 'generated', 'reference' or one text for each of the "
             f"{len(prompts)} prompts, got {responses!r:.80}"
         )
     return [
-        written_response(tokenizer, prompt, text, at=at)
-        for at, (prompt, text) in enumerate(zip(prompts, responses, strict=True))
+        written_response(
+            tokenizer, prompt, text, at=at, closed=source == "reference", source=source
+        )
+        for at, (prompt, text) in enumerate(zip(prompts, texts, strict=True))
     ]
 
 

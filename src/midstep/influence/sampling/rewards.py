@@ -78,17 +78,13 @@ def advantages_of(rewards: Tensor, groups: Sequence[str | int], config: Advantag
     advantages = torch.empty_like(rewards)
     for group in dict.fromkeys(groups):
         rows = torch.tensor([at for at, one in enumerate(groups) if one == group])
-        _check_size(len(rows), config.scheme)
+        if len(rows) < 2:
+            raise ConfigError(
+                f"{config.scheme} compares responses to one prompt, and a prompt has {len(rows)}; "
+                "use completions_per_prompt=2 or more, or the scheme reinforce"
+            )
         advantages[rows] = _group_advantages(rewards[rows], config)
     return advantages
-
-
-def _check_size(members: int, scheme: str) -> None:
-    if members < 2:
-        raise ConfigError(
-            f"{scheme} compares responses to one prompt, and a prompt has {members}; use "
-            "completions_per_prompt=2 or more, or the scheme reinforce"
-        )
 
 
 def _group_advantages(rewards_G: Tensor, config: AdvantageConfig) -> Tensor:

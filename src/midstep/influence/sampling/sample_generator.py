@@ -114,13 +114,11 @@ class SampleGenerator:
         No prompt is drawn twice. A batch in which every advantage is zero is returned as it is; its
         diagnostics say so under `all_advantages_zero`.
         """
-        rewards = reward_cfg or RewardConfig()
-        scheme = advantage_cfg or AdvantageConfig()
         prompts = self._draw_prompts(
             dataset_split, batch_size_prompts, seed, with_replacement=False
         )
-        batch = self._generate("U", prompts, completions_per_prompt, seed, "generated", rewards)
-        return self._with_advantages(batch, scheme)
+        batch = self._generate("U", prompts, completions_per_prompt, seed, "generated", reward_cfg)
+        return self._with_advantages(batch, advantage_cfg or AdvantageConfig())
 
     def generate_evaluation_batch(
         self,

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 from midstep.core.errors import ConfigError, FormatError
 
+_PRINTABLE = string.digits + string.ascii_letters + string.punctuation + " \n"
 _SPECIAL = ("<pad>", "<begin>", "<end>", "<unknown>")
 
 
@@ -48,7 +49,7 @@ class CharacterTokenizer:
     pad_id, begin_id, end_id, unknown_id = range(4)
 
     def __init__(self, alphabet: str | None = None) -> None:
-        self.alphabet = alphabet if alphabet is not None else _printable()
+        self.alphabet = alphabet if alphabet is not None else _PRINTABLE
         if len(set(self.alphabet)) != len(self.alphabet) or not self.alphabet:
             raise ConfigError("an alphabet must have at least one character, and each only once")
         first = len(_SPECIAL)
@@ -98,10 +99,6 @@ class CharacterTokenizer:
         if not isinstance(description, dict) or description.get("kind") != "characters":
             raise FormatError(f"not the description of a character tokenizer: {description!r:.200}")
         return cls(str(description["alphabet"]))
-
-
-def _printable() -> str:
-    return string.digits + string.ascii_letters + string.punctuation + " \n"
 
 
 class HuggingFaceTokenizer:

@@ -29,6 +29,7 @@ _REQUIRED = {
     "custom_sequence": {"prompt", "response"},
     "from_file": {"path"},
 }
+"""Names in `params` that a request of each kind must have."""
 _OPTIONAL = {
     "update": {"dataset_split", "seed", "reward_cfg", "advantage_cfg"},
     "evaluation": {"completions_per_prompt", "with_replacement", "dataset_split", "seed"},
@@ -37,6 +38,7 @@ _OPTIONAL = {
     "custom_sequence": {"metadata", "closed"},
     "from_file": {"rescore"},
 }
+"""Names that it may have besides."""
 _Config = TypeVar("_Config")
 
 

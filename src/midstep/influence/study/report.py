@@ -22,7 +22,7 @@ svg rect,svg circle{fill:#2f6feb;fill-opacity:.75}svg line{stroke:#8b949e;stroke
 svg text{font-size:11px;fill:#57606a}.heat{image-rendering:pixelated;min-width:160px}
 @media(prefers-color-scheme:dark){body{background:#0d1117;color:#e6edf3}td,th{border-color:#30363d}}
 """
-_NUMBER_MARK, _NUMBER_CLASS = "\x00", ' class="n"'
+_NUMBER_CLASS = ' class="n"'
 MAX_SHOWN = 12
 """How many sequences of a request are shown with contributors: those with the largest change."""
 
@@ -57,7 +57,7 @@ def _summary(document: Mapping[str, Any]) -> str:
         ("gradient norm, clip factor", f"{_number(step['gradient_norm'])}, {step['clip_factor']}"),
         ("planner", document["update"]["notes"].get("algorithm", "")),
     ]
-    return _table(("", ""), [[escape(str(name)), escape(str(value))] for name, value in rows])
+    return _table(("", ""), [[_cell(str(name)), _cell(str(value))] for name, value in rows])
 
 
 def _update(document: Mapping[str, Any], results: FisherKernelResults) -> str:
@@ -73,10 +73,7 @@ def _update(document: Mapping[str, Any], results: FisherKernelResults) -> str:
             "<h3>Where the kernel lies</h3>",
             _table(
                 ("parameters", "share of the trace"),
-                [
-                    [escape(name), _right_aligned(f"{100 * share:.1f} %")]
-                    for name, share in coverage
-                ],
+                [[_cell(name), _right_aligned(f"{100 * share:.1f} %")] for name, share in coverage],
             ),
         ]
     )
@@ -92,8 +89,8 @@ def _request(one: Mapping[str, Any], result: Any, update: Sequence[Mapping[str, 
     head = ("sequence", "prompt … response", "log π", "Δ log π", "kernel", "momentum", "decay")
     rows = [
         [
-            escape(each["sequence_id"]),
-            _text(each),
+            _cell(each["sequence_id"]),
+            f"<td>{_text(each)}</td>",
             *_number_cells(each, "logprob"),
             *_number_cells(each["delta"], "total", "kernel", "momentum", "decay"),
         ]
@@ -107,8 +104,8 @@ def _request(one: Mapping[str, Any], result: Any, update: Sequence[Mapping[str, 
 def _contributors(one: Mapping[str, Any], update: Mapping[str, Mapping[str, Any]]) -> str:
     rows = [
         [
-            escape(each["sequence_id"]),
-            _text(update[each["sequence_id"]]),
+            _cell(each["sequence_id"]),
+            f"<td>{_text(update[each['sequence_id']])}</td>",
             *_number_cells(each, "contribution", "advantage", "cosine"),
         ]
         for each in one["contributors"]
@@ -162,27 +159,21 @@ def _number_cells(values: Mapping[str, Any], *names: str) -> list[str]:
 
 
 def _right_aligned(text: str) -> str:
-    return f"{_NUMBER_MARK}{escape(text)}"
+    return f"<td{_NUMBER_CLASS}>{escape(text)}</td>"
+
+
+def _cell(text: str) -> str:
+    return f"<td>{escape(text)}</td>"
 
 
 def _table(head: Iterable[str], rows: Iterable[Sequence[str]]) -> str:
-    """A table. Cells of `_right_aligned` are aligned to the right."""
+    """A table of whole cells. A column is headed on the side to which its cells are aligned."""
     rows = list(rows)
     first = rows[0] if rows else []
-    numbers = {at for at, cell in enumerate(first) if cell.startswith(_NUMBER_MARK)}
+    numbers = {at for at, cell in enumerate(first) if cell.startswith(f"<td{_NUMBER_CLASS}")}
     top = "".join(
         f"<th{_NUMBER_CLASS if at in numbers else ''}>{escape(name)}</th>"
         for at, name in enumerate(head)
     )
-    body = "".join(
-        "<tr>"
-        + "".join(
-            f"<td{_NUMBER_CLASS}>{cell[1:]}</td>"
-            if cell.startswith(_NUMBER_MARK)
-            else f"<td>{cell}</td>"
-            for cell in row
-        )
-        + "</tr>"
-        for row in rows
-    )
+    body = "".join(f"<tr>{''.join(row)}</tr>" for row in rows)
     return f"<table><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table>"

@@ -188,12 +188,13 @@ def build_self_kernel(
 
 
 def find_contributors(
-    workspace: KernelWorkspace, kernel_eu: Tensor, norms_e: Tensor, weights: Tensor, top_k: int
+    workspace: KernelWorkspace, kernel_eu: Tensor, norms_e: Tensor, weights: Tensor
 ) -> list[list[Contributor]]:
     """The largest contributions to each evaluated sequence."""
     contributions = workspace.step.factor * kernel_eu * weights.to(kernel_eu)
     cosines = kernel_cosines(kernel_eu, norms_e, workspace.norms.to(norms_e))
-    return top_contributors(contributions, kernel_eu, cosines, workspace.batch.sequence_ids, top_k)
+    ids, top_k = workspace.batch.sequence_ids, workspace.plan.top_k
+    return top_contributors(contributions, kernel_eu, cosines, ids, top_k)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -242,9 +243,7 @@ def build_request_result(
     kernel, norms = _to_cpu(block.k_eu), _to_cpu(block.norms_e)
     contributors: list[Any] = [[] for _ in batch]
     if kernel is not None and norms is not None:
-        contributors = find_contributors(
-            workspace, kernel, norms, workspace.weights, workspace.plan.top_k
-        )
+        contributors = find_contributors(workspace, kernel, norms, workspace.weights)
     return RequestResult(
         name=name,
         kind=kind,
@@ -270,12 +269,12 @@ def with_other_advantages(
     advantages: Mapping[str, float] | Tensor,
 ) -> RequestResult:
     """The result for other advantages; the preconditioner stays that of the true update."""
-    weights, top_k = workspace.weights_for(advantages), workspace.plan.top_k
+    weights = workspace.weights_for(advantages)
     # Ones in place of unknown norms change the cosines, not the contributions.
     norms = result.norms if result.norms is not None else kernel.new_ones(len(kernel))
     return replace(
         result,
         delta=replace(result, kernel_eu=kernel).what_if(workspace, advantages),
-        contributors=find_contributors(workspace, kernel, norms, weights, top_k),
+        contributors=find_contributors(workspace, kernel, norms, weights),
         notes={**result.notes, "advantages": "changed; preconditioner of the true update"},
     )

@@ -158,8 +158,9 @@ class FisherKernelRunner:
         workspace.bind(views)
         if plan.algorithm == "resident":
             gradients = views.all_raw(batch)
-            for at, one in enumerate(batch.sequence_ids):
-                workspace.caches[one].resident = {name: g[at] for name, g in gradients.items()}
+            for at, sequence_id in enumerate(batch.sequence_ids):
+                cache = workspace.caches[sequence_id]
+                cache.resident = {name: rows[at] for name, rows in gradients.items()}
         return workspace
 
     def compute_self_kernel(

@@ -37,8 +37,9 @@ def _make_by_kind(generator: SampleGenerator, request: BatchRequest) -> Generate
     if request.kind == "from_file":
         return _load_from_file(generator, params)
     configs: dict[str, type[Any]] = {"reward_cfg": RewardConfig, "advantage_cfg": AdvantageConfig}
-    for name in configs.keys() & params.keys():
-        params[name] = build_config(configs[name], params[name], name)
+    for name, kind in configs.items():
+        if name in params:
+            params[name] = build_config(kind, params[name], name)
     if request.kind not in ("update", "custom_sequence"):
         params["responses"] = request.responses
     makers: dict[str, Any] = {

@@ -63,12 +63,6 @@ class StudyFolder:
             folder = cls(path)
             if folder._is_unfinished(plain):
                 return folder
-        return cls._create(root, name, plain, now)
-
-    @classmethod
-    def _create(
-        cls, root: Path, name: str, identity: Mapping[str, Any], now: datetime
-    ) -> StudyFolder:
         stem = f"{now.astimezone(UTC):%Y%m%dT%H%M%SZ}_{slug(name)}"
         # Two studies may start within one second.
         number, path = 1, root / stem
@@ -77,7 +71,7 @@ class StudyFolder:
             path = root / f"{stem}-{number}"
         folder = cls(make_folder(path))
         make_folder(path / "requests")
-        replace_json(folder.plan_file, identity)
+        replace_json(folder.plan_file, plain)
         return folder
 
     def _is_unfinished(self, identity: Mapping[str, Any]) -> bool:
@@ -155,16 +149,20 @@ class StudyStages:
         """Run all stages, then write the report, then results.json."""
         self._log.note("started", moment=Moment.START, plan=self._plan.name)
         workspace = self._workspace()
+        requests = tuple(
+            self._evaluate(at, request, workspace) for at, request in enumerate(self._plan.requests)
+        )
+        # Validation over the sequences of the first request, or of the update.
+        validated = requests[0].batch if requests else None
         results = FisherKernelResults(
             workspace=workspace,
-            requests=tuple(
-                self._evaluate(at, request, workspace)
-                for at, request in enumerate(self._plan.requests)
-            ),
+            requests=requests,
             self_kernel=(
                 self._runner.compute_self_kernel(workspace) if self._plan.self_kernel else None
             ),
-            validation=self._validation(workspace) if self._plan.validate_rates else None,
+            validation=self._validation(workspace, validated)
+            if self._plan.validate_rates
+            else None,
             config=self._runner.config.to_json(),
             directory=self._folder.path,
         )
@@ -212,15 +210,11 @@ class StudyStages:
         save_batch(batch, folder)
         return batch
 
-    def _validation(self, workspace: KernelWorkspace) -> Mapping[str, Any]:
-        """Validation over the sequences of the first request, or of the update."""
+    def _validation(
+        self, workspace: KernelWorkspace, batch: GeneratedBatch | None
+    ) -> Mapping[str, Any]:
         file = self._folder.validation
         if not file.exists():
-            batch = None
-            if self._plan.requests:
-                batch = load_batch(
-                    batch_folder(self._folder.request_folder(0, self._plan.requests[0].name))
-                )
             with self._log.phase("validate"):
                 validation = validate(workspace, batch, rates=self._plan.validate_rates)
             replace_json(file, validation.to_json())

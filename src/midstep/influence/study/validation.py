@@ -105,13 +105,9 @@ class Validation:
             "slope": self.slope,
             "rates": [
                 {
-                    "lr": one.lr,
-                    "relative_error": one.relative_error,
-                    "correlation": one.correlation,
+                    **vars(one),
                     "entropy_change": self.entropy_change[at],
                     "entropy_predicted": self.entropy_predicted[at],
-                    "predicted": one.predicted,
-                    "actual": one.actual,
                 }
                 for at, one in enumerate(self.rates)
             ],
@@ -191,14 +187,13 @@ def _step_options(workspace: KernelWorkspace, views: GradientViews) -> Any:
 
 def _predict(workspace: KernelWorkspace, views: GradientViews, batch: GeneratedBatch) -> Tensor:
     """Predicted Δ log π at the step's own learning rate."""
-    want: Any = ("delta",)
     block = fisher_kernel(
         views.computing_model,
         evaluation=batch,
         preconditioner=workspace.plan.preconditioner,
         parameters=workspace.plan.parameters,
         lr=workspace.step.lr,
-        want=want,
+        want=["delta"],
         **_step_options(workspace, views),
     )
     return predicted_change(block).double().cpu()
