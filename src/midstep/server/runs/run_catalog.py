@@ -61,7 +61,7 @@ class LiveCatalog:
         self._runs = runs
         self._lock = threading.Lock()
         self._summaries: dict[str, RunSummary] = {}
-        self._curves: CurveCache | None = None
+        self._curves = CurveCache()
 
     def list(self, query: RunQuery) -> RunPage:
         """The runs that match a query."""
@@ -85,9 +85,6 @@ class LiveCatalog:
         return {run_id: curve for run_id, curve in curves.items() if curve is not None}
 
     def _curve(self, view: RunView, name: str, x: Axis, points: int) -> Series | None:
-        with self._lock:
-            if self._curves is None:
-                self._curves = CurveCache()
         return self._curves.curve(
             view.dir,
             name,
