@@ -3200,7 +3200,7 @@ export interface components {
              * State
              * @enum {string}
              */
-            state: "starting" | "running" | "pausing" | "paused" | "stepping" | "rewinding" | "busy" | "stopped" | "finished" | "failed" | "killed" | "lost" | "not responding" | "stopping" | "damaged";
+            state: "running" | "not responding" | "finished" | "stopped" | "failed" | "killed" | "lost" | "starting" | "pausing" | "paused" | "stepping" | "rewinding" | "busy" | "stopping" | "damaged";
             /** Step */
             step: number | null;
             /** Summary */
@@ -3284,7 +3284,7 @@ export interface components {
              * State
              * @enum {string}
              */
-            state: "starting" | "running" | "pausing" | "paused" | "stepping" | "rewinding" | "busy" | "stopped" | "finished" | "failed" | "killed" | "lost" | "not responding" | "stopping" | "damaged";
+            state: "running" | "not responding" | "finished" | "stopped" | "failed" | "killed" | "lost" | "starting" | "pausing" | "paused" | "stepping" | "rewinding" | "busy" | "stopping" | "damaged";
             /** Step */
             step: number | null;
             /** Summary */
@@ -3675,7 +3675,7 @@ export interface components {
              * State
              * @enum {string}
              */
-            state: "starting" | "running" | "pausing" | "paused" | "stepping" | "rewinding" | "busy" | "stopped" | "finished" | "failed" | "killed" | "lost" | "not responding";
+            state: "running" | "not responding" | "finished" | "stopped" | "failed" | "killed" | "lost" | "starting" | "pausing" | "paused" | "stepping" | "rewinding" | "busy";
             /** Step */
             step: number;
             /**
