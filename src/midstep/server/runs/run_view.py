@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from midstep.control import (
     Breakpoint,
@@ -22,7 +22,9 @@ from midstep.control import (
 )
 from midstep.control.capture.weight_changes import WeightChange
 from midstep.control.watches.watch_list import TrackedRows
-from midstep.facts import FactsReader, SeriesStore
+
+if TYPE_CHECKING:
+    from midstep.facts import FactsReader, SeriesStore
 
 T = TypeVar("T")
 
@@ -87,6 +89,8 @@ class RunView(ABC):
 
     def _with_reader(self, read: Callable[[FactsReader], T]) -> T:
         """Return `read(reader)`. There is one reader, because it caches the offsets it has read."""
+        from midstep.facts import FactsReader
+
         with self._reader_lock:
             if self._reader is None:
                 self._reader = FactsReader(self.dir)
@@ -97,6 +101,8 @@ class RunView(ABC):
 
         Requests wait for each other here. They never wait for the training thread.
         """
+        from midstep.facts import SeriesStore
+
         with self._store_lock:
             if self._store is None:
                 self._store = SeriesStore(self.dir)
