@@ -266,7 +266,7 @@ def test_a_look_that_outlives_its_hub_leaves_no_file_open(served, monkeypatch):
         later.join()
 
     monkeypatch.setattr(FactsTail, "poll", slow)
-    monkeypatch.setattr("midstep.facts.open_writer", lambda _dir: None)  # as of another process
+    monkeypatch.setattr(run_stream, "open_writer", lambda _dir: None)  # as of another process
     asyncio.run(live_and_be_cancelled())
     assert reading.is_set()
     held = [file.path for file in psutil.Process().open_files() if file.mode == "r"]

@@ -66,13 +66,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         app(args=arguments, prog_name="midstep")
     except SystemExit as end:  # typer always exits, also after a usage error
         return end.code if isinstance(end.code, int) else 0
-    except UnclearRunError as error:
-        typer.echo("\n  ".join([f"midstep: {error.message}", *error.choices]), err=True)
-        return EXPECTED_FAILURE
-    except DatasetError as error:  # keeps its line breaks: it may list many problems
-        typer.echo(f"midstep: {error}", err=True)
-        return EXPECTED_FAILURE
     except MidstepError as error:
-        typer.echo(f"midstep: {' '.join(str(error).split())}", err=True)
+        typer.echo(f"midstep: {_message(error)}", err=True)
         return EXPECTED_FAILURE
     return 0
+
+
+def _message(error: MidstepError) -> str:
+    if isinstance(error, UnclearRunError):
+        return "\n  ".join([error.message, *error.choices])
+    # A dataset error keeps its line breaks: it may list many problems.
+    return str(error) if isinstance(error, DatasetError) else " ".join(str(error).split())

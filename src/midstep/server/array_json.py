@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
+if TYPE_CHECKING:
+    import numpy as np
 
 
 def is_tensor(value: Any) -> bool:
@@ -35,6 +36,10 @@ def as_array(value: Any) -> np.ndarray[Any, Any]:
     Raises:
         TypeError: `value` has no dense values (meta or sparse tensor, array of objects).
     """
+    # Imported late here and in all that the routes of datasets and influence import, because
+    # these routes must load without numpy.
+    import numpy as np
+
     array: np.ndarray[Any, Any]
     if not hasattr(value, "detach"):
         array = np.asarray(value)
@@ -58,6 +63,8 @@ def numbers(array: np.ndarray[Any, Any]) -> list[Any]:
     >>> numbers(np.array([1.0, np.nan, -np.inf]))
     [1.0, 'NaN', '-Infinity']
     """
+    import numpy as np
+
     if array.dtype.kind != "f" or all_finite(array):
         return list(array.tolist())
     held = array.astype(object)
@@ -69,6 +76,8 @@ def numbers(array: np.ndarray[Any, Any]) -> list[Any]:
 
 def all_finite(array: np.ndarray[Any, Any]) -> bool:
     """Whether an array of floats holds neither NaN nor an infinity."""
+    import numpy as np
+
     return bool(np.isfinite(array).all())
 
 

@@ -20,11 +20,6 @@ SENT_IF_ANY = {"nonfinite"}
 """Fields that a response leaves out when they are empty."""
 
 
-def install(app: FastAPI) -> None:
-    """Let `app.openapi()` return our document; the guard serves it only with a token."""
-    app.openapi = lambda: document(app)  # type: ignore[method-assign]
-
-
 def document(app: FastAPI) -> dict[str, Any]:
     """Return the document of `app`, with the stream messages and the payloads of commands."""
     if app.openapi_schema is None:

@@ -57,22 +57,18 @@ class SafetensorsResponse(Response):
 def _safetensors(tensors: Mapping[str, Any], metadata: Mapping[str, str] | None) -> bytes:
     """The bytes of the file; torch tensors keep their type, also those that numpy lacks."""
     if any(hasattr(value, "detach") for value in tensors.values()):
+        import torch
         from safetensors.torch import save
 
-        return save(_clone_all(tensors), metadata=dict(metadata or {}))
+        # Contiguous copies: safetensors refuses tensors that share memory or are not contiguous.
+        copies = {
+            name: torch.as_tensor(value).detach().cpu().contiguous().clone()
+            for name, value in tensors.items()
+        }
+        return save(copies, metadata=dict(metadata or {}))
     from safetensors.numpy import save as save_arrays
 
     # safetensors writes the memory of an array as it is: a slice or a transposed array would come
     # out scrambled.
     rows = {name: value.copy(order="C") for name, value in tensors.items()}
     return save_arrays(rows, metadata=dict(metadata or {}))
-
-
-def _clone_all(tensors: Mapping[str, Any]) -> dict[str, Any]:
-    """Contiguous copies: safetensors refuses tensors that share memory or are not contiguous."""
-    import torch
-
-    return {
-        name: torch.as_tensor(value).detach().cpu().contiguous().clone()
-        for name, value in tensors.items()
-    }

@@ -81,9 +81,9 @@ class RootServer:
         self.tokens = KeptTokens(config.outputs)
         self._index = RunIndex(config.outputs)
         if config.uds is not None:
-            listener = bind_uds(config.uds)
+            self._listener = bind_uds(config.uds)
         else:
-            listener = bind_for_root(config.outputs, host=config.host, port=config.port)
+            self._listener = bind_for_root(config.outputs, host=config.host, port=config.port)
         catalog = self._catalog = RootCatalog(self._index, can_delete=not config.read_only)
         self.launcher = None if config.read_only else Launcher(save_dir_of(config.outputs))
         guard = GuardConfig(
@@ -97,7 +97,7 @@ class RootServer:
             launcher=self.launcher,
             forward=catalog,
         )
-        self._thread = ServerThread(self.app, listening=listener)
+        self._thread = ServerThread(self.app, listening=self._listener)
         self._first_refresh = threading.Thread(target=self._refresh_once, name="first look")
         hosts = config.allowed_hosts if config.uds is None else ()
         self.base = f"http://{hosts[0]}" if hosts else self._thread.url

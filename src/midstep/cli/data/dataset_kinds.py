@@ -27,8 +27,12 @@ def read_other_kind(folder: Path) -> dict[str, Any] | None:
 
 def check_parts(folder: Path, kind: str) -> dict[str, int]:
     """Check every checksum, label and line; return the number of samples of each part."""
+    from midstep.data.rag.triplets import read_triplets
+
     if kind == "triplets":
-        return {name: _check_triplets(path) for name, path in _part_paths(folder, kind).items()}
+        # Reading a line checks it.
+        paths = _part_paths(folder, kind)
+        return {name: sum(1 for _ in read_triplets(path)) for name, path in paths.items()}
     is_part = (folder / "dataset.db").is_file()
     paths = {folder.name: folder} if is_part else _part_paths(folder, kind)
     return {name: _describe_cluster(path, verify=True)["samples"] for name, path in paths.items()}
@@ -93,10 +97,3 @@ def _describe_cluster(folder: Path, *, verify: bool) -> dict[str, Any]:
 def _count_lines(path: Path) -> int:
     with path.open("rb") as file:
         return sum(1 for _ in file)
-
-
-def _check_triplets(path: Path) -> int:
-    """Read every line, which checks it; return how many there are."""
-    from midstep.data.rag.triplets import read_triplets
-
-    return sum(1 for _ in read_triplets(path))

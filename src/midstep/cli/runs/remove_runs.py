@@ -52,7 +52,12 @@ def remove(
         if as_json:
             typer.echo(strict_json.dumps([_plan_json(each) for each in to_delete]))
         return
-    _refuse_live(to_delete)
+    for each in to_delete:
+        if each.live:
+            raise ConfigError(
+                f"{each.directory.name} is {each.state}; stop it first, for example with: "
+                "midstep ctl stop"
+            )
     if not yes and not _confirm(to_delete):
         screen.print_line("nothing was deleted")
         return
@@ -100,15 +105,6 @@ def _plan_json(each: _RunToDelete) -> dict[str, Any]:
         "files": [file.path for file in each.plan.own],
         "kept": each.plan.foreign,
     }
-
-
-def _refuse_live(to_delete: list[_RunToDelete]) -> None:
-    for each in to_delete:
-        if each.live:
-            raise ConfigError(
-                f"{each.directory.name} is {each.state}; stop it first, for example with: "
-                "midstep ctl stop"
-            )
 
 
 def _confirm(to_delete: list[_RunToDelete]) -> bool:

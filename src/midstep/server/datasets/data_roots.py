@@ -15,14 +15,13 @@ from dataclasses import dataclass, replace
 from hashlib import blake2b
 from itertools import islice
 from pathlib import Path
-from typing import TypeVar
-
-import numpy as np
+from typing import TYPE_CHECKING, TypeVar
 
 from midstep.core.errors import DatasetError, MissingExtraError
-from midstep.data.steering.storage.dataset_config import read_config
-from midstep.data.steering.storage.tables import Tables, open_tables
 from midstep.server.problems import Refusal, not_found
+
+if TYPE_CHECKING:
+    from midstep.data.steering.storage.tables import Tables
 
 MOST_DATASETS = 500
 """Datasets that are listed."""
@@ -149,6 +148,9 @@ def message_without_paths(stored: StoredDataset, error: Exception) -> str:
 
 
 def _open(stored: StoredDataset) -> Tables:
+    from midstep.data.steering.storage.dataset_config import read_config
+    from midstep.data.steering.storage.tables import open_tables
+
     try:
         form = read_config(stored.folder).storage_format
         mapped = form == "memmap" and (stored.folder / "pair_index.npy").is_file()
@@ -165,6 +167,8 @@ def _open(stored: StoredDataset) -> Tables:
 
 def _is_mapped(tables: Tables) -> bool:
     """Whether all tables are mapped. Some are read into memory to convert their number type."""
+    import numpy as np
+
     return all(isinstance(table, np.memmap) for table in tables.values() if hasattr(table, "dtype"))
 
 

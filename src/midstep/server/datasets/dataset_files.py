@@ -8,7 +8,6 @@ import struct
 from collections.abc import Callable, Iterable
 from typing import Any, BinaryIO, Literal
 
-import numpy as np
 from pydantic import ValidationError
 
 from midstep.core import strict_json
@@ -134,6 +133,8 @@ def texts_of(stored: StoredDataset, kind: Kind, rows: Iterable[int]) -> dict[int
 
 def _data_of(file: BinaryIO) -> tuple[int, int]:
     """Offset and count of the numbers in a one-dimensional int64 `.npy` file."""
+    import numpy as np
+
     version = np.lib.format.read_magic(file)
     if version != (1, 0):
         raise ValueError(f".npy version {version}, expected (1, 0)")

@@ -5,25 +5,19 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from midstep.core.random_streams import stream_key
-from midstep.data.steering.curriculum import (
-    Bands,
-    Curriculum,
-    DistanceGated,
-    LinearZero,
-    curriculum_from,
-)
-from midstep.data.steering.storage.layout import VARIANTS
-from midstep.data.steering.storage.tables import Tables
 from midstep.server.array_json import numbers
 from midstep.server.datasets.data_roots import DataRoots, StoredDataset
 from midstep.server.datasets.dataset_views import MOST_CACHED, checked_ids, owners, split_name
 
-Floats = np.ndarray[Any, np.dtype[np.float64]]
+if TYPE_CHECKING:
+    import numpy as np
+
+    from midstep.data.steering.curriculum import Curriculum
+    from midstep.data.steering.storage.tables import Tables
+
+    Floats = np.ndarray[Any, np.dtype[np.float64]]
 
 
 def principal_plane(rows_ND: Any) -> tuple[Floats, Floats, Floats]:
@@ -38,6 +32,8 @@ def principal_plane(rows_ND: Any) -> tuple[Floats, Floats, Floats]:
     >>> mean.tolist(), axes.tolist(), shares.round(6).tolist()
     ([4.0, 1.0], [[1.0, 0.0], [0.0, 0.0]], [1.0, 0.0])
     """
+    import numpy as np
+
     rows = np.asarray(rows_ND, dtype=np.float64)
     rows = rows[np.isfinite(rows).all(axis=1)]
     width = rows.shape[1]
@@ -58,6 +54,8 @@ def principal_plane(rows_ND: Any) -> tuple[Floats, Floats, Floats]:
 
 def on_plane(rows_ND: Any, mean_D: Floats, axes_2D: Floats) -> Floats:
     """Coordinates of each row [N, 2]."""
+    import numpy as np
+
     points_N2: Floats = (np.asarray(rows_ND, dtype=np.float64) - mean_D) @ axes_2D.T
     return points_N2
 
@@ -99,6 +97,10 @@ def map_json(roots: DataRoots, stored: StoredDataset, points: int) -> dict[str, 
 
 def _sample(tables: Tables, points: int) -> Any:
     """Pairs of different questions, drawn with the seed of the dataset, sorted by id."""
+    import numpy as np
+
+    from midstep.core.random_streams import stream_key
+
     count = tables.config.n_pairs
     chance = np.random.default_rng(stream_key(tables.config.random_seed, "map"))
     drawn = np.sort(chance.choice(count, size=min(points, count), replace=False))
@@ -114,6 +116,9 @@ def _columns(points: Any) -> dict[str, Any]:
 @lru_cache(MOST_CACHED)
 def curriculum_json(roots: DataRoots, stored: StoredDataset, epochs: int) -> dict[str, Any]:
     """The fields of `CurriculumOut`: all schedules, the one of the dataset first."""
+    from midstep.data.steering.curriculum import Bands, DistanceGated, LinearZero, curriculum_from
+    from midstep.data.steering.storage.layout import VARIANTS
+
     tables = roots.tables(stored)
     own = curriculum_from(tables.config.curriculum)
     schedules = [
@@ -132,6 +137,8 @@ def curriculum_json(roots: DataRoots, stored: StoredDataset, epochs: int) -> dic
 
 def _train_distances(stored: StoredDataset, tables: Tables) -> Any:
     """Centroid distances of the training pairs, ascending."""
+    import numpy as np
+
     ids = checked_ids(stored, tables, "train_idx", tables["train_idx"], tables.config.n_pairs)
     return np.sort(tables["centroid_distances"][ids].astype(np.float32))
 
@@ -158,6 +165,8 @@ def beyond_gate(ascending: np.ndarray[Any, Any], gate: float | None) -> float:
     >>> beyond_gate(np.array([0.1, 0.2, 0.4, 0.5], np.float32), 0.2)
     0.5
     """
+    import numpy as np
+
     if gate is None or not len(ascending):
         return 0.0
     # In float32, as a batch compares: in float64 a distance equal to the gate could be above it.

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from midstep.data.steering.curriculum import curriculum_from
-from midstep.data.steering.storage.tables import Tables
 from midstep.server.array_json import numbers
 from midstep.server.datasets.data_roots import DataRoots, StoredDataset, damaged
 from midstep.server.datasets.dataset_files import Kind, texts_of
 from midstep.server.datasets.dataset_views import checked_ids, owners, split_name
 from midstep.server.problems import not_found
 
-Floats = np.ndarray[Any, np.dtype[np.float64]]
+if TYPE_CHECKING:
+    import numpy as np
+
+    from midstep.data.steering.storage.tables import Tables
+
+    Floats = np.ndarray[Any, np.dtype[np.float64]]
+
 EPOCHS = 100
 """Epochs whose variants are sent."""
 MOST_KEYWORDS = 200
@@ -86,6 +88,8 @@ class _Reader:
 
 def _cosine(rows: Floats, other: Floats) -> Floats:
     """Cosine of each row with `other` (one row, or equally many); 0 if a norm is 0."""
+    import numpy as np
+
     lengths = np.linalg.norm(rows, axis=1) * np.linalg.norm(other, axis=1)
     dots = (rows * other).sum(axis=1)
     cosines: Floats = np.divide(dots, lengths, out=np.zeros_like(dots), where=lengths > 1e-30)
@@ -124,6 +128,8 @@ def _share(similarity: Any, positive: Any) -> float | None:
 def _steering(
     read: _Reader, pair: int, question: Floats, source_id: Any, cluster: Any
 ) -> list[dict[str, Any]]:
+    import numpy as np
+
     vectors = np.concatenate([read.vectors(name, [pair]) for name in VARIANTS.values()])
     others = {
         "to_question": question,
@@ -143,6 +149,10 @@ def _steering(
 
 
 def _variants(tables: Tables, pair: int) -> list[int]:
+    import numpy as np
+
+    from midstep.data.steering.curriculum import curriculum_from
+
     config = tables.config
     schedule = curriculum_from(config.curriculum)
     distance = np.asarray(tables["centroid_distances"][[pair]], dtype=np.float32)

@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any
-
-import numpy as np
+from typing import TYPE_CHECKING, Any
 
 from midstep.core.errors import DatasetError
-from midstep.data.steering.storage.dataset_config import DatasetConfig, read_config
-from midstep.data.steering.storage.tables import Tables
 from midstep.server.datasets.data_roots import (
     MOST_DATASETS,
     DataRoots,
@@ -21,7 +17,14 @@ from midstep.server.datasets.data_roots import (
 from midstep.server.datasets.dataset_files import has_texts, read_sidecar, texts_of
 from midstep.server.datasets.dataset_schemas import DatasetName
 
-Ids = np.ndarray[Any, np.dtype[np.signedinteger[Any]]]
+if TYPE_CHECKING:
+    import numpy as np
+
+    from midstep.data.steering.storage.dataset_config import DatasetConfig
+    from midstep.data.steering.storage.tables import Tables
+
+    Ids = np.ndarray[Any, np.dtype[np.signedinteger[Any]]]
+
 MOST_CLUSTERS = 10_000
 """Clusters that are listed; `counts` has their number."""
 MOST_COUNTED = 100_000
@@ -35,6 +38,8 @@ SPLITS = ("train", "val", "test")
 @lru_cache(2 * MOST_DATASETS)
 def summary_json(stored: StoredDataset) -> dict[str, Any]:
     """The fields of `DatasetSummary`."""
+    from midstep.data.steering.storage.dataset_config import read_config
+
     blank: dict[str, Any] = {
         **DatasetName.pick(vars(stored)),
         "state": "damaged",
@@ -100,6 +105,8 @@ def _encoder(build: Any) -> str | None:
 
 
 def _tiers(tables: Tables) -> tuple[dict[str, int], int]:
+    import numpy as np
+
     stored = tables["negative_tiers"]
     counted = min(len(stored), MOST_COUNTED)
     rows = np.linspace(0, len(stored) - 1, counted).astype(np.int64)
@@ -109,6 +116,8 @@ def _tiers(tables: Tables) -> tuple[dict[str, int], int]:
 
 
 def _clusters(roots: DataRoots, stored: StoredDataset, tables: Tables) -> list[dict[str, Any]]:
+    import numpy as np
+
     count = tables.config.n_clusters
     cluster_of = checked_ids(stored, tables, "pair_cluster_id", tables["pair_cluster_id"], count)
     owner = owners(roots, stored)
@@ -129,6 +138,8 @@ def _clusters(roots: DataRoots, stored: StoredDataset, tables: Tables) -> list[d
 @lru_cache(MOST_CACHED)
 def owners(roots: DataRoots, stored: StoredDataset) -> Ids:
     """The split of every pair: 0 train, 1 val, 2 test, −1 none."""
+    import numpy as np
+
     tables = roots.tables(stored)
     owner = np.full(tables.config.n_pairs, -1, dtype=np.int8)
     for at, split in enumerate(SPLITS):
@@ -144,6 +155,8 @@ def split_name(owner: int) -> str | None:
 
 def checked_ids(stored: StoredDataset, tables: Tables, name: str, ids: Any, below: int) -> Ids:
     """Ids that are valid row numbers; a 409 that names file and value if one is not."""
+    import numpy as np
+
     checked: Ids = np.asarray(ids)
     # Python takes a negative id as an index from the end and would show another row.
     wrong = np.flatnonzero((checked < 0) | (checked >= below))
@@ -176,6 +189,8 @@ def pairs_json(
 
 
 def _select_pairs(tables: Tables, owner: Ids, split: str | None, cluster: int | None) -> Any:
+    import numpy as np
+
     if split is None and cluster is None:
         return range(tables.config.n_pairs)
     mask = np.ones(len(owner), dtype=bool) if split is None else owner == SPLITS.index(split)

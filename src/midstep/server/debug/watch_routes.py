@@ -11,12 +11,7 @@ from starlette.responses import Response
 from midstep.server.debug.breakpoint_schemas import TrajectoriesOut, WatchIn, WatchOut
 from midstep.server.debug.command_schemas import Verb
 from midstep.server.dependencies import ControlDependency, Format, RunDependency
-from midstep.server.responses import (
-    BINARY,
-    SafetensorsResponse,
-    StrictJsonResponse,
-    json_bytes,
-)
+from midstep.server.responses import BINARY, SafetensorsResponse, StrictJsonResponse, json_bytes
 from midstep.server.runs.run_view import RunView
 
 router = APIRouter()
@@ -31,14 +26,14 @@ COLUMN_POINTS = 4_000_000
 @router.get("/watch", response_model=WatchOut)
 def watches(run: RunDependency) -> Response:
     """Which rows are watched, and which sources have rows to watch."""
-    return StrictJsonResponse(_watches(run))
+    return StrictJsonResponse(run.watches())
 
 
 @router.post("/watch", response_model=WatchOut)
 def replace_watches(run: RunDependency, control: ControlDependency, body: WatchIn) -> Response:
     """Replace the watched rows of a source. Points of the other rows stay until cleared."""
     control.watches.replace(body.feature_ids, body.source)
-    return StrictJsonResponse(_watches(run))
+    return StrictJsonResponse(run.watches())
 
 
 @router.get("/trajectories", response_model=TrajectoriesOut, responses=BINARY)
@@ -67,17 +62,6 @@ def clear_trajectories(
     """Delete all points. The rows stay watched."""
     control.clear_trajectories()
     return StrictJsonResponse(_trajectories(run, MAX_POINTS))
-
-
-def _watches(run: RunView) -> dict[str, Any]:
-    watched = run.watches()
-    others = dict(watched.rows)
-    return {
-        "source": watched.source,
-        "feature_ids": others.pop(watched.source or "", []),
-        "others": others,
-        "sources": watched.sources,
-    }
 
 
 def _trajectories(run: RunView, points: int) -> dict[str, Any]:

@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from pathlib import PurePath
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-import numpy as np
 from fastapi import APIRouter, Depends, Path, Query, Request
 from pydantic import ValidationError
 from starlette.responses import Response
@@ -41,6 +40,9 @@ from midstep.server.influence.influence_store import (
 from midstep.server.problems import Refusal, not_found, too_large
 from midstep.server.responses import BINARY, SafetensorsResponse, StrictJsonResponse
 from midstep.server.step_views.step_data_json import WHOLE_UP_TO
+
+if TYPE_CHECKING:
+    import numpy as np
 
 router = APIRouter(prefix="/api/v1/influence", tags=["influence"])
 MOST_CELLS = 16_000_000
@@ -117,6 +119,8 @@ def influence_kernel(
     format: Format = "json",  # noqa: A002 - the name on the wire
 ) -> Response:
     """K of all pairs: rows are evaluated sequences, columns the update. Safetensors: float32."""
+    import numpy as np
+
     results = store_of(request).read(stored)
     kernel = _kernel_of(stored, results, batch)
     if format == "safetensors":
@@ -236,6 +240,8 @@ def _what_if_json(
     stored: StoredInfluence, results: Mapping[str, Any], index: int | None, advantages: str
 ) -> dict[str, Any]:
     """The change under other advantages as `InfluenceWhatIfOut`."""
+    import numpy as np
+
     request = _request_json(stored, results, index)["sequences"]
     result = _result_json(stored, results)
     changed = _parse_advantages(advantages, {one["sequence_id"] for one in result["update"]})

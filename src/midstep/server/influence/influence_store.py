@@ -13,9 +13,7 @@ from functools import lru_cache
 from itertools import islice
 from math import prod
 from pathlib import Path
-from typing import Any, BinaryIO
-
-import numpy as np
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from midstep.core import strict_json
 from midstep.core.errors import FormatError
@@ -24,6 +22,9 @@ from midstep.influence.study.results_file import FORMAT
 from midstep.server.datasets.data_roots import StoredFolder, folder_names, list_newest
 from midstep.server.problems import Refusal, not_found
 from midstep.server.runs.run_table import RunTable
+
+if TYPE_CHECKING:
+    import numpy as np
 
 MOST_RESULTS = 500
 """Results that are listed for each folder."""
@@ -200,6 +201,8 @@ def _is_entry(each: Any) -> bool:
 
 def array_in(file: BinaryIO, name: str, *, most_cells: int) -> np.ndarray[Any, Any] | None:
     """The array of this name as float64, None if there is none; no other array is read."""
+    import numpy as np
+
     entry = arrays_in(file).get(name)
     if entry is None:
         return None

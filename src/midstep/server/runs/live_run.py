@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from midstep.control import Breakpoint, CapturedBatch, CommandRecord, DebugController, StepData
 from midstep.control.capture.weight_changes import WeightChange
 from midstep.control.watches.watches import TrackedRows
-from midstep.server.runs.run_view import ENDED, RunView, WatchedRows
+from midstep.server.runs.run_view import ENDED, RunView
 
 if TYPE_CHECKING:
     from midstep.session import Run
@@ -26,13 +26,8 @@ class LiveRunView(RunView):
     """
 
     def __init__(self, run: Run) -> None:
-        super().__init__(run.run_id, run.name, run.dir, run.started_at)
+        super().__init__(run.run_id, run.name, run.dir, run.started_at, run.facts.attempt)
         self._controller, self._facts = run.controller, run.facts
-
-    @property
-    def attempt(self) -> int:
-        """Which start of the run this is, from 1."""
-        return self._facts.attempt
 
     @property
     def timeline(self) -> int:
@@ -84,14 +79,16 @@ class LiveRunView(RunView):
         """All breakpoints by id."""
         return self._controller.list_breakpoints()
 
-    def watches(self) -> WatchedRows:
-        """Which rows are watched, and which could be."""
-        controller = self._controller
-        return WatchedRows(
-            source=controller.watches.source,
-            rows=controller.watches.watched_by_source(),
-            sources=controller.watches.sources,
-        )
+    def watches(self) -> dict[str, Any]:
+        """The fields of `WatchOut`: which rows are watched, and which could be."""
+        watches = self._controller.watches
+        source, others = watches.source, dict(watches.watched_by_source())
+        return {
+            "source": source,
+            "feature_ids": others.pop(source or "", []),
+            "others": others,
+            "sources": watches.sources,
+        }
 
     def trajectories(self, *, points: int, in_all: int) -> list[TrackedRows]:
         """Copies of the points of all watched rows; the tensor chosen last comes first."""

@@ -8,18 +8,19 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from midstep.facts import Series
-from midstep.facts.format.run_files import disk_bytes
-from midstep.facts.index.curves import Axis, CurveCache
-from midstep.facts.index.run_index import RunChanges, RunIndex
-from midstep.facts.index.run_query import RunPage, RunQuery, select
-from midstep.facts.index.run_row import RunRow, row_from_summary
-from midstep.facts.index.run_summary import RunSummary
 from midstep.server.problems import not_found
 from midstep.server.runs.run_table import RunTable
 from midstep.server.runs.run_view import ENDED, RunView
+
+if TYPE_CHECKING:
+    from midstep.facts import Series
+    from midstep.facts.index.curves import Axis, CurveCache
+    from midstep.facts.index.run_index import RunChanges, RunIndex
+    from midstep.facts.index.run_query import RunPage, RunQuery
+    from midstep.facts.index.run_row import RunRow
+    from midstep.facts.index.run_summary import RunSummary
 
 T = TypeVar("T")
 Paths = list[Path]
@@ -65,6 +66,8 @@ class LiveCatalog:
 
     def list(self, query: RunQuery) -> RunPage:
         """The runs that match a query."""
+        from midstep.facts.index.run_query import select
+
         return select([self._row(view) for view in self._runs.entries()], query)
 
     def row(self, run_id: str) -> dict[str, Any]:
@@ -85,6 +88,8 @@ class LiveCatalog:
         return {run_id: curve for run_id, curve in curves.items() if curve is not None}
 
     def _curve(self, view: RunView, name: str, x: Axis, points: int) -> Series | None:
+        from midstep.facts.index.curves import CurveCache
+
         with self._lock:
             if self._curves is None:
                 self._curves = CurveCache()
@@ -127,6 +132,8 @@ class LiveCatalog:
 
     def _with_summary(self, view: RunView, read: Callable[[RunSummary, str], T]) -> T:
         """Return `read(summary, folder)` on the updated summary of the run's facts."""
+        from midstep.facts.index.run_summary import RunSummary
+
         folder = os.fspath(view.dir)
         with self._lock:
             summary = self._summaries.setdefault(view.id, RunSummary())
@@ -135,6 +142,9 @@ class LiveCatalog:
 
 
 def _row_from_facts(summary: RunSummary, folder: str) -> RunRow:
+    from midstep.facts.format.run_files import disk_bytes
+    from midstep.facts.index.run_row import row_from_summary
+
     if summary.disk_bytes is None:
         summary.disk_bytes = disk_bytes(folder)
     return row_from_summary(Path(folder).name, summary)
@@ -195,6 +205,8 @@ class RootCatalog:
 
     def live(self) -> Paths:
         """The directories of the runs that have not ended."""
+        from midstep.facts.index.run_query import RunQuery
+
         self.refresh()
         rows = self.index.rows(RunQuery(limit=2**31)).rows
         directories = [self.index.directory(row.id) for row in rows if row.live]

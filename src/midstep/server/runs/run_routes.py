@@ -11,7 +11,7 @@ from starlette.responses import Response
 
 from midstep.facts import Series
 from midstep.facts.index.curves import Axis
-from midstep.facts.index.run_query import RunQuery
+from midstep.facts.index.run_query import RunPage, RunQuery
 from midstep.server.array_json import numbers
 from midstep.server.auth.redaction import redact
 from midstep.server.dependencies import (
@@ -78,21 +78,24 @@ def runs(
         limit=limit,
     )
     page = catalog_of(request).list(query)
-    return StrictJsonResponse(
-        {
-            "runs": [row.as_wire() for row in page.rows],
-            "total": page.total,
-            "matching": page.matching,
-            "states": page.states,
-            "groups": page.groups and [asdict(group) for group in page.groups],
-            "columns": {"config": page.config_columns, "summary": page.summary_columns},
-            "can_start": controls and request.app.state.launcher is not None,
-        }
-    )
+    can_start = controls and request.app.state.launcher is not None
+    return StrictJsonResponse({**page_dict(page), "can_start": can_start})
 
 
 def _split(text: str) -> tuple[str, ...]:
     return tuple(part for part in text.split(",") if part)
+
+
+def page_dict(page: RunPage) -> dict[str, Any]:
+    """A page of runs as `RunList`, without `can_start`."""
+    return {
+        "runs": [row.as_wire() for row in page.rows],
+        "total": page.total,
+        "matching": page.matching,
+        "states": page.states,
+        "groups": page.groups and [asdict(group) for group in page.groups],
+        "columns": {"config": page.config_columns, "summary": page.summary_columns},
+    }
 
 
 @router.get("/runs/{run_id}", response_model=RunDetail, dependencies=_BY_ID)

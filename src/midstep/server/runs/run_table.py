@@ -9,15 +9,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from midstep.facts.format.paths import events_path, last_attempt
-from midstep.facts.index.run_query import RunQuery
-from midstep.facts.index.run_row import RunRow
 from midstep.server.problems import Refusal, not_found
 from midstep.server.runs.live_run import LiveRunView
 from midstep.server.runs.run_view import RunView
-from midstep.server.runs.stored_run import StoredRunView
 
 if TYPE_CHECKING:
+    from midstep.facts.index.run_row import RunRow
     from midstep.server.runs.run_catalog import RootCatalog
+    from midstep.server.runs.stored_run import StoredRunView
     from midstep.session import Run
 
 
@@ -113,6 +112,9 @@ class ServedRuns(RunTable):
 
     def get(self, run_id: str) -> RunView:
         """The run of this id, or a 404 that is the same for every wrong id."""
+        # Imported late: it loads numpy, which the server of one live run does not need.
+        from midstep.server.runs.stored_run import StoredRunView
+
         run_dir = self._catalog.directory(run_id)
         if run_dir is None:
             raise not_found()
@@ -141,6 +143,8 @@ class ServedRuns(RunTable):
         return [row.id for row in self._rows() if row.live or not live]
 
     def _rows(self) -> list[RunRow]:
+        from midstep.facts.index.run_query import RunQuery  # it loads numpy
+
         return self._catalog.list(RunQuery(limit=2**31)).rows
 
 

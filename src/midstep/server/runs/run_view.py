@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from midstep.control import (
     Breakpoint,
@@ -23,7 +22,9 @@ from midstep.control import (
 )
 from midstep.control.capture.weight_changes import WeightChange
 from midstep.control.watches.watches import TrackedRows
-from midstep.facts import FactsReader, SeriesStore
+
+if TYPE_CHECKING:
+    from midstep.facts import FactsReader, SeriesStore
 
 T = TypeVar("T")
 
@@ -31,18 +32,6 @@ ENDED = frozenset({"finished", "stopped", "failed"})
 """Names of states in which a controller makes no further step."""
 MEASURED = {"boundary_age_s": None, "steps_per_s": None}
 """Fields of the state that differ at every read, although the run did not change."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class WatchedRows:
-    """Which rows of which tensors a run watches."""
-
-    source: str | None
-    """The tensor that was chosen last, or the default one."""
-    rows: Mapping[str, list[int]]
-    """Watched rows by tensor."""
-    sources: list[str]
-    """Tensors whose rows can be watched, the default one first."""
 
 
 class RunView(ABC):
@@ -55,10 +44,16 @@ class RunView(ABC):
         name: the name that the user gave it.
         run_dir: the run directory.
         started_at: when it started, in seconds since 1970.
+        attempt: which start of the run this is, from 1.
     """
 
-    def __init__(self, run_id: str, name: str, run_dir: Path, started_at: float) -> None:
-        self.id, self.name, self.dir, self.started_at = run_id, name, run_dir, started_at
+    def __init__(
+        self, run_id: str, name: str, run_dir: Path, started_at: float, attempt: int
+    ) -> None:
+        self.id, self.name, self.dir = run_id, name, run_dir
+        self.started_at, self.attempt = started_at, attempt
+        self.has_moved = False
+        """Whether another process answers for the run now, as of the last call of `state`."""
         self._store: SeriesStore | None = None
         self._store_lock = threading.Lock()
         self._reader: FactsReader | None = None
@@ -94,6 +89,8 @@ class RunView(ABC):
 
     def _with_reader(self, read: Callable[[FactsReader], T]) -> T:
         """Return `read(reader)`. There is one reader, because it caches the offsets it has read."""
+        from midstep.facts import FactsReader
+
         with self._reader_lock:
             if self._reader is None:
                 self._reader = FactsReader(self.dir)
@@ -104,6 +101,8 @@ class RunView(ABC):
 
         Requests wait for each other here. They never wait for the training thread.
         """
+        from midstep.facts import SeriesStore
+
         with self._store_lock:
             if self._store is None:
                 self._store = SeriesStore(self.dir)
@@ -111,11 +110,6 @@ class RunView(ABC):
             return read(self._store)
 
     # -- different for live and stored runs -------------------------------------------------------
-
-    @property
-    @abstractmethod
-    def attempt(self) -> int:
-        """Which start of the run this is, from 1."""
 
     @property
     @abstractmethod
@@ -131,11 +125,6 @@ class RunView(ABC):
     @abstractmethod
     def is_live(self) -> bool:
         """Whether the run has not ended."""
-
-    @property
-    def has_moved(self) -> bool:
-        """Whether another process answers for the run now, as of the last call of `state`."""
-        return False
 
     @abstractmethod
     def _read_state(self) -> dict[str, Any]:
@@ -174,8 +163,8 @@ class RunView(ABC):
         """All breakpoints by id."""
 
     @abstractmethod
-    def watches(self) -> WatchedRows:
-        """Which rows are watched, and which could be."""
+    def watches(self) -> dict[str, Any]:
+        """The fields of `WatchOut`: which rows are watched, and which could be."""
 
     @abstractmethod
     def trajectories(self, *, points: int, in_all: int) -> list[TrackedRows]:

@@ -20,7 +20,7 @@ from midstep.facts.liveness.end_state import EndState, HeartbeatWatch, end_state
 from midstep.facts.liveness.lease import read_lease
 from midstep.server.forward.live_sockets import SILENT_S, find_live_socket, heartbeat_age_s
 from midstep.server.problems import Refusal
-from midstep.server.runs.run_view import ENDED, RunView, WatchedRows
+from midstep.server.runs.run_view import ENDED, RunView
 from midstep.server.runs.stored_step import StoredStep, copy_tracked, read_stored_step
 
 END_EVERY_S = 0.5
@@ -53,20 +53,14 @@ class StoredRunView(RunView):
             str(header.get("name") or run_dir.name),
             run_dir,
             float(header.get("wall") or 0.0),
+            int(header.get("attempt") or 1),
         )
-        self._attempt = int(header.get("attempt") or 1)
         self._tail, self._timeline = FactsTail(run_dir), 0
         self._tail_lock = threading.Lock()
-        self._has_moved = False
         self._end, self._end_read_at = EndState("lost"), float("-inf")
         self._last_step: StoredStep | None = None
         self._step_read_at, self._stamp = float("-inf"), (0, "")
         self._step_lock = threading.Lock()
-
-    @property
-    def attempt(self) -> int:
-        """The last start of the run, from 1."""
-        return self._attempt
 
     @property
     def timeline(self) -> int:
@@ -87,19 +81,12 @@ class StoredRunView(RunView):
         """Whether a process still holds the run, here or elsewhere."""
         return self._current_end().state in HELD
 
-    @property
-    def has_moved(self) -> bool:
-        """Whether its own process answers requests now, as of the last read of the disk."""
-        return self._has_moved
-
     def _current_end(self) -> EndState:
         """Whether and how the run ended, at most half a second old."""
         # No lock: at worst two threads read the disk at the same time.
         if time.monotonic() - self._end_read_at >= END_EVERY_S:
             self._end, self._end_read_at = _read_end(self.dir), time.monotonic()
-            self._has_moved = (
-                self._end.state == "running" and find_live_socket(self.dir) is not None
-            )
+            self.has_moved = self._end.state == "running" and find_live_socket(self.dir) is not None
         return self._end
 
     def _step(self) -> StoredStep:
@@ -204,11 +191,12 @@ class StoredRunView(RunView):
         """No breakpoints: they end with their process."""
         return []
 
-    def watches(self) -> WatchedRows:
-        """The tensor whose rows were watched; no row is watched any more."""
+    def watches(self) -> dict[str, Any]:
+        """The fields of `WatchOut`: the tensor whose rows were watched; none is watched now."""
         step = self._step()
         source = step.tracked[0].source if step.tracked else None
-        return WatchedRows(source=source, rows={}, sources=step.weight_names())
+        sources = step.weight_names()
+        return {"source": source, "feature_ids": [], "others": {}, "sources": sources}
 
     def trajectories(self, *, points: int, in_all: int) -> list[TrackedRows]:
         """Copies of the points that the run saved as an artifact."""

@@ -7,8 +7,6 @@ from collections.abc import Mapping, Sequence
 from datetime import date, datetime, time, timedelta
 from typing import Any
 
-import numpy as np
-
 from midstep.core import strict_json
 from midstep.server.array_json import (
     all_finite,
@@ -182,6 +180,8 @@ class _Encoder:
 
 def summarise(array: Any, dtype: str) -> dict[str, Any]:
     """The fields of `TensorSummary`, computed in chunks so that a huge tensor is not copied."""
+    import numpy as np
+
     finite, total, squares, low, high = 0, 0.0, 0.0, math.inf, -math.inf
     flat = array.reshape(-1)
     with np.errstate(all="ignore"):

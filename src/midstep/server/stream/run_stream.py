@@ -18,7 +18,6 @@ from midstep.server.debug.command_schemas import command_json
 from midstep.server.runs.run_view import RunView
 from midstep.server.stream.stream_frames import (
     Frame,
-    FrameReader,
     durable_frames,
     state_frame,
     volatile_frame,
@@ -152,10 +151,6 @@ class RunStream:
         self._wake.set()
         self._task = asyncio.get_running_loop().create_task(self._run())
 
-    def reader_after(self, seq: int) -> FrameReader:
-        """A reader with which a slow viewer reads the facts after `seq` from disk."""
-        return FrameReader(self.run.dir, after_seq=seq)
-
     async def _run(self) -> None:
         loop, last_sent, budget = asyncio.get_running_loop(), time.monotonic(), FrameBudget()
         thread = ThreadPoolExecutor(1, thread_name_prefix="midstep-stream")
@@ -182,7 +177,10 @@ class RunStream:
         finally:
             unsubscribe()
             thread.shutdown(wait=False)
-            self._close_tail()
+            with self._tail_lock:
+                tail, self._tail = self._tail, None
+                if tail is not None:
+                    tail.close()
 
     async def _wait_until_due(self, loop: asyncio.AbstractEventLoop, budget: FrameBudget) -> None:
         """Wait for a change or the next poll, and then until the budget allows a frame."""
@@ -192,12 +190,6 @@ class RunStream:
         if (wait_s := budget.wait_s()) > 0:
             await asyncio.sleep(wait_s)
         self._wake.clear()
-
-    def _close_tail(self) -> None:
-        with self._tail_lock:
-            tail, self._tail = self._tail, None
-            if tail is not None:
-                tail.close()
 
     def _notify(self, loop: asyncio.AbstractEventLoop) -> None:
         """Wake the stream because the run changed. Called from any thread, must return at once."""

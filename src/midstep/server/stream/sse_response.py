@@ -43,17 +43,15 @@ class SseWriter:
         """Send status and headers."""
         await self._send({"type": "http.response.start", "status": status, "headers": headers})
 
-    async def body(self, data: bytes) -> None:
-        """Send one piece; more will follow."""
-        message = {"type": "http.response.body", "body": data, "more_body": True}
+    async def body(self, data: bytes, *, more: bool = True) -> None:
+        """Send one piece; `more` tells whether another one follows."""
+        message = {"type": "http.response.body", "body": data, "more_body": more}
         async with asyncio.timeout(self._stuck_s):  # `wait_for` would create a task per piece
             await self._send(message)
 
     async def end(self) -> None:
         """Send the end of the response."""
-        message = {"type": "http.response.body", "body": b"", "more_body": False}
-        async with asyncio.timeout(self._stuck_s):
-            await self._send(message)
+        await self.body(b"", more=False)
 
 
 async def until_gone(receive: Receive) -> None:
@@ -173,7 +171,7 @@ class RunStreamResponse(SseResponse):
                 disk = None
                 await queue.wait()
             else:
-                disk = disk or self._stream.reader_after(queue.cursor)
+                disk = disk or FrameReader(self._stream.run.dir, after_seq=queue.cursor)
                 await self._catch_up(queue, out, await asyncio.to_thread(disk.read))
 
     async def _catch_up(self, queue: ViewerQueue, out: SseWriter, frames: list[Frame]) -> None:
