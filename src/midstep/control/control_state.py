@@ -30,7 +30,7 @@ End = Literal["stopped", "finished", "failed"]
 Item = TypeVar("Item")
 
 
-def without(items: tuple[Item, ...], removed: Item) -> tuple[Item, ...]:
+def _without(items: tuple[Item, ...], removed: Item) -> tuple[Item, ...]:
     """The items except `removed`, compared by identity: sinks may define their own equality."""
     return tuple(item for item in items if item is not removed)
 
@@ -157,7 +157,7 @@ class ControlState:
                 # A subscriber that fails (a server that shuts down) must not end the training.
                 log.exception("a subscriber raised and is off; training continues")
                 with self.lock:
-                    self.subscribers = without(self.subscribers, subscriber)
+                    self.subscribers = _without(self.subscribers, subscriber)
 
     def call_step_listeners(self) -> None:
         """Call who installs something for the step that begins. On the training thread."""
@@ -167,7 +167,7 @@ class ControlState:
             except Exception:
                 # An error of ours while measuring must not end the training.
                 log.exception("a step listener raised and is off; training continues")
-                self.step_listeners = without(self.step_listeners, listener)
+                self.step_listeners = _without(self.step_listeners, listener)
 
     # -- sinks: called without the lock -----------------------------------------------------------
 
@@ -184,7 +184,7 @@ class ControlState:
         # A sink that fails must not end the training of the user.
         log.exception("a sink raised and is off; training continues")
         with self.lock:
-            self.sinks = without(self.sinks, sink)
+            self.sinks = _without(self.sinks, sink)
             self.refresh_flags()
 
     def finish_command(
@@ -221,3 +221,58 @@ class ControlState:
         for record in stops:
             self.finish_command(record, "done")
         self.notify()
+
+
+class Sinks:
+    """The sinks of a run, and the callbacks on a change and on the begin of a step.
+
+    Each list is a tuple that is replaced as a whole, so that it is read without the lock.
+    """
+
+    def __init__(self, state: ControlState) -> None:
+        self._state = state
+
+    def add(self, sink: Sink) -> None:
+        """Send every step's scalars and every intervention to `sink`."""
+        with self._state.lock:
+            self._state.sinks = (*self._state.sinks, sink)
+            self._state.refresh_flags()
+
+    def remove(self, sink: Sink) -> None:
+        """Send nothing more to `sink`."""
+        with self._state.lock:
+            self._state.sinks = _without(self._state.sinks, sink)
+            self._state.refresh_flags()
+
+    def subscribe(self, callback: Callable[[], None]) -> Callable[[], None]:
+        """Call `callback` when the state, a command, a breakpoint or a watch changes.
+
+        The callback is called from any thread and must return at once. Returns a function that
+        ends the subscription.
+        """
+        state = self._state
+        with state.lock:
+            state.subscribers = (*state.subscribers, callback)
+
+        def unsubscribe() -> None:
+            with state.lock:
+                state.subscribers = _without(state.subscribers, callback)
+
+        return unsubscribe
+
+    def on_step_begin(self, listener: Callable[[], None]) -> Callable[[], None]:
+        """Call `listener` on the training thread when a step begins.
+
+        It is called while the run is observed, and once more when the last viewer or request has
+        gone, so that the listener can remove what it installed. After that it is not called and
+        costs nothing. Returns a function that ends the subscription.
+        """
+        state = self._state
+        with state.lock:
+            state.step_listeners = (*state.step_listeners, listener)
+
+        def remove() -> None:
+            with state.lock:
+                state.step_listeners = _without(state.step_listeners, listener)
+
+        return remove

@@ -17,10 +17,9 @@ from midstep.control.boundary import StepBoundary
 from midstep.control.breakpoints.breakpoints import Action, Breakpoint
 from midstep.control.capture.weight_changes import WeightChanges
 from midstep.control.command_record import Command
-from midstep.control.control_state import ControlState
+from midstep.control.control_state import ControlState, Sinks
 from midstep.control.panels import Panel
 from midstep.control.run_status import RunStatus
-from midstep.control.sinks import Sinks
 
 
 class DebugController:
