@@ -262,15 +262,12 @@ def split_stage(
     # These clusters only say which questions are alike, so that every split gets some of each.
     # They are dropped: the dataset's own clusters are fitted on the training split alone, or val
     # and test would leak into training.
-    strata = nearest_clusters(questions, fit_clusters(questions, _strata(questions), config.seed))
+    distinct = len(np.unique(questions[:SAMPLED_POINTS], axis=0))
+    count = min(distinct, MOST_STRATA, cluster_count(len(questions)))
+    strata = nearest_clusters(questions, fit_clusters(questions, count, config.seed))
     split = split_groups(groups, strata, config.ratios, config.seed)
     check_split(split, groups, config.ratios)
     return {"split": split}
-
-
-def _strata(questions_QD: NDArray[Any]) -> int:
-    distinct = len(np.unique(questions_QD[:SAMPLED_POINTS], axis=0))
-    return min(distinct, MOST_STRATA, cluster_count(len(questions_QD)))
 
 
 def source_pools(texts: DistinctTexts, split: Ids) -> list[Ids]:
@@ -292,7 +289,9 @@ def cluster_stage(
         raise DatasetError(
             "the training split has no pair, so no cluster can be fitted; give train a larger share"
         )
-    points = _midpoints(vectors, pairs)
+    points = unit_rows(
+        unit_rows(vectors["questions"][pairs[:, 0]]) + unit_rows(vectors["sources"][pairs[:, 1]])
+    )
     count = config.n_clusters
     if count is None:
         count = min(cluster_count(len(pairs)), len(np.unique(points[:SAMPLED_POINTS], axis=0)))
@@ -305,14 +304,6 @@ def cluster_stage(
         "adjacent": adjacent_clusters(centroids, config.adjacent),
         "threshold": threshold,
     }
-
-
-def _midpoints(vectors: Mapping[str, Any], pairs: Ids) -> NDArray[np.float32]:
-    questions, sources = (
-        unit_rows(vectors[name][pairs[:, column]])
-        for column, name in enumerate(("questions", "sources"))
-    )
-    return unit_rows(questions + sources)
 
 
 def link_stage(

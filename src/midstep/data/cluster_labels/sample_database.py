@@ -158,7 +158,9 @@ class SampleDatabase:
         connection = sqlite3.connect(address, uri=True, check_same_thread=False)
         try:
             connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LARGEST_VALUE_BYTES)
-            connection.set_progress_handler(self._is_past_deadline, _INSTRUCTIONS)
+            connection.set_progress_handler(
+                lambda: int(time.monotonic() > self._deadline_s), _INSTRUCTIONS
+            )
             # The file may come from elsewhere: its schema must not call functions, and damaged
             # pages must raise an error and not crash.
             for setting in ("trusted_schema = OFF", "query_only = ON", "cell_size_check = ON"):
@@ -168,9 +170,6 @@ class SampleDatabase:
             connection.close()
             raise
         return connection
-
-    def _is_past_deadline(self) -> int:
-        return int(time.monotonic() > self._deadline_s)
 
     def _check_schema(self, connection: sqlite3.Connection) -> None:
         """Accept plain tables only: views, triggers and virtual tables run code of the file."""

@@ -8,10 +8,10 @@ seeded from (seed, "order", epoch).
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sized
 from contextlib import contextmanager
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from torch.utils.data import (
     BatchSampler,
@@ -27,9 +27,6 @@ from midstep.core.random_streams import stream_key
 from midstep.data.order.epoch_cursor import flat_ids
 from midstep.data.order.permutation import Order
 from midstep.data.random_state import RandomState, find_generators, seed_generators, seed_global
-
-if TYPE_CHECKING:
-    from collections.abc import Sized
 
 _ID_BLOCK = 8192
 """Ids that `EpochSeededRandomSampler` draws at once. Large enough to hide the cost of a call, and

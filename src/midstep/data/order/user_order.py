@@ -8,8 +8,8 @@ training.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import torch
 
@@ -26,9 +26,6 @@ from midstep.data.order.strategy import (
     OrderStrategy,
 )
 from midstep.data.random_state import RandomState, find_generators, preserve_rng
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 _COMPARED_DRAWS = 64
 """Draws around which the generators are compared, to detect a sampler that draws between batches.

@@ -14,6 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+import numpy as np
+from numpy.typing import NDArray
+
 from midstep.core.errors import FormatError, MissingExtraError, StorageError
 from midstep.core.field_checks import one_of, require
 from midstep.core.files.storage import replace_bytes
@@ -21,11 +24,9 @@ from midstep.core.files.user_state import user_folder
 from midstep.core.random_streams import RandomStream
 
 if TYPE_CHECKING:
-    import numpy as np
     import torch
-    from numpy.typing import NDArray
 
-    Pixels = NDArray[np.uint8]
+Pixels = NDArray[np.uint8]
 
 
 COUNT = 5_000
@@ -113,8 +114,6 @@ def _rows(cache: Path) -> Pixels:
 
 def _read_cache(path: Path) -> Pixels | None:
     """The rows that an earlier call cached; None if the file is missing or damaged."""
-    import numpy as np
-
     try:
         rows: Pixels = np.load(path, allow_pickle=False)
     except (OSError, ValueError, EOFError):
@@ -124,8 +123,6 @@ def _read_cache(path: Path) -> Pixels | None:
 
 
 def _parse(source: Path) -> Pixels:
-    import numpy as np
-
     try:
         with gzip.open(source, "rt", encoding="ascii") as text:
             rows: Pixels = np.loadtxt(text, delimiter=",", dtype=np.float32).astype(np.uint8)
@@ -141,8 +138,6 @@ def _parse(source: Path) -> Pixels:
 
 def _write_cache(path: Path, rows: Pixels) -> None:
     """Cache the parsed rows, if the folder can be written. Training does not depend on it."""
-    import numpy as np
-
     buffer = io.BytesIO()
     np.save(buffer, rows, allow_pickle=False)
     try:

@@ -15,7 +15,10 @@ import subprocess
 import tarfile
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
 
 from midstep.core.errors import ClientError, ConfigError, FormatError, StorageError
 from midstep.core.field_checks import one_of, require
@@ -23,11 +26,6 @@ from midstep.core.files.atomic_folders import add_folder, remove_folder
 from midstep.core.files.storage import make_folder, storage_error, storage_errors
 from midstep.core.files.user_state import user_folder
 from midstep.data.sources.digits import Digits
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
 
 UNSIGNED_BYTE = 0x08
 MAX_DIMENSIONS = 8
@@ -46,8 +44,6 @@ def parse_idx(data: bytes, name: str) -> NDArray[np.uint8]:
     Raises:
         FormatError: if it is not an IDX file of bytes, or not as long as its header says.
     """
-    import numpy as np
-
     if len(data) < 4 or data[:2] != b"\0\0":
         raise FormatError(
             f"{name} is not an IDX file: it begins with {data[:4].hex() or 'nothing'}"

@@ -209,13 +209,9 @@ class _NumberedCalls(Generic[T]):
 
     def _next_call(self) -> Callable[[], T]:
         try:
-            return next(self._source, _give_end)
+            return next(self._source, lambda: _END)
         except BaseException as error:  # noqa: BLE001 - raised where the result would come
             return partial(_raise, error)
-
-
-def _give_end() -> Any:
-    return _END
 
 
 def _raise(error: BaseException) -> Any:

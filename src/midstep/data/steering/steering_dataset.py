@@ -107,7 +107,9 @@ class JASPERSteeringDataset(Dataset[Batch]):
         self.split = split
         self.curriculum = curriculum_from(config.curriculum if curriculum is None else curriculum)
         self.seed = config.random_seed if seed is None else int(seed)
-        self.n_neg = _check_n_neg(n_neg, config.n_neg)
+        self.n_neg = config.n_neg if n_neg is None else n_neg
+        if not 1 <= self.n_neg <= config.n_neg:
+            raise DatasetError(f"n_neg must be from 1 to {config.n_neg}, as stored; got {n_neg}")
         self._forced_variant = forced_variant(force_steering)
         # Epoch and number of changes, in shared memory: a plain attribute never reaches workers
         # that already run.
@@ -280,14 +282,6 @@ def _in_shared_memory(tensor: Any) -> torch.Tensor:
     """Move a tensor to shared memory, so that workers that already run see a change."""
     shared: torch.Tensor = tensor.share_memory_()
     return shared
-
-
-def _check_n_neg(wanted: int | None, stored: int) -> int:
-    if wanted is None:
-        return stored
-    if not 1 <= wanted <= stored:
-        raise DatasetError(f"n_neg must be from 1 to {stored}, as stored; got {wanted}")
-    return wanted
 
 
 def choose_columns(

@@ -120,15 +120,7 @@ class SteeringLoader(DataLoader[Batch]):
     A batch is a view of a buffer. The loader uses the buffer again once nothing refers to it.
     """
 
-    def __init__(
-        self,
-        batches: GlobalBatches,
-        *,
-        num_workers: int,
-        prefetch: bool,
-        pin_memory: bool,
-        **options: Any,
-    ) -> None:
+    def __init__(self, batches: GlobalBatches, *, prefetch: bool, **options: Any) -> None:
         self.batches, dataset = batches, batches.dataset
         if not len(dataset):
             raise DatasetError(
@@ -149,8 +141,6 @@ class SteeringLoader(DataLoader[Batch]):
             dataset,
             batch_sampler=batches,
             collate_fn=_keep_batch,
-            num_workers=num_workers,
-            pin_memory=pin_memory,
             generator=RandomStream(batches.seed, "workers").torch_generator(),
             **options,
         )

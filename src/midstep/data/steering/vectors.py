@@ -15,20 +15,17 @@ If a pair has no keyword, or none with a weight above 0, keyword_weighted is the
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from midstep.core.errors import ConfigError
 from midstep.data.exact_search import unit
 from midstep.data.ragged import Ragged
+from midstep.data.steering.storage.tables import Tables
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Floats = NDArray[np.float64]
-    from midstep.data.steering.storage.tables import Tables
-
+Floats = NDArray[np.float64]
 
 BLOCK_PAIRS = 16_384
 """Pairs computed together: bounds the memory for float64."""

@@ -69,8 +69,7 @@ def _find_table(h5py: Any, file: Any, array: StoredArray, label: str) -> Any:
         kind = "a virtual dataset" if stored.is_virtual else "stored in another file"
         raise DatasetError(f"{label} is {kind}; copy its values into the file itself")
     array.check(label, stored.shape or (), stored.dtype.name)
-    _check_filters(stored, label)
-    _check_size(stored, label)
+    _check_storage(stored, label)
     return stored
 
 
@@ -89,21 +88,19 @@ def _member(h5py: Any, group: Any, name: str, label: str) -> Any:
     return group[name]
 
 
-def _check_filters(stored: Any, label: str) -> None:
+def _check_storage(stored: Any, label: str) -> None:
+    """Refuse filters that are plug-ins, and a shape that the stored bytes cannot fill."""
     properties = stored.id.get_create_plist()
-    for index in range(properties.get_nfilters()):
+    filters = properties.get_nfilters()
+    for index in range(filters):
         number = properties.get_filter(index)[0]
         if number not in BUILT_IN_FILTERS:
             raise DatasetError(
                 f"{label} needs the filter {number}, which is not built in; store it without"
             )
-
-
-def _check_size(stored: Any, label: str) -> None:
-    """Refuse a shape that the stored bytes cannot fill: it would only allocate memory."""
+    # A larger shape would only allocate memory.
     held, wanted = stored.id.get_storage_size(), stored.nbytes
-    most = held * MOST_EXPANSION if stored.id.get_create_plist().get_nfilters() else held
-    if wanted > most:
+    if wanted > (held * MOST_EXPANSION if filters else held):
         raise DatasetError(
             f"{label} has the shape {list(stored.shape)}, {wanted} bytes; the file holds {held}"
         )

@@ -92,10 +92,6 @@ class Tables(Mapping[str, Any]):
         paths = (self._reader.file_of(each.name) for name in self for each in self._arrays(name))
         return {path.name: path for path in paths}
 
-    def _has_file_hashes(self, name: str) -> bool:
-        files = (self._reader.file_of(each.name).name for each in self._arrays(name))
-        return all(file in self.config.files for file in files)
-
     def digest(self, name: str, *, whole: bool = True) -> str:
         """The digest of a table's content: as recorded in config.json, else computed.
 
@@ -105,7 +101,8 @@ class Tables(Mapping[str, Any]):
                 and compute from all rows. If False, compute from about a thousand rows.
         """
         recorded = self.config.tables.get(name)
-        if recorded is not None and (self._has_file_hashes(name) or not whole):
+        files = {self._reader.file_of(each.name).name for each in self._arrays(name)}
+        if recorded is not None and (files <= self.config.files.keys() or not whole):
             return recorded
         table = self[name]
         if whole or isinstance(table, Ragged) or len(table) <= SAMPLED_ROWS:
