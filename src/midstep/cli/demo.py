@@ -6,7 +6,7 @@ import contextlib
 import math
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, cast
@@ -21,8 +21,6 @@ from midstep.cli.serve import Port
 from midstep.core.errors import ConfigError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from midstep.loops.bcl import BclResult, BclTraining
     from midstep.session import Run
 

@@ -6,7 +6,7 @@ Each hook is removed when its block ends. An error of ours inside a hook switche
 from __future__ import annotations
 
 import logging
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any
 
 from midstep.core.errors import ConfigError
@@ -15,7 +15,6 @@ from midstep.data.batch_structure import count_samples
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
-    from contextlib import AbstractContextManager
 
     from torch.optim import Optimizer
 

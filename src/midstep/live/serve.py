@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import webbrowser
+from collections.abc import Sequence
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from midstep.control import DebugController
 from midstep.core.errors import ConfigError
@@ -13,10 +15,6 @@ from midstep.live.mode import current_mode
 from midstep.live.page import Page
 from midstep.session import Run
 from midstep.session.signals import GracefulStop, stop_at_signals
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
 
 
 def serve(

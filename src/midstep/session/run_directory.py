@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import os
+from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from midstep.core.errors import ConfigError, StorageError
 from midstep.core.ids import is_run_id, new_run_id, run_directory_name, slug
 from midstep.core.moments import Moment
 from midstep.facts import FactsReader, last_attempt, read_lease
 from midstep.facts.liveness.run_lock import lock_holder
-
-if TYPE_CHECKING:
-    from datetime import datetime
-
 
 _TRIES = 1000
 

@@ -8,13 +8,11 @@ import re
 import socket
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from midstep.core.version import __version__
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 _GIT_TIMEOUT_S = 0.5
 """A large repository on a slow disk may take longer; then its state is recorded as unknown."""

@@ -32,15 +32,6 @@ CANONICAL: Mapping[str, str] = {
 """Names that loops use, and the name that the facts use instead."""
 
 
-def canonical_name(name: str) -> str:
-    """The name of a scalar in the facts.
-
-    >>> canonical_name("learning_rate"), canonical_name("loss")
-    ('lr', 'loss')
-    """
-    return CANONICAL.get(name, name)
-
-
 def fold_names(values: Mapping[str, Any]) -> Mapping[str, Any]:
     """`values` under canonical names; a value that already has the canonical name wins.
 

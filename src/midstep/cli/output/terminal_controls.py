@@ -6,14 +6,12 @@ import os
 import select
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Self
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from midstep.cli.output.screen import Screen
     from midstep.cli.output.status_line import Status
     from midstep.control import DebugController

@@ -35,15 +35,12 @@ class BatchListener(Protocol):
 
     def before_batch(self) -> None:
         """The loop requests its next batch; the step before is over."""
-        ...
 
     def after_batch(self, batch: Any, ids: Sequence[Any] | None) -> None:
         """The loop receives a batch."""
-        ...
 
     def pass_ended(self) -> None:
         """The loader has no more batches."""
-        ...
 
 
 class OrderedLoader:

@@ -46,7 +46,6 @@ class Judge(Protocol):
 
     def __call__(self, cases: Sequence[JudgeCase]) -> Sequence[int]:
         """One label for each case: 0, 1, 2, or −1 if it cannot decide."""
-        ...
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -45,25 +45,20 @@ class VectorStore(Protocol):
     @property
     def exact(self) -> bool:
         """Whether `search` always returns the nearest records; if not, see `store_recall`."""
-        ...
 
     def add(
         self, ids: Sequence[str], embeddings: NDArray[Any], texts: Sequence[str] | None = None
     ) -> None:
         """Add new records; an id that exists already is refused."""
-        ...
 
     def get(self, ids: Sequence[str]) -> Mapping[str, Record]:
         """The records of these ids; ids that do not exist are left out."""
-        ...
 
     def search(self, queries: NDArray[Any], k: int) -> list[list[Hit]]:
         """The nearest k records of each query, nearest first."""
-        ...
 
     def count(self) -> int:
         """How many records there are."""
-        ...
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -52,16 +52,13 @@ class Encoder(Protocol):
     @property
     def name(self) -> str:
         """Identifies the encoder; build.json records it."""
-        ...
 
     @property
     def dimension(self) -> int:
         """Width of the vectors."""
-        ...
 
     def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """One row for each text: [N, dimension]."""
-        ...
 
 
 class HashingEncoder:

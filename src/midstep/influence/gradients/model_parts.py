@@ -5,7 +5,7 @@ A model without these parts works too: its logits are computed whole, one micro-
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -14,8 +14,6 @@ import torch
 from torch import nn
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from torch import Tensor
 
 _CONTEXT_NAMES = ("context", "n_positions", "max_position_embeddings", "max_seq_len")

@@ -24,19 +24,15 @@ class StepObserver(Protocol):
 
     def step_begins(self) -> None:
         """Before the forward pass of the first micro-batch."""
-        ...
 
     def outputs(self, logits: Any, labels: Any) -> None:
         """What the loss of a micro-batch was computed from, if the default step did it."""
-        ...
 
     def before_step(self, gradient_norm: Any = None) -> None:
         """The gradients are complete and unscaled; with their norm before clipping, if known."""
-        ...
 
     def after_step(self) -> None:
         """The optimizer has changed the weights."""
-        ...
 
 
 @dataclass(frozen=True, kw_only=True)

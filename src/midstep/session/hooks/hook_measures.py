@@ -8,14 +8,11 @@ a weight, I their length.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 import torch
 from torch import nn
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
 
 MAX_ROWS = 1024
 """Limit of rows whose cosines are computed; more rows are thinned evenly, not at random."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 import time
 from collections import deque
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
 import torch
 from torch import nn
@@ -25,9 +26,6 @@ from midstep.session.hooks.hook_measures import (
     saturated_share,
 )
 from midstep.session.metrics import tensor_norms
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
 
 MASKS_KEPT = 8
 """A unit is dead if it was zero in this many measurements in a row."""

@@ -27,27 +27,21 @@ class StepReplay(Protocol):
     @property
     def is_active(self) -> bool:
         """Whether steps are being repeated now: nothing is reported or saved meanwhile."""
-        ...
 
     def obstacle(self) -> str | None:
         """Why no step can be repeated now, in words; None if one can. Called by any thread."""
-        ...
 
     def check(self, base: Snapshot | None, target: int) -> None:
         """Raise `ControlError` if the driver cannot get from `base` to step `target`."""
-        ...
 
     def run(self, rewind: Rewind, base: Snapshot, target: int) -> Any:
         """Go to `base`, repeat the steps up to `target`; the result of the command `back`."""
-        ...
 
     def forget_before(self, step: int) -> None:
         """The ring no longer reaches back to `step`: drop what was noted up to there."""
-        ...
 
     def restart(self) -> None:
         """The state was changed or moved from outside: drop the earlier notes."""
-        ...
 
 
 class Moved(Protocol):
@@ -55,7 +49,6 @@ class Moved(Protocol):
 
     def __call__(self, from_step: int, *, cause: str, step: int | None = None) -> None:
         """`step` is where the old timeline ends, if not at the step of the state."""
-        ...
 
 
 class Rewind:

@@ -24,20 +24,16 @@ class Certifiable(Protocol):
     @property
     def parts(self) -> TrainingParts:
         """What is trained."""
-        ...
 
     @property
     def state(self) -> TrainingState:
         """Taken and restored."""
-        ...
 
     def advance(self) -> Any:
         """Make one step; the outcome has sample_ids, batches and loss."""
-        ...
 
     def replay(self) -> AbstractContextManager[None]:
         """Steps inside the block are repetitions: nothing is reported."""
-        ...
 
 
 @dataclass(frozen=True, kw_only=True)
