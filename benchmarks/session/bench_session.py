@@ -11,9 +11,9 @@ from torch.utils.data import BatchSampler, DataLoader, Dataset, TensorDataset
 
 from benchmarks.figures import Figure
 from midstep.core.commands.catalog import BackPayload
+from midstep.data.order.order_strategy import OrderConfig
 from midstep.data.order.ordered_loader import OrderedLoader
 from midstep.data.order.samplers import EpochSeededRandomSampler
-from midstep.data.order.strategy import OrderConfig
 from midstep.session.config import SessionConfig
 from midstep.session.fit.trainer import Trainer, TrainerReplay
 from midstep.session.rewind.back import Rewind

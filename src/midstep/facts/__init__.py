@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from midstep.facts.index.run_folders import discover_runs as discover_runs
     from midstep.facts.index.run_index import RunIndex as RunIndex
     from midstep.facts.index.run_query import RunQuery as RunQuery
-    from midstep.facts.liveness.end_state import EndState as EndState
-    from midstep.facts.liveness.end_state import HeartbeatWatch as HeartbeatWatch
-    from midstep.facts.liveness.end_state import end_state as end_state
     from midstep.facts.liveness.lease import Lease as Lease
     from midstep.facts.liveness.lease import LoopProgress as LoopProgress
     from midstep.facts.liveness.lease import read_lease as read_lease
+    from midstep.facts.liveness.run_liveness import EndState as EndState
+    from midstep.facts.liveness.run_liveness import HeartbeatWatch as HeartbeatWatch
+    from midstep.facts.liveness.run_liveness import end_state as end_state
     from midstep.facts.read.live_tail import LiveRows as LiveRows
     from midstep.facts.read.live_tail import LiveTail as LiveTail
     from midstep.facts.read.reader import FactsReader as FactsReader
@@ -46,7 +46,7 @@ __all__, __getattr__, __dir__ = lazy_names(
         ".index.run_folders": "discover_runs",
         ".index.run_index": "RunIndex",
         ".index.run_query": "RunQuery",
-        ".liveness.end_state": "EndState HeartbeatWatch end_state",
+        ".liveness.run_liveness": "EndState HeartbeatWatch end_state",
         ".liveness.lease": "Lease LoopProgress read_lease",
         ".read.live_tail": "LiveRows LiveTail",
         ".read.reader": "FactsReader",

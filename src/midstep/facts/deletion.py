@@ -22,7 +22,7 @@ from midstep.core.files.untrusted_files import open_folder, open_subfolder
 from midstep.facts.format.run_files import OWN_FOLDERS, RunFile, list_files
 from midstep.facts.index.run_row import LIVE_STATES
 from midstep.facts.index.run_summary import DELETING, EVENTS
-from midstep.facts.liveness.end_state import end_state
+from midstep.facts.liveness.run_liveness import end_state
 from midstep.facts.liveness.run_lock import RunLock
 from midstep.facts.write.recovery import last_run_id
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from torch.optim import Optimizer
 
     from midstep.control import DebugController
-    from midstep.data.order.strategy import OrderPolicy
+    from midstep.data.order.order_strategy import OrderPolicy
     from midstep.session import OnError
     from midstep.session.config import Resume
 

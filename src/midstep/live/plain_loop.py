@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
     from torch.optim import Optimizer
 
+    from midstep.data.order.order_strategy import OrderConfig
     from midstep.data.order.ordered_loader import BatchListener, OrderedLoader
-    from midstep.data.order.strategy import OrderConfig
     from midstep.live.loop_port import LoopPort
 
 log = logging.getLogger("midstep.live")

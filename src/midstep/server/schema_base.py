@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict
 
-from midstep.facts.liveness.end_state import State
+from midstep.facts.liveness.run_liveness import State
 
 RunState = Literal[State, "starting", "pausing", "paused", "stepping", "rewinding", "busy"]
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from midstep.core.errors import ConfigError
-from midstep.data.order.strategy import OrderConfig, OrderPolicy
+from midstep.data.order.order_strategy import OrderConfig, OrderPolicy
 
 Resume = Literal["never", "auto", "must"]
 Amp = Literal["bf16", "fp16"]

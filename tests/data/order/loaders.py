@@ -22,8 +22,8 @@ from torch.utils.data import (
     get_worker_info,
 )
 
+from midstep.data.order.order_strategy import OrderConfig
 from midstep.data.order.ordered_loader import OrderedLoader
-from midstep.data.order.strategy import OrderConfig
 from midstep.data.random_state import RandomState
 
 LENGTH, BATCH, EPOCHS = 10, 4, 2  # two full batches and a partial one

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from midstep.data.order.order_strategy import OrderConfig
 from midstep.data.order.ordered_loader import OrderedLoader
-from midstep.data.order.strategy import OrderConfig
 from tests.checkers.neutral import Condition, Scene, Trace, Training, assert_neutral
 from tests.checkers.trainings import conv_net, small_transformer
 

@@ -17,10 +17,10 @@ from hypothesis import strategies as st
 from torch.utils.data import DataLoader, DistributedSampler, IterableDataset, RandomSampler, Subset
 
 from midstep.core.errors import ConfigError, FormatError
+from midstep.data.order.order_strategy import OrderConfig
 from midstep.data.order.ordered_loader import OrderedLoader
 from midstep.data.order.permutation import Order
 from midstep.data.order.samplers import EpochSeededRandomSampler, SeededIndices
-from midstep.data.order.strategy import OrderConfig
 from midstep.data.order.stream_worker import StreamPosition, WorkerBatch
 from midstep.data.random_state import RandomState, preserve_rng
 from tests.data.order.loaders import (

@@ -19,9 +19,9 @@ from midstep.data import (
     validate_first_batch,
     write_dataset,
 )
+from midstep.data.order.order_strategy import OrderConfig
 from midstep.data.order.ordered_loader import OrderedLoader
 from midstep.data.order.permutation import Order
-from midstep.data.order.strategy import OrderConfig
 from midstep.data.steering.global_batches import RankInfo
 from tests.checkers.resume import assert_resumes
 from tests.data.steering.table_samples import sample_config, sample_tables

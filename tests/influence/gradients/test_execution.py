@@ -15,7 +15,7 @@ from midstep.influence.gradients.execution import run_in_threads
 CHILD = """
 import signal, threading, time, torch
 from midstep.influence.kernels import contraction
-from midstep.influence.kernels.contraction import TileContraction
+from midstep.influence.kernels.tile_contraction import TileContraction
 from midstep.influence.kernels.fisher import fisher_kernel
 from tests.influence.tiny_models import batch_of, tiny
 

@@ -13,9 +13,9 @@ from midstep.influence.gradients.factors import softmax_rows, softmax_rows_in_pl
 from midstep.influence.gradients.gradient_recorder import RecordedBatch
 from midstep.influence.gradients.tiles import Tile
 from midstep.influence.kernels import contraction
-from midstep.influence.kernels.contraction import inner_products, square_sums
 from midstep.influence.kernels.fisher import fisher_kernel
 from midstep.influence.kernels.kernel_inputs import loss_weights
+from midstep.influence.kernels.tile_contraction import inner_products, square_sums
 from midstep.influence.optimizers.adam_state import AdamState, ParameterState
 from midstep.influence.optimizers.preconditioners import AdamPreconditioner, SgdPreconditioner
 from tests.influence.tiny_models import batch_of, relative, stepped_optimizer, tiny

@@ -14,8 +14,7 @@ from torch.utils.data import IterableDataset, IterDataPipe, MapDataPipe
 
 from midstep.core.errors import ConfigError, FormatError
 from midstep.data.order.loader_patch import LoaderPatch
-from midstep.data.order.seeded_order import SeededOrder
-from midstep.data.order.strategy import (
+from midstep.data.order.order_strategy import (
     BatchSource,
     FetchedBatch,
     LoaderContext,
@@ -23,6 +22,7 @@ from midstep.data.order.strategy import (
     OrderStrategy,
     warn_user,
 )
+from midstep.data.order.seeded_order import SeededOrder
 from midstep.data.order.stream_order import StreamOrder
 from midstep.data.order.user_order import UserOrder
 from midstep.data.random_state import RandomState, find_generators

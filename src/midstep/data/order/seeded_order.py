@@ -8,15 +8,15 @@ from typing import Any
 from midstep.core.errors import ConfigError
 from midstep.data.order.epoch_cursor import do_nothing, flat_ids
 from midstep.data.order.loader_patch import SamplerProxy
-from midstep.data.order.sample_fetch import DatasetProxy, FetchRequest, SeededFetch
-from midstep.data.order.samplers import SeededIndices, is_repeatable
-from midstep.data.order.strategy import (
+from midstep.data.order.order_strategy import (
     BatchIds,
     BatchSource,
     FetchedBatch,
     LoaderContext,
     OrderStrategy,
 )
+from midstep.data.order.sample_fetch import DatasetProxy, FetchRequest, SeededFetch
+from midstep.data.order.samplers import SeededIndices, is_repeatable
 
 
 class SeededOrder(OrderStrategy):

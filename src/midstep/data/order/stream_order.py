@@ -15,7 +15,7 @@ from typing import Any
 from midstep.core.errors import ConfigError, FormatError
 from midstep.core.protocols import Stateful
 from midstep.data.order.loader_patch import SamplerProxy
-from midstep.data.order.strategy import (
+from midstep.data.order.order_strategy import (
     WORKERS_DRAW,
     BatchSource,
     FetchedBatch,

@@ -16,8 +16,7 @@ import torch
 from midstep.core.errors import FormatError
 from midstep.data.order.epoch_cursor import do_nothing, flat_ids
 from midstep.data.order.loader_patch import SamplerProxy
-from midstep.data.order.sample_fetch import DatasetProxy, FetchRequest, WatchedFetch
-from midstep.data.order.strategy import (
+from midstep.data.order.order_strategy import (
     WORKERS_DRAW,
     BatchIds,
     BatchSource,
@@ -25,6 +24,7 @@ from midstep.data.order.strategy import (
     LoaderContext,
     OrderStrategy,
 )
+from midstep.data.order.sample_fetch import DatasetProxy, FetchRequest, WatchedFetch
 from midstep.data.random_state import RandomState, find_generators, preserve_rng
 
 _COMPARED_DRAWS = 64

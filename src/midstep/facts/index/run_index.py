@@ -34,7 +34,7 @@ from midstep.facts.index.run_row import (
     unreadable_row,
 )
 from midstep.facts.index.run_summary import FILE_ERRORS, RunSummary
-from midstep.facts.liveness.end_state import HeartbeatWatch
+from midstep.facts.liveness.run_liveness import HeartbeatWatch
 from midstep.facts.liveness.run_lock import lock_holder
 from midstep.facts.read.series import Series
 

@@ -13,8 +13,13 @@ from midstep.core.ids import ALPHABET, is_run_id
 from midstep.facts.format.run_files import disk_bytes
 from midstep.facts.index.event_summary import Setting
 from midstep.facts.index.run_summary import EVENTS, RunSummary
-from midstep.facts.liveness.end_state import EndState, HeartbeatWatch, end_state_from, written_bytes
 from midstep.facts.liveness.lease import read_lease
+from midstep.facts.liveness.run_liveness import (
+    EndState,
+    HeartbeatWatch,
+    end_state_from,
+    written_bytes,
+)
 from midstep.facts.liveness.run_lock import boot_id, lock_holder
 
 MOST_SUMMARY = 64

@@ -28,7 +28,6 @@ from midstep.influence.gradients.gradient_recorder import RecordedBatch
 from midstep.influence.gradients.model_parts import find_model_parts
 from midstep.influence.gradients.model_passes import ModelPasses
 from midstep.influence.gradients.tiles import Tile
-from midstep.influence.kernels.contraction import KernelSums, KernelSweep, SweepInputs
 from midstep.influence.kernels.direction import contract_directions, step_directions, token_tangents
 from midstep.influence.kernels.kernel_block import DeltaTerms, KernelBlock
 from midstep.influence.kernels.kernel_inputs import (
@@ -45,6 +44,7 @@ from midstep.influence.kernels.planner import (
     measure_matmul_rate,
     measure_workload,
 )
+from midstep.influence.kernels.tile_contraction import KernelSums, KernelSweep, SweepInputs
 from midstep.influence.optimizers.preconditioners import SgdPreconditioner
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from midstep.facts.liveness.end_state import HeartbeatWatch
 from midstep.facts.liveness.lease import read_lease
+from midstep.facts.liveness.run_liveness import HeartbeatWatch
 from midstep.facts.liveness.run_lock import boot_id, lock_holder
 
 SILENT_S = 5.0

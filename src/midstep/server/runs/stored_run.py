@@ -16,8 +16,8 @@ from midstep.control.watches.watches import TrackedRows
 from midstep.core.errors import ConfigError, ControlError
 from midstep.facts import FactsReader, FactsTail
 from midstep.facts.index.run_row import ACTIVE_STATES
-from midstep.facts.liveness.end_state import EndState, HeartbeatWatch, end_state, written_bytes
 from midstep.facts.liveness.lease import read_lease
+from midstep.facts.liveness.run_liveness import EndState, HeartbeatWatch, end_state, written_bytes
 from midstep.server.forward.live_sockets import SILENT_S, find_live_socket, heartbeat_age_s
 from midstep.server.problems import Refusal
 from midstep.server.runs.run_view import ENDED, RunView

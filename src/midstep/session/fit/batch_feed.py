@@ -7,9 +7,9 @@ from typing import Any
 
 from torch.utils.data import IterableDataset
 
+from midstep.data.order.order_strategy import OrderConfig
 from midstep.data.order.ordered_loader import OrderedLoader
 from midstep.data.order.samplers import nested_samplers
-from midstep.data.order.strategy import OrderConfig
 
 
 class BatchFeed:

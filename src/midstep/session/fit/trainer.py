@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from midstep.core.errors import ConfigError
-from midstep.data.order.strategy import warn_user
+from midstep.data.order.order_strategy import warn_user
 from midstep.session.config import SessionConfig
 from midstep.session.fit.batch_feed import BatchFeed
 from midstep.session.fit.evaluation import evaluate
