@@ -48,12 +48,12 @@ lint: $(STAMPS)/dev $(STAMPS)/typegen  ## Check style, types, the layers of room
 	@cd dashboard && npm run --silent typecheck
 	@$(BIN)/python -m midstep.server.openapi | cmp -s - dashboard/src/api/openapi.json || { \
 		echo "midstep: dashboard/src/api/openapi.json differs from the server; run: make types" >&2; exit 1; }
-	@$(BIN)/python -m midstep.server.client_generator --check
+	@$(BIN)/python -m tools.generate_client --check
 	@cd dashboard && npm run --silent types:check
 
 types: $(STAMPS)/dev $(STAMPS)/typegen  ## Generate the page's types and the client's methods from the definitions
 	@$(BIN)/python -m midstep.server.openapi > dashboard/src/api/openapi.json
-	@$(BIN)/python -m midstep.server.client_generator
+	@$(BIN)/python -m tools.generate_client
 	@cd dashboard && npm run --silent types
 
 format: $(STAMPS)/dev  ## Format the Python sources and mend what ruff can mend
