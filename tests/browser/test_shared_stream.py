@@ -15,7 +15,7 @@ from playwright.sync_api import Page, expect
 
 from midstep.control import DebugController
 from midstep.live import serve
-from midstep.server.stream.sse_response import SseResponse
+from midstep.server.stream.sse_response import RunStreamResponse
 from midstep.session import Run
 from tests.browser.conftest import PATIENCE_S
 from tests.browser.test_live_page import button, losses_in_chart, training
@@ -83,17 +83,17 @@ def test_a_late_hello_of_the_handover_shows_no_older_step(
 ) -> None:
     """A step may end, and its answer arrive, while the first message of the new stream is on its
     way; for a moment the page showed the step before, and a click in that moment was lost."""
-    first_message = SseResponse._hello
+    first_message = RunStreamResponse._hello
     is_late, written, sent = threading.Event(), threading.Event(), threading.Event()
 
-    def late(response: SseResponse, *arguments: Any) -> bytes:
+    def late(response: RunStreamResponse, *arguments: Any) -> bytes:
         data = first_message(response, *arguments)
         if is_late.is_set():
             written.set()
             assert sent.wait(PATIENCE_S)
         return data
 
-    monkeypatch.setattr(SseResponse, "_hello", late)
+    monkeypatch.setattr(RunStreamResponse, "_hello", late)
     with two_tabs(page, tmp_path) as (second, _controller):
         is_late.set()
         page.goto("about:blank")

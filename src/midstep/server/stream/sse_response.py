@@ -138,19 +138,21 @@ class RunStreamResponse(SseResponse):
         """Serve one viewer until it or the server closes."""
         with self._stream.run.viewer():
             queue, resumed = self._stream.join(self._last_event_id)
+            # The cursor of this moment: frames that are queued from now on come after the hello.
+            hello = partial(self._hello, queue.cursor, resumed)
             try:
-                pump = partial(self._pump, queue, resumed)
+                pump = partial(self._pump, queue, hello)
                 await self._serve(scope, receive, send, queue, pump)
             finally:
                 self._stream.leave(queue)
 
-    def _hello(self, queue: ViewerQueue, resumed: bool) -> bytes:
+    def _hello(self, seq: int, resumed: bool) -> bytes:
         run = self._stream.run
         message = {
             "type": "hello",
             "run": run.id,
             "timeline": run.timeline,
-            "seq": queue.cursor,
+            "seq": seq,
             "resumed": resumed,
             "state": run.state(),
             "breakpoints": [each.describe() for each in run.breakpoints()],
@@ -159,9 +161,9 @@ class RunStreamResponse(SseResponse):
         }
         return volatile_frame("hello", message).data
 
-    async def _pump(self, queue: ViewerQueue, resumed: bool, out: SseWriter) -> None:
+    async def _pump(self, queue: ViewerQueue, hello: Callable[[], bytes], out: SseWriter) -> None:
         """Send from memory, and from disk for a slow viewer, in the order of sequence numbers."""
-        await out.body(await asyncio.to_thread(self._hello, queue, resumed))
+        await out.body(await asyncio.to_thread(hello))
         disk: FrameReader | None = None
         while not queue.closed:
             data = queue.take()
