@@ -119,8 +119,8 @@ def _no_facts(run: AttachedRun) -> None:
 
 def _no_metrics(run: AttachedRun) -> None:
     loop: Any = run._loop
-    watch = loop._watch
-    watch.step_begins, watch.step_ended = lambda: None, lambda **_: {}
+    metrics = loop._metrics
+    metrics.step_begins, metrics.step_ended = lambda: None, lambda **_: {}
 
 
 def _session() -> float:
