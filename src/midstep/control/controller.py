@@ -96,9 +96,13 @@ class DebugController:
             kept: whether the loop leaves the batch unchanged until the boundary. Then it is cloned
                 there instead of here, and only if no other call captures this step's batch.
         """
-        self.captures.capture(
-            batch, loss, step, labels=labels, sample_ids=sample_ids, losses=losses, kept=kept
-        )
+        # Tested here too: an idle loop then saves the second call, a third of an idle step.
+        if self._state.step_is_recorded:
+            self.captures.capture(
+                batch, loss, step, labels=labels, sample_ids=sample_ids, losses=losses, kept=kept
+            )
+        elif step is not None:
+            self._state.step_index = step
 
     def capture_step_data(self, key: str, data: Any, *, panel: Panel | None = None) -> None:
         """Store data of this step under `key`; it is cleared when the next step begins.
