@@ -237,7 +237,7 @@ def test_a_disk_that_refuses_is_told_and_the_run_stays_listed(tmp_path: Path, mo
 # -- whose files ----------------------------------------------------------------------------------
 
 
-def test_every_name_that_a_shelf_gives_is_the_runs_own():
+def test_every_name_that_the_checkpoint_store_uses_is_the_runs_own():
     for place in (
         CheckpointName(0, 0),
         CheckpointName(0, 7),
