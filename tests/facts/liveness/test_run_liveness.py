@@ -19,7 +19,7 @@ from midstep.facts import (
     end_state,
     read_lease,
 )
-from midstep.facts.liveness import end_state as end_state_module
+from midstep.facts.liveness import run_liveness
 from tests.checkers.kill import ForkedChild, run_forked
 from tests.facts.liveness.held_runs import RUN_ID, hold
 
@@ -64,17 +64,17 @@ def test_a_run_that_ends_while_it_is_looked_at_is_not_said_to_be_killed(
     facts = FactsWriter(tmp_path)
     lease = Lease.acquire(tmp_path, facts.run_id)
     facts.event(Moment.START)
-    real = end_state_module._last_start_or_end
+    real = run_liveness._last_start_or_end
 
     def then_end(run_dir: Path) -> object:
-        monkeypatch.setattr(end_state_module, "_last_start_or_end", real)
+        monkeypatch.setattr(run_liveness, "_last_start_or_end", real)
         found = real(run_dir)
         facts.event(Moment.TRAIN_END, status="finished")
         facts.close()
         lease.release()
         return found
 
-    monkeypatch.setattr(end_state_module, "_last_start_or_end", then_end)
+    monkeypatch.setattr(run_liveness, "_last_start_or_end", then_end)
     assert end_state(tmp_path).state == "finished"
 
 

@@ -14,13 +14,13 @@ from midstep.influence.gradients.execution import run_in_threads
 
 CHILD = """
 import signal, threading, time, torch
-from midstep.influence.kernels import contraction
+from midstep.influence.kernels import tile_contraction
 from midstep.influence.kernels.tile_contraction import TileContraction
 from midstep.influence.kernels.fisher import fisher_kernel
 from tests.influence.tiny_models import batch_of, tiny
 
 torch.set_num_threads(2)
-contraction.TILE_BYTES_CPU, contraction.MIN_THREADED_VALUES = 600, 0
+tile_contraction.TILE_BYTES_CPU, tile_contraction.MIN_THREADED_VALUES = 600, 0
 told, plain, count = threading.Event(), TileContraction.add, []
 
 

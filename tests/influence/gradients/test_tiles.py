@@ -12,7 +12,7 @@ from midstep.influence.gradients.execution import run_in_threads
 from midstep.influence.gradients.factors import softmax_rows, softmax_rows_in_place
 from midstep.influence.gradients.gradient_recorder import RecordedBatch
 from midstep.influence.gradients.tiles import Tile
-from midstep.influence.kernels import contraction
+from midstep.influence.kernels import tile_contraction
 from midstep.influence.kernels.fisher import fisher_kernel
 from midstep.influence.kernels.kernel_inputs import loss_weights
 from midstep.influence.kernels.tile_contraction import inner_products, square_sums
@@ -41,7 +41,7 @@ def threads():
 def test_inner_products_in_pieces_equal_the_plain_ones(
     values: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(contraction, "CHUNK_VALUES", 8)
+    monkeypatch.setattr(tile_contraction, "CHUNK_VALUES", 8)
     left, right = drawn(6, values), drawn(4, values)
     true = torch.einsum("np,xp->nx", left, right)
     assert relative(inner_products(left, right), true) <= 1e-14
@@ -99,8 +99,8 @@ def kernel(**options):
 def test_threads_change_nothing_but_rounding_and_repeat_to_the_bit(
     preconditioner, monkeypatch: pytest.MonkeyPatch, threads
 ) -> None:
-    monkeypatch.setattr(contraction, "TILE_BYTES_CPU", 2000)
-    monkeypatch.setattr(contraction, "MIN_THREADED_VALUES", 0)
+    monkeypatch.setattr(tile_contraction, "TILE_BYTES_CPU", 2000)
+    monkeypatch.setattr(tile_contraction, "MIN_THREADED_VALUES", 0)
     made = {}
     for count in (1, 2, 3):
         threads(count)
@@ -158,15 +158,15 @@ def test_error_in_a_sweep_is_the_first_one_and_leaves_no_thread(
     monkeypatch: pytest.MonkeyPatch, threads
 ) -> None:
     threads(2)
-    monkeypatch.setattr(contraction, "TILE_BYTES_CPU", 2000)
-    monkeypatch.setattr(contraction, "MIN_THREADED_VALUES", 0)
+    monkeypatch.setattr(tile_contraction, "TILE_BYTES_CPU", 2000)
+    monkeypatch.setattr(tile_contraction, "MIN_THREADED_VALUES", 0)
     tiles: list[object] = []
 
     def fails(_self, tile) -> None:
         tiles.append(tile)
         raise MemoryError(f"tile {tile.name}")
 
-    monkeypatch.setattr(contraction.TileContraction, "add", fails)
+    monkeypatch.setattr(tile_contraction.TileContraction, "add", fails)
     with pytest.raises(MemoryError, match="tile "):
         kernel()
     assert len(tiles) <= 2
@@ -186,7 +186,7 @@ def test_weights_of_the_update_are_as_wide_as_the_sums(dtype, wide) -> None:
     weights, seeds = loss_weights([1 / 3, -1.0, 0.5], None, batch)
     assert weights.dtype == seeds.dtype == torch.float64
     side = RecordedBatch(batch.buckets(64), seeds)
-    task = contraction.SweepInputs(
+    task = tile_contraction.SweepInputs(
         update=side, evaluation=None, weights_U=weights, groups={},
         preconditioner=SgdPreconditioner(lr=1.0, decay={}),
         parameters=dict(model.named_parameters()),

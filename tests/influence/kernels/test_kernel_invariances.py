@@ -12,7 +12,7 @@ from midstep.influence.gradients.gradient_recorder import RecordedBatch
 from midstep.influence.gradients.model_parts import eval_mode, find_model_parts
 from midstep.influence.gradients.model_passes import ModelPasses
 from midstep.influence.gradients.sequences import SequenceBatch
-from midstep.influence.kernels import contraction
+from midstep.influence.kernels import tile_contraction
 from midstep.influence.kernels.fisher import fisher_kernel
 from midstep.influence.kernels.kernel_inputs import trained_parameters
 from tests.influence.tiny_models import VOCABULARY, batch_of, relative, stepped_optimizer, tiny
@@ -76,13 +76,13 @@ def test_order_of_sequences_only_orders_the_result(family: str) -> None:
 
 def test_tile_size_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     model, optimizer, true = case("gpt2")
-    monkeypatch.setattr(contraction, "TILE_BYTES_CPU", 1000)
+    monkeypatch.setattr(tile_contraction, "TILE_BYTES_CPU", 1000)
     same(kernel_of(model, optimizer, batch_of(5, 1)), true)
 
 
 def test_one_triangle_of_the_update_block_gives_the_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     model, optimizer, true = case("gpt2")
-    monkeypatch.setattr(contraction, "MIN_TRIANGULAR", 2)
+    monkeypatch.setattr(tile_contraction, "MIN_TRIANGULAR", 2)
     found = kernel_of(model, optimizer, batch_of(5, 1), want=("EU", "UU"))
     assert relative(found.k_eu, true.k_eu) <= 1e-10
     assert relative(found.k_uu, true.k_uu) <= 1e-10
