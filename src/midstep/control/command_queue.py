@@ -97,6 +97,9 @@ class CommandQueue:
             is_over = command.name == "stop" and self._closed_reason is not None
             if refusal is None and not is_over:
                 self._admit(record)
+                # Read again once the loop is woken: an idle loop takes no lock and may have made
+                # many steps since the record was opened. From here on it makes one at most.
+                record.asked_step = state.finished_steps
         if refusal is not None:
             state.finish_command(record, "refused", reason=refusal)
         elif is_over:
