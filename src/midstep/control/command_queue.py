@@ -249,7 +249,7 @@ class CommandQueue:
         return dict(self._definitions)
 
     @property
-    def asked_by(self) -> str | None:
+    def submitted_by(self) -> str | None:
         """Who submitted the command that runs at the boundary now; None when none runs."""
         running = self.running_record
         return None if running is None else running.command.who

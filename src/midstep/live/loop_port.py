@@ -168,7 +168,7 @@ class LoopPort:
     def _begin_pass(self, replay: LoopReplay) -> None:
         replay.begin_pass()
         if self._engine is not None:
-            self._engine.begin_pass()
+            self._engine.take_due_snapshot()  # of the state before the first step
 
     def _is_repeating(self) -> bool:
         return self._replay is not None and self._replay.is_active

@@ -127,7 +127,7 @@ class SessionCommands:
         if self._open_engine is not None:
             self._open_engine.hparams_changed(old, new)
         else:
-            who = self._run.controller.queue.asked_by or "python"
+            who = self._run.controller.queue.submitted_by or "python"
             fields = {"kind": "hparams", "old": old, "new": new, "step": self._run.step}
             self._run.event(Moment.INTERVENTION, who=who, **fields)
         if rates := new.get("lr"):

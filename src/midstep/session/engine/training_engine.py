@@ -112,11 +112,11 @@ class TrainingEngine:
         every = self._config.checkpoint_every_steps
         if every is not None and self.state.step % every == 0:
             self.checkpoint("every")
-        if can_go_back and self.rewind.ring.is_due(self.state.step):
-            self.rewind.take_snapshot()
+        if can_go_back:
+            self.take_due_snapshot()
 
-    def begin_pass(self) -> None:
-        """Before the first step of `fit`, or of a pass under `attach`: take a snapshot if due."""
+    def take_due_snapshot(self) -> None:
+        """Take a snapshot if one is due; also before the first step of `fit`, or of a pass."""
         if self.rewind.ring.is_due(self.state.step):
             self.rewind.take_snapshot()
 
@@ -248,5 +248,5 @@ class TrainingEngine:
 
     def _record_request(self, **fields: Any) -> None:
         """Record what a command did, with who submitted it."""
-        who = self._controller.queue.asked_by or "python"
+        who = self._controller.queue.submitted_by or "python"
         self.run.event(Moment.INTERVENTION, who=who, **fields)

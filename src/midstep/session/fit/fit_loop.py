@@ -65,7 +65,7 @@ class FitLoop:
         self._engine.training_thread = threading.get_ident()
         self._describe()
         try:
-            self._engine.begin_pass()
+            self._engine.take_due_snapshot()  # of the state before the first step
             self._call_on_boundary()
             going = boundary.enter()
             while going and not trainer.finished:
