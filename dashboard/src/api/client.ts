@@ -1,5 +1,5 @@
 /** Typed requests to the server. The token comes in the address's fragment and never leaves this tab. */
-import { type Ask, gathering } from "./together";
+import { type Ask, gathering } from "./batchedRequests";
 import type { Problem } from "./types";
 
 const TOKEN_KEY = "midstep.token";

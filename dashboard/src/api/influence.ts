@@ -1,8 +1,8 @@
 /** Stored influence results: the list, one result, its batches and their kernels. */
 import { useQuery } from "@tanstack/react-query";
-import { plainNumbers } from "./bulk";
 import { type ApiError, api } from "./client";
 import { readSafetensors } from "./safetensors";
+import { plainNumbers } from "./tensors";
 import type { InfluenceListOut, InfluenceOut, InfluenceRequestOut } from "./types";
 
 /** A new result is found within this time. */

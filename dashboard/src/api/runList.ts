@@ -2,7 +2,7 @@
 import { create } from "zustand";
 import { api, RUNS_AT_A_TIME, runsPath } from "./client";
 import type { ListMessage, RunListing, RunRow, RunsMessage } from "./runTypes";
-import { type Link, ListStream } from "./stream";
+import { type Link, ListStream } from "./sharedStream";
 
 export interface RunTable {
   /** By id, newest first. */

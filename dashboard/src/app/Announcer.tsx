@@ -1,8 +1,8 @@
 import { useEffect, useState } from "react";
-import { useRunState } from "@/api/hooks";
 import { formatCount } from "@/lib/format";
-import { useLive } from "@/lib/store";
 import { useToasts } from "@/lib/toasts";
+import { useRunState } from "@/live/hooks";
+import { useLive } from "@/live/store";
 import { STATE_LOOKS } from "@/ui";
 
 /** Says state changes and messages to screen readers: politely, and at once only what failed. Never ticking numbers. */

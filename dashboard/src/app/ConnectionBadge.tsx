@@ -1,8 +1,8 @@
 import type { ReactNode } from "react";
-import { useConnection, useRunDetail, useRunId, useRuns } from "@/api/hooks";
-import type { ConnectionStatus } from "@/lib/connection";
 import { formatCount, formatTime, NONE } from "@/lib/format";
-import type { Connection } from "@/lib/store";
+import type { ConnectionStatus } from "@/live/connection";
+import { useConnection, useRunDetail, useRunId, useRuns } from "@/live/hooks";
+import type { Connection } from "@/live/store";
 import { Icon, Popover } from "@/ui";
 
 const dot = (look: string) => <span className={`size-2 rounded-full ${look}`} />;

@@ -2,10 +2,10 @@ import { useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import { useLocation } from "wouter";
 import { ApiError } from "@/api/client";
-import { useRunDetail } from "@/api/hooks";
 import { deleteRun, useRunFiles } from "@/api/runs";
 import { formatBytes, plural } from "@/lib/format";
 import { showToast } from "@/lib/toasts";
+import { useRunDetail } from "@/live/hooks";
 import { Button, Dialog, Field } from "@/ui";
 import { useGo } from "./navigation";
 

@@ -1,6 +1,6 @@
 import { useQueryClient } from "@tanstack/react-query";
 import { useRecipes } from "@/api/runs";
-import { NewRunForm } from "@/features/newrun/NewRunForm";
+import { NewRunForm } from "@/features/newRun/NewRunForm";
 import { Button, Dialog } from "@/ui";
 import { useGo } from "./navigation";
 

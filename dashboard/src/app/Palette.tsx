@@ -1,6 +1,6 @@
 import { Command } from "cmdk";
-import { useRuns } from "@/api/hooks";
 import { type Action, type ActionGroup, inOrder, useActions } from "@/lib/actions";
+import { useRuns } from "@/live/hooks";
 import { Dialog, Icon, KeyCap, StateChip } from "@/ui";
 import { useGo } from "./navigation";
 

@@ -3,7 +3,7 @@ import { openDialog } from "@/lib/dialogs";
 import { Icon, IconButton, Tooltip } from "@/ui";
 import { Logo } from "./Logo";
 import { addressOf } from "./navigation";
-import { PAGES, type PageEntry } from "./pages";
+import { PAGES, type PageEntry } from "./routes";
 
 /** The pages, 60 px wide on the left. */
 export function Rail() {

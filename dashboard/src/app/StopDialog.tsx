@@ -1,12 +1,12 @@
 import { useEffect, useState } from "react";
 import { ApiError } from "@/api/client";
-import { runVerb } from "@/api/commands";
-import { useRunDetail, useRunId, useRunState } from "@/api/hooks";
 import { endRun, useRunRow } from "@/api/runs";
 import type { EndWay, ListedState } from "@/api/runTypes";
 import { formatCount } from "@/lib/format";
+import { runVerb } from "@/live/commands";
+import { useRunDetail, useRunId, useRunState } from "@/live/hooks";
 import { Button, Dialog } from "@/ui";
-import { firstWay, isOver, nextWay, PATIENCE_MS, WAYS } from "./ending";
+import { firstWay, isOver, nextWay, PATIENCE_MS, WAYS } from "./stopLevels";
 
 interface StopDialogProps {
   /** Id of the run; null for the one that is followed. */

@@ -1,16 +1,16 @@
 import { lazy, type ReactNode, Suspense } from "react";
 import { useLocation } from "wouter";
-import { useCommandReason, useRunDetail, useRunId, useRunState, useRuns, useStale } from "@/api/hooks";
 import { fromWire, type StateOut } from "@/api/types";
-import { toggleOf } from "@/lib/allowed";
 import { openDialog } from "@/lib/dialogs";
 import { formatCount, formatRate, formatSpeed, formatValue } from "@/lib/format";
 import { switchTheme, useTheme } from "@/lib/theme";
+import { toggleOf } from "@/live/commandAvailability";
+import { useCommandReason, useRunDetail, useRunId, useRunState, useRuns, useStale } from "@/live/hooks";
 import { Icon, IconButton, KeyCap, Menu, STATE_LOOKS, StateChip } from "@/ui";
 import { ConnectionBadge } from "./ConnectionBadge";
 import { useGo } from "./navigation";
 
-const RunsFacts = lazy(() => import("./RunsFacts"));
+const RunsFacts = lazy(() => import("./RunCounts"));
 
 /** What runs, in which state, and where: 44 px over every page. */
 export function TopBar() {

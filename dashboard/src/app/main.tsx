@@ -5,7 +5,7 @@ import { createRoot } from "react-dom/client";
 import { ApiError, askEarly, initialiseToken, RUNS_AT_A_TIME, runsPath } from "@/api/client";
 import { initialiseTheme } from "@/lib/theme";
 import { App } from "./App";
-import { pageOf } from "./pages";
+import { pageOf } from "./routes";
 
 initialiseToken();
 initialiseTheme();

@@ -1,9 +1,9 @@
 import { useEffect } from "react";
 import { useLocation } from "wouter";
-import { useMoment, useRunDetail, useRunId, useRunState } from "@/api/hooks";
 import type { RunState } from "@/api/types";
 import { formatCount } from "@/lib/format";
-import { OF_NO_RUN, PAGES } from "./pages";
+import { useMoment, useRunDetail, useRunId, useRunState } from "@/live/hooks";
+import { OF_NO_RUN, PAGES } from "./routes";
 
 const GLYPHS: Partial<Record<RunState, string>> = {
   paused: "‖ ",

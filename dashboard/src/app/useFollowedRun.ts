@@ -1,11 +1,11 @@
 import { useQueryClient } from "@tanstack/react-query";
 import { useEffect, useState } from "react";
 import { useRoute } from "wouter";
-import { followRun } from "@/api/follow";
-import { useRuns } from "@/api/hooks";
 import type { RunOut } from "@/api/types";
 import { useUrlState } from "@/lib/urlState";
-import { RUN_PATH } from "./pages";
+import { followRun } from "@/live/followRun";
+import { useRuns } from "@/live/hooks";
+import { RUN_PATH } from "./routes";
 
 /** The run that the address names; else the one already followed, the newest live one, the newest. */
 export function chooseRun(

@@ -3,7 +3,7 @@ import { type Action, useActions } from "@/lib/actions";
 import { useDialog } from "@/lib/dialogs";
 import { KeyChords, type KeyPress, nameOfKey, ownerOf, pageTakes } from "@/lib/keys";
 import { releaseFocusAfterClicks } from "@/lib/pointerFocus";
-import { useSettings } from "@/lib/settings";
+import { useSettings } from "@/lib/preferences";
 
 function actionFor(keys: string): Action | undefined {
   return useActions.getState().actions.findLast((action) => action.keys === keys);

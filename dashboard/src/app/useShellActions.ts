@@ -1,16 +1,16 @@
 import { useEffect } from "react";
 import { useLocation } from "wouter";
-import { runVerb } from "@/api/commands";
-import { useCommandReason, useRunState, useVerb } from "@/api/hooks";
-import { goBack } from "@/api/rewind";
 import { registerActions, useAction } from "@/lib/actions";
-import { toggleOf } from "@/lib/allowed";
 import { askStop, openDialog } from "@/lib/dialogs";
 import { formatCount } from "@/lib/format";
 import { switchTheme, useTheme } from "@/lib/theme";
-import { RUN_TO_FIELD, useTransport } from "@/lib/transport";
+import { toggleOf } from "@/live/commandAvailability";
+import { runVerb } from "@/live/commands";
+import { useCommandReason, useRunState, useVerb } from "@/live/hooks";
+import { goBack } from "@/live/rewind";
+import { RUN_TO_FIELD, useTransport } from "@/live/stepInputs";
 import { useGo } from "./navigation";
-import { OF_NO_RUN, PAGES } from "./pages";
+import { OF_NO_RUN, PAGES } from "./routes";
 
 /** What can be done from everywhere; panels add their own. */
 export function useShellActions(): void {

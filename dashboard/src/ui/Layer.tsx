@@ -1,5 +1,5 @@
 import { type HTMLAttributes, type RefObject, useEffect, useLayoutEffect, useRef } from "react";
-import { type Align, placeBeside, type Side } from "./place";
+import { type Align, placeBeside, type Side } from "./popoverPosition";
 
 /** The control inside the wrappers that only group it. */
 export function controlOf(anchor: RefObject<HTMLElement | null>): HTMLElement | null {

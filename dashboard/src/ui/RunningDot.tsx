@@ -1,6 +1,6 @@
 /** The dot of a run that goes on: bright for a second, dim for a second. */
 import { useEffect, useState } from "react";
-import { nextBeat, withPictureAt } from "@/lib/beat";
+import { nextBeat, withPictureAt } from "@/lib/frameClock";
 
 const BEAT_MS = 1000;
 

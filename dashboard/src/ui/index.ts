@@ -1,3 +1,4 @@
+export * from "@/ui/table/rowClass";
 export * from "./Button";
 export * from "./Chip";
 export * from "./Dialog";
@@ -15,4 +16,3 @@ export * from "./StepAction";
 export * from "./Switch";
 export * from "./Tabs";
 export * from "./Tooltip";
-export * from "./table";

@@ -12,13 +12,13 @@ import {
   usePairs,
 } from "@/api/datasets";
 import type { DatasetOut, DatasetSummary } from "@/api/types";
-import { SPLITS, type SplitChoice, sizeOf, wholeNumber } from "@/features/datasets/shape";
+import { SPLITS, type SplitChoice, sizeOf, wholeNumber } from "@/features/datasets/curriculum";
 import { useAction } from "@/lib/actions";
 import { formatBytes, formatCount, NONE, plural } from "@/lib/format";
 import { useUrlChoice, useUrlState } from "@/lib/urlState";
 import { Icon, Panel } from "@/ui";
+import { PanelBoundary } from "@/ui/PanelBoundary";
 import { PanelArea, Pill, Strip, TabRow } from "../Frame";
-import { PanelBoundary } from "../PanelBoundary";
 
 const DatasetsPanel = lazy(() => import("@/features/datasets/DatasetsPanel"));
 const MapPanel = lazy(() => import("@/features/datasets/MapPanel"));
@@ -26,7 +26,7 @@ const PairsPanel = lazy(() => import("@/features/datasets/PairsPanel"));
 const PairPanel = lazy(() => import("@/features/datasets/PairPanel"));
 const CurriculumPanels = lazy(() => import("@/features/datasets/CurriculumPanels"));
 const AuditPanel = lazy(() => import("@/features/datasets/AuditPanel"));
-const LedgerPanel = lazy(() => import("@/features/datasets/LedgerPanel"));
+const LedgerPanel = lazy(() => import("@/features/datasets/NegativesPanel"));
 
 const TABS = ["pairs", "curriculum", "audit"] as const;
 const TAB_NAMES = [

@@ -1,15 +1,15 @@
 /** Live · Features: the forces on each row of a tensor, how alike the rows are, and what became of the watched ones. */
 import { lazy, Suspense } from "react";
-import { useForces } from "@/api/forces";
-import { useNoCommandsReason } from "@/api/hooks";
-import { useRowPanel } from "@/api/panels";
-import { addWatches, useWatchedRows, useWatchList } from "@/api/watches";
 import { useAction } from "@/lib/actions";
 import { formatCount } from "@/lib/format";
 import { useUrlState } from "@/lib/urlState";
+import { useForces } from "@/live/forces";
+import { useNoCommandsReason } from "@/live/hooks";
+import { useRowPanel } from "@/live/panels";
+import { addWatches, useWatchedRows, useWatchList } from "@/live/watches";
 import { Panel } from "@/ui";
+import { PanelBoundary } from "@/ui/PanelBoundary";
 import { PanelArea } from "../Frame";
-import { PanelBoundary } from "../PanelBoundary";
 
 const DebugForceViz = lazy(() => import("@/features/forces/DebugForceViz"));
 const HeatmapPanel = lazy(() => import("@/features/heatmap/HeatmapPanel"));

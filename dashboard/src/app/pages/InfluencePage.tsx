@@ -8,16 +8,21 @@ import {
   useInfluenceResult,
 } from "@/api/influence";
 import { fromWire, type InfluenceOut, type InfluenceSummary } from "@/api/types";
-import { contributionsTo, readAdvantages, type Study, writeAdvantages } from "@/features/influence/study";
+import {
+  contributionsTo,
+  readAdvantages,
+  type Study,
+  writeAdvantages,
+} from "@/features/influence/influenceData";
 import { formatAge, formatCount, formatRate, plural } from "@/lib/format";
 import { useUrlChoice, useUrlState } from "@/lib/urlState";
 import { Button, Icon, Menu, Panel } from "@/ui";
+import { PanelBoundary } from "@/ui/PanelBoundary";
 import { PanelArea, Pill, Strip, TabRow } from "../Frame";
-import { PanelBoundary } from "../PanelBoundary";
 
 const KernelPanel = lazy(() => import("@/features/influence/KernelPanel"));
-const MovedPanel = lazy(() => import("@/features/influence/MovedPanel"));
-const CheckPanel = lazy(() => import("@/features/influence/CheckPanel"));
+const MovedPanel = lazy(() => import("@/features/influence/ContributorsPanel"));
+const CheckPanel = lazy(() => import("@/features/influence/ValidationPanel"));
 const CoveragePanel = lazy(() => import("@/features/influence/CoveragePanel"));
 const WhatIfPanel = lazy(() => import("@/features/influence/WhatIfPanel"));
 const ResultsPanel = lazy(() => import("@/features/influence/ResultsPanel"));

@@ -1,26 +1,26 @@
 import { lazy, type ReactNode, Suspense, useCallback, useRef, useState } from "react";
 import { ApiError } from "@/api/client";
-import { addBreakpoint } from "@/api/commands";
-import { useRunId, useRunState, useRuns, useStale } from "@/api/hooks";
 import { BatchPanel } from "@/features/batch/BatchPanel";
 import { BreakpointsPanel } from "@/features/breakpoints/BreakpointsPanel";
 import type { Draft } from "@/features/breakpoints/conditions";
 import { CommandsPanel } from "@/features/commands/CommandsPanel";
-import { LossPanel } from "@/features/loss/LossPanel";
+import { LossPanel } from "@/features/scalars/LossPanel";
 import { Transport } from "@/features/transport/Transport";
-import { useLive } from "@/lib/store";
 import { showToast } from "@/lib/toasts";
 import { useUrlChoice } from "@/lib/urlState";
+import { addBreakpoint } from "@/live/commands";
+import { useRunId, useRunState, useRuns, useStale } from "@/live/hooks";
+import { useLive } from "@/live/store";
 import { Panel } from "@/ui";
+import { PanelBoundary } from "@/ui/PanelBoundary";
 import { PanelArea, Strip, TabRow } from "../Frame";
-import { PanelBoundary } from "../PanelBoundary";
 import { LivePill } from "./LivePill";
 
 const FeaturesTab = lazy(() => import("./FeaturesTab"));
 const StepDataPanel = lazy(async () => ({
-  default: (await import("@/features/stepdata/StepDataPanel")).StepDataPanel,
+  default: (await import("@/features/panels/StepDataPanel")).StepDataPanel,
 }));
-const PanelsGrid = lazy(() => import("@/features/stepdata/PanelsGrid"));
+const PanelsGrid = lazy(() => import("@/features/panels/PanelsGrid"));
 
 const TABS = ["step", "features", "panels"] as const;
 const NONE: ReadonlySet<number> = new Set();

@@ -1,7 +1,7 @@
-import { useConnection, useRunState } from "@/api/hooks";
+import { useConnection, useRunState } from "@/live/hooks";
 import { Explanation, Icon, Popover } from "@/ui";
 import { Pill } from "../Frame";
-import { reasonOf } from "./reason";
+import { reasonOf } from "./statusPill";
 
 const EXPLAIN = "h-5 shrink-0 rounded-chip! bg-current/15 px-2 font-medium hover:bg-current/25!";
 

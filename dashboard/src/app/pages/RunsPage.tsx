@@ -1,28 +1,28 @@
 /** All runs of the server: a table with true end states, and the curves of the chosen ones over each other. */
 import { lazy, Suspense, useCallback, useMemo } from "react";
-import { useConnection } from "@/api/hooks";
 import { type RunTable, useRunTable } from "@/api/runList";
 import { useRunListFeed } from "@/api/runs";
-import { ExportMenu } from "@/charts/ExportMenu";
-import { saveRunsCsv, saveRunsJson } from "@/features/runs/exportRuns";
-import { FilterBar } from "@/features/runs/FilterBar";
-import { RunsTable, stepTo } from "@/features/runs/RunsTable";
-import { type RunsView, useRunsView } from "@/features/runs/useRunsView";
-import { ColumnsMenu, GroupMenu } from "@/features/runs/ViewMenus";
+import { saveRunsCsv, saveRunsJson } from "@/features/runList/exportRuns";
+import { FilterBar } from "@/features/runList/FilterBar";
+import { RunsTable, stepTo } from "@/features/runList/RunsTable";
+import { type RunsView, useRunsView } from "@/features/runList/useRunsView";
+import { ColumnsMenu, GroupMenu } from "@/features/runList/ViewMenus";
 import { useAction } from "@/lib/actions";
 import { openDialog } from "@/lib/dialogs";
 import { formatCount } from "@/lib/format";
-import { measuresOf } from "@/lib/measures";
+import { measuresOf } from "@/lib/metricNames";
 import { useTheme } from "@/lib/theme";
 import { useUrlChoice, useUrlState } from "@/lib/urlState";
+import { useConnection } from "@/live/hooks";
 import { Button, Panel, type PanelState } from "@/ui";
+import { ExportMenu } from "@/ui/export/ExportMenu";
+import { PanelBoundary } from "@/ui/PanelBoundary";
 import { PanelArea, Strip } from "../Frame";
 import { addressOf, useGo } from "../navigation";
-import { PanelBoundary } from "../PanelBoundary";
 import { useNow } from "../useNow";
 
-const CurvesPanel = lazy(() => import("@/features/curves/CurvesPanel"));
-const ConfigDiffPanel = lazy(() => import("@/features/runs/ConfigDiffPanel"));
+const CurvesPanel = lazy(() => import("@/features/scalars/CurvesPanel"));
+const ConfigDiffPanel = lazy(() => import("@/features/runList/ConfigDiffPanel"));
 
 const NO_START = "Runs are started from the page of midstep serve";
 const LOOK_ONLY = "This link can only look";

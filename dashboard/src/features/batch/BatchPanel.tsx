@@ -1,7 +1,13 @@
 /** Fetches the batch: at once when the run stands, once a second while it goes on. */
 import { useEffect, useState } from "react";
 import { runPath } from "@/api/client";
-import { runCommand } from "@/api/commands";
+import type { BatchOut } from "@/api/types";
+import { useAction } from "@/lib/actions";
+import { useTheme } from "@/lib/theme";
+import { useUrlChoice, useUrlState } from "@/lib/urlState";
+import { useLatest } from "@/live/captures";
+import { hasEnded } from "@/live/commandAvailability";
+import { runCommand } from "@/live/commands";
 import {
   useCommandReason,
   useMoment,
@@ -9,18 +15,12 @@ import {
   useRunId,
   useRunState,
   useVerb,
-} from "@/api/hooks";
-import type { BatchOut } from "@/api/types";
-import { useAction } from "@/lib/actions";
-import { hasEnded } from "@/lib/allowed";
-import { useLive } from "@/lib/store";
-import { useTheme } from "@/lib/theme";
-import { useUrlChoice, useUrlState } from "@/lib/urlState";
-import { useLatest } from "@/lib/useLatest";
+} from "@/live/hooks";
+import { useLive } from "@/live/store";
 import { Panel, StepAction } from "@/ui";
 import { BatchView, INFLUENCE } from "./BatchView";
-import { decode } from "./picture";
 import { type Order, samplesOf, shownOrder } from "./samples";
+import { decode } from "./tilePicture";
 
 interface BatchPanelProps {
   /** Ids to ring; the first one gets the cursor when the set is new. */

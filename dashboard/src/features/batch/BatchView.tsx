@@ -1,14 +1,14 @@
 /** The batch as it is drawn: all samples with label and loss, one of them under the cursor. */
 import { useEffect, useMemo, useRef, useState } from "react";
 import type { BatchOut } from "@/api/types";
-import { csvOf, jsonOf } from "@/charts/csv";
-import { DataTable, type Sort } from "@/charts/DataTable";
-import { ExportMenu } from "@/charts/ExportMenu";
-import { pngOf } from "@/charts/png";
-import type { Theme } from "@/charts/viridis";
+import type { Theme } from "@/charts/colors/viridis";
 import { downloadBlob, downloadText } from "@/lib/download";
 import { formatCount, plural } from "@/lib/format";
 import { IconButton, type MenuItem, Panel, Segmented } from "@/ui";
+import { csvOf, jsonOf } from "@/ui/export/csv";
+import { ExportMenu } from "@/ui/export/ExportMenu";
+import { pngOf } from "@/ui/export/png";
+import { DataTable, type Sort } from "@/ui/table/DataTable";
 import { LossLegend } from "./LossLegend";
 import { SampleLine } from "./SampleLine";
 import { type Order, samplesOf, shownOrder } from "./samples";

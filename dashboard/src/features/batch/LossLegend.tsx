@@ -1,4 +1,4 @@
-import { markGradient, type Theme } from "@/charts/viridis";
+import { markGradient, type Theme } from "@/charts/colors/viridis";
 import { formatFixed, type TileScale } from "@/lib/format";
 
 interface LossLegendProps {

@@ -1,9 +1,9 @@
 /** The images of a batch on one canvas, with a cursor that the arrows move. */
 import { type KeyboardEvent, type PointerEvent, useEffect, useId, useMemo, useRef } from "react";
 import type { GridOut } from "@/api/types";
-import { layOutTiles, moveInGrid, type TileLayout, tileAt, tileUnder } from "@/charts/tiles";
+import type { Theme } from "@/charts/colors/viridis";
+import { layOutTiles, moveInGrid, type TileLayout, tileAt, tileUnder } from "@/charts/tiles/tileLayout";
 import { useSize } from "@/charts/useSize";
-import type { Theme } from "@/charts/viridis";
 import { drawGrid, gridColours, MARGIN } from "./drawGrid";
 import { sampleText } from "./SampleLine";
 import type { Sample } from "./samples";

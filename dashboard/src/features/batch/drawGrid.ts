@@ -1,7 +1,7 @@
 /** Draws the tiles of a batch: image, loss bar, label left and loss right below, rings. */
 import type { GridOut } from "@/api/types";
-import { pictureTile, type Rectangle, type TileLayout, tileAt } from "@/charts/tiles";
-import { markColour, type Theme } from "@/charts/viridis";
+import { markColour, type Theme } from "@/charts/colors/viridis";
+import { pictureTile, type Rectangle, type TileLayout, tileAt } from "@/charts/tiles/tileLayout";
 import { formatTile } from "@/lib/format";
 import type { Sample } from "./samples";
 

@@ -1,6 +1,6 @@
 /** The batch as a table: for samples that are no images, for the table view, and for export. */
 import { type BatchOut, fromWire } from "@/api/types";
-import type { TableColumn } from "@/charts/DataTable";
+import type { TableColumn } from "@/ui/table/DataTable";
 import type { Samples } from "./samples";
 
 /** Values of a sample beyond these stay out of the table; the export has them all. */

@@ -1,9 +1,9 @@
 /** The samples of a batch as the grid shows them: order, loss, rank, which ones stand out. */
 import { type BatchOut, fromWire } from "@/api/types";
-import { ranksFromLargest, sortedPlaces } from "@/charts/order";
-import { standsOut, summarise, zScores } from "@/charts/statistics";
-import { magnitude } from "@/charts/viridis";
+import { magnitude } from "@/charts/colors/viridis";
 import { type TileScale, tileScale } from "@/lib/format";
+import { standsOut, summarise, zScores } from "@/lib/statistics";
+import { ranksFromLargest, sortedPlaces } from "@/ui/table/sortCells";
 
 export type Order = "loader" | "loss";
 

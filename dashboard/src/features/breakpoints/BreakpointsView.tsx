@@ -1,10 +1,10 @@
 /** The list of breakpoints: switch, id, condition in words, hits; the one that stopped the run is tinted. */
 import { lazy, Suspense } from "react";
 import type { BreakpointOut } from "@/api/types";
-import { csvOf } from "@/charts/csv";
 import { downloadText } from "@/lib/download";
 import { plural } from "@/lib/format";
 import { Button, Icon, IconButton, Panel, rowClass, Switch, Tooltip } from "@/ui";
+import { csvOf } from "@/ui/export/csv";
 
 const RuleHelp = lazy(() => import("./RuleHelp"));
 

@@ -1,8 +1,8 @@
 /** The ready-made rules: asked for once, and as fields of the form. */
 import { useQuery } from "@tanstack/react-query";
 import { type ApiError, api, runPath } from "@/api/client";
-import { useRunId } from "@/api/hooks";
 import type { RuleOut } from "@/api/types";
+import { useRunId } from "@/live/hooks";
 import type { Draft, Field } from "./conditions";
 
 /** All rules that the run can be watched with; none while they are on their way. */

@@ -1,6 +1,7 @@
 /** The command log, fed by the stream. */
-import { useCommands, useRunState } from "@/api/hooks";
-import { hasEnded } from "@/lib/allowed";
+
+import { hasEnded } from "@/live/commandAvailability";
+import { useCommands, useRunState } from "@/live/hooks";
 import { CommandsView } from "./CommandsView";
 
 export function CommandsPanel({ stale }: { stale: string | null }) {

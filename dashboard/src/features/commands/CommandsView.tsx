@@ -2,10 +2,10 @@
 import { useVirtualizer } from "@tanstack/react-virtual";
 import { useRef } from "react";
 import type { CommandOut } from "@/api/types";
-import { csvOf, jsonOf } from "@/charts/csv";
 import { downloadText } from "@/lib/download";
 import { formatCount, formatTime } from "@/lib/format";
 import { Icon, IconButton, Menu, Panel, Tooltip } from "@/ui";
+import { csvOf, jsonOf } from "@/ui/export/csv";
 import { commandText, type Outcome, outcome, whoText } from "./wording";
 
 interface CommandsViewProps {

@@ -1,10 +1,10 @@
 /** The builder's report on leaks between splits: three levels, and the rows that were found. */
 import { useRef } from "react";
 import { type AuditOut, type DatasetAuditOut, fromWire } from "@/api/types";
-import { ExportMenu } from "@/charts/ExportMenu";
-import { filesOf } from "@/charts/files";
 import { formatCount, formatFixed, plural } from "@/lib/format";
 import { Chip, Icon, Panel, type PanelState, rowClass } from "@/ui";
+import { ExportMenu } from "@/ui/export/ExportMenu";
+import { filesOf } from "@/ui/export/exportItems";
 
 interface AuditPanelProps {
   told: DatasetAuditOut | null;

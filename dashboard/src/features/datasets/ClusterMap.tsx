@@ -8,11 +8,11 @@ import {
   useRef,
   useState,
 } from "react";
-import { placeOf, pointAfter, pointUnder, type ScatterFrame, scatterFrame } from "@/charts/scatterHit";
+import type { Theme } from "@/charts/colors/viridis";
+import { placeOf, pointAfter, pointUnder, type ScatterFrame, scatterFrame } from "@/charts/points/scatterHit";
 import { useSize } from "@/charts/useSize";
-import type { Theme } from "@/charts/viridis";
+import { COLOURED } from "./curriculum";
 import { apartFrom, type MapPoints } from "./mapPoints";
-import { COLOURED } from "./shape";
 
 interface ClusterMapProps {
   label: string;

@@ -1,13 +1,13 @@
 /** The schedules over epochs, one above the other on the same axis; the one the dataset names comes first. */
 import { useMemo, useRef } from "react";
 import { type CurriculumOut, fromWire, type ScheduleOut } from "@/api/types";
-import { ExportMenu } from "@/charts/ExportMenu";
-import { filesOf } from "@/charts/files";
 import { formatFixed, formatPercent } from "@/lib/format";
 import { useTheme } from "@/lib/theme";
 import { Chip, Panel } from "@/ui";
+import { ExportMenu } from "@/ui/export/ExportMenu";
+import { filesOf } from "@/ui/export/exportItems";
+import { restsFrom, SCHEDULE_NAMES, sharesOf, VARIANTS } from "./curriculum";
 import { ShareChart } from "./ShareChart";
-import { restsFrom, SCHEDULE_NAMES, sharesOf, VARIANTS } from "./shape";
 import { VariantLegend } from "./VariantStrip";
 
 interface CurriculumPanelsProps {

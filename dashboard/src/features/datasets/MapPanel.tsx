@@ -2,14 +2,14 @@
 import { useMemo, useRef, useState } from "react";
 import type { DatasetMapOut, DatasetOut } from "@/api/types";
 import { fromWire } from "@/api/types";
-import { ExportMenu } from "@/charts/ExportMenu";
-import { filesOf } from "@/charts/files";
 import { formatCount, formatFixed, formatPercent, plural } from "@/lib/format";
 import { useTheme } from "@/lib/theme";
 import { Panel, type PanelState } from "@/ui";
+import { ExportMenu } from "@/ui/export/ExportMenu";
+import { filesOf } from "@/ui/export/exportItems";
 import { ClusterMap } from "./ClusterMap";
+import { clusterColours, sizeOf } from "./curriculum";
 import { type MapPoints, mapPoints } from "./mapPoints";
-import { clusterColours, sizeOf } from "./shape";
 
 interface MapPanelProps {
   dataset: DatasetOut;

@@ -1,11 +1,11 @@
 /** One pair: question, source, keywords, its negatives by tier, its steering vectors, its variants over epochs. */
 import { type ReactNode, useRef, useState } from "react";
 import { fromWire, type NegativeOut, type PairOut } from "@/api/types";
-import { ExportMenu } from "@/charts/ExportMenu";
-import { filesOf } from "@/charts/files";
 import { formatCount, formatFixed, formatPercent } from "@/lib/format";
 import { Panel, type PanelState, rowClass } from "@/ui";
-import { largestSimilarity, TIER_WORDS, type Tier, tiersOf } from "./shape";
+import { ExportMenu } from "@/ui/export/ExportMenu";
+import { filesOf } from "@/ui/export/exportItems";
+import { largestSimilarity, TIER_WORDS, type Tier, tiersOf } from "./curriculum";
 import { VariantStrip } from "./VariantStrip";
 
 interface PairPanelProps {

@@ -3,11 +3,11 @@ import { type KeyboardEvent, useRef } from "react";
 import type { PairFilter } from "@/api/datasets";
 import { PAGE } from "@/api/datasets";
 import { fromWire, type PairLine, type PairListOut } from "@/api/types";
-import { ExportMenu } from "@/charts/ExportMenu";
-import { filesOf } from "@/charts/files";
 import { formatCount, formatFixed, plural } from "@/lib/format";
 import { IconButton, Panel, type PanelState, rowClass, Segmented } from "@/ui";
-import { rowAfter, type SplitChoice } from "./shape";
+import { ExportMenu } from "@/ui/export/ExportMenu";
+import { filesOf } from "@/ui/export/exportItems";
+import { rowAfter, type SplitChoice } from "./curriculum";
 
 const CHOICES = [
   { value: "all", label: "All" },

@@ -1,8 +1,8 @@
 /** Shares of the four variants over epochs, stacked: a column an epoch, a line at the epoch that is read. */
 import { type KeyboardEvent, type PointerEvent, useLayoutEffect, useRef } from "react";
+import type { Theme } from "@/charts/colors/viridis";
 import { useSize } from "@/charts/useSize";
-import type { Theme } from "@/charts/viridis";
-import { stackOf, VARIANT_TOKENS } from "./shape";
+import { stackOf, VARIANT_TOKENS } from "./curriculum";
 
 interface ShareChartProps {
   label: string;

@@ -1,6 +1,6 @@
 /** Which variant comes in each epoch, a cell an epoch, and the legend of the four. */
 import { plural } from "@/lib/format";
-import { VARIANT_TOKENS, VARIANTS } from "./shape";
+import { VARIANT_TOKENS, VARIANTS } from "./curriculum";
 
 const GROUNDS = {
   line3: "bg-line3",

@@ -1,19 +1,19 @@
 /** Forces: gradient against SOM magnitude of every feature, and one feature's step in four pictures. */
 import { type ReactNode, useRef, useState } from "react";
-import type { Forces } from "@/api/forces";
-import { useForceDetail } from "@/api/forces";
-import { useRunState, useVerb } from "@/api/hooks";
-import { csvOf, jsonOf } from "@/charts/csv";
-import { ExportMenu } from "@/charts/ExportMenu";
-import type { Cell } from "@/charts/order";
-import { pngOfPanel } from "@/charts/panelPng";
-import { markGradient } from "@/charts/viridis";
-import { hasEnded } from "@/lib/allowed";
+import { markGradient } from "@/charts/colors/viridis";
 import { downloadBlob, downloadText } from "@/lib/download";
 import { formatCount, formatValue } from "@/lib/format";
-import type { StatusRule } from "@/lib/status";
+import type { StatusRule } from "@/lib/rowStatus";
 import { useTheme } from "@/lib/theme";
+import { hasEnded } from "@/live/commandAvailability";
+import type { Forces } from "@/live/forces";
+import { useForceDetail } from "@/live/forces";
+import { useRunState, useVerb } from "@/live/hooks";
 import { IconButton, Menu, type MenuItem, Panel, StepAction } from "@/ui";
+import { csvOf, jsonOf } from "@/ui/export/csv";
+import { ExportMenu } from "@/ui/export/ExportMenu";
+import { pngOfPanel } from "@/ui/export/panelToPng";
+import type { Cell } from "@/ui/table/sortCells";
 import { type ForceWords, TwoForceView } from "./TwoForceView";
 
 export interface DebugForceVizProps {

@@ -1,14 +1,14 @@
 /** Two forces on the rows of any tensor: all of them as points, one of them in its parts. */
 import { type ReactNode, useMemo, useState } from "react";
-import type { ForceDetail, Forces } from "@/api/forces";
-import { Scatter } from "@/charts/Scatter";
+import type { Theme } from "@/charts/colors/viridis";
+import { Scatter } from "@/charts/points/Scatter";
 import { useSize } from "@/charts/useSize";
-import type { Theme } from "@/charts/viridis";
 import { formatFixed, formatValue } from "@/lib/format";
-import { capitalised, type StatusRule, statusOf } from "@/lib/status";
+import { capitalised, type StatusRule, statusOf } from "@/lib/rowStatus";
+import type { ForceDetail, Forces } from "@/live/forces";
 import { Button, Segmented, StatusWord } from "@/ui";
-import { pictureOf, squareOf } from "./picture";
 import { RowTile } from "./RowTile";
+import { pictureOf, squareOf } from "./rowImageShape";
 
 /** What the two forces are called. */
 export interface ForceWords {

@@ -1,20 +1,20 @@
 /** How alike the rows of a tensor are: cosines of all pairs, one matrix or two beside each other. */
 import { useMemo, useRef, useState } from "react";
-import { type CosineMatrix, type CosineRequest, type Forces, useCosineMatrix } from "@/api/forces";
-import { useRunState, useVerb } from "@/api/hooks";
-import { csvOf, jsonOf } from "@/charts/csv";
-import { ExportMenu } from "@/charts/ExportMenu";
-import type { HeatPreset } from "@/charts/heat";
-import { presetScale } from "@/charts/heat";
-import type { HeatCell, HeatWindow } from "@/charts/heatWindow";
-import { pngOfPanel } from "@/charts/panelPng";
-import { magnitude, markColour } from "@/charts/viridis";
-import { hasEnded } from "@/lib/allowed";
+import { magnitude, markColour } from "@/charts/colors/viridis";
+import type { HeatPreset } from "@/charts/heatmap/heatScale";
+import { presetScale } from "@/charts/heatmap/heatScale";
+import type { HeatCell, HeatWindow } from "@/charts/heatmap/heatWindow";
 import { downloadBlob, downloadText } from "@/lib/download";
 import { formatCount, formatFixed, formatValue } from "@/lib/format";
 import { useTheme } from "@/lib/theme";
 import { useUrlChoice, useUrlState } from "@/lib/urlState";
+import { hasEnded } from "@/live/commandAvailability";
+import { type CosineMatrix, type CosineRequest, type Forces, useCosineMatrix } from "@/live/forces";
+import { useRunState, useVerb } from "@/live/hooks";
 import { Button, type MenuItem, Panel, Segmented, StepAction } from "@/ui";
+import { csvOf, jsonOf } from "@/ui/export/csv";
+import { ExportMenu } from "@/ui/export/ExportMenu";
+import { pngOfPanel } from "@/ui/export/panelToPng";
 import { MatrixSide, type MatrixSideProps } from "./MatrixSide";
 import { choiceText, inOrderOf, labelOf, readChoice, rowAt, rowName, shortOf } from "./sources";
 

@@ -1,6 +1,7 @@
 /** What a matrix of cosines is made of, as it stands in the address and in the menu. */
-import type { CosineMatrix } from "@/api/forces";
+
 import type { MatrixSource } from "@/api/types";
+import type { CosineMatrix } from "@/live/forces";
 
 export interface MatrixChoice {
   source: MatrixSource;

@@ -1,11 +1,11 @@
 /** Which parameters the kernel lies in: every group, also those with none. */
 import { useMemo, useRef } from "react";
 import type { InfluenceOut } from "@/api/types";
-import { ExportMenu } from "@/charts/ExportMenu";
 import { formatPercent } from "@/lib/format";
 import { Panel } from "@/ui";
+import { ExportMenu } from "@/ui/export/ExportMenu";
 import { filesOf } from "./exports";
-import { coverageOf } from "./study";
+import { coverageOf } from "./influenceData";
 
 export default function CoveragePanel({ result }: { result: InfluenceOut }) {
   const place = useRef<HTMLUListElement>(null);

@@ -1,16 +1,16 @@
 /** Evaluated sequences against those of the update: weights on top, prompts around, the change of each on the right. */
 import { type ReactNode, useMemo, useState } from "react";
 import { fromWire } from "@/api/types";
-import { HeatMap } from "@/charts/HeatMap";
-import { symmetricScale } from "@/charts/heat";
-import { type HeatCell, type HeatWindow, wholeWindow, wideArea } from "@/charts/heatWindow";
-import { MarginMarks, type Mark } from "@/charts/MarginMarks";
-import { signed } from "@/charts/signed";
+import { signed } from "@/charts/colors/signed";
+import { css, type Theme } from "@/charts/colors/viridis";
+import { HeatMap } from "@/charts/heatmap/HeatMap";
+import { symmetricScale } from "@/charts/heatmap/heatScale";
+import { type HeatCell, type HeatWindow, wholeWindow, wideArea } from "@/charts/heatmap/heatWindow";
+import { MarginMarks, type Mark } from "@/charts/heatmap/MarginMarks";
 import { useSize } from "@/charts/useSize";
-import { css, type Theme } from "@/charts/viridis";
 import { formatValue } from "@/lib/format";
+import type { Study } from "./influenceData";
 import { promptGroups } from "./prompts";
-import type { Study } from "./study";
 
 interface KernelMapProps {
   study: Study;

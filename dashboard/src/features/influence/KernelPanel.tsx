@@ -1,15 +1,15 @@
 /** The kernel as a map, with what its cells mean and how they are ordered. */
 import { useMemo, useRef } from "react";
-import { ExportMenu } from "@/charts/ExportMenu";
-import { symmetricScale } from "@/charts/heat";
+import { symmetricScale } from "@/charts/heatmap/heatScale";
 import { formatCount, formatRate } from "@/lib/format";
 import { useTheme } from "@/lib/theme";
 import { useUrlChoice } from "@/lib/urlState";
 import { Panel, type PanelState, Segmented } from "@/ui";
+import { ExportMenu } from "@/ui/export/ExportMenu";
 import { filesOf } from "./exports";
+import { cellsOf, type MapOrder, orderOf, type Quantity, type Study } from "./influenceData";
 import { KernelMap } from "./KernelMap";
 import { promptNames } from "./prompts";
-import { cellsOf, type MapOrder, orderOf, type Quantity, type Study } from "./study";
 
 interface KernelPanelProps {
   study: Study;

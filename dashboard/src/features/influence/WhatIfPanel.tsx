@@ -1,15 +1,15 @@
 /** Other advantages: what the update would have done to the selected sequence, the preconditioner held fixed. */
 import { useMemo, useRef } from "react";
 import { fromWire } from "@/api/types";
-import { ExportMenu } from "@/charts/ExportMenu";
-import { signed } from "@/charts/signed";
-import { css } from "@/charts/viridis";
+import { signed } from "@/charts/colors/signed";
+import { css } from "@/charts/colors/viridis";
 import { formatCount } from "@/lib/format";
 import { useTheme } from "@/lib/theme";
 import { Button, NumberField, Panel } from "@/ui";
+import { ExportMenu } from "@/ui/export/ExportMenu";
 import { filesOf } from "./exports";
-import { type Change, type Contribution, changesUnder, type Study } from "./study";
-import { nats } from "./words";
+import { nats } from "./formatNats";
+import { type Change, type Contribution, changesUnder, type Study } from "./influenceData";
 
 interface WhatIfPanelProps {
   study: Study;

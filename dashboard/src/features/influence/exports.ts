@@ -1,1 +1,1 @@
-export { type Column, filesOf } from "@/charts/files";
+export { type Column, filesOf } from "@/ui/export/exportItems";

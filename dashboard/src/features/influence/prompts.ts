@@ -1,5 +1,5 @@
 /** What prompts are called where room is short: the words in which they differ. */
-import type { Study } from "./study";
+import type { Study } from "./influenceData";
 
 /** Characters of a name at most. */
 const LONGEST = 28;

@@ -1,7 +1,15 @@
 /** Watched features over the steps: one line and one colour each, and how alike they are. */
 import { useEffect, useMemo, useRef, useState } from "react";
 import { api } from "@/api/client";
-import { useNoCommandsReason, useRunId } from "@/api/hooks";
+import { ColourBook, seriesColour, seriesTextColour } from "@/charts/colors/seriesColors";
+import { Brush } from "@/charts/line/Brush";
+import { cursorText, LinesChart } from "@/charts/line/LinesChart";
+import { type Line, type Range, stepExtent, type Threshold } from "@/charts/line/lines";
+import { downloadBlob, downloadText } from "@/lib/download";
+import type { StatusRule, StatusTone } from "@/lib/rowStatus";
+import { useTheme } from "@/lib/theme";
+import { useUrlState } from "@/lib/urlState";
+import { useNoCommandsReason, useRunId } from "@/live/hooks";
 import {
   ALL_POINTS,
   clearTrajectories,
@@ -10,20 +18,12 @@ import {
   type Track,
   type Trajectories,
   useTrajectories,
-} from "@/api/trajectories";
-import { addWatches, noteWatched, removeWatch, useWatchList } from "@/api/watches";
-import { Brush } from "@/charts/Brush";
-import { csvOf, jsonOf } from "@/charts/csv";
-import { ExportMenu } from "@/charts/ExportMenu";
-import { cursorText, LinesChart } from "@/charts/LinesChart";
-import { type Line, type Range, stepExtent, type Threshold } from "@/charts/lines";
-import { pngOfPanel } from "@/charts/panelPng";
-import { ColourBook, seriesColour, seriesTextColour } from "@/charts/seriesColours";
-import { downloadBlob, downloadText } from "@/lib/download";
-import type { StatusRule, StatusTone } from "@/lib/status";
-import { useTheme } from "@/lib/theme";
-import { useUrlState } from "@/lib/urlState";
+} from "@/live/trajectories";
+import { addWatches, noteWatched, removeWatch, useWatchList } from "@/live/watches";
 import { ConfirmDialog, IconButton, Menu, type MenuItem, Panel, Segmented } from "@/ui";
+import { csvOf, jsonOf } from "@/ui/export/csv";
+import { ExportMenu } from "@/ui/export/ExportMenu";
+import { pngOfPanel } from "@/ui/export/panelToPng";
 import { PairMatrix } from "./PairMatrix";
 import { metricsOf, metricWords, PAIRS, pairLines, rowLines, START, tableOf } from "./tracks";
 import { WatchChips } from "./WatchChips";

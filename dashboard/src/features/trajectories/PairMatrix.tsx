@@ -1,8 +1,9 @@
 /** How alike the watched rows are now; a click on a cell shows the pair over the steps. */
-import type { SourceTracks } from "@/api/trajectories";
-import { signed } from "@/charts/signed";
-import { css, type Theme } from "@/charts/viridis";
+
+import { signed } from "@/charts/colors/signed";
+import { css, type Theme } from "@/charts/colors/viridis";
 import { formatFixed } from "@/lib/format";
+import type { SourceTracks } from "@/live/trajectories";
 import { cosineNow, pairName } from "./tracks";
 
 interface PairMatrixProps {

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import type { SourceTracks } from "@/api/trajectories";
+import type { SourceTracks } from "@/live/trajectories";
 import { rangeOf } from "./FeatureTrajectory";
 import { cosineNow, metricsOf, pairLines, pairName, readIds, rowLines, tableOf } from "./tracks";
 

@@ -1,6 +1,7 @@
 /** Which lines the trajectories panel draws: rows by one metric, or pairs of rows by their cosine. */
-import type { SourceTracks, Track } from "@/api/trajectories";
-import type { Line } from "@/charts/lines";
+
+import type { Line } from "@/charts/line/lines";
+import type { SourceTracks, Track } from "@/live/trajectories";
 
 /** What is drawn: a metric of the rows, or how alike pairs of them are. */
 export const PAIRS = "pairs";

@@ -1,9 +1,9 @@
 /** The steps one can return to, snapshots as notches, hits as diamonds; dragging the thumb goes back. */
 import { type KeyboardEvent, type PointerEvent, useRef, useState } from "react";
-import { goBack } from "@/api/rewind";
 import type { BreakpointOut, RewindOut } from "@/api/types";
 import { useSize } from "@/charts/useSize";
 import { formatCount } from "@/lib/format";
+import { goBack } from "@/live/rewind";
 import { costText, factText, shareOf, stepAt, ticksOf } from "./rewind";
 
 interface RewindTrackProps {

@@ -1,10 +1,10 @@
 /** Joins the strip to the run's verbs. */
 import { lazy, Suspense, useEffect, useState } from "react";
-import { useBreakpoints, useRunState, useStale, useVerb } from "@/api/hooks";
-import { goBack, useRewind } from "@/api/rewind";
-import { hasEnded } from "@/lib/allowed";
 import { askStop } from "@/lib/dialogs";
-import { useTransport } from "@/lib/transport";
+import { hasEnded } from "@/live/commandAvailability";
+import { useBreakpoints, useRunState, useStale, useVerb } from "@/live/hooks";
+import { goBack, useRewind } from "@/live/rewind";
+import { useTransport } from "@/live/stepInputs";
 import { proposedTarget, targetError } from "./progress";
 import { EndedStrip, ProgressTrack, TransportView } from "./TransportView";
 

@@ -3,7 +3,7 @@ import { type ReactNode, useState } from "react";
 import type { StateOut } from "@/api/types";
 import { useSize } from "@/charts/useSize";
 import { formatCount } from "@/lib/format";
-import { RUN_TO_FIELD } from "@/lib/transport";
+import { RUN_TO_FIELD } from "@/live/stepInputs";
 import { Button, Icon, type IconName, NumberField } from "@/ui";
 import { progressOf, thinned } from "./progress";
 

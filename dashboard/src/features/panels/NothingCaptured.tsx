@@ -1,0 +1,52 @@
+/** What stands where step data would, and what to do about it. */
+
+import { hasEnded } from "@/live/commandAvailability";
+import { useRunState, useVerb } from "@/live/hooks";
+import { useLive } from "@/live/store";
+import { Panel, StepAction } from "@/ui";
+import { pushesNothing } from "./useStepEntry";
+
+export function NothingCaptured() {
+  const step = useVerb("step");
+  const ended = useRunState(hasEnded) ?? false;
+  const watchedFrom = useLive((live) => live.watchedFrom);
+  const silent = useRunState((state) => pushesNothing(watchedFrom, state)) ?? false;
+  if (ended) {
+    const text = "This run ended without captures for its last step.";
+    return <Panel title="Step data" className="h-full" state={{ kind: "unavailable", text }} />;
+  }
+  if (silent) return <PushesNothing />;
+  const action = <StepAction verb={step} onStep={() => void step.run({ n: 1 })} />;
+  return (
+    <Panel
+      title="Step data"
+      className="h-full"
+      state={{
+        kind: "empty",
+        title: "Nothing captured for this step",
+        text: "Captures start while this page is open. Take one step to see what the run pushes.",
+        action,
+      }}
+    />
+  );
+}
+
+/** Steps were taken while somebody watched, and there is still nothing. */
+function PushesNothing() {
+  return (
+    <Panel
+      title="Step data"
+      className="h-full"
+      state={{
+        kind: "empty",
+        title: "No step data",
+        text: (
+          <>
+            This run pushes no step data. Push some with{" "}
+            <code className="font-mono">run.controller.capture_step_data(key, data)</code>.
+          </>
+        ),
+      }}
+    />
+  );
+}

@@ -1,0 +1,122 @@
+/** Fetches something again when its key changes: one request at a time, on the beat, newest key wins. */
+import { useEffect, useRef, useState } from "react";
+import { nextBeat, withNextPicture } from "@/lib/frameClock";
+
+export interface Latest<T> {
+  data: T | null;
+  /** Key that `data` belongs to. */
+  key: string | null;
+  /** Why the last request failed; null once one succeeded again. */
+  error: Error | null;
+}
+
+/** How long after a failed request the next is made. */
+const RETRY_MS = 1_000;
+
+interface Options {
+  /**
+   * A request starts when the page's clock is at a multiple of this, or later if only then something is new;
+   * 0 fetches at once. So all panels ask together: four requests in a row take less from the run that answers
+   * them than four spread over the second.
+   */
+  beatMs: number;
+}
+
+/**
+ * Keeps the last answer while the next is on its way, so that a panel never blinks.
+ *
+ * Unlike a query that is cancelled when its key changes, a request always runs to its end: a key that changes
+ * faster than the server answers still shows something new each time.
+ */
+export function useLatest<T>(
+  key: string | null,
+  load: (key: string, signal: AbortSignal) => Promise<T>,
+  { beatMs }: Options,
+): Latest<T> {
+  const [latest, setLatest] = useState<Latest<T>>({ data: null, key: null, error: null });
+  const fetcher = useRef<Fetcher<T> | null>(null);
+  const loader = useRef(load);
+  loader.current = load;
+
+  useEffect(() => {
+    const made = new Fetcher<T>((wanted, signal) => loader.current(wanted, signal), setLatest);
+    fetcher.current = made;
+    return () => made.close();
+  }, []);
+  useEffect(() => fetcher.current?.want(key, beatMs), [key, beatMs]);
+  return latest;
+}
+
+/** The clockwork of `useLatest`, without React. */
+export class Fetcher<T> {
+  private wanted: string | null = null;
+  private latest: Latest<T> = { data: null, key: null, error: null };
+  private beatMs = 0;
+  private startedAt = Number.NEGATIVE_INFINITY;
+  private timer: ReturnType<typeof setTimeout> | null = null;
+  private cancel: (() => void) | null = null;
+  private flying = false;
+  private readonly closing = new AbortController();
+
+  constructor(
+    private readonly load: (key: string, signal: AbortSignal) => Promise<T>,
+    private readonly show: (latest: Latest<T>) => void,
+  ) {}
+
+  want(key: string | null, beatMs: number): void {
+    this.wanted = key;
+    this.beatMs = beatMs;
+    if (key === null) this.put({ data: null, key: null, error: null });
+    else if (beatMs === 0 && this.cancel !== null) this.put(this.latest);
+    this.schedule();
+  }
+
+  close(): void {
+    this.closing.abort();
+    if (this.timer !== null) clearTimeout(this.timer);
+    this.cancel?.();
+  }
+
+  private schedule(): void {
+    if (this.flying || this.closing.signal.aborted) return;
+    if (this.timer !== null) clearTimeout(this.timer);
+    this.timer = null;
+    if (this.wanted === null || this.wanted === this.latest.key) return;
+    const pause = this.latest.error === null ? this.beatMs : Math.max(this.beatMs, RETRY_MS);
+    const wait = nextBeat(this.startedAt, pause) - performance.now();
+    if (wait <= 0) void this.start(this.wanted);
+    else this.timer = setTimeout(() => this.schedule(), wait);
+  }
+
+  private async start(key: string): Promise<void> {
+    this.flying = true;
+    this.startedAt = performance.now();
+    const before = this.latest;
+    const latest = await this.load(key, this.closing.signal).then(
+      (data): Latest<T> => ({ data, key, error: null }),
+      // What was there stays; the same key is asked for again a little later.
+      (error: unknown): Latest<T> => ({
+        ...before,
+        error: error instanceof Error ? error : new Error(String(error)),
+      }),
+    );
+    this.flying = false;
+    if (this.closing.signal.aborted) return;
+    if (this.wanted !== null) this.put(latest);
+    this.schedule();
+  }
+
+  /** What takes the place of something older is drawn with the next picture, while a run goes on. */
+  private put(latest: Latest<T>): void {
+    const canWait = this.beatMs > 0 && latest.data !== null && this.latest.data !== null;
+    this.latest = latest;
+    this.cancel?.();
+    this.cancel = canWait ? withNextPicture(() => this.draw()) : null;
+    if (!canWait) this.draw();
+  }
+
+  private draw(): void {
+    this.cancel = null;
+    this.show(this.latest);
+  }
+}

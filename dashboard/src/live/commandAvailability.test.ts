@@ -1,0 +1,46 @@
+import { describe, expect, it } from "vitest";
+import type { StateOut } from "@/api/types";
+import { hasEnded, whyNot, whyNotCommand } from "./commandAvailability";
+
+const failed = { state: "failed", paused: true, parked: true, stopped: false, steps_left: null } as StateOut;
+
+describe("a run that stands at its error", () => {
+  it("has not ended and can be let go", () => {
+    expect(hasEnded(failed)).toBe(false);
+    expect(whyNot("resume", failed, "live")).toBeNull();
+    expect(whyNot("stop", failed, "live")).toBeNull();
+  });
+
+  it("cannot be moved", () => {
+    expect(whyNot("step", failed, "live")).toMatch(/has failed/);
+    expect(whyNot("run_until", failed, "live")).toMatch(/has failed/);
+  });
+
+  it("has ended once it no longer stands", () => {
+    expect(hasEnded({ ...failed, parked: false })).toBe(true);
+  });
+});
+
+describe("what a run does not offer", () => {
+  const paused = {
+    state: "paused",
+    paused: true,
+    parked: true,
+    stopped: false,
+    steps_left: null,
+  } as StateOut;
+
+  it("is off with a reason", () => {
+    const plain = { ...paused, offers: ["pause", "step"] };
+    expect(whyNot("back", plain, "live")).toMatch(/keeps no snapshots/);
+    expect(whyNotCommand("set_hparams", plain, "live")).toMatch(/does not offer/);
+  });
+
+  it("is on where it is offered, Back only where the run stands", () => {
+    const session = { ...paused, offers: ["back", "set_hparams"] };
+    expect(whyNot("back", session, "live")).toBeNull();
+    expect(whyNot("back", { ...session, parked: false }, "live")).toBe("Pause first");
+    expect(whyNotCommand("set_hparams", { ...session, parked: false }, "live")).toBeNull();
+    expect(whyNotCommand("set_hparams", session, "view only")).toMatch(/only look/);
+  });
+});

@@ -1,0 +1,25 @@
+import { beforeEach, describe, expect, it } from "vitest";
+import { useToasts } from "@/lib/toasts";
+import { tellOfEvent } from "./eventToasts";
+
+describe("tellOfEvent", () => {
+  beforeEach(() => useToasts.setState({ toasts: [] }));
+
+  it("says once which hook was switched off, and why", () => {
+    const record = { moment: "on_intervention", kind: "hook_off", hook: "ranks", why: "ValueError: no rows" };
+    tellOfEvent(record);
+    tellOfEvent(record);
+    expect(useToasts.getState().toasts).toMatchObject([
+      {
+        kind: "failed",
+        title: "Hook ranks is off.",
+        text: "It raised ValueError: no rows. Training goes on.",
+      },
+    ]);
+  });
+
+  it("says nothing of other events", () => {
+    tellOfEvent({ moment: "on_intervention", kind: "command" });
+    expect(useToasts.getState().toasts).toEqual([]);
+  });
+});

@@ -1,0 +1,151 @@
+/** How panels read the run: each hook re-renders only for what it answers. */
+import { useQuery } from "@tanstack/react-query";
+import { useEffect, useState } from "react";
+import { type ApiError, api, type Reads, runPath, together } from "@/api/client";
+import type { BreakpointOut, CommandOut, RunDetail, RunList, StateOut } from "@/api/types";
+import { useOnBeat } from "@/lib/useThrottledStore";
+import { type VerbName, whyNoCommands, whyNot, whyNotCommand } from "./commandAvailability";
+import { type Outcome, runVerb, useBusy, type VerbPayload } from "./commands";
+import { fillSeries } from "./fillSeries";
+import type { Series } from "./series";
+import { type Connection, series, useLive } from "./store";
+
+/** A part of the run's state, or undefined before the first message. */
+export function useRunState(): StateOut | null;
+export function useRunState<T>(select: (state: StateOut) => T): T | undefined;
+export function useRunState<T>(select?: (state: StateOut) => T): StateOut | T | null | undefined {
+  return useLive(({ state }) => {
+    if (select === undefined) return state;
+    return state === null ? undefined : select(state);
+  });
+}
+
+/** While a run goes on, panels take over its moments on this beat: they are for reading, not for watching run by. */
+const RUNNING_MS = 1_000;
+
+export interface Moment {
+  /** Null before the first message. */
+  moment: string | null;
+  /** The beat on which a run that goes on is asked for what belongs to the moment; 0 while it stands. */
+  beatMs: number;
+  /** Asks for it: together with all that keeps the beat, at once while the run stands. */
+  ask: Reads;
+}
+
+/** A part of the state that changes with every step, and how to ask for what belongs to it. */
+export function useMoment(
+  select: (state: StateOut) => string | number | null,
+  runningMs = RUNNING_MS,
+): Moment {
+  const beatMs = useRunState((state) => state.parked) ? 0 : runningMs;
+  const read = ({ state }: { state: StateOut | null }) => (state === null ? null : select(state));
+  const moment = useOnBeat(useLive, read, beatMs);
+  // At once: nothing of the run before is shown when another is followed.
+  const isThere = useRunState((state) => select(state) !== null) ?? false;
+  const ask = beatMs === 0 ? api : together;
+  return { moment: isThere && moment !== null ? String(moment) : null, beatMs, ask };
+}
+
+export const useRunId = (): string | null => useLive((live) => live.runId);
+export const useConnection = (): Connection => useLive((live) => live.connection);
+export const useBreakpoints = (): BreakpointOut[] => useLive((live) => live.breakpoints);
+export const useCommands = (): CommandOut[] => useLive((live) => live.commands);
+
+/** Whether the numbers on the page are too old to be shown at full strength. */
+export function useStale(): boolean {
+  return useLive(({ connection }) => ["stale", "reconnecting", "not responding"].includes(connection.status));
+}
+
+/** What the connection allows: a link that can only look stays one while messages are late. */
+function allowing({ status, canControl }: Connection): Connection["status"] {
+  return status === "stale" && !canControl ? "view only" : status;
+}
+
+/** Why nothing can be commanded now; null when it can. */
+export function useNoCommandsReason(): string | null {
+  return useLive(({ state, connection }) => whyNoCommands(state, allowing(connection)));
+}
+
+/** Why a command of the registry cannot be given now; null when it can. */
+export function useCommandReason(name: string): string | null {
+  return useLive(({ state, connection }) => whyNotCommand(name, state, allowing(connection)));
+}
+
+export interface VerbHandle<V extends VerbName> {
+  run: (payload: VerbPayload[V]) => Promise<Outcome | null>;
+  /** Asked for and not yet answered. */
+  busy: boolean;
+  /** Since when, in milliseconds since 1970. */
+  busySince: number | null;
+  /** Why it cannot be used now; null when it can. */
+  disabledReason: string | null;
+}
+
+/** A verb as a button needs it. */
+export function useVerb<V extends VerbName>(verb: V): VerbHandle<V> {
+  const since = useBusy((busy) => busy.verbs[verb]);
+  const disabledReason = useLive(({ state, connection }) => whyNot(verb, state, allowing(connection)));
+  return {
+    run: (payload) => runVerb(verb, payload),
+    busy: since !== undefined,
+    busySince: since ?? null,
+    disabledReason,
+  };
+}
+
+export interface SeriesHandle {
+  series: Series | undefined;
+  /** Changes when there is something new to draw. */
+  version: number;
+  loading: boolean;
+  error: string | null;
+}
+
+/** One scalar over all steps: filled from the facts, continued by the stream. */
+export function useSeries(name: string): SeriesHandle {
+  const runId = useRunId();
+  const generation = useLive((live) => live.generation);
+  const version = useLive((live) => live.seriesVersion);
+  const [loading, setLoading] = useState(true);
+  const [error, setError] = useState<string | null>(null);
+  useEffect(() => {
+    // Before the first hello the stream could still start behind a gap.
+    if (runId === null || generation === 0) return;
+    const closing = new AbortController();
+    setLoading(true);
+    fillSeries(runId, name, closing.signal)
+      .then(() => setError(null))
+      .catch((problem: unknown) => {
+        if (closing.signal.aborted) return;
+        setError(problem instanceof Error ? problem.message : String(problem));
+      })
+      .finally(() => {
+        if (!closing.signal.aborted) setLoading(false);
+      });
+    return () => closing.abort();
+  }, [runId, name, generation]);
+  return { series: series.get(name), version, loading, error };
+}
+
+function isRefusal(error: ApiError | null): boolean {
+  return error?.status === 401 || error?.status === 403;
+}
+
+/** The newest runs that the server knows, as many as a menu shows; asked for again each few seconds. */
+export function useRuns() {
+  return useQuery<RunList, ApiError>({
+    queryKey: ["runs"],
+    queryFn: ({ signal }) => api.get<RunList>("/runs?sort=-started_at&columns=&limit=50", signal),
+    // Without a key there is no use in asking again; the guard counts wrong tokens.
+    refetchInterval: ({ state }) => (isRefusal(state.error) ? false : 5_000),
+  });
+}
+
+/** One run with its header. */
+export function useRunDetail(runId: string | null) {
+  return useQuery<RunDetail, ApiError>({
+    queryKey: ["run", runId],
+    queryFn: ({ signal }) => api.get<RunDetail>(runPath(runId ?? ""), signal),
+    enabled: runId !== null,
+  });
+}

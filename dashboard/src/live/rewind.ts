@@ -1,0 +1,47 @@
+/** How far back the run can be taken, asked for again when it stands somewhere else. */
+
+import { runPath } from "@/api/client";
+import type { RewindOut } from "@/api/types";
+import { formatCount } from "@/lib/format";
+import { showToast } from "@/lib/toasts";
+import { useLatest } from "./captures";
+import { runVerb } from "./commands";
+import { useMoment, useRunId } from "./hooks";
+import { useLive } from "./store";
+
+/** While it goes on the slider cannot be used; how far it reaches need not be known so soon. */
+const RUNNING_MS = 2_000;
+
+/** Null while nothing is known, and for a run that cannot be taken back at all. */
+export function useRewind(): RewindOut | null {
+  const runId = useRunId();
+  const generation = useLive((live) => live.generation);
+  const {
+    moment: place,
+    beatMs,
+    ask,
+  } = useMoment(
+    (state) => (state.offers.includes("back") ? `${state.timeline} ${state.step}` : null),
+    RUNNING_MS,
+  );
+  // Also when it comes to stand or goes on at the same step.
+  const key = runId === null || place === null ? null : [runId, generation, place, beatMs].join(" ");
+  const load = (_: string, signal: AbortSignal) =>
+    ask.get<RewindOut>(runPath(runId ?? "", "/debug/rewind"), signal);
+  return useLatest<RewindOut>(key, load, { beatMs }).data;
+}
+
+/** Goes back and offers to go forward again, which repeats the same bits. */
+export async function goBack(to: { n: number } | { step: number }): Promise<void> {
+  const from = useLive.getState().state?.step ?? 0;
+  const outcome = await runVerb("back", to);
+  const now = useLive.getState().state?.step ?? 0;
+  if (outcome?.status !== "done" || now >= from) return;
+  const steps = from - now;
+  showToast({
+    kind: "done",
+    title: `Went back ${formatCount(steps)} ${steps === 1 ? "step" : "steps"} to ${formatCount(now)}.`,
+    text: "A change from here starts a new timeline of this run.",
+    action: { label: "Undo", keys: "Ctrl Z", run: () => void runVerb("step", { n: steps }) },
+  });
+}

@@ -1,0 +1,119 @@
+import { beforeEach, describe, expect, it } from "vitest";
+import type { CommandOut, StateOut, StreamMessage } from "@/api/types";
+import { toggleOf, whyNot } from "./commandAvailability";
+import { series, useLive } from "./store";
+
+const state = (more: Partial<StateOut> = {}) =>
+  ({
+    number: 1,
+    state: "running",
+    step: 1,
+    paused: false,
+    parked: false,
+    stopped: false,
+    steps_left: null,
+    ...more,
+  }) as StateOut;
+const hello = (resumed: boolean, seq = 0) =>
+  ({
+    type: "hello",
+    run: "r",
+    timeline: 0,
+    seq,
+    resumed,
+    state: state(),
+    breakpoints: [],
+    version: "1",
+    can_control: true,
+  }) as StreamMessage;
+const command = (id: string, seq: number, status: CommandOut["status"]) =>
+  ({ id, seq, status }) as CommandOut;
+
+const live = () => useLive.getState();
+
+beforeEach(() => live().follow("r"));
+
+describe("the store of the run", () => {
+  it("asks for everything again only when the sequence broke", () => {
+    const before = live().generation;
+    live().take(hello(false), 0);
+    expect(live().generation).toBe(before + 1);
+    live().take(hello(true), 0);
+    expect(live().generation).toBe(before + 1);
+    live().take(hello(false, 40), 0);
+    expect(live().generation).toBe(before + 2);
+    expect(series.seq).toBe(40);
+  });
+
+  it("keeps the newer of two states that crossed on their way", () => {
+    live().take(hello(false), 0);
+    const stepping = state({ state: "stepping", step: 0, number: 2 });
+    const paused = state({ state: "paused", paused: true, parked: true, number: 3 });
+    live().setState(paused);
+    // The stream tells late what it saw before the answer was made.
+    live().take({ type: "state", state: stepping, dropped: 0 } as StreamMessage, 0);
+    expect(live().state).toBe(paused);
+    const stopped = state({ state: "stopped", stopped: true, number: 4 });
+    live().take({ type: "state", state: stopped, dropped: 0 } as StreamMessage, 0);
+    // An answer of the same step that was on its way all the while.
+    live().setState(paused);
+    expect(live().state).toBe(stopped);
+    // The first message to the tab that takes the stream over, written before that answer.
+    live().setLink("open", 0);
+    live().take(hello(true), 0);
+    expect(live().state).toBe(stopped);
+    // Another process counts afresh; the link breaks before.
+    live().setLink("lost", 0);
+    live().setLink("open", 0);
+    live().take(hello(true), 0);
+    expect(live().state).toMatchObject({ state: "running", number: 1 });
+  });
+
+  it("replaces a command by its newer record and keeps the server's order", () => {
+    live().putCommand(command("b", 2, "pending"));
+    live().putCommand(command("a", 1, "done"));
+    live().putCommand(command("b", 2, "done"));
+    expect(live().commands.map(({ id, status }) => `${id} ${status}`)).toEqual(["a done", "b done"]);
+  });
+
+  it("grows stale with silence and fresh with any message", () => {
+    live().setLink("open", 1_000);
+    live().take(hello(true), 1_000);
+    live().tick(4_000);
+    expect(live().connection).toMatchObject({ status: "stale", ageS: 3 });
+    live().take({ type: "ping", at: 0 }, 4_100);
+    expect(live().connection).toMatchObject({ status: "live", ageS: 0 });
+  });
+
+  it("keeps the same connection object while nothing about it changed", () => {
+    live().take(hello(true), 1_000);
+    const before = live().connection;
+    live().tick(1_400);
+    expect(live().connection).toBe(before);
+  });
+});
+
+describe("toggleOf", () => {
+  it("stops what moves and lets go what stands", () => {
+    expect(toggleOf(state())).toBe("pause");
+    expect(toggleOf(state({ state: "stepping", paused: true }))).toBe("pause");
+    expect(toggleOf(state({ state: "paused", paused: true }))).toBe("resume");
+  });
+});
+
+describe("whyNot", () => {
+  it("explains what cannot be done", () => {
+    expect(whyNot("step", state(), "live")).toBe("Pause first");
+    expect(whyNot("step", state({ paused: true, parked: true }), "live")).toBe(null);
+    expect(whyNot("pause", state(), "live")).toBe(null);
+    expect(whyNot("resume", state(), "live")).toBe("The run is running already");
+    expect(whyNot("pause", state(), "view only")).toBe("This link can only look");
+    expect(whyNot("stop", state({ state: "finished" }), "live")).toBe("The run has ended");
+    expect(whyNot("stop", state(), "reconnecting")).toContain("connection");
+    expect(whyNot("stop", state(), "not responding")).toContain("Waiting");
+  });
+
+  it("lets a command be sent while messages are late: it waits for its answer", () => {
+    expect(whyNot("step", state({ paused: true, parked: true }), "stale")).toBe(null);
+  });
+});
