@@ -29,16 +29,12 @@ export default function FeaturesTab({ stale }: { stale: string | null }) {
   const select = (row: number) => setFeature(String(row));
   useAction({
     id: "watch-feature",
-    title: "Watch the selected feature",
+    title: "Watch the selected row",
     group: "Panels",
     keys: "W",
     words: "follow trajectory row",
     disabledReason:
-      selected === null
-        ? "Select a feature first"
-        : watchable
-          ? null
-          : (noCommands ?? "Nothing to watch yet"),
+      selected === null ? "Select a row first" : watchable ? null : (noCommands ?? "Nothing to watch yet"),
     run: () => selected !== null && watch(selected),
   });
   // What could not be had for this step is said, and the older one stays at half strength.

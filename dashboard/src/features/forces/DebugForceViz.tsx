@@ -93,7 +93,7 @@ export default function DebugForceViz(props: DebugForceVizProps) {
 
 /** "33 fight, 31 agree", with the neutral ones where there are any. */
 export function summaryOf({ agree, fight, neutral, tensor }: Forces): string {
-  if (agree + fight === 0) return `${formatCount(neutral)} neutral: one force alone moves ${tensor}`;
+  if (agree + fight === 0) return `${formatCount(neutral)} neutral: only one force acts on ${tensor}`;
   const parts = [`${formatCount(fight)} fight`, `${formatCount(agree)} agree`];
   if (neutral > 0) parts.push(`${formatCount(neutral)} neutral`);
   return parts.join(", ");
@@ -128,14 +128,13 @@ function NoForces({ error, fact }: { error: string | null; fact?: ReactNode }) {
   if (ended && error === null && coming)
     return <Panel title="Forces" fact={fact} className="h-full" state={{ kind: "loading" }} />;
   if (ended) {
-    const message = error ?? "This run ended before its forces were looked at.";
+    const message = error ?? "Not recorded: no page showed it while the run was live.";
     return (
       <Panel title="Forces" fact={fact} className="h-full" state={{ kind: "unavailable", text: message }} />
     );
   }
   const action = <StepAction verb={step} onStep={() => void step.run({ n: 1 })} />;
-  const text =
-    error ?? "Captures start while this page is open. Take one step to see what it does to the weights.";
+  const text = error ?? "Captured while this panel is in view. Take one step to fill it.";
   return (
     <Panel
       title="Forces"
@@ -154,9 +153,9 @@ function exportsOf(forces: Forces, detail: unknown, png: () => Promise<Blob | nu
   ];
   return [
     { label: "PNG", onSelect: () => void png().then((blob) => blob && downloadBlob(`${name}.png`, blob)) },
-    { label: "CSV, all features", onSelect: () => downloadText(`${name}.csv`, csvOf(columns), "text/csv") },
+    { label: "CSV, all rows", onSelect: () => downloadText(`${name}.csv`, csvOf(columns), "text/csv") },
     {
-      label: "JSON, with the selected feature",
+      label: "JSON, with the selected row",
       onSelect: () => {
         const { step, tensor, agree, fight, neutral, thresholds } = forces;
         const features = Object.fromEntries(columns.map((column) => [column.name, Array.from(column.cells)]));

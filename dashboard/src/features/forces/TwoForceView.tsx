@@ -60,10 +60,10 @@ export function TwoForceView(props: TwoForceProps) {
   return (
     <div ref={container} className={`flex min-h-0 flex-1 gap-4 px-3 pb-1 ${narrow ? "flex-col" : ""}`}>
       <Scatter
-        label={`${alone === null ? `${words.second} against ${words.first}` : words[alone]} magnitude of ${first.length} features.`}
+        label={`${alone === null ? `${words.second} against ${words.first}` : words[alone]} magnitude of ${first.length} rows.`}
         x={alone === null ? across : ids}
         y={up}
-        xLabel={alone === null ? `${words.first} magnitude` : "Feature"}
+        xLabel={alone === null ? `${words.first} magnitude` : "Row"}
         yLabel={`${words[alone ?? "second"]} magnitude`}
         logX={alone === null && spread}
         logY={alone !== null && spread}
@@ -109,14 +109,12 @@ function Detail(props: TwoForceProps & { tile: number }) {
   const { forces, words, detail, detailError, selected, watched, onWatch, rule, shape, tile, theme } = props;
   const [asBars, setAsBars] = useState<boolean | null>(null);
   if (selected === null)
-    return (
-      <Hint>Click a point to see what this step did to its weights. Arrows walk from point to point.</Hint>
-    );
+    return <Hint>Select a point to see how this step changed its weights. Arrows move between points.</Hint>;
   const judged = rule === null ? null : (forces.columns.get(rule.field)?.[selected] ?? null);
   const status = rule === null ? null : statusOf(rule, judged);
   const head = (
     <div className="flex h-6 items-center gap-2">
-      <span className="font-semibold whitespace-nowrap">Feature {selected}</span>
+      <span className="font-semibold whitespace-nowrap">Row {selected}</span>
       {status && <StatusWord tone={status.tone} word={capitalised(status.word)} />}
       {onWatch && (
         <Button
@@ -124,8 +122,8 @@ function Detail(props: TwoForceProps & { tile: number }) {
           look="ghost"
           icon="eye"
           className="-mr-2 ml-auto text-t2!"
-          disabledReason={watched.includes(selected) ? "It is watched already" : null}
-          tooltip="Follow this feature over the steps"
+          disabledReason={watched.includes(selected) ? "Already watched" : null}
+          tooltip="Watch this row over the steps"
           onClick={() => onWatch(selected)}
         >
           Watch

@@ -106,7 +106,7 @@ export default function HeatmapPanel({ forces, onSelect, onWatch, stale }: Heatm
         icon="columns"
         aria-pressed={both}
         className={both ? "bg-s3!" : ""}
-        tooltip="Two matrices beside each other"
+        tooltip="Two matrices side by side"
         onClick={() => setCompared(both ? "off" : "on")}
       >
         Compare
@@ -172,7 +172,7 @@ function NoMatrix({ error }: { error: string | null }) {
   if (ended && error === null && coming)
     return <Panel title="Cosine similarity" className="h-full" state={{ kind: "loading" }} />;
   if (ended) {
-    const text = error ?? "This run ended before its rows were looked at.";
+    const text = error ?? "Not recorded: no page showed it while the run was live.";
     return <Panel title="Cosine similarity" className="h-full" state={{ kind: "unavailable", text }} />;
   }
   const action = <StepAction verb={step} onStep={() => void step.run({ n: 1 })} />;

@@ -114,7 +114,7 @@ export default function FeatureTrajectory({ tensor, rule, onSelect, stale }: Fea
         ) : (
           <div className="flex min-h-0 min-w-0 flex-1 flex-col" data-points={longest(drawn.lines)}>
             <LinesChart
-              label={`${metricWords(metric)} of the watched features.`}
+              label={`${metricWords(metric)} of the watched rows.`}
               lines={drawn.lines}
               range={range}
               thresholds={drawn.thresholds}
@@ -150,7 +150,7 @@ export default function FeatureTrajectory({ tensor, rule, onSelect, stale }: Fea
       {clearing && (
         <ConfirmDialog
           title="Clear all lines?"
-          text="The points of all features, also of those no longer watched, are forgotten. What is watched goes on from here."
+          text="Deletes all recorded points, also of rows you no longer watch. Watched rows continue from here."
           safe="Keep lines"
           verb="Clear lines"
           onConfirm={() => void clearTrajectories(runId ?? "").then(() => setRange(""))}
@@ -264,8 +264,8 @@ function Empty({ watched, error }: { watched: number; error: string | null }) {
   const text =
     error ??
     (watched
-      ? "The next step draws the first point."
-      : "Click an id in the metrics table, select a feature and press W, or type numbers under Watch.");
+      ? "Take one step to draw the first point."
+      : "Click an id in the table, select a row and press W, or type row numbers under Watch.");
   return (
     <div className="min-w-0 flex-1">
       <p className="font-medium">{watched ? "No points yet" : "Nothing is watched"}</p>
