@@ -205,7 +205,7 @@ def test_a_click_on_a_feature_shows_its_step_in_four_pictures(
     before = bcl.weights.clone()
     step(page, 1)
     forces = page.get_by_role("region", name="Forces")
-    expect(forces).to_contain_text(re.compile(r"\d+ fight"))
+    expect(forces).to_contain_text(re.compile(r"\d+ oppose"))
     scatter = forces.locator("canvas").first
     x, y = page.wait_for_function(A_POINT, arg=scatter.element_handle()).json_value()
     scatter.click(position={"x": x + 2, "y": y + 3})
@@ -255,7 +255,7 @@ def test_the_cosine_matrices_match_a_direct_computation(
     expect(panel.locator("[data-matrix=right] [data-step='1']")).to_be_visible()
     for side, kind, wanted in (
         ("left", "CSV, Weights", cosines(bcl.weights)),
-        ("right", "CSV, SOM targets", cosines(bcl.tensors()["som_targets"])),
+        ("right", "CSV, Targets", cosines(bcl.tensors()["som_targets"])),
     ):
         labels, matrix = matrix_of(rows(saved(page, "similarity", kind, tmp_path)))
         assert labels == list(range(64))
@@ -367,7 +367,7 @@ def test_the_control_condition_answers_the_same_panels(tmp_path: Path, page: Pag
         forces = page.get_by_role("region", name="Forces")
         expect(forces).to_contain_text("64 neutral")
         # One force alone: by feature, since against nothing it would be a flat line.
-        alone = re.compile("^Gradient magnitude of 64 features")
+        alone = re.compile("^Gradient magnitude of 64 rows")
         expect(forces.get_by_role("img", name=alone)).to_be_visible()
         right = page.locator("[data-matrix=right]")
         expect(right).to_contain_text("Gradient delta")

@@ -19,6 +19,8 @@ export interface ForceWords {
 export interface TwoForceProps {
   forces: Forces;
   words: ForceWords;
+  /** 0…1 for each row, or one plain colour. */
+  colour: ArrayLike<number> | null;
   detail: ForceDetail | null;
   detailError: string | null;
   selected: number | null;
@@ -37,7 +39,6 @@ export function TwoForceView(props: TwoForceProps) {
   const { forces, words, selected, onSelect, watched, onHover, theme } = props;
   const [container, size] = useSize<HTMLDivElement>();
   const column = (name: string) => forces.columns.get(name) ?? EMPTY;
-  const rate = forces.columns.get("win_rate") ?? null;
   const [first, second] = [column("grad_magnitude"), column("som_magnitude")];
   // Where one force is the same everywhere, both against each other would be a line: the other is drawn by feature.
   const alone = useMemo(
@@ -67,7 +68,7 @@ export function TwoForceView(props: TwoForceProps) {
         yLabel={`${words[alone ?? "second"]} magnitude`}
         logX={alone === null && spread}
         logY={alone !== null && spread}
-        colour={rate}
+        colour={props.colour}
         nameOf={String}
         named={watched}
         selected={selected !== null && selected < first.length ? selected : null}
@@ -174,6 +175,11 @@ function Hint({ children }: { children: ReactNode }) {
   return <p className="py-2 text-t3">{children}</p>;
 }
 
+/** The verdict on two forces as the page says it. */
+export function verdictWord(verdict: string | null): string {
+  return verdict === "fight" ? "oppose" : (verdict ?? "");
+}
+
 /** Minus one to one with the middle marked, and the word beside the number. */
 function Cosine({
   detail,
@@ -191,10 +197,10 @@ function Cosine({
     <div className="mt-1">
       <p className="flex h-5 items-center justify-between gap-2 whitespace-nowrap">
         <span className="truncate text-t2">
-          cos({words.first.toLowerCase()}, {words.second})
+          cos({words.first}, {words.second})
         </span>
         <span data-cosine={Number.isFinite(cosine) ? cosine : "NaN"} title={formatValue(cosine, 6)}>
-          <span className="font-semibold">{formatFixed(cosine, 2)}</span> {verdict}
+          <span className="font-semibold">{formatFixed(cosine, 2)}</span> {verdictWord(verdict)}
         </span>
       </p>
       <div className="relative h-1 rounded-full bg-s3">
