@@ -3,7 +3,7 @@ import { useQueryClient } from "@tanstack/react-query";
 import { lazy, type ReactNode, Suspense, useMemo } from "react";
 import { Link, useParams } from "wouter";
 import { runDetailKey, useRunPage } from "@/api/runs";
-import type { RunRow } from "@/api/runTypes";
+import type { RunRow } from "@/api/types";
 import { ConfigPanel } from "@/features/runDetail/ConfigPanel";
 import { FactsPanel, SummaryPanel } from "@/features/runDetail/FactsPanel";
 import { LabelsPanel } from "@/features/runDetail/LabelsPanel";

@@ -1,7 +1,7 @@
 /** The figures that a run drew, newest first. */
 import { useEffect, useState } from "react";
 import { readRunFile, useRunFiles } from "@/api/runs";
-import type { RunFile } from "@/api/runTypes";
+import type { RunFile } from "@/api/types";
 import { formatBytes, plural } from "@/lib/format";
 import { Dialog, Panel, type PanelState } from "@/ui";
 

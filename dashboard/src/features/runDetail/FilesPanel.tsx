@@ -2,7 +2,7 @@
 import { useMemo, useState } from "react";
 import { ApiError } from "@/api/client";
 import { readRunFile, useRunFiles } from "@/api/runs";
-import type { FileKind, RunFile } from "@/api/runTypes";
+import type { FileKind, RunFile } from "@/api/types";
 import { downloadBlob } from "@/lib/download";
 import { formatAge, formatBytes, plural } from "@/lib/format";
 import { showToast } from "@/lib/toasts";

@@ -1,7 +1,7 @@
 /** The timelines of a run: each begins where the run was taken back, and is what counts from there on. */
 import type { ReactNode } from "react";
 import { useLineage } from "@/api/runs";
-import type { LineageOut, TimelineOut } from "@/api/runTypes";
+import type { LineageOut, TimelineOut } from "@/api/types";
 import { seriesColour } from "@/charts/colors/seriesColors";
 import { useSize } from "@/charts/useSize";
 import { formatCount, formatTime, plural } from "@/lib/format";
