@@ -1,4 +1,4 @@
-/** The list of all runs: read once, then kept up to date by its stream, or asked for again where there is none. */
+/** The list of all runs: read once, then updated by its stream, or polled if there is none. */
 import { create } from "zustand";
 import { api, RUNS_AT_A_TIME, runsPath } from "./client";
 import { type Link, ListStream } from "./sharedStream";
@@ -114,7 +114,7 @@ export class RunListFeed {
     this.apply(message);
   }
 
-  /** A server of one run streams that run only; its list is asked for again and again. */
+  /** A server of one run streams that run only, so its list is polled. */
   private giveUp(): void {
     this.usable = false;
     this.stream.close();
