@@ -57,16 +57,16 @@ export function dropRun(id: string): void {
   useRunTable.setState(({ rows }) => ({ rows: withChanges(rows, { runs: [], removed: [id] }) }));
 }
 
-type Ask = (offset: number, limit: number, signal: AbortSignal) => Promise<RunListing>;
+type FetchPage = (offset: number, limit: number, signal: AbortSignal) => Promise<RunListing>;
 
-const askServer: Ask = (offset, limit, signal) => api.get<RunListing>(runsPath(offset, limit), signal);
+const fetchPage: FetchPage = (offset, limit, signal) => api.get<RunListing>(runsPath(offset, limit), signal);
 
 /** All pages of the list, one after the other. */
-async function readAll(ask: Ask, signal: AbortSignal): Promise<RunListing> {
-  const first = await ask(0, RUNS_AT_A_TIME, signal);
+async function readAll(fetchRuns: FetchPage, signal: AbortSignal): Promise<RunListing> {
+  const first = await fetchRuns(0, RUNS_AT_A_TIME, signal);
   const runs = [...first.runs];
   while (runs.length < Math.min(first.total, MAX_ROWS)) {
-    const { runs: more } = await ask(runs.length, RUNS_AT_A_TIME, signal);
+    const { runs: more } = await fetchRuns(runs.length, RUNS_AT_A_TIME, signal);
     if (more.length === 0) break;
     runs.push(...more);
   }
@@ -83,7 +83,7 @@ export class RunListFeed {
   private streaming = false;
   private usable = true;
 
-  constructor(private readonly ask: Ask = askServer) {
+  constructor(private readonly fetchRuns: FetchPage = fetchPage) {
     this.stream = new ListStream<ListMessage>({
       onLink: (link) => this.onLink(link),
       onMessage: (message) => this.onMessage(message),
@@ -134,7 +134,7 @@ export class RunListFeed {
     if (this.meanwhile !== null) return;
     this.meanwhile = [];
     try {
-      const listing = await readAll(this.ask, this.closing.signal);
+      const listing = await readAll(this.fetchRuns, this.closing.signal);
       if (this.closing.signal.aborted) return;
       useRunTable.setState({
         rows: new Map(listing.runs.map((run) => [run.id, run])),
