@@ -45,7 +45,7 @@ export default function DebugForceViz(props: DebugForceVizProps) {
   const detail = useForceDetail(forces?.tensor ?? null, shown);
   if (forces === null) return <NoForces error={error} />;
   if (error !== null && props.chosen !== null && props.chosen !== forces.tensor) {
-    // Another tensor's forces in its place, however pale, would be taken for its own.
+    // The forces of another tensor, even dimmed, would be mistaken for its own.
     const menu = <TensorMenu {...forces} tensor={props.chosen} onTensor={props.onTensor} />;
     return <NoForces error={error} fact={menu} />;
   }
