@@ -59,6 +59,7 @@ def _compute(
 ) -> dict[str, Any]:
     """Compute, show on the page, and return the largest pairs. The training is not affected."""
     from midstep.influence.batch_influence import batch_influence
+    from midstep.influence.gradients.sample_gradients import sample_count
 
     captured = controller.captures.batch()
     # A captured batch has the index of its step, which is one less than the finished steps.
@@ -70,6 +71,12 @@ def _compute(
     batches = list(source.batches())
     device = next(source.model.parameters()).device
     batch = move(join(batches) if batches else captured["batch"], device)
+    sizes = _micro_batch_sizes(batches)
+    if sizes is not None and sample_count(batch) != sum(sizes):
+        raise ControlError(
+            "the micro-batches of this step differ in shape, so their samples cannot be compared; "
+            "pad all batches to one length, or train with accumulate_steps=1 while you look"
+        )
     # The forward passes here must leave no trace: dropout would move generators, and hooks would
     # record activations of a pass that is no step.
     with preserve_rng(), hooks_paused():
@@ -80,11 +87,21 @@ def _compute(
             batch,
             samples=payload.samples,
             grad_clip_norm=source.grad_clip_norm,
+            micro_batches=sizes,
         )
     names = _sample_names(captured["sample_ids"], influence)
     _show(controller, influence, names)
     _show_notes(controller, influence)
     return _result(influence, names, controller.boundary.finished_steps)
+
+
+def _micro_batch_sizes(batches: Sequence[Any]) -> list[int] | None:
+    """Samples of each micro-batch: an accumulated step takes the mean of their losses."""
+    from midstep.influence.gradients.sample_gradients import sample_count
+
+    sizes = [sample_count(each) for each in batches]
+    known = [size for size in sizes if size]
+    return known if len(known) == len(sizes) > 1 else None
 
 
 def _sample_names(sample_ids: Any, influence: BatchInfluence) -> list[str]:

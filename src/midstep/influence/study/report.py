@@ -117,6 +117,15 @@ def _contributors(one: Mapping[str, Any], update: Mapping[str, Mapping[str, Any]
     )
 
 
+def check_types(validation: Mapping[str, Any]) -> str:
+    """The types that a validation was made in, in words. Older results do not say them."""
+    copies = f"{validation.get('dtype') or 'float'} copies of weights and state"
+    rounding = validation.get("rounding")
+    if rounding is None:
+        return copies
+    return f"{copies}; the study's own prediction differs by {float(rounding):.2%} (rounding)"
+
+
 def _validation(validation: Mapping[str, Any] | None) -> str:
     if not validation:
         return ""
@@ -128,7 +137,8 @@ def _validation(validation: Mapping[str, Any] | None) -> str:
     best = min(validation["rates"], key=lambda one: float(one["lr"]))
     return "".join(
         [
-            f"<h2>Predicted against actual</h2><p>A true AdamW step on a copy.{slope}</p>",
+            "<h2>Predicted against actual</h2><p>A true step of a copy of the optimizer, on "
+            f"{escape(check_types(validation))}.{slope}</p>",
             scatter(
                 [float(value) for value in best["predicted"]],
                 [float(value) for value in best["actual"]],
