@@ -124,7 +124,7 @@ def batch_influence(
     # The step was made before now: its gradients are those at the weights before it.
     weights = weights_before(optimizers, parameters)
     with eval_mode(model):
-        samples_of = weighted_gradients(
+        weighted = weighted_gradients(
             model,
             loss_of,
             batch,
@@ -133,12 +133,12 @@ def batch_influence(
             together=together,
             micro_batches=micro_batches,
         )
-    grads_SP, total_P = samples_of.rows_SP, samples_of.total_P
+    grads_SP, total_P = weighted.rows_SP, weighted.total_P
     clip = clipping_factor(float(total_P.norm()), grad_clip_norm)
     gradient_P = clip * total_P
     scale_P, rest_P = last_step_parts(optimizers, parameters, weights, gradient_P)
     scaled_SP = grads_SP * scale_P
-    contribution_SS = -clip * samples_of.shares_B[:shown] * (scaled_SP @ grads_SP.T)
+    contribution_SS = -clip * weighted.shares_B[:shown] * (scaled_SP @ grads_SP.T)
     batch_change_S = -clip * (scaled_SP @ total_P)
     # Exactly zero where all samples are shown, not the rounding of a difference.
     others_S = torch.zeros_like(batch_change_S)
@@ -147,13 +147,13 @@ def batch_influence(
     rest_S = grads_SP @ rest_P
     return BatchInfluence(
         contribution_SS=contribution_SS,
-        losses_S=samples_of.losses_B[:shown],
+        losses_S=weighted.losses_B[:shown],
         others_S=others_S,
         rest_S=rest_S,
         samples=count,
         notes=(
             *_notes(model, shown, samples, count),
-            *_share_notes(samples_of),
+            *_share_notes(weighted),
             *_gradient_notes(list(parameters.values()), gradient_P, batch_change_S, rest_S),
         ),
     )

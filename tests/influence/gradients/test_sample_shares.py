@@ -135,17 +135,17 @@ def test_a_sample_without_a_counted_token_is_refused() -> None:
         shares(token_mean, texts([2, 7, 0, 9]))
 
 
-def root(model: nn.Module, batch: dict[str, Tensor]) -> Tensor:
-    return token_mean(model, batch).sqrt()
+def penalised_sum(model: nn.Module, batch: dict[str, Tensor]) -> Tensor:
+    return token_sum(model, batch) + model.head.weight.square().sum()
 
 
 def spread(model: nn.Module, batch: dict[str, Tensor]) -> Tensor:
-    """A mean over samples, and a term between them that a pair does not show at its start."""
+    """A mean over tokens, and a term between samples."""
     rows = model(batch["ids"]).mean(1)
     return token_mean(model, batch) + rows.var(0, unbiased=False).sum()
 
 
-@pytest.mark.parametrize("loss_of", [root, spread])
+@pytest.mark.parametrize("loss_of", [penalised_sum, spread])
 def test_other_losses_are_refused(loss_of) -> None:
     with pytest.raises(ConfigError, match=r"neither the mean .* nor the sum"):
         shares(loss_of, texts())

@@ -67,9 +67,12 @@ def prompt_tuned(kind: str) -> nn.Module:
 def dora() -> nn.Module:
     return adapted(
         peft.LoraConfig(
-            r=2, target_modules=["c_attn"], fan_in_fan_out=True, use_dora=True,
+            r=2,
+            target_modules=["c_attn"],
+            fan_in_fan_out=True,
+            use_dora=True,
             task_type="CAUSAL_LM",
-        )  # fmt: skip
+        )
     )
 
 
@@ -107,17 +110,20 @@ REFUSED = {
         lambda: stirred(gpt2("GPT2ForTokenClassification", num_labels=3)),
         "its logits have 3 classes, its vocabulary 23 tokens",
     ),
-    "question answering": (
-        lambda: stirred(gpt2("GPT2ForQuestionAnswering")), "without logits"
-    ),
+    "question answering": (lambda: stirred(gpt2("GPT2ForQuestionAnswering")), "without logits"),
     "trunk without head": (lambda: stirred(gpt2("GPT2Model")), "without logits"),
     "encoder and decoder": (
         lambda: stirred(
             transformers.T5ForConditionalGeneration(
                 transformers.T5Config(
-                    vocab_size=VOCABULARY, d_model=8, d_kv=4, d_ff=12, num_layers=1, num_heads=2,
+                    vocab_size=VOCABULARY,
+                    d_model=8,
+                    d_kv=4,
+                    d_ff=12,
+                    num_layers=1,
+                    num_heads=2,
                     decoder_start_token_id=0,
-                )  # fmt: skip
+                )
             ).double()
         ),
         "T5ForConditionalGeneration cannot be called with token ids alone",
@@ -126,7 +132,7 @@ REFUSED = {
     "p-tuning": (lambda: prompt_tuned("PromptEncoderConfig"), "prompt tuning adds tokens"),
     "DoRA": (dora, "DoRA adapter"),
     "no language model": (lambda: nn.Linear(4, 2).double(), "cannot be called with token ids"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", REFUSED)

@@ -32,10 +32,10 @@ RATES = [1e-6, 4e-6, 1.6e-5]
 ALGORITHMS = [("direction", ("delta",)), ("sweep", ("EU", "delta")), ("resident", ("EU", "delta"))]
 
 
-def adamw(model: nn.Module, steps: int = 3) -> torch.optim.AdamW:
+def adamw(model: nn.Module, eps: float = 1e-8) -> torch.optim.AdamW:
     """Written the usual way: over all parameters, whichever train."""
-    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, weight_decay=0.1)
-    for seed in range(steps):
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, weight_decay=0.1, eps=eps)
+    for seed in range(3):
         optimizer.zero_grad()
         batch = batch_of(4, 90 + seed)
         (-sum(log_pi(model, batch, row) for row in range(4)) / 4).backward()
@@ -146,7 +146,6 @@ def test_parts_of_the_parameters_are_clipped_by_the_norm_of_all(algorithm, want)
         fisher_kernel(model, UPDATE, EVALUATION, parameters=names, **step)
         for names in (["blocks.*"], ["embedding.*", "places.*", "norm.*", "head.*"])
     ]
-    assert sum(p.numel() for p in model.parameters()) > 0
     for part in parts:
         assert part.clip_factor == pytest.approx(whole.clip_factor, rel=1e-12)
         assert part.gradient_norm == pytest.approx(whole.gradient_norm, rel=1e-12)
@@ -163,12 +162,11 @@ def test_parts_of_the_parameters_are_clipped_by_the_norm_of_all(algorithm, want)
 def test_half_precision_models_are_checked_on_float32_copies(dtype, kind: str) -> None:
     model = tiny("own_learned").to(dtype)
     if kind == "AdamW":
-        optimizer: torch.optim.Optimizer = adamw(model)
+        optimizer: torch.optim.Optimizer = adamw(model, eps=1e-4)  # 1e-8 is 0 in float16
     else:
         optimizer = torch.optim.SGD(model.parameters(), lr=1e-3, weight_decay=0.1)
-    checks = check_learning_rates(
-        model, optimizer, UPDATE, WEIGHTS, EVALUATION, rates=[1e-4, 4e-4, 1.6e-3]
-    )
+    rates = [1e-4, 4e-4, 1.6e-3] if kind == "AdamW" else [2e-5, 8e-5, 3.2e-4]
+    checks = check_learning_rates(model, optimizer, UPDATE, WEIGHTS, EVALUATION, rates=rates)
     assert {each.dtype for each in checks} == {"float32"}
     assert error_slope(checks) == pytest.approx(1, abs=0.1)
     assert checks[0].relative_error <= 0.02
@@ -199,9 +197,7 @@ def test_the_check_needs_the_optimizer_itself_and_its_state() -> None:
     with pytest.raises(ConfigError, match="needs the optimizer itself, got AdamState"):
         actual_change(model, state, UPDATE, WEIGHTS, EVALUATION)
     with pytest.raises(ConfigError, match="fresh_state=True"):
-        actual_change(
-            model, torch.optim.AdamW(model.parameters()), UPDATE, WEIGHTS, EVALUATION
-        )
+        actual_change(model, torch.optim.AdamW(model.parameters()), UPDATE, WEIGHTS, EVALUATION)
 
 
 def test_a_parameter_outside_of_plain_descent_is_refused_by_name() -> None:

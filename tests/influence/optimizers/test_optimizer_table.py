@@ -60,7 +60,7 @@ SUPPORTED = {
     ("SGD", "plain", "sgd"),
     ("SGD", "decay", "sgd"),
 }
-"""What is predicted to first order. Adam with `sgd` is an inner product, and refused by the check."""
+"""Predicted to first order. Adam with `sgd` is an inner product, which no check confirms."""
 CASES = [(name, variant) for name in KINDS for variant in VARIANTS.get(name, {"plain": {}})]
 WITHOUT_STEP = ("LBFGS", "SparseAdam")
 UPDATE, EVALUATION = batch_of(5, 1), batch_of(4, 2)
@@ -149,11 +149,11 @@ def test_the_check_makes_the_step_of_the_optimizer_itself(name: str, variant: st
     torch.testing.assert_close((model.state_dict(), optimizer.state_dict()), before, rtol=0, atol=0)
 
 
-@pytest.mark.parametrize(("name", "variant"), CASES)
+@pytest.mark.parametrize(
+    ("name", "variant"), [case for case in CASES if case[0] not in WITHOUT_STEP]
+)
 def test_no_check_passes_where_the_real_step_disagrees(name: str, variant: str) -> None:
     """Predictions for AdamW and for plain descent, held against the step of every optimizer."""
-    if name in WITHOUT_STEP:
-        pytest.skip("its check is refused, which is tested above")
     model, optimizer = trained(name, variant)
     adamw = torch.optim.AdamW(model.parameters(), lr=1e-3)
     true = real_change(model, optimizer, 1e-6)
@@ -196,7 +196,7 @@ def test_a_subclass_that_steps_differently_is_refused_and_stepped_as_itself() ->
     model, plain = trained("AdamW", "plain")
     halved = Halved(model.parameters(), lr=1e-3, weight_decay=0.1)
     halved.load_state_dict(plain.state_dict())
-    with pytest.raises(ConfigError, match=r"Halved, a subclass of AdamW"):
+    with pytest.raises(ConfigError, match=r"Halved \(a subclass of AdamW\)"):
         fisher_kernel(model, UPDATE, optimizer=halved, weights=WEIGHTS)
     with pytest.raises(ConfigError, match="Halved"):
         batch_influence(model, [halved], lambda model, batch: model(batch).mean(), torch.ones(2, 3))

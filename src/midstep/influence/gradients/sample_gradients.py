@@ -37,9 +37,7 @@ def take_sample(batch: Any, at: int) -> Any:
 def take_samples(batch: Any, rows: Sequence[int]) -> Any:
     """Some samples as a batch, in this order; the same one may be taken twice."""
     index = torch.tensor(list(rows))
-    return _map_tensors(
-        batch, lambda leaf: leaf[index.to(leaf.device)], rows, sample_count(batch)
-    )
+    return _map_tensors(batch, lambda leaf: leaf[index.to(leaf.device)], rows, sample_count(batch))
 
 
 def _tensors(tree: Any) -> Iterator[Tensor]:

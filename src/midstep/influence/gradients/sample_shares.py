@@ -4,11 +4,11 @@ A loss is a sum over samples, or a mean with weights: equal ones, numbers of tok
 
     sum     L = Σ_j l_j                     mean     L = Σ_j a_j l_j / Σ_j a_j
 
-Which one cannot be read from the loss of the whole batch: in a new model all l_j are alike, and every
-mean gives the same number. So the loss is computed on a sample taken twice, [r, r], which doubles a
-sum and leaves a mean as it is, and on each pair [r, j], whose gradient lies between those of the two
-samples: G_rj = α g_r + (1−α) g_j with α = a_r / (a_r + a_j). Gradients differ where losses do not.
-The shares must then give the gradient of the whole batch, or the loss is refused.
+Which one cannot be read from the loss of the whole batch: in a new model all l_j are alike, and
+every mean gives the same number. So the loss is computed on a sample taken twice, [r, r], which
+doubles a sum and leaves a mean as it is, and on each pair [r, j], whose gradient lies between those
+of the two samples: G_rj = α g_r + (1−α) g_j with α = a_r / (a_r + a_j). Gradients differ where
+losses do not. The shares must then give the gradient of the whole batch, or the loss is refused.
 
 Shapes: B samples of the batch, S of them kept, C samples of a chunk, P parameters.
 """
@@ -33,8 +33,6 @@ from midstep.influence.gradients.sample_gradients import (
 
 TOLERANCE = 1e-3
 """Relative difference allowed between two gradients that should be equal, for float32 and wider."""
-SAME_SHARE = 1e-4
-"""Shares that differ by less are equal: they are computed from float32 gradients."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,6 +112,8 @@ class _ShareSearch:
         tolerance: float,
     ) -> None:
         self._gradients, self._batch, self._tolerance = gradients, batch, tolerance
+        # Shares follow from inner products, in which the rounding of single values averages out.
+        self._same_share = tolerance / 10
         self.count = sample_count(batch) or 0
         self._distances: dict[int, float] = {}
         losses, norms, rows = [], [], []
@@ -135,9 +135,9 @@ class _ShareSearch:
         if len(wrong):
             at = int(wrong[0])
             raise ConfigError(
-                f"the loss of sample {at} alone is {float(self._losses_B[at]):.4g}, or its gradient "
-                "is not finite: in a mean over tokens a sample without any counted token has no "
-                "loss; leave such samples out of the batch"
+                f"the loss of sample {at} alone is {float(self._losses_B[at]):.4g}, or its "
+                "gradient is not finite: in a mean over tokens a sample without any counted token "
+                "has no loss; leave such samples out of the batch"
             )
 
     def run(self, parts: Sequence[range]) -> WeightedGradients:
@@ -191,7 +191,7 @@ class _ShareSearch:
                     "loss cannot be told apart; use a batch with different samples"
                 )
             ratios_B[at] = 1.0
-        if float((ratios_B - 1).abs().max()) <= SAME_SHARE:
+        if float((ratios_B - 1).abs().max()) <= self._same_share:
             ratios_B.fill_(1.0)
         return ratios_B
 
@@ -212,7 +212,7 @@ class _ShareSearch:
                 offset_P = pair_P - single_P
                 share = float(offset_P @ difference_P / (difference_P @ difference_P))
                 residual = float((offset_P - share * difference_P).norm())
-                if residual > self._tolerance * scale or not 0 < share <= 1 + SAME_SHARE:
+                if residual > self._tolerance * scale or not 0 < share <= 1 + self._same_share:
                     raise self._refusal(f"samples {reference} and {at}")
                 ratios_B[at] = ratios_B[reference] * max(0.0, 1 / share - 1)
         return alike

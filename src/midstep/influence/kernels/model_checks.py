@@ -50,7 +50,7 @@ def check_causal_lm(model: nn.Module, probe_ids: Tensor, trained: Mapping[int, s
     _check_modules(model, trained)
     if model in _checked:
         return
-    name = type(without_adapters(model)).__name__
+    name = type(model).__name__
     logits = _logits(model, probe_ids, name)
     if logits.dim() != 3 or logits.shape[:2] != probe_ids.shape:
         raise ConfigError(
@@ -76,7 +76,7 @@ def _check_modules(model: nn.Module, trained: Mapping[int, str]) -> None:
         names = [
             trained[id(each)] for each in module.parameters(recurse=False) if id(each) in trained
         ]
-        if names and getattr(module, "sparse", False):
+        if names and getattr(module, "sparse", False) is True:
             raise ConfigError(
                 f"{names[0]!r} has sparse gradients ({kind}(sparse=True)), which influence does "
                 "not compute: build it with sparse=False"
@@ -131,7 +131,8 @@ def _check_causal(
     eps = torch.finfo(logits.dtype).eps
     allowed = (8 if eps > 1e-4 else 64) * eps * float(before.abs().max())
     # By name too: in half precision an untrained model may change less than the rounding.
-    if float((after - before).abs().max()) > allowed or name.endswith("ForMaskedLM"):
+    is_masked = type(without_adapters(model)).__name__.endswith("ForMaskedLM")
+    if float((after - before).abs().max()) > allowed or is_masked:
         raise ConfigError(
             f"{name} is not a causal language model: its logits for a token change with the tokens "
             "after it, so they are no log-probabilities of the next token. Masked language models "

@@ -22,7 +22,6 @@ from midstep.influence.gradients.model_parts import eval_mode
 from midstep.influence.kernels.fisher import fisher_kernel
 from midstep.influence.kernels.kernel_inputs import trained_parameters
 from midstep.influence.kernels.kernel_job import KernelJob
-from midstep.influence.optimizers.adam_state import AdamState
 from midstep.influence.optimizers.described_optimizers import is_adam, is_sgd
 from midstep.influence.optimizers.optimizer_copy import (
     check_copyable,
@@ -273,7 +272,7 @@ def check_learning_rates(
         block: a prediction made before, checked as it is; None computes one (Δ alone).
         **options: as in `actual_change` (max_grad_norm, clip_factor, fresh_state, microbatch).
     """
-    if isinstance(optimizer, AdamState):
+    if optimizer is not None:
         check_copyable(optimizer)
     dtype = step_dtype(model)
     if block is None:

@@ -1,7 +1,7 @@
 """Which optimizers a preconditioner describes. Every other one is refused by name.
 
-Classes are compared exactly: a subclass may make another step, and NAdam or RMSprop have groups that
-look like those of Adam or SGD.
+Classes are compared exactly: a subclass may make another step, and NAdam or RMSprop have groups
+that look like those of Adam or SGD.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ def is_sgd(optimizer: object) -> bool:
 
 
 def optimizer_name(optimizer: object) -> str:
-    """The class of an optimizer in words: `NAdam`, or `MyAdamW, a subclass of AdamW,`."""
+    """The class of an optimizer in words: `NAdam`, or `MyAdamW (a subclass of AdamW)`."""
     kind = type(optimizer)
     parents = [each for each in kind.__mro__[1:] if each.__module__.startswith("torch.optim")]
     if kind.__module__.startswith("torch.optim") or not parents or parents[0] is _base():
         return kind.__name__
-    return f"{kind.__name__}, a subclass of {parents[0].__name__},"
+    return f"{kind.__name__} (a subclass of {parents[0].__name__})"
 
 
 def _base() -> type:
@@ -60,7 +60,7 @@ def check_described(optimizer: Optimizer, preconditioner: str) -> None:
     >>> check_described(optimizer, "adam_post")  # doctest: +ELLIPSIS
     Traceback (most recent call last):
       ...
-    midstep.core.errors.ConfigError: no preconditioner describes the step of NAdam: supported are ...
+    midstep.core.errors.ConfigError: no preconditioner describes the step of NAdam: ...
     """
     name = optimizer_name(optimizer)
     if not is_adam(optimizer) and not is_sgd(optimizer):
@@ -115,7 +115,8 @@ def _check_sgd_group(name: str, group: Mapping[str, Any]) -> None:
 def _check_hooks(optimizer: Optimizer, name: str) -> None:
     """Refuse step hooks that are not midstep's: they may change the gradient or the weights."""
     for hook in _step_hooks(optimizer):
-        owner = getattr(hook, "__self__", hook)
+        function = getattr(hook, "func", hook)  # of a partial
+        owner = getattr(function, "__self__", function)
         module = getattr(owner, "__module__", None) or type(owner).__module__
         if not str(module).startswith("midstep."):
             described = getattr(hook, "__qualname__", type(hook).__name__)

@@ -34,7 +34,7 @@ def parameter_owners(
         if type(optimizer) not in (SGD, Adam, AdamW):
             raise ConfigError(
                 f"influence supports the steps of SGD, Adam and AdamW; this run trains with "
-                f"{optimizer_name(optimizer).rstrip(',')}"
+                f"{optimizer_name(optimizer)}"
             )
     return {
         id(parameter): (optimizer, group)

@@ -133,6 +133,7 @@ def _load_hugging_face(folder: Path, device: str, dtype: str | None) -> tuple[nn
         ) from None
     placed: nn.Module = model.to(device)
     # Before sampling: a masked language model would fail there without a reason.
-    probe_ids = torch.arange(4, device=device) % max(1, model.get_input_embeddings().num_embeddings)
+    vocabulary = int(getattr(model.config, "vocab_size", None) or 4)
+    probe_ids = torch.arange(4, device=device) % vocabulary
     check_causal_lm(placed, torch.stack([probe_ids, probe_ids.flip(0)]), {})
     return placed, HuggingFaceTokenizer(tokenizer)

@@ -68,9 +68,9 @@ class GradientViews:
         """The optimizer whose copies make true steps; None for plain descent without any state."""
         if self.plan.preconditioner == "sgd" and self._has_adam_state:
             raise ConfigError(
-                "this plan predicts plain gradient descent (preconditioner: sgd), but the optimizer "
-                "of the checkpoint is AdamW, so a true step would not be the predicted one; check "
-                "a plan with preconditioner: adam_post"
+                "this plan predicts plain gradient descent (preconditioner: sgd), but the "
+                "optimizer of the checkpoint is AdamW, so a true step would not be the predicted "
+                "one; check a plan with preconditioner: adam_post"
             )
         return self.optimizer
 
