@@ -143,11 +143,10 @@ class _ShareSearch:
     def run(self, parts: Sequence[range]) -> WeightedGradients:
         """The result, for micro-batches of these samples."""
         reference = int(self._norms_B.argmax())
+        ratios_B: Tensor | None = None
         if not float(self._norms_B[reference]):  # no sample moves anything, whatever its share
             ratios_B = torch.ones(self.count, dtype=torch.float64)
-        elif self._is_sum(reference):
-            ratios_B = None
-        else:
+        elif not self._is_sum(reference):
             ratios_B = self._ratios(reference)
         shares_B = torch.empty(self.count, dtype=torch.float64)
         for part in parts:
