@@ -22,6 +22,7 @@ from tests.influence.tiny_models import (
 )
 
 transformers = pytest.importorskip("transformers", reason="transformers is not installed")
+pytest.importorskip("tqdm").tqdm.monitor_interval = 0  # it would leave a thread behind
 peft = pytest.importorskip("peft", reason="peft is not installed")
 
 UPDATE, EVALUATION = batch_of(5, 1), batch_of(4, 2)
@@ -40,10 +41,10 @@ def gpt2(kind: str = "GPT2LMHeadModel", **settings: Any) -> nn.Module:
     return getattr(transformers, kind)(config).double()
 
 
-def opt() -> nn.Module:
+def opt(padding: int | None = None) -> nn.Module:
     config = transformers.OPTConfig(
         **SMALL, hidden_size=8, ffn_dim=12, max_position_embeddings=CONTEXT, word_embed_proj_dim=8,
-        pad_token_id=1, bos_token_id=0, eos_token_id=0, dropout=0.0,
+        pad_token_id=padding, bos_token_id=0, eos_token_id=0, dropout=0.0,
     )  # fmt: skip
     return transformers.OPTForCausalLM(config).double()
 
@@ -162,6 +163,12 @@ def test_opt_with_its_positions_by_mask_equals_brute_force() -> None:
         model, optimizer, UPDATE, WEIGHTS, EVALUATION, rates=[1e-5, 4e-5, 1.6e-4]
     )
     assert error_slope(checks) == pytest.approx(1, abs=0.1)
+
+
+def test_a_padding_token_that_is_read_as_text_is_refused() -> None:
+    read = int(EVALUATION.input_ids[1, 0])
+    with pytest.raises(ConfigError, match=rf"sequence \d reads token {read}, the padding token"):
+        fisher_kernel(stirred(opt(read)), UPDATE, EVALUATION, preconditioner="sgd", weights=WEIGHTS)
 
 
 class TwoInputs(nn.Module):

@@ -165,7 +165,7 @@ def test_half_precision_models_are_checked_on_float32_copies(dtype, kind: str) -
         optimizer: torch.optim.Optimizer = adamw(model, eps=1e-4)  # 1e-8 is 0 in float16
     else:
         optimizer = torch.optim.SGD(model.parameters(), lr=1e-3, weight_decay=0.1)
-    rates = [1e-4, 4e-4, 1.6e-3] if kind == "AdamW" else [2e-5, 8e-5, 3.2e-4]
+    rates = [2.5e-5, 1e-4, 4e-4] if kind == "AdamW" else [2e-5, 8e-5, 3.2e-4]
     checks = check_learning_rates(model, optimizer, UPDATE, WEIGHTS, EVALUATION, rates=rates)
     assert {each.dtype for each in checks} == {"float32"}
     assert error_slope(checks) == pytest.approx(1, abs=0.1)

@@ -25,6 +25,7 @@ from midstep.influence.kernels.kernel_inputs import (
     trained_parameters,
 )
 from midstep.influence.kernels.kernel_job import KernelJob, Want
+from midstep.influence.kernels.model_checks import check_padding_token
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -135,6 +136,8 @@ def fisher_kernel(
             check_coverage=check_coverage,
             timer=stopwatch,
         )
+        explained = job.batch_u if job.batch_e is None else job.batch_e
+        check_padding_token(model, trained, explained)
         plan = job.plan(want, algorithm, mode)
         (announce or _log.info)(plan.describe())
         return job.run(plan, want, terms=terms, norms=norms)

@@ -109,11 +109,12 @@ class KernelJob:
         self.weights, token_weights = loss_weights(weights, update, self.batch_u)
         self.update = self._recorded_batch(self.batch_u, token_weights)
         self.evaluation: RecordedBatch | None = None
+        self.batch_e: SequenceBatch | None = None
         if evaluation is not None:
-            batch_e = to_sequence_batch(evaluation, model)
-            check_fits(batch_e, model, "the evaluation")
+            self.batch_e = to_sequence_batch(evaluation, model)
+            check_fits(self.batch_e, model, "the evaluation")
             self.evaluation = self._recorded_batch(
-                batch_e, batch_e.response_mask.to(token_weights.dtype)
+                self.batch_e, self.batch_e.response_mask.to(token_weights.dtype)
             )
         self._weighted_log_pi: Tensor | None = None
         # One probe for three tests: the parts of the model, its coverage, the skippable maps.

@@ -19,6 +19,8 @@ from midstep.influence.gradients.model_parts import without_adapters
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from midstep.influence.gradients.sequences import SequenceBatch
+
 # Weak: the set must not keep a large model alive.
 _checked: WeakSet[nn.Module] = WeakSet()
 
@@ -67,6 +69,30 @@ def check_causal_lm(model: nn.Module, probe_ids: Tensor, trained: Mapping[int, s
         )
     _check_causal(model, probe_ids, logits, vocabulary, name)
     _checked.add(model)
+
+
+def check_padding_token(model: nn.Module, trained: Mapping[int, str], batch: SequenceBatch) -> None:
+    """Raise an error when the padding token of a trained embedding is read as a real token.
+
+    `nn.Embedding(padding_idx=…)` drops the gradient of that row, so the gradient of such a sequence
+    is not the derivative of its log-probability.
+    """
+    tables = [each for each in model.modules() if isinstance(each, nn.Embedding)]
+    # The largest table holds the tokens; others hold positions.
+    table = max(tables, key=lambda each: each.num_embeddings, default=None)
+    if table is None or table.padding_idx is None or id(table.weight) not in trained:
+        return
+    columns = torch.arange(batch.input_ids.shape[1], device=batch.input_ids.device)
+    # The last token of a sequence is predicted, not read.
+    ends = batch.starts + batch.lengths - 1
+    is_read = (columns >= batch.starts[:, None]) & (columns < ends[:, None])
+    rows = (is_read & (batch.input_ids == table.padding_idx)).any(dim=1).nonzero().flatten()
+    if len(rows):
+        raise ConfigError(
+            f"sequence {int(rows[0])} reads token {table.padding_idx}, the padding token of "
+            f"{trained[id(table.weight)]!r}, which gets no gradient there: a prediction would be "
+            "wrong to first order. Leave the sequence out, or use another padding token"
+        )
 
 
 def _check_modules(model: nn.Module, trained: Mapping[int, str]) -> None:
