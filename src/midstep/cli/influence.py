@@ -205,7 +205,7 @@ def _print_validation(screen: Screen, report: Mapping[str, Any]) -> None:
         )
         for one in report["rates"]
     ]
-    from midstep.influence.study.report import check_types
+    from midstep.influence.study.results_file import check_types
 
     screen.print_line("\npredicted against a true step", style="bold")
     screen.print_line(f"a copy of the optimizer, on {check_types(report)}")

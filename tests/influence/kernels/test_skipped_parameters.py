@@ -165,19 +165,18 @@ def test_half_precision_models_are_checked_on_float32_copies(dtype, kind: str) -
         optimizer: torch.optim.Optimizer = adamw(model, eps=1e-4)  # 1e-8 is 0 in float16
     else:
         optimizer = torch.optim.SGD(model.parameters(), lr=1e-3, weight_decay=0.1)
-    rates = [2.5e-5, 1e-4, 4e-4] if kind == "AdamW" else [2e-5, 8e-5, 3.2e-4]
-    checks = check_learning_rates(model, optimizer, UPDATE, WEIGHTS, EVALUATION, rates=rates)
+    rates = [2e-4, 4e-4, 8e-4] if kind == "AdamW" else [4e-5, 8e-5, 1.6e-4]
+    batches = (UPDATE, WEIGHTS, batch_of(8, 4))
+    checks = check_learning_rates(model, optimizer, *batches, rates=rates)
     assert {each.dtype for each in checks} == {"float32"}
     assert error_slope(checks) == pytest.approx(1, abs=0.1)
     assert checks[0].relative_error <= 0.02
     assert next(model.parameters()).dtype == dtype
     block = fisher_kernel(
-        model, UPDATE, EVALUATION, optimizer=optimizer, weights=WEIGHTS,
+        model, UPDATE, batches[2], optimizer=optimizer, weights=WEIGHTS,
         preconditioner="adam_post" if kind == "AdamW" else "sgd",
     )  # fmt: skip
-    (given,) = check_learning_rates(
-        model, optimizer, UPDATE, WEIGHTS, EVALUATION, rates=[1e-4], block=block
-    )
+    (given,) = check_learning_rates(model, optimizer, *batches, rates=rates[:1], block=block)
     assert given.relative_error <= 0.2  # the rounding of the block itself
 
 

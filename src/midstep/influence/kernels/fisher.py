@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from midstep.influence.gradients.execution import PhaseTimer, no_timer
+from midstep.influence.gradients.model_checks import check_padding_token
 from midstep.influence.gradients.model_parts import eval_mode
 from midstep.influence.kernels.kernel_inputs import (
     check_positive,
@@ -25,7 +26,6 @@ from midstep.influence.kernels.kernel_inputs import (
     trained_parameters,
 )
 from midstep.influence.kernels.kernel_job import KernelJob, Want
-from midstep.influence.kernels.model_checks import check_padding_token
 
 if TYPE_CHECKING:
     from torch import Tensor, nn

@@ -25,6 +25,7 @@ from midstep.influence.gradients.coverage import (
 from midstep.influence.gradients.execution import PhaseTimer, no_timer
 from midstep.influence.gradients.factors import StoredFactor
 from midstep.influence.gradients.gradient_recorder import RecordedBatch
+from midstep.influence.gradients.model_checks import check_causal_lm
 from midstep.influence.gradients.model_parts import find_model_parts
 from midstep.influence.gradients.model_passes import ModelPasses
 from midstep.influence.gradients.tiles import Tile
@@ -35,7 +36,6 @@ from midstep.influence.kernels.kernel_inputs import (
     loss_weights,
     to_sequence_batch,
 )
-from midstep.influence.kernels.model_checks import check_causal_lm
 from midstep.influence.kernels.planner import (
     Algorithm,
     CostPlan,

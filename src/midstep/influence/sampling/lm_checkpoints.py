@@ -17,7 +17,7 @@ from torch import nn
 from midstep.core import strict_json
 from midstep.core.errors import ConfigError, FormatError, MissingExtraError, StorageError
 from midstep.core.files.atomic_folders import Chunks, add_folder
-from midstep.influence.kernels.model_checks import check_causal_lm
+from midstep.influence.gradients.model_checks import check_causal_lm
 from midstep.influence.optimizers.optimizer_files import serialize_optimizer
 from midstep.influence.sampling.tokenizers import (
     CharacterTokenizer,

@@ -8,6 +8,7 @@ from typing import Any
 
 from midstep.influence.study.charts import heatmap, histogram, scatter
 from midstep.influence.study.results import FisherKernelResults
+from midstep.influence.study.results_file import check_types
 
 _STYLE = """
 body{font:15px/1.5 system-ui,sans-serif;max-width:1080px;margin:2rem auto;padding:0 1rem}
@@ -115,15 +116,6 @@ def _contributors(one: Mapping[str, Any], update: Mapping[str, Mapping[str, Any]
         f"{_text(one)}"
         + _table(("sequence", "prompt … response", "nats", "advantage", "cosine"), rows)
     )
-
-
-def check_types(validation: Mapping[str, Any]) -> str:
-    """The types that a validation was made in, in words. Older results do not say them."""
-    copies = f"{validation.get('dtype') or 'float'} copies of weights and state"
-    rounding = validation.get("rounding")
-    if rounding is None:
-        return copies
-    return f"{copies}; the study's own prediction differs by {float(rounding):.2%} (rounding)"
 
 
 def _validation(validation: Mapping[str, Any] | None) -> str:
