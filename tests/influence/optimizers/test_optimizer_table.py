@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import copy
 import inspect
+from functools import cache
 from typing import Any
 
 import pytest
@@ -72,13 +73,14 @@ def backward(model: nn.Module, batch, weights: Tensor) -> None:
     (-sum(weights[row] * log_pi(model, batch, row) for row in range(len(batch)))).backward()
 
 
-def trained(name: str, variant: str, lr: float = 1e-3) -> tuple[nn.Module, torch.optim.Optimizer]:
-    """A model and its optimizer after three steps of its own."""
+@cache
+def trained(name: str, variant: str) -> tuple[nn.Module, torch.optim.Optimizer]:
+    """A model and its optimizer after three steps of its own; no test may change them."""
     model = tiny("own_learned").eval()
     # Muon takes matrices only.
     parameters = [each for each in model.parameters() if name != "Muon" or each.dim() == 2]
     settings = VARIANTS.get(name, {}).get(variant, {})
-    optimizer = KINDS[name](parameters, lr=lr, **settings)
+    optimizer = KINDS[name](parameters, lr=1e-3, **settings)
     for seed in range(3) if name not in WITHOUT_STEP else ():
         optimizer.zero_grad()
         backward(model, batch_of(5, 10 + seed), torch.full((5,), 0.2))
@@ -208,7 +210,7 @@ def test_a_subclass_that_steps_differently_is_refused_and_stepped_as_itself() ->
 def test_hooks_and_schedulers_see_nothing_of_the_check() -> None:
     from torch.optim.optimizer import register_optimizer_step_pre_hook
 
-    model, optimizer = trained("AdamW", "plain")
+    model, optimizer = copy.deepcopy(trained("AdamW", "plain"))
     true = real_change(model, optimizer, 1e-4)
     torch.optim.lr_scheduler.LambdaLR(optimizer, lambda _: 1.0)
     optimizer._opt_called = False
@@ -224,7 +226,7 @@ def test_hooks_and_schedulers_see_nothing_of_the_check() -> None:
 
 
 def test_a_step_hook_or_a_replaced_step_is_refused() -> None:
-    model, optimizer = trained("AdamW", "plain")
+    model, optimizer = copy.deepcopy(trained("AdamW", "plain"))
 
     def halve_gradients(optimizer, *_):
         for group in optimizer.param_groups:
