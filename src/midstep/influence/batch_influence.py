@@ -154,6 +154,7 @@ def batch_influence(
         notes=(
             *_notes(model, shown, samples, count),
             *_share_notes(weighted),
+            *_clipping_notes(len(owners) - len(parameters), grad_clip_norm),
             *_gradient_notes(list(parameters.values()), gradient_P, batch_change_S, rest_S),
         ),
     )
@@ -183,6 +184,16 @@ def _share_notes(samples: WeightedGradients) -> tuple[str, ...]:
     return (
         f"samples have different shares in the loss, from {least:.3g} to {most:.3g}: it is a mean "
         "with weights, such as the numbers of tokens",
+    )
+
+
+def _clipping_notes(outside: int, grad_clip_norm: float | None) -> tuple[str, ...]:
+    """A note when gradients are clipped together with gradients that are not computed here."""
+    if not outside or grad_clip_norm is None:
+        return ()
+    return (
+        f"the optimizer also trains {outside} tensor(s) outside of the model; their gradients are "
+        "not part of the norm that was used for clipping here",
     )
 
 

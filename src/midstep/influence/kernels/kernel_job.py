@@ -230,8 +230,10 @@ class KernelJob:
 
         Their gradient is 0 after a trainer's backward pass, not None, so the optimizer steps them.
         """
+        if not names:
+            return set()
         unweighted = (self.weights == 0).nonzero().flatten()
-        if not names or not len(unweighted):
+        if not len(unweighted):
             return set()
         token_weights = torch.zeros_like(self.update.token_weights_NT[unweighted])
         batch = self._recorded_batch(self.batch_u.select(unweighted), token_weights)
