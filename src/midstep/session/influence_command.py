@@ -72,11 +72,7 @@ def _compute(
     device = next(source.model.parameters()).device
     batch = move(join(batches) if batches else captured["batch"], device)
     sizes = _micro_batch_sizes(batches)
-    if sizes is not None and sample_count(batch) != sum(sizes):
-        raise ControlError(
-            "the micro-batches of this step differ in shape, so their samples cannot be compared; "
-            "pad all batches to one length, or train with accumulate_steps=1 while you look"
-        )
+    _check_complete(sample_count(batch), sizes, captured["sample_ids"])
     # The forward passes here must leave no trace: dropout would move generators, and hooks would
     # record activations of a pass that is no step.
     with preserve_rng(), hooks_paused():
@@ -93,6 +89,19 @@ def _compute(
     _show(controller, influence, names)
     _show_notes(controller, influence)
     return _result(influence, names, controller.boundary.finished_steps)
+
+
+def _check_complete(held: int | None, sizes: list[int] | None, sample_ids: Any) -> None:
+    """Raise an error when some micro-batches of the step were not kept or could not be joined."""
+    in_step = len(sample_ids) if sample_ids is not None else 0
+    if sizes is not None:
+        in_step = sum(sizes)
+    if held and held < in_step:
+        raise ControlError(
+            f"only {held} of the {in_step} samples of this step are held: its micro-batches differ "
+            "in shape or are many. Pad all batches to one length, or step without accumulation "
+            "while you look"
+        )
 
 
 def _micro_batch_sizes(batches: Sequence[Any]) -> list[int] | None:
