@@ -220,6 +220,19 @@ def test_a_sum_of_losses_counts_every_sample_whole():
     )
 
 
+def test_tensors_outside_of_the_model_are_noted_where_gradients_are_clipped():
+    model = model_of("mlp")
+    scale = nn.Parameter(torch.ones(3, dtype=torch.float64))
+    optimizer = torch.optim.SGD([*model.parameters(), scale], lr=1e-3)
+
+    def scaled(model, batch):
+        return nn.functional.cross_entropy(model(batch["x"]) * scale, batch["y"])
+
+    for clip in (None, 0.05):
+        notes = batch_influence(model, [optimizer], scaled, batch_of(0), grad_clip_norm=clip).notes
+        assert any("1 tensor(s) outside of the model" in note for note in notes) is (clip == 0.05)
+
+
 def test_a_loss_of_pairs_is_refused():
     model, made, _, batch = trained("mlp", "sgd", 1e-3)
 

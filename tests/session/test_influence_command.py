@@ -177,3 +177,63 @@ def test_hooks_do_not_look_at_its_passes(tmp_path):
         assert {"passes", "influence"} <= set(session.controller.captures.shown().values)
         ask("step", n=1)
         assert hook.seen == seen + 1
+
+
+class TokenMean(nn.Module):
+    """The mean over the tokens that count, as language models are trained."""
+
+    def forward(self, logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+        flat = logits.flatten(0, 1), labels.flatten()
+        return nn.functional.cross_entropy(*flat, ignore_index=-100)
+
+
+def text_session(folder: Path, *, padded_to: int | None) -> Session:
+    """Eight texts of different lengths, in two micro-batches a step."""
+    drawn = torch.Generator().manual_seed(0)
+    texts = [torch.randint(0, 7, (length,), generator=drawn) for length in (2, 9, 3, 4, 7, 2, 6, 1)]
+
+    def collate(chosen):
+        width = padded_to or max(len(each) for each in chosen)
+        ids = torch.zeros(len(chosen), width, dtype=torch.long)
+        labels = torch.full_like(ids, -100)
+        for row, each in enumerate(chosen):
+            ids[row, : len(each)] = each
+            labels[row, : len(each)] = each.flip(0)
+        return ids, labels
+
+    torch.manual_seed(1)
+    model = nn.Sequential(nn.Embedding(7, 5), nn.Tanh(), nn.Linear(5, 7)).double()
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-4)
+    loader = DataLoader(texts, batch_size=4, collate_fn=collate)
+    config = SessionConfig(save_dir=folder, accumulate_steps=2)
+    return Session(model, optimizer, TokenMean(), loader, config=config)
+
+
+def test_a_mean_over_tokens_is_weighted_by_tokens_in_each_micro_batch(tmp_path):
+    session = text_session(tmp_path, padded_to=9)
+    model = session.trainer.parts.model
+    with parked(session) as ask:
+        before = {name: each.clone() for name, each in model.state_dict().items()}
+        ask("step", n=1)
+        result = ask("influence")
+        table = session.controller.captures.shown().values["influence_samples"]
+        ids, labels = (torch.cat(parts) for parts in zip(*session.trainer.batches, strict=True))
+
+        def losses():
+            with torch.no_grad():
+                rows = zip(ids.split(1), labels.split(1), strict=True)
+                return torch.stack([TokenMean()(model(x), y) for x, y in rows])
+
+        now = losses()
+        model.load_state_dict(before)
+        true = now - losses()
+    # Plain descent has no momentum and no decay: the change is the sum of the contributions.
+    torch.testing.assert_close(table["change"].double(), true, rtol=1e-3, atol=1e-9)
+    assert any("different shares" in note for note in result["notes"])
+
+
+def test_micro_batches_of_different_shapes_are_refused(tmp_path):
+    with parked(text_session(tmp_path, padded_to=None)) as ask:
+        ask("step", n=1)
+        with pytest.raises(ControlError, match="only 4 of the 8 samples of this step are held"):
+            ask("influence")

@@ -107,7 +107,7 @@ def check(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Check the prediction: true AdamW steps on copies of the model, at several learning rates.
+    """Check the prediction: true steps of a copy of the optimizer, at several learning rates.
 
     The relative error should fall in proportion to the learning rate (slope 1).
     """
@@ -205,7 +205,10 @@ def _print_validation(screen: Screen, report: Mapping[str, Any]) -> None:
         )
         for one in report["rates"]
     ]
+    from midstep.influence.study.results_file import check_types
+
     screen.print_line("\npredicted against a true step", style="bold")
+    screen.print_line(f"a copy of the optimizer, on {check_types(report)}")
     screen.print_table(rows, right=range(5))
     if report["slope"] is not None:
         screen.print_line(f"slope of the error over η: {float(report['slope']):.3f} (1 is exact)")

@@ -1,6 +1,7 @@
 """How much each sample of a batch changed the loss of each other one, in the last step.
 
-This works for any model whose loss is a mean or sum over samples.
+This works for any model whose loss is a mean or sum over samples; a mean may have weights, such as
+the numbers of tokens in a language model.
 
 For samples i, j of the batch with gradients g of their losses, and the last step Δθ = −scale · c G
 + rest on the gradient G = Σ_j w_j g_j:
@@ -15,7 +16,7 @@ Shapes: B samples of the batch, S of them shown, P parameters.
 # ruff: noqa: N802, N815 - names end in their shape
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -25,12 +26,8 @@ from torch import Tensor, nn
 from midstep.core.errors import ConfigError
 from midstep.influence.gradients.batch_gradient import clipping_factor
 from midstep.influence.gradients.model_parts import eval_mode
-from midstep.influence.gradients.sample_gradients import (
-    SampleLoss,
-    loss_at,
-    sample_count,
-    sample_gradients,
-)
+from midstep.influence.gradients.sample_gradients import SampleLoss, sample_count
+from midstep.influence.gradients.sample_shares import WeightedGradients, weighted_gradients
 from midstep.influence.optimizers.last_step import last_step_parts, parameter_owners, weights_before
 
 if TYPE_CHECKING:
@@ -42,8 +39,6 @@ _MISMATCH_ABOVE = 0.3
 """Relative difference above which the optimizer's gradient is not that of the samples."""
 _CANCELLED_BELOW = 0.05
 """Share of the batch's part below which momentum and decay cancel it, which is suspicious."""
-_LOSS_TOLERANCE = 1e-3
-"""Relative difference allowed between a batch's loss and the mean or sum over its samples."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,6 +74,7 @@ def batch_influence(
     samples: int = 64,
     grad_clip_norm: float | None = None,
     together: bool = True,
+    micro_batches: Sequence[int] | None = None,
 ) -> BatchInfluence:
     """Explain the last step of `optimizers`, made on `batch`. Nothing is changed.
 
@@ -86,12 +82,15 @@ def batch_influence(
 
     Args:
         model: the model after the step.
-        optimizers: SGD, Adam or AdamW, with their state.
-        loss_of: computes the mean (or sum) of the loss over samples, from the model and a batch.
+        optimizers: exactly SGD, Adam or AdamW, with their state.
+        loss_of: computes the loss of a batch: a sum or a mean over samples, with equal weights or
+            others. The weights follow from its values on smaller batches.
         batch: the batch of the step.
         samples: how many samples are shown, from the first.
         grad_clip_norm: norm to which the loop clips its gradient.
         together: try to compute all gradients at once.
+        micro_batches: sizes of the micro-batches that `batch` was joined from, if the step
+            accumulated the mean of their losses.
 
     Raises:
         ConfigError: the tensors of the batch differ in length, its loss is neither mean nor sum
@@ -125,16 +124,22 @@ def batch_influence(
     # The step was made before now: its gradients are those at the weights before it.
     weights = weights_before(optimizers, parameters)
     with eval_mode(model):
-        losses_B, grads_SP, summed_P = _gradients(
-            model, loss_of, batch, weights, shown, together=together
+        weighted = weighted_gradients(
+            model,
+            loss_of,
+            batch,
+            weights,
+            kept=shown,
+            together=together,
+            micro_batches=micro_batches,
         )
-        weight = _sample_weight(loss_at(model, loss_of, batch, weights), losses_B)
-    clip = clipping_factor(float((weight * summed_P).norm()), grad_clip_norm)
-    gradient_P = clip * weight * summed_P
+    grads_SP, total_P = weighted.rows_SP, weighted.total_P
+    clip = clipping_factor(float(total_P.norm()), grad_clip_norm)
+    gradient_P = clip * total_P
     scale_P, rest_P = last_step_parts(optimizers, parameters, weights, gradient_P)
     scaled_SP = grads_SP * scale_P
-    contribution_SS = -clip * weight * (scaled_SP @ grads_SP.T)
-    batch_change_S = -clip * weight * (scaled_SP @ summed_P)
+    contribution_SS = -clip * weighted.shares_B[:shown] * (scaled_SP @ grads_SP.T)
+    batch_change_S = -clip * (scaled_SP @ total_P)
     # Exactly zero where all samples are shown, not the rounding of a difference.
     others_S = torch.zeros_like(batch_change_S)
     if shown < count:
@@ -142,51 +147,16 @@ def batch_influence(
     rest_S = grads_SP @ rest_P
     return BatchInfluence(
         contribution_SS=contribution_SS,
-        losses_S=losses_B[:shown],
+        losses_S=weighted.losses_B[:shown],
         others_S=others_S,
         rest_S=rest_S,
         samples=count,
         notes=(
             *_notes(model, shown, samples, count),
+            *_share_notes(weighted),
+            *_clipping_notes(len(owners) - len(parameters), grad_clip_norm),
             *_gradient_notes(list(parameters.values()), gradient_P, batch_change_S, rest_S),
         ),
-    )
-
-
-def _gradients(
-    model: nn.Module,
-    loss_of: SampleLoss,
-    batch: Any,
-    weights: Mapping[str, Tensor],
-    shown: int,
-    *,
-    together: bool,
-) -> tuple[Tensor, Tensor, Tensor]:
-    """All losses, the gradients of the first `shown` samples, and the sum over all samples."""
-    losses, first_gradients = [], []
-    collected, summed_P = 0, None
-    for losses_C, grads_CP in sample_gradients(model, loss_of, batch, weights, together=together):
-        losses.append(losses_C)
-        summed_P = grads_CP.sum(0) if summed_P is None else summed_P + grads_CP.sum(0)
-        if collected < shown:
-            first_gradients.append(grads_CP[: shown - collected])
-            collected += len(first_gradients[-1])
-    assert summed_P is not None  # noqa: S101 - there is at least one sample
-    return torch.cat(losses), torch.cat(first_gradients), summed_P
-
-
-def _sample_weight(batch_loss: float, losses_B: Tensor) -> float:
-    """The weight of a sample in the loss: 1/B in a mean, 1 in a sum. Others raise an error."""
-    mean, total = float(losses_B.double().mean()), float(losses_B.double().sum())
-    tolerance = _LOSS_TOLERANCE * max(abs(batch_loss), 1e-6)
-    if abs(batch_loss - mean) <= tolerance:
-        return 1.0 / len(losses_B)
-    if abs(batch_loss - total) <= tolerance:
-        return 1.0
-    raise ConfigError(
-        f"the loss of this batch, {batch_loss:.4g}, is neither the mean ({mean:.4g}) nor the sum "
-        "of its samples' losses, so samples have no separate losses; influence needs a loss per "
-        "sample"
     )
 
 
@@ -204,6 +174,27 @@ def _notes(model: nn.Module, shown: int, requested: int, count: int) -> tuple[st
             "made in training mode"
         )
     return tuple(notes)
+
+
+def _share_notes(samples: WeightedGradients) -> tuple[str, ...]:
+    """A note when the loss is a mean with weights."""
+    if samples.is_uniform:
+        return ()
+    least, most = float(samples.shares_B.min()), float(samples.shares_B.max())
+    return (
+        f"samples have different shares in the loss, from {least:.3g} to {most:.3g}: it is a mean "
+        "with weights, such as the numbers of tokens",
+    )
+
+
+def _clipping_notes(outside: int, grad_clip_norm: float | None) -> tuple[str, ...]:
+    """A note when gradients are clipped together with gradients that are not computed here."""
+    if not outside or grad_clip_norm is None:
+        return ()
+    return (
+        f"the optimizer also trains {outside} tensor(s) outside of the model; their gradients are "
+        "not part of the norm that was used for clipping here",
+    )
 
 
 def _gradient_notes(

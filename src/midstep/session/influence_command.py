@@ -59,6 +59,7 @@ def _compute(
 ) -> dict[str, Any]:
     """Compute, show on the page, and return the largest pairs. The training is not affected."""
     from midstep.influence.batch_influence import batch_influence
+    from midstep.influence.gradients.sample_gradients import sample_count
 
     captured = controller.captures.batch()
     # A captured batch has the index of its step, which is one less than the finished steps.
@@ -70,6 +71,8 @@ def _compute(
     batches = list(source.batches())
     device = next(source.model.parameters()).device
     batch = move(join(batches) if batches else captured["batch"], device)
+    sizes = _micro_batch_sizes(batches)
+    _check_complete(sample_count(batch), sizes, captured["sample_ids"])
     # The forward passes here must leave no trace: dropout would move generators, and hooks would
     # record activations of a pass that is no step.
     with preserve_rng(), hooks_paused():
@@ -80,11 +83,34 @@ def _compute(
             batch,
             samples=payload.samples,
             grad_clip_norm=source.grad_clip_norm,
+            micro_batches=sizes,
         )
     names = _sample_names(captured["sample_ids"], influence)
     _show(controller, influence, names)
     _show_notes(controller, influence)
     return _result(influence, names, controller.boundary.finished_steps)
+
+
+def _check_complete(held: int | None, sizes: list[int] | None, sample_ids: Any) -> None:
+    """Raise an error when some micro-batches of the step were not kept or could not be joined."""
+    in_step = len(sample_ids) if sample_ids is not None else 0
+    if sizes is not None:
+        in_step = sum(sizes)
+    if held and held < in_step:
+        raise ControlError(
+            f"only {held} of the {in_step} samples of this step are held: its micro-batches differ "
+            "in shape or are many. Pad all batches to one length, or step without accumulation "
+            "while you look"
+        )
+
+
+def _micro_batch_sizes(batches: Sequence[Any]) -> list[int] | None:
+    """Samples of each micro-batch: an accumulated step takes the mean of their losses."""
+    from midstep.influence.gradients.sample_gradients import sample_count
+
+    sizes = [sample_count(each) for each in batches]
+    known = [size for size in sizes if size]
+    return known if len(known) == len(sizes) > 1 else None
 
 
 def _sample_names(sample_ids: Any, influence: BatchInfluence) -> list[str]:

@@ -361,6 +361,52 @@ def test_training_itself_confirms_the_prediction(
     assert found.relative_error < 0.02
 
 
+def test_bfloat16_study_is_checked_on_float32_copies_and_says_so(
+    config: FisherKernelConfig,
+) -> None:
+    runner = FisherKernelRunner(dataclasses.replace(config, dtype="bfloat16"))
+    workspace = runner.prepare_update_workspace(PLAN)
+    found = validate(workspace, rates=(1e-3, 3e-4, 1e-4))
+    assert found.to_json()["dtype"] == "float32"
+    assert {one.dtype for one in found.rates} == {"float32"}
+    assert found.slope == pytest.approx(1.0, abs=0.1)
+    assert found.rates[-1].relative_error < 0.02
+    assert 0 < found.rounding < 0.2
+    wide = FisherKernelRunner(config)
+    assert validate(wide.prepare_update_workspace(PLAN), rates=(1e-4,)).rounding is None
+
+
+def test_plan_for_plain_descent_is_not_confirmed_for_a_checkpoint_of_adamw(
+    runner: FisherKernelRunner, config: FisherKernelConfig, tmp_path: Path
+) -> None:
+    plan = dataclasses.replace(PLAN, preconditioner="sgd", lr=1e-4)
+    workspace = runner.prepare_update_workspace(plan)
+    with pytest.raises(ConfigError, match=r"optimizer of the checkpoint is AdamW"):
+        validate(workspace)
+    model = small_model(torch.float64)
+    bare = save_checkpoint(tmp_path / "bare", model, CharacterTokenizer(ALPHABET))
+    plain = FisherKernelRunner(dataclasses.replace(config, checkpoint=str(bare)))
+    found = validate(plain.prepare_update_workspace(plan), rates=(1e-4, 1e-5))
+    assert found.slope == pytest.approx(1.0, abs=0.1)
+
+
+def test_parameters_that_were_frozen_in_the_training_are_left_out(
+    config: FisherKernelConfig, tmp_path: Path
+) -> None:
+    model = small_model(torch.float64)
+    model.blocks[0].requires_grad_(requires_grad=False)
+    frozen = {name for name, one in model.named_parameters() if not one.requires_grad}
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+    model(torch.tensor([[1, 2, 3]])).square().mean().backward()
+    optimizer.step()
+    place = save_checkpoint(tmp_path / "step-1", model, CharacterTokenizer(ALPHABET), optimizer)
+    runner = FisherKernelRunner(dataclasses.replace(config, checkpoint=str(place)))
+    workspace = runner.prepare_update_workspace(PLAN)
+    assert set(workspace.notes["frozen_parameters"]) == frozen
+    assert not frozen & set(workspace.cache(workspace.batch.sequence_ids[0]).raw())
+    assert validate(workspace, rates=(1e-5, 1e-6)).slope == pytest.approx(1.0, abs=0.1)
+
+
 def test_update_that_moves_nothing_is_refused(runner: FisherKernelRunner) -> None:
     params = {**UPDATE.params, "reward_cfg": {"format_weight": 0.0, "answer_weight": 0.0}}
     still = dataclasses.replace(PLAN, update=BatchRequest(kind="update", params=params))

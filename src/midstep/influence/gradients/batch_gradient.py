@@ -25,17 +25,22 @@ if TYPE_CHECKING:
 
 def summed_gradient(
     parts: ModelParts, trained: Mapping[int, str], batch: RecordedBatch
-) -> dict[str, Tensor]:
-    """∂/∂θ of Σ token weight · log-probability over a batch, by parameter name."""
+) -> tuple[dict[str, Tensor], set[str]]:
+    """∂/∂θ of Σ token weight · log-probability over a batch, and the parameters that it reaches.
+
+    A parameter that it does not reach (of an expert that no token chose) has gradient None after a
+    backward pass, and an optimizer skips it. Here its sum is 0, and its name is not in the set.
+    """
     named = {trained[id(p)]: p for p in parts.model.parameters() if id(p) in trained}
     # Half-precision sums over many micro-batches lose the small ones, so sums are at least float32.
     sums = {
         name: torch.zeros_like(each, dtype=accumulation_dtype(each)) for name, each in named.items()
     }
+    reached: set[str] = set()
     with requires_gradients(named.values()):
         for index in range(len(batch.microbatches)):
-            _add_microbatch(parts, trained, named, batch, index, sums)
-    return sums
+            reached |= _add_microbatch(parts, trained, named, batch, index, sums)
+    return sums, reached
 
 
 def _add_microbatch(
@@ -45,7 +50,8 @@ def _add_microbatch(
     batch: RecordedBatch,
     index: int,
     sums: Mapping[str, Tensor],
-) -> None:
+) -> set[str]:
+    """Add the gradient of a micro-batch, and return the names of the parameters it reaches."""
     # A function of its own, so that its graph and gradients are freed before the next forward pass.
     microbatch, head = batch.microbatches[index], parts.head
     with torch.enable_grad():
@@ -62,6 +68,7 @@ def _add_microbatch(
         weight_sum_VC=None if weight is None else sums[weight],
     )
     batch.logp[index] = scored.logp_BR
+    reached = {name for name in (weight, bias) if name is not None}
     if bias is not None and scored.bias is not None:
         sums[bias].add_(scored.bias.grads_B.sum(0))
     # False when only the head is trained: then the hidden states have no graph.
@@ -70,6 +77,8 @@ def _add_microbatch(
         for name, grad in zip(named, grads, strict=True):
             if grad is not None:
                 sums[name].add_(grad)
+                reached.add(name)
+    return reached
 
 
 @torch.no_grad()

@@ -34,6 +34,8 @@ class FactorRecord:
     def __init__(self, sequences: int, tokens: int) -> None:
         self.sequences, self.tokens = sequences, tokens
         self.factors: dict[str, list[Factor]] = defaultdict(list)
+        self.reached: set[str] = set()
+        """Parameters that got a gradient, also after their factors were dropped."""
         self.direction_products: dict[str, Tensor] = {}
         """[B] inner products of the head weight's gradient with directions, by label."""
 
@@ -41,6 +43,7 @@ class FactorRecord:
         """Add the factor of one use of a parameter. A parameter without a name is not trained."""
         if name is not None and factor is not None:
             self.factors[name].append(factor)
+            self.reached.add(name)
 
     def rows(self, tile: Tile, out_BRC: Tensor) -> None:
         """Write the gradients of a tile to `out_BRC`."""
@@ -107,7 +110,7 @@ def _recording_hook(names: dict[str, str], record: FactorRecord) -> Callable[...
             return None
         inputs = args[0] if args else next(iter(kwargs.values()), None)
         # Modules may be called by keyword; the first argument is then the input.
-        if not isinstance(inputs, torch.Tensor):
+        if not isinstance(inputs, torch.Tensor) or not _can_record(module, args, kwargs):
             return None
         if isinstance(module, nn.Embedding):
             inputs, output = _expand_shared_output(inputs, output, record.sequences)
@@ -124,6 +127,15 @@ def _recording_hook(names: dict[str, str], record: FactorRecord) -> Callable[...
         return output
 
     return after_forward
+
+
+def _can_record(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    """Whether a recording function knows this call. Others are left to the coverage probe."""
+    if isinstance(module, nn.Embedding):
+        # OPT's positions are an Embedding whose input is the attention mask.
+        return type(module).forward is nn.Embedding.forward
+    # `_record_any` runs the module again with its first argument alone.
+    return _recording_function(module) is not _record_any or len(args) + len(kwargs) == 1
 
 
 def _expand_shared_output(ids: Tensor, output: Tensor, sequences: int) -> tuple[Tensor, Tensor]:
@@ -326,6 +338,10 @@ class RecordedBatch:
         for record in self.records:
             record.rows(tile, out_NRC[start : start + record.sequences])
             start += record.sequences
+
+    def reaches(self, name: str) -> bool:
+        """Whether a parameter got a gradient from any sequence of this batch."""
+        return any(name in record.reached for record in self.records)
 
     def drop(self, names: Sequence[str]) -> None:
         """Delete the factors of these parameters in all records."""

@@ -136,18 +136,18 @@ class ModelPasses:
         microbatch = batch.microbatches[index]
         named = dict(self.parts.model.named_parameters())
         counted: list[Tensor] = [named[name] for name in self.slow]
-        rows = []
-        for row in microbatch.row_ids:
-            single = Microbatch(microbatch.batch, [row])
-            grads = score_gradients(self.parts, single, batch.token_weights_NT, counted)
-            rows.append(
-                [
-                    torch.zeros_like(parameter) if grad is None else grad
-                    for parameter, grad in zip(counted, grads, strict=True)
-                ]
+        rows = [
+            score_gradients(
+                self.parts, Microbatch(microbatch.batch, [row]), batch.token_weights_NT, counted
             )
-        for name, column in zip(self.slow, zip(*rows, strict=True), strict=True):
-            batch.records[index].add(name, StoredFactor(torch.stack(column)))
+            for row in microbatch.row_ids
+        ]
+        columns = zip(*rows, strict=True)
+        for name, parameter, column in zip(self.slow, counted, columns, strict=True):
+            # A parameter that no sequence reaches gets no factor: the optimizer skips it.
+            if any(grad is not None for grad in column):
+                filled = [torch.zeros_like(parameter) if g is None else g for g in column]
+                batch.records[index].add(name, StoredFactor(torch.stack(filled)))
 
     # -- bounded ------------------------------------------------------------------------------
 

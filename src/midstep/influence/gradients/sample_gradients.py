@@ -6,7 +6,7 @@ Shapes: B samples of the batch, C samples of a chunk, P trained parameters in on
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -31,8 +31,13 @@ def sample_count(batch: Any) -> int | None:
 
 def take_sample(batch: Any, at: int) -> Any:
     """One sample as a batch of one. Parts that are not one per sample are passed on whole."""
-    count = sample_count(batch)
-    return _map_tensors(batch, lambda leaf: leaf[at : at + 1], at, count)
+    return take_samples(batch, [at])
+
+
+def take_samples(batch: Any, rows: Sequence[int]) -> Any:
+    """Some samples as a batch, in this order; the same one may be taken twice."""
+    index = torch.tensor(list(rows))
+    return _map_tensors(batch, lambda leaf: leaf[index.to(leaf.device)], rows, sample_count(batch))
 
 
 def _tensors(tree: Any) -> Iterator[Tensor]:
@@ -43,18 +48,23 @@ def _tensors(tree: Any) -> Iterator[Tensor]:
             yield from _tensors(each)
 
 
-def _map_tensors(tree: Any, change: Callable[[Tensor], Tensor], at: int, count: int | None) -> Any:
+def _map_tensors(
+    tree: Any, change: Callable[[Tensor], Tensor], rows: Sequence[int], count: int | None
+) -> Any:
     if isinstance(tree, Tensor):
         return change(tree)
     if isinstance(tree, Mapping):
-        return {key: _map_tensors(each, change, at, count) for key, each in tree.items()}
+        return {key: _map_tensors(each, change, rows, count) for key, each in tree.items()}
     if not isinstance(tree, list | tuple):
         return tree
     if any(True for _ in _tensors(tree)):
-        items = [_map_tensors(each, change, at, count) for each in tree]
+        items = [_map_tensors(each, change, rows, count) for each in tree]
         # A named tuple takes its fields one by one.
         return type(tree)(*items) if hasattr(tree, "_fields") else type(tree)(items)
-    return tree[at : at + 1] if len(tree) == count else tree
+    if len(tree) != count:
+        return tree
+    items = [tree[row] for row in rows]
+    return items if isinstance(tree, list) else tuple(items)
 
 
 def flatten_gradients(gradients: Mapping[str, Tensor], names: list[str]) -> Tensor:
@@ -74,34 +84,43 @@ def sample_gradients(
 ) -> Iterator[tuple[Tensor, Tensor]]:
     """Losses [C] and gradients [C, P] of all samples in order, chunk by chunk.
 
-    The model is not changed. Where `vmap` fails, samples are computed one by one.
+    The arguments are those of `group_gradients`.
+    """
+    groups = [[at] for at in range(sample_count(batch) or 0)]
+    return group_gradients(model, loss_of, batch, weights, groups, together=together)
+
+
+def group_gradients(
+    model: nn.Module,
+    loss_of: SampleLoss,
+    batch: Any,
+    weights: Mapping[str, Tensor],
+    groups: Sequence[Sequence[int]],
+    *,
+    together: bool = True,
+) -> Iterator[tuple[Tensor, Tensor]]:
+    """Losses [C] and gradients [C, P] of batches of some samples each, in order, chunk by chunk.
+
+    The model is not changed. Where `vmap` fails, groups are computed one by one.
 
     Args:
         model: in the mode in which its gradients are wanted.
         loss_of: computes the loss of a batch of any number of samples.
         batch: tensors, or a tree of them.
         weights: values of the parameters that count, by name.
+        groups: the samples of each group, by position; all groups have the same size.
         together: try `vmap` first.
     """
-    count = sample_count(batch) or 0
     size = sum(each.numel() for each in weights.values())
     # 4 bytes per value: gradients are flattened to float32.
-    step = max(1, min(count, CHUNK_BYTES // (4 * max(size, 1))))
+    step = max(1, min(len(groups), CHUNK_BYTES // (4 * max(size, 1))))
     loss = _LossModule(model, loss_of, list(weights))
-    for first in range(0, count, step):
-        chunk = range(first, min(first + step, count))
+    for first in range(0, len(groups), step):
+        chunk = groups[first : first + step]
         computed = _vmap_gradients(loss, batch, weights, chunk) if together else None
         # What failed once fails for every chunk: the following chunks go to the loop at once.
         together = computed is not None
         yield computed if computed is not None else _loop_gradients(loss, batch, weights, chunk)
-
-
-def loss_at(
-    model: nn.Module, loss_of: SampleLoss, batch: Any, weights: Mapping[str, Tensor]
-) -> float:
-    """The loss of a whole batch with other values of some parameters."""
-    with torch.no_grad():
-        return float(_LossModule(model, loss_of, list(weights)).at(weights, batch))
 
 
 class _LossModule(nn.Module):
@@ -123,23 +142,24 @@ class _LossModule(nn.Module):
 
 
 def _vmap_gradients(
-    loss: _LossModule, batch: Any, weights: Mapping[str, Tensor], chunk: range
+    loss: _LossModule, batch: Any, weights: Mapping[str, Tensor], chunk: Sequence[Sequence[int]]
 ) -> tuple[Tensor, Tensor] | None:
     """A chunk by `vmap`; None when the model or the batch does not allow it."""
-    leaves = [leaf[chunk.start : chunk.stop] for leaf in _tensors(batch)]
+    index = torch.tensor([list(group) for group in chunk])
+    leaves = [leaf[index.to(leaf.device)] for leaf in _tensors(batch)]
     if _has_lists(batch, sample_count(batch)):
         return None
 
-    def sample_loss(parameters: dict[str, Tensor], *sample: Tensor) -> Tensor:
-        rest = iter(sample)
-        return loss.at(parameters, _map_tensors(batch, lambda _leaf: next(rest)[None], 0, None))
+    def group_loss(parameters: dict[str, Tensor], *group: Tensor) -> Tensor:
+        rest = iter(group)
+        return loss.at(parameters, _map_tensors(batch, lambda _leaf: next(rest), (), None))
 
     try:
         with warnings.catch_warnings():
             # Operations without a rule for vmap (fused attention) warn and run one by one.
             warnings.filterwarnings("ignore", "There is a performance drop", UserWarning)
             gradients, losses = vmap(
-                grad_and_value(sample_loss),
+                grad_and_value(group_loss),
                 in_dims=(None, *(0 for _ in leaves)),
                 # Dropout draws per sample, as it does in the loop.
                 randomness="different",
@@ -176,15 +196,15 @@ def _has_lists(tree: Any, count: int | None) -> bool:
 
 
 def _loop_gradients(
-    loss: _LossModule, batch: Any, weights: Mapping[str, Tensor], chunk: range
+    loss: _LossModule, batch: Any, weights: Mapping[str, Tensor], chunk: Sequence[Sequence[int]]
 ) -> tuple[Tensor, Tensor]:
     leaves = {name: each.detach().clone().requires_grad_() for name, each in weights.items()}
     losses, rows = [], []
     with torch.enable_grad():
-        for at in chunk:
-            sample_loss = loss.at(leaves, take_sample(batch, at))
-            grads = torch.autograd.grad(sample_loss, list(leaves.values()), materialize_grads=True)
-            losses.append(sample_loss.detach())
+        for group in chunk:
+            group_loss = loss.at(leaves, take_samples(batch, group))
+            grads = torch.autograd.grad(group_loss, list(leaves.values()), materialize_grads=True)
+            losses.append(group_loss.detach())
             gradients = {name: each[None] for name, each in zip(leaves, grads, strict=True)}
             rows.append(flatten_gradients(gradients, list(leaves)).detach())
     return torch.stack(losses), torch.cat(rows)

@@ -8,7 +8,7 @@ Shapes: B sequences, R response tokens, C values of a token.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING
 
 import torch
@@ -167,16 +167,22 @@ def _head_tangent(
 
 
 def step_directions(
-    ascent: Mapping[str, Tensor], parameters: Mapping[str, Tensor], preconditioner: Preconditioner
+    ascent: Mapping[str, Tensor],
+    parameters: Mapping[str, Tensor],
+    preconditioner: Preconditioner,
+    reached: Collection[str],
 ) -> dict[str, dict[str, Tensor]]:
     """The change of the weights per unit of η, given `ascent` = Σ_j w_j g_j = −G.
 
     In three parts, `kernel` (rate · c · D Σ_j w_j g_j), `momentum` and `decay`, each by parameter
-    name.
+    name. All are 0 for parameters that are not `reached` by a gradient: the optimizer skips them.
     """
     kernel, momentum, decay = {}, {}, {}
     factor = preconditioner.rate * preconditioner.clip_factor
     for name, each in ascent.items():
+        if name not in reached:
+            kernel[name] = momentum[name] = decay[name] = torch.zeros_like(each)
+            continue
         weights = parameters[name].detach()
         tile = Tile.whole(name, each, accumulation_dtype(each))
         part = tile.take(each)

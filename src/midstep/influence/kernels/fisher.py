@@ -17,9 +17,11 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from midstep.influence.gradients.execution import PhaseTimer, no_timer
+from midstep.influence.gradients.model_checks import check_padding_token
 from midstep.influence.gradients.model_parts import eval_mode
 from midstep.influence.kernels.kernel_inputs import (
     check_positive,
+    clipped_parameters,
     step_preconditioner,
     trained_parameters,
 )
@@ -68,8 +70,10 @@ def fisher_kernel(
         model: any causal language model: token ids [N, T] to logits (or an object with `.logits`).
         update: the batch U of the step, a `SequenceBatch` or anything with `.sequence_batch()`.
         evaluation: the batch E whose log-probabilities move; None: only U itself.
-        optimizer: `torch.optim.AdamW` with its state, or an `AdamState`; not needed for sgd.
-        preconditioner: adam_post (D after the step), adam_state (D as stored), sgd (1).
+        optimizer: `torch.optim.AdamW` with its state (or Adam without decay), an `AdamState`, or
+            for sgd a `torch.optim.SGD` without momentum; sgd needs none. Others are refused.
+        preconditioner: adam_post (D after the step), adam_state (D as stored), sgd (1). `sgd` with
+            an AdamW is the plain inner product at rate 1, not the step of that AdamW.
         weights: w of the loss −Σ_j w_j log π_j: [N], one per sequence, or [N, T], one per token
             (then K has one row and column per weighted score, each of weight 1). None: the
             weights of the batch, else 1/N.
@@ -81,7 +85,8 @@ def fisher_kernel(
         mode: of the sweep: resident keeps all activations, bounded runs blocks again.
         lr: η; None: the optimizer's (the largest of its groups).
         clip_factor: c, if the trainer knows it; otherwise it follows from `max_grad_norm`.
-        max_grad_norm: clip as `torch.nn.utils.clip_grad_norm_` does.
+        max_grad_norm: clip as `torch.nn.utils.clip_grad_norm_` does over all parameters of the
+            optimizer, also those that `parameters` leaves out.
         fresh_state: accept an optimizer that has not made a step yet.
         terms: False sums momentum and decay into one direction where only Δ is wanted (cheaper).
         spill: folder for the stored inputs of blocks in mode bounded; None: memory.
@@ -110,9 +115,12 @@ def fisher_kernel(
         fresh=fresh_state,
     )
     # The state is bound by name before the copy: it belongs to the parameters of the original.
-    if dtype is not None and dtype != next(model.parameters()).dtype:
+    original = model
+    floats = {each.dtype for each in model.parameters() if each.is_floating_point()}
+    if dtype is not None and floats != {dtype}:
         model = copy.deepcopy(model).to(dtype)
     trained = trained_parameters(model, parameters)
+    clipped = clipped_parameters(optimizer, original, model)
     with eval_mode(model, frozen=True), torch.no_grad():
         job = KernelJob(
             model,
@@ -122,11 +130,14 @@ def fisher_kernel(
             weights=weights,
             preconditioner=step,
             max_grad_norm=None if clip_factor is not None else max_grad_norm,
+            clipped=clipped,
             microbatch=microbatch,
             spill=spill,
             check_coverage=check_coverage,
             timer=stopwatch,
         )
+        explained = job.batch_u if job.batch_e is None else job.batch_e
+        check_padding_token(model, trained, explained)
         plan = job.plan(want, algorithm, mode)
         (announce or _log.info)(plan.describe())
         return job.run(plan, want, terms=terms, norms=norms)

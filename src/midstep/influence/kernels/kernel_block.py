@@ -79,7 +79,8 @@ class KernelBlock:
     """(1−β₁)/(1−β₁ᵗ)."""
     clip_factor: float
     gradient_norm: float
-    """|G| before clipping."""
+    """|G| before clipping: with `max_grad_norm` over all gradients that are clipped together, else
+    over the parameters that count."""
     plan: CostPlan
 
     def cosines(self) -> Tensor:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,7 @@ from midstep.core.field_checks import is_number
 from midstep.influence.gradients.model_parts import context_length
 from midstep.influence.gradients.sequences import SequenceBatch
 from midstep.influence.optimizers.adam_state import AdamState
+from midstep.influence.optimizers.described_optimizers import check_described, is_sgd
 from midstep.influence.optimizers.preconditioners import (
     Preconditioner,
     PreconditionerName,
@@ -124,29 +126,45 @@ def bind_adam_state(
     return AdamState.from_optimizer(optimizer, model, fresh=fresh) if needed else None
 
 
-def sgd_learning_rate(optimizer: Any) -> float | None:
-    """The learning rate of an optimizer without Adam's moments; None for Adam or no optimizer."""
-    groups = getattr(optimizer, "param_groups", None)
-    if groups is None or "betas" in groups[0]:
-        return None
-    rates = {float(group["lr"]) for group in groups}
-    if len(rates) > 1:
-        raise ConfigError("the groups of this optimizer have different learning rates: pass lr=")
-    return rates.pop()
+@dataclass(frozen=True)
+class DescentRates:
+    """Learning rates and weight decay of `torch.optim.SGD`, by parameter name."""
 
+    lr: float
+    """Of the fastest group."""
+    ratios: Mapping[str, float]
+    """Learning rate of each parameter over `lr`."""
+    decay: Mapping[str, float]
 
-def sgd_weight_decay(optimizer: Any, model: nn.Module) -> Mapping[str, float]:
-    """Weight decay by parameter name of an optimizer without Adam's moments; empty for others."""
-    groups = getattr(optimizer, "param_groups", None)
-    if groups is None or "betas" in groups[0]:
-        return {}
-    names = {id(each): name for name, each in model.named_parameters()}
-    return {
-        names[id(each)]: float(group.get("weight_decay", 0.0))
-        for group in groups
-        for each in group["params"]
-        if id(each) in names
-    }
+    @classmethod
+    def of(cls, optimizer: Optimizer, model: nn.Module, names: Sequence[str]) -> DescentRates:
+        """The rates of the parameters `names`; an error when the optimizer lacks one."""
+        by_identity = {id(each): name for name, each in model.named_parameters()}
+        groups = {
+            by_identity[id(each)]: group
+            for group in optimizer.param_groups
+            for each in group["params"]
+            if id(each) in by_identity
+        }
+        missing = [name for name in names if name not in groups]
+        if missing:
+            raise ConfigError(
+                f"the optimizer does not train {missing[0]!r} and {len(missing) - 1} more: give "
+                "the optimizer that trains them, freeze them (requires_grad_(False)), or name the "
+                "parameters that count with parameters=[…]"
+            )
+        rates = {name: float(groups[name]["lr"]) for name in names}
+        fastest = max(rates.values())
+        if fastest <= 0:
+            raise ConfigError(
+                "every group of the optimizer has learning rate 0, so the step changes nothing: "
+                "give the optimizer of a step with a learning rate above 0"
+            )
+        return cls(
+            fastest,
+            {name: rate / fastest for name, rate in rates.items()},
+            {name: float(groups[name]["weight_decay"]) for name in names},
+        )
 
 
 def step_preconditioner(
@@ -160,14 +178,38 @@ def step_preconditioner(
     fresh: bool = False,
 ) -> Preconditioner:
     """D of the step that `optimizer` makes next on the parameters `names` of `model`."""
-    return make_preconditioner(
-        name,
-        bind_adam_state(optimizer, model, fresh=fresh, needed=name != "sgd"),
-        names,
-        lr=lr if lr is not None else sgd_learning_rate(optimizer),
-        decay=sgd_weight_decay(optimizer, model),
-        clip_factor=clip_factor,
-    )
+    if name == "sgd" and optimizer is not None and not isinstance(optimizer, AdamState):
+        check_described(optimizer, name)
+        # With Adam, `sgd` is the plain inner product at rate 1, not the step of Adam.
+        if is_sgd(optimizer):
+            rates = DescentRates.of(optimizer, model, names)
+            return make_preconditioner(
+                name,
+                None,
+                names,
+                lr=rates.lr if lr is None else lr,
+                decay=rates.decay,
+                ratios=rates.ratios,
+                clip_factor=clip_factor,
+            )
+    state = bind_adam_state(optimizer, model, fresh=fresh, needed=name != "sgd")
+    return make_preconditioner(name, state, names, lr=lr, clip_factor=clip_factor)
+
+
+def clipped_parameters(
+    optimizer: Optimizer | AdamState | None, model: nn.Module, computing_model: nn.Module
+) -> dict[int, str]:
+    """Names of all trained parameters of the optimizer, by identity in `computing_model`.
+
+    A trainer clips by the norm of all of them together. Without an optimizer: all of the model.
+    """
+    names = {name: id(each) for name, each in model.named_parameters() if each.requires_grad}
+    if isinstance(optimizer, AdamState):
+        names = {name: key for name, key in names.items() if name in optimizer.parameters}
+    elif optimizer is not None:
+        held = {id(each) for group in optimizer.param_groups for each in group["params"]}
+        names = {name: key for name, key in names.items() if key in held}
+    return {id(each): name for name, each in computing_model.named_parameters() if name in names}
 
 
 _WHEN_LEFT_OUT = {

@@ -25,6 +25,7 @@ from midstep.influence.gradients.coverage import (
 from midstep.influence.gradients.execution import PhaseTimer, no_timer
 from midstep.influence.gradients.factors import StoredFactor
 from midstep.influence.gradients.gradient_recorder import RecordedBatch
+from midstep.influence.gradients.model_checks import check_causal_lm
 from midstep.influence.gradients.model_parts import find_model_parts
 from midstep.influence.gradients.model_passes import ModelPasses
 from midstep.influence.gradients.tiles import Tile
@@ -71,6 +72,8 @@ class KernelJob:
         weights: w of the loss; None takes the batch's own.
         preconditioner: D of the step; None is the identity with learning rate 1.
         max_grad_norm: the trainer clips the gradient to this norm; None: no clipping.
+        clipped: names of all parameters whose gradients are clipped together, by identity; None:
+            those of `trained`.
         microbatch: most sequences of a pass.
         spill: folder for the stored block inputs in mode bounded; None keeps them in memory.
         check_coverage: compare recorded gradients with autograd's on two short sequences.
@@ -87,12 +90,15 @@ class KernelJob:
         weights: Tensor | Sequence[float] | None = None,
         preconditioner: Preconditioner | None = None,
         max_grad_norm: float | None = None,
+        clipped: dict[int, str] | None = None,
         microbatch: int | None = None,
         spill: Path | None = None,
         check_coverage: bool = True,
         timer: PhaseTimer = no_timer,
     ) -> None:
         self.model, self.trained, self.microbatch = model, trained, microbatch
+        self._clipped = trained if clipped is None else {**clipped, **trained}
+        self._clipped_norm: float | None = None
         self.preconditioner = preconditioner or SgdPreconditioner(lr=1.0, decay={})
         self.max_grad_norm, self.timer = max_grad_norm, timer
         self.parameters = {
@@ -103,15 +109,17 @@ class KernelJob:
         self.weights, token_weights = loss_weights(weights, update, self.batch_u)
         self.update = self._recorded_batch(self.batch_u, token_weights)
         self.evaluation: RecordedBatch | None = None
+        self.batch_e: SequenceBatch | None = None
         if evaluation is not None:
-            batch_e = to_sequence_batch(evaluation, model)
-            check_fits(batch_e, model, "the evaluation")
+            self.batch_e = to_sequence_batch(evaluation, model)
+            check_fits(self.batch_e, model, "the evaluation")
             self.evaluation = self._recorded_batch(
-                batch_e, batch_e.response_mask.to(token_weights.dtype)
+                self.batch_e, self.batch_e.response_mask.to(token_weights.dtype)
             )
         self._weighted_log_pi: Tensor | None = None
         # One probe for three tests: the parts of the model, its coverage, the skippable maps.
         probe = probe_batch(self.batch_u)
+        check_causal_lm(model, probe.input_ids, trained)
         self.parts = find_model_parts(model, probe.input_ids)
         # Off for true steps and D alone: they use autograd, not recorded factors.
         self.coverage = Coverage([], [])
@@ -199,16 +207,38 @@ class KernelJob:
                 sweep.consume(ready)
         return self._block_from_sums(sweep.total(), plan, want)
 
-    def _sum_gradient(self) -> tuple[dict[str, Tensor], float]:
-        """Σ_j w_j g_j = −G by a plain backward pass, and |G|, which decides the clip factor c."""
+    def _sum_gradient(self) -> tuple[dict[str, Tensor], set[str], float]:
+        """Σ_j w_j g_j = −G by a plain backward pass, the parameters that it reaches, and |G|.
+
+        A trainer clips by the norm of all gradients, also of parameters that do not count here.
+        """
+        clips = self.max_grad_norm is not None
+        summed = self._clipped if clips else self.trained
         with self.timer("gradient of the update"):
             batch = self.loss_batch()
-            ascent = summed_gradient(self.parts, self.trained, batch)
+            ascent, reached = summed_gradient(self.parts, summed, batch)
             self._weighted_log_pi = batch.log_pi()
+            reached |= self._reached_without_weight(set(self.trained.values()) - reached)
         norm = square_norm(ascent) ** 0.5
-        if self.max_grad_norm is not None:
+        if clips:
+            self._clipped_norm = norm
             self.preconditioner.clip_factor = clipping_factor(norm, self.max_grad_norm)
-        return ascent, norm
+        return {name: ascent[name] for name in self.parameters}, reached, norm
+
+    def _reached_without_weight(self, names: set[str]) -> set[str]:
+        """Which of these parameters only sequences of weight 0 use.
+
+        Their gradient is 0 after a trainer's backward pass, not None, so the optimizer steps them.
+        """
+        if not names:
+            return set()
+        unweighted = (self.weights == 0).nonzero().flatten()
+        if not len(unweighted):
+            return set()
+        token_weights = torch.zeros_like(self.update.token_weights_NT[unweighted])
+        batch = self._recorded_batch(self.batch_u.select(unweighted), token_weights)
+        asked = {key: name for key, name in self.trained.items() if name in names}
+        return summed_gradient(self.parts, asked, batch)[1]
 
     def _log_pi_u(self) -> Tensor:
         """Log π of U: from its recorded pass, else from the pass of the summed gradient.
@@ -231,9 +261,11 @@ class KernelJob:
             log_pi[~is_weighted] = batch.log_pi()
         return log_pi
 
-    def loss_batch(self) -> RecordedBatch:
-        """U with w multiplied into the token weights, without sequences of weight 0."""
-        weighted = self.weights.nonzero().flatten()
+    def loss_batch(self, *, with_unweighted: bool = False) -> RecordedBatch:
+        """U with w multiplied into the token weights; sequences of weight 0 only on request."""
+        weighted = torch.arange(len(self.weights), device=self.weights.device)
+        if not with_unweighted:
+            weighted = self.weights.nonzero().flatten()
         token_weights = self.update.token_weights_NT[weighted] * self.weights[weighted, None]
         return self._recorded_batch(self.batch_u.select(weighted), token_weights)
 
@@ -292,7 +324,9 @@ class KernelJob:
             k_eu=eu if "EU" in want else None,
             k_uu=uu,
             coverage={name: each / total for name, each in traces.items()},
-            gradient_norm=float(sums.gradient_square) ** 0.5,
+            gradient_norm=float(sums.gradient_square) ** 0.5
+            if self._clipped_norm is None
+            else self._clipped_norm,
             **changes,
             **norms,
         )
@@ -322,9 +356,9 @@ class KernelJob:
     # -- Δ alone ------------------------------------------------------------------------------
 
     def _run_direction(self, plan: CostPlan, *, terms: bool) -> KernelBlock:
-        ascent, norm = self._sum_gradient()
+        ascent, reached, norm = self._sum_gradient()
         with self.timer("directions"):
-            by_label = step_directions(ascent, self.parameters, self.preconditioner)
+            by_label = step_directions(ascent, self.parameters, self.preconditioner, reached)
             if not terms:
                 by_label = {
                     "total": {
@@ -360,7 +394,7 @@ class KernelJob:
 
     def diagonal(self) -> dict[str, Tensor]:
         """D of the step by parameter name, in the shape of each parameter."""
-        ascent, _ = self._sum_gradient()
+        ascent, _, _ = self._sum_gradient()
         diagonal = {}
         for name, total in ascent.items():
             tile = Tile.whole(name, total, total.dtype)

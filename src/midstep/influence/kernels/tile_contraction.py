@@ -191,7 +191,7 @@ class TileContraction:
         # D and G are computed in float32 for half-precision models: bfloat16 has 8 bits for v'.
         exact_tile = replace(tile, dtype=accumulation_dtype(grads_UP))
         # D = 1 needs neither a product nor a second buffer.
-        if inputs.preconditioner.name == "sgd" and not inputs.with_momentum_decay:
+        if inputs.preconditioner.is_identity and not inputs.with_momentum_decay:
             gradient_P = self._weighted_sum(grads_UP)
             right_XP = grads_UP
             diagonal_P = inputs.preconditioner.diagonal(exact_tile, None).reshape(-1)
@@ -208,6 +208,10 @@ class TileContraction:
 
     def _write_momentum_decay(self, exact_tile: Tile, diagonal_RC: Tensor, out_2P: Tensor) -> None:
         """Write the directions of momentum and decay to two rows of the right side."""
+        # A parameter without a gradient is skipped by the optimizer, also its momentum and decay.
+        if not self.inputs.update.reaches(exact_tile.name):
+            out_2P.zero_()
+            return
         weights_RC = exact_tile.take(self.inputs.parameters[exact_tile.name].detach())
         rows = out_2P.view(2, *exact_tile.shape)
         # Half-precision models: compute in float32, then copy into the rows.

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from midstep.core.errors import ConfigError
+from midstep.influence.optimizers.described_optimizers import check_described
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -52,17 +54,33 @@ class AdamState:
     def from_optimizer(
         cls, optimizer: Optimizer, model: nn.Module, *, fresh: bool = False
     ) -> AdamState:
-        """From a `torch.optim.AdamW`; `fresh` accepts one that has not made a step yet."""
-        names = {id(parameter): name for name, parameter in model.named_parameters()}
+        """From a `torch.optim.AdamW` (or `Adam`); `fresh` accepts one that has made no step yet.
+
+        Frozen parameters are left out, as the optimizer does. A trained parameter that never got a
+        gradient has no state; its first step would start from zeros.
+        """
+        check_described(optimizer, "adam_post")
+        names = {
+            id(parameter): name
+            for name, parameter in model.named_parameters()
+            if parameter.requires_grad
+        }
+        has_stepped = any(optimizer.state.values())
         states: dict[str, ParameterState] = {}
         for group in optimizer.param_groups:
-            _check_group(optimizer, group)
             for parameter in group["params"]:
                 if id(parameter) in names:
                     name = names[id(parameter)]
                     state = optimizer.state.get(parameter) or {}
-                    states[name] = _bind_state(name, parameter, state, group, fresh=fresh)
+                    states[name] = _bind_state(
+                        name, parameter, state, group, fresh=fresh or has_stepped
+                    )
         return cls(states)
+
+    @cached_property
+    def has_stepped(self) -> bool:
+        """Whether the optimizer has made a step."""
+        return any(each.step for each in self.parameters.values())
 
     def require(self, names: Sequence[str]) -> None:
         """Raise an error when a trained parameter has no state."""
@@ -89,25 +107,6 @@ def decay_groups(model: nn.Module) -> list[list[str]]:
     }
     names = [name for name, each in model.named_parameters() if each.requires_grad]
     return [[n for n in names if n not in plain], [n for n in names if n in plain]]
-
-
-def _check_group(optimizer: Optimizer, group: Mapping[str, Any]) -> None:
-    kind = type(optimizer).__name__
-    if "betas" not in group:
-        raise ConfigError(
-            f"{kind} is not an Adam optimizer: pass a torch.optim.AdamW, or preconditioner='sgd'"
-        )
-    for name in ("amsgrad", "maximize"):
-        if group.get(name):
-            raise ConfigError(
-                f"{kind} uses {name}=True, which the kernel does not support: use a plain AdamW"
-            )
-    # torch.optim.Adam adds λθ to the gradient, so decay would change v and D.
-    decoupled = group.get("decoupled_weight_decay", True)
-    if group["weight_decay"] and not decoupled:
-        raise ConfigError(
-            f"{kind} adds its weight decay to the gradient; use torch.optim.AdamW, or no decay"
-        )
 
 
 def _bind_state(

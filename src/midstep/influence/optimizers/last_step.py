@@ -22,6 +22,7 @@ from torch import Tensor
 from torch.optim import SGD, Adam, AdamW, Optimizer
 
 from midstep.core.errors import ConfigError
+from midstep.influence.optimizers.described_optimizers import optimizer_name
 
 
 def parameter_owners(
@@ -29,10 +30,11 @@ def parameter_owners(
 ) -> dict[int, tuple[Optimizer, dict[str, Any]]]:
     """Optimizer and group of each trained parameter, by identity."""
     for optimizer in optimizers:
-        if not isinstance(optimizer, SGD | Adam | AdamW):
+        # Exactly these classes: a subclass may make another step.
+        if type(optimizer) not in (SGD, Adam, AdamW):
             raise ConfigError(
                 f"influence supports the steps of SGD, Adam and AdamW; this run trains with "
-                f"{type(optimizer).__name__}"
+                f"{optimizer_name(optimizer)}"
             )
     return {
         id(parameter): (optimizer, group)

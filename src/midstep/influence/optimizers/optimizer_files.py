@@ -13,6 +13,7 @@ from midstep.core import strict_json
 from midstep.core.errors import ConfigError, FormatError, StorageError
 from midstep.core.files.atomic_folders import Chunks
 from midstep.influence.optimizers.adam_state import decay_groups
+from midstep.influence.optimizers.described_optimizers import check_adam_group, check_described
 
 ParameterOrder = Literal["names", "model", "decay"]
 """By recorded names; in the model's order; or with decayed parameters first, then the others."""
@@ -24,9 +25,14 @@ _MOMENTS = ("exp_avg", "exp_avg_sq")
 
 
 def serialize_optimizer(optimizer: torch.optim.Optimizer, model: nn.Module) -> dict[str, Chunks]:
-    """The files that hold the state of an AdamW `optimizer` over parameters of `model`."""
+    """The files that hold the state of an AdamW `optimizer` over parameters of `model`.
+
+    Raises:
+        ConfigError: the optimizer is another one; its state would be read as that of AdamW.
+    """
     from safetensors.torch import save
 
+    check_described(optimizer, "adam_post")
     names = {id(parameter): name for name, parameter in model.named_parameters()}
     groups: list[dict[str, Any]] = []
     tensors: dict[str, Tensor] = {}
@@ -50,6 +56,11 @@ def serialize_optimizer(optimizer: torch.optim.Optimizer, model: nn.Module) -> d
     description = {"format": FORMAT, "groups": groups, "steps": steps}
     text = (strict_json.dumps(description) + "\n").encode()
     return {_JSON: [text], _TENSORS: [save(tensors)]}
+
+
+def has_optimizer(folder: str | os.PathLike[str]) -> bool:
+    """Whether a checkpoint's folder also has the state of its optimizer."""
+    return (Path(folder) / _JSON).is_file()
 
 
 def load_optimizer(
@@ -110,6 +121,7 @@ def _read_torch_file(
             f"{file} holds no optimizer state: {str(error).splitlines()[0]}; give the file of "
             "torch.save(optimizer.state_dict())"
         ) from None
+    _check_written_by_adam(groups, state, file)
     names = _names_in_groups(groups, model, file, order)
     named_groups = []
     bound: dict[str, dict[str, Any]] = {}
@@ -120,6 +132,31 @@ def _read_torch_file(
             if index in state:
                 bound[name] = state[index]
     return named_groups, bound
+
+
+def _check_written_by_adam(
+    groups: list[dict[str, Any]], state: dict[int, dict[str, Any]], file: Path
+) -> None:
+    """Refuse state of other optimizers. A file does not name its class, but its keys differ."""
+    keys = {"step", *_MOMENTS}
+    others = sorted({key for entry in state.values() for key in entry} ^ keys) if state else []
+    for group in groups:
+        # NAdam has `momentum_decay`; RAdam has no `amsgrad`; Adamax and Lion have other state.
+        missing = [key for key in (*_SETTINGS, "betas", "amsgrad") if key not in group]
+        if others or missing or "momentum_decay" in group:
+            wrong = [*missing, *others, *(["momentum_decay"] if "momentum_decay" in group else [])]
+            raise ConfigError(
+                f"{file} is not the state of a plain torch.optim.AdamW or Adam: {wrong[0]!r} does "
+                "not fit; no preconditioner describes the step of other optimizers"
+            )
+        if group["weight_decay"] and "decoupled_weight_decay" not in group:
+            raise ConfigError(
+                f"{file} does not say whether Adam or AdamW wrote it, and their weight decay "
+                "differs: load it into your optimizer with this version of torch and save it again"
+            )
+        check_adam_group(
+            f"the optimizer of {file}", group, decoupled=bool(group.get("decoupled_weight_decay"))
+        )
 
 
 def _names_in_groups(
@@ -170,7 +207,8 @@ def _build_optimizer(
                 )
     trained = {name for name, one in parameters.items() if one.requires_grad}
     listed = {name for group in groups for name in group["names"]}
-    missing = sorted(trained - state.keys())
+    # A listed parameter without state was frozen or never got a gradient: the optimizer skips it.
+    missing = sorted(trained - listed if state else trained)
     if missing or not listed <= parameters.keys():
         absent = missing or sorted(listed - parameters.keys())
         raise ConfigError(

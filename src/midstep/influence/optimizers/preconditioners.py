@@ -4,7 +4,7 @@ For a step t with the state (m, v) and the clipped gradient cG:
 
     adam_post    v' = β₂ v + (1−β₂)(cG)²,  D = 1 / (sqrt(v'/(1−β₂ᵗ)) + ε)
     adam_state   D = 1 / (sqrt(v/(1−β₂ᵗ⁻¹)) + ε), from the stored state alone
-    sgd          D = 1
+    sgd          D = 1 (times the ratio below)
 
 Where groups differ in learning rate or β₁, D carries the ratio to the reference (the largest rate),
 so that Δ log π = η (rate · c K w + momentum + decay) holds over all groups.
@@ -15,7 +15,7 @@ Shapes: R rows and C columns of a tile, P = R·C.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 import torch
@@ -44,6 +44,13 @@ class SgdPreconditioner:
     """The factor c of gradient clipping."""
     rate: float = 1.0
     """Factor of c Σ_j K_ij w_j; plain descent has no first moment."""
+    ratios: Mapping[str, float] = field(default_factory=dict)
+    """Learning rate of a parameter's group over `lr`, by name; a missing name has 1."""
+
+    @property
+    def is_identity(self) -> bool:
+        """Whether D is 1 for every parameter."""
+        return all(ratio == 1 for ratio in self.ratios.values())
 
     def diagonal(
         self,
@@ -52,8 +59,9 @@ class SgdPreconditioner:
         *,
         out_RC: Tensor | None = None,  # noqa: ARG002 - the interface of AdamPreconditioner
     ) -> Tensor:
-        """One everywhere."""
-        return torch.ones((), dtype=tile.dtype, device=tile.device).expand(tile.shape)
+        """One everywhere, or the ratio of the group's learning rate to the reference."""
+        ratio = self.ratios.get(tile.name, 1.0)
+        return torch.full((), ratio, dtype=tile.dtype, device=tile.device).expand(tile.shape)
 
     def momentum_and_decay(
         self,
@@ -65,7 +73,7 @@ class SgdPreconditioner:
     ) -> tuple[Tensor, Tensor]:
         """The directions of momentum (none) and of decay, −λθ."""
         momentum, decay = _output_pair(diagonal_RC, out)
-        rate = self.decay.get(tile.name, 0.0)
+        rate = self.ratios.get(tile.name, 1.0) * self.decay.get(tile.name, 0.0)
         return momentum.zero_(), torch.mul(weights_RC, -rate, out=decay)
 
 
@@ -81,6 +89,7 @@ class AdamPreconditioner:
     ratio: float
     """`lr` over the rate of the optimizer's fastest group; every group is scaled by it."""
     post_step: bool = True
+    is_identity: ClassVar = False
     clip_factor: float = 1.0
     """The factor c of gradient clipping."""
 
@@ -104,6 +113,9 @@ class AdamPreconditioner:
         adam = self.state.parameters[tile.name]
         second_RC, scale = tile.take(adam.exp_avg_sq), self._scale(adam)
         if not self.post_step:
+            # No stored v: the state does not describe this parameter, and 1/ε would dominate K.
+            if not adam.step and self.state.has_stepped:
+                return torch.zeros_like(second_RC)
             # Before the first step v is 0 and 1−β₂⁰ too; 0/0 would make D NaN.
             corrected = 1 - adam.beta2 ** max(adam.step, 1)
             return scale / ((second_RC / corrected).sqrt() + adam.eps)
@@ -162,6 +174,7 @@ def make_preconditioner(
     *,
     lr: float | None = None,
     decay: Mapping[str, float] | None = None,
+    ratios: Mapping[str, float] | None = None,
     clip_factor: float = 1.0,
 ) -> Preconditioner:
     """The preconditioner of this name for these parameters.
@@ -172,11 +185,15 @@ def make_preconditioner(
         names: the parameters that count.
         lr: reference learning rate; None takes the optimizer's, or 1 without an optimizer.
         decay: weight decay by name, for sgd.
+        ratios: learning rate by name over `lr`, for sgd with groups of different rates.
         clip_factor: the factor c of gradient clipping.
     """
     if name == "sgd":
         return SgdPreconditioner(
-            lr=1.0 if lr is None else lr, decay=decay or {}, clip_factor=clip_factor
+            lr=1.0 if lr is None else lr,
+            decay=decay or {},
+            ratios=ratios or {},
+            clip_factor=clip_factor,
         )
     if name not in {"adam_post", "adam_state"}:
         raise ConfigError(f"preconditioner must be one of adam_post, adam_state, sgd; got {name!r}")

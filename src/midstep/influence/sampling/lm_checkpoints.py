@@ -17,6 +17,7 @@ from torch import nn
 from midstep.core import strict_json
 from midstep.core.errors import ConfigError, FormatError, MissingExtraError, StorageError
 from midstep.core.files.atomic_folders import Chunks, add_folder
+from midstep.influence.gradients.model_checks import check_causal_lm
 from midstep.influence.optimizers.optimizer_files import serialize_optimizer
 from midstep.influence.sampling.tokenizers import (
     CharacterTokenizer,
@@ -131,4 +132,8 @@ def _load_hugging_face(folder: Path, device: str, dtype: str | None) -> tuple[nn
             "tokenizer there with save_pretrained (safetensors; pickled weights are not read)"
         ) from None
     placed: nn.Module = model.to(device)
+    # Before sampling: a masked language model would fail there without a reason.
+    vocabulary = int(getattr(model.config, "vocab_size", None) or 4)
+    probe_ids = torch.arange(4, device=device) % vocabulary
+    check_causal_lm(placed, torch.stack([probe_ids, probe_ids.flip(0)]), {})
     return placed, HuggingFaceTokenizer(tokenizer)

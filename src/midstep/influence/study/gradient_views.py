@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from midstep.core.errors import ConfigError
 from midstep.influence.gradients.model_parts import eval_mode
 from midstep.influence.kernels.fisher import per_sequence_gradients
 from midstep.influence.kernels.kernel_inputs import (
     bind_adam_state,
+    clipped_parameters,
     step_preconditioner,
     trained_parameters,
 )
@@ -38,6 +40,7 @@ class GradientViews:
         optimizer: its AdamW; None for sgd.
         update: the batch of the step, with its weights w.
         plan: which parameters count, and the preconditioner.
+        has_adam_state: whether the checkpoint has the state of an AdamW, which sgd does not use.
     """
 
     def __init__(
@@ -46,8 +49,11 @@ class GradientViews:
         optimizer: Optimizer | None,
         update: GeneratedBatch,
         plan: FisherKernelPlan,
+        *,
+        has_adam_state: bool = False,
     ) -> None:
         self.model, self.optimizer, self.plan = model, optimizer, plan
+        self._has_adam_state = has_adam_state
         self._update = update
 
     @cached_property
@@ -57,6 +63,16 @@ class GradientViews:
         if wanted is None or wanted == next(self.model.parameters()).dtype:
             return self.model
         return copy.deepcopy(self.model).to(wanted)
+
+    def step_optimizer(self) -> Optimizer | None:
+        """The optimizer whose copies make true steps; None for plain descent without any state."""
+        if self.plan.preconditioner == "sgd" and self._has_adam_state:
+            raise ConfigError(
+                "this plan predicts plain gradient descent (preconditioner: sgd), but the "
+                "optimizer of the checkpoint is AdamW, so a true step would not be the predicted "
+                "one; check a plan with preconditioner: adam_post"
+            )
+        return self.optimizer
 
     def adam_state(self) -> AdamState | None:
         """The optimizer's state by name; None for sgd."""
@@ -100,6 +116,7 @@ class GradientViews:
                 self._update,
                 preconditioner=step,
                 max_grad_norm=plan.max_grad_norm,
+                clipped=clipped_parameters(self.optimizer, self.model, model),
                 microbatch=plan.microbatch,
                 check_coverage=False,
             )

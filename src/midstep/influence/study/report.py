@@ -8,6 +8,7 @@ from typing import Any
 
 from midstep.influence.study.charts import heatmap, histogram, scatter
 from midstep.influence.study.results import FisherKernelResults
+from midstep.influence.study.results_file import check_types
 
 _STYLE = """
 body{font:15px/1.5 system-ui,sans-serif;max-width:1080px;margin:2rem auto;padding:0 1rem}
@@ -128,7 +129,8 @@ def _validation(validation: Mapping[str, Any] | None) -> str:
     best = min(validation["rates"], key=lambda one: float(one["lr"]))
     return "".join(
         [
-            f"<h2>Predicted against actual</h2><p>A true AdamW step on a copy.{slope}</p>",
+            "<h2>Predicted against actual</h2><p>A true step of a copy of the optimizer, on "
+            f"{escape(check_types(validation))}.{slope}</p>",
             scatter(
                 [float(value) for value in best["predicted"]],
                 [float(value) for value in best["actual"]],

@@ -6,6 +6,7 @@ Reading it loads neither torch nor numpy, because the server lists results witho
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,6 +20,15 @@ if TYPE_CHECKING:
     from midstep.influence.study.workspace import KernelWorkspace
 
 FORMAT = "midstep.influence/1"
+
+
+def check_types(validation: Mapping[str, Any]) -> str:
+    """The types that a validation was made in, in words. Older results do not say them."""
+    copies = f"{validation.get('dtype') or 'float'} copies of weights and state"
+    rounding = validation.get("rounding")
+    if rounding is None:
+        return copies
+    return f"{copies}; the study's own prediction differs by {float(rounding):.2%} (rounding)"
 
 
 def read_results_json(directory: str | os.PathLike[str]) -> dict[str, Any]:

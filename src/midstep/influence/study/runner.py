@@ -15,7 +15,7 @@ from midstep.facts import FactsWriter, last_attempt
 from midstep.influence.fingerprints import BatchFingerprint, KernelFingerprint, kernel_fingerprint
 from midstep.influence.kernels.fisher import fisher_kernel
 from midstep.influence.kernels.kernel_inputs import trained_parameters
-from midstep.influence.optimizers.optimizer_files import load_optimizer
+from midstep.influence.optimizers.optimizer_files import has_optimizer, load_optimizer
 from midstep.influence.sampling.decoding import DecodingConfig
 from midstep.influence.sampling.generated_batch import GeneratedBatch
 from midstep.influence.sampling.sample_generator import SampleGenerator
@@ -82,11 +82,21 @@ class FisherKernelRunner:
 
     @cached_property
     def optimizer(self) -> AdamW:
-        """The AdamW of the step, with its state bound by name, loaded when first needed."""
-        source = self.config.optimizer_state or self.config.checkpoint
-        return load_optimizer(
-            source, self.generator.model.module, order=self.config.optimizer_order
-        )
+        """The AdamW of the step, with its state bound by name, loaded when first needed.
+
+        A parameter without state was frozen in the training or never got a gradient. It is frozen
+        here too, so that it is left out.
+        """
+        model = self.generator.model.module
+        optimizer = load_optimizer(self._state_source, model, order=self.config.optimizer_order)
+        for parameter in model.parameters():
+            if not optimizer.state.get(parameter):
+                parameter.requires_grad_(False)  # noqa: FBT003 - its only argument
+        return optimizer
+
+    @property
+    def _state_source(self) -> str:
+        return self.config.optimizer_state or self.config.checkpoint
 
     @cached_property
     def _batch_fingerprint(self) -> BatchFingerprint:
@@ -112,7 +122,14 @@ class FisherKernelRunner:
 
     def _views(self, plan: FisherKernelPlan, batch: GeneratedBatch) -> GradientViews:
         """Views that compute gradients for an update and a plan."""
-        return GradientViews(self.generator.model.module, self._optimizer_for(plan), batch, plan)
+        has_state = self.config.optimizer_state is not None or has_optimizer(self._state_source)
+        return GradientViews(
+            self.generator.model.module,
+            self._optimizer_for(plan),
+            batch,
+            plan,
+            has_adam_state=has_state,
+        )
 
     # -- the update -------------------------------------------------------------------------------
 
@@ -153,6 +170,9 @@ class FisherKernelRunner:
                 "algorithm": block.plan.describe(),
                 "slow_parameters": list(block.slow_parameters),
                 "unused_parameters": list(block.unused_parameters),
+                "frozen_parameters": [
+                    name for name, one in views.model.named_parameters() if not one.requires_grad
+                ],
             },
         )
         workspace.bind(views)

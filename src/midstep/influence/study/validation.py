@@ -18,10 +18,12 @@ from midstep.influence.kernels.true_step import (
     RateCheck,
     error_slope,
     predicted_change,
+    step_dtype,
     stepped_copy,
+    wide_model,
 )
 from midstep.influence.sampling.generated_batch import GeneratedBatch
-from midstep.influence.sampling.lm_checkpoints import load_checkpoint
+from midstep.influence.sampling.lm_checkpoints import DTYPES, load_checkpoint
 from midstep.influence.sampling.sequence_processor import (
     SequenceProcessor,
     length_buckets,
@@ -94,6 +96,11 @@ class Validation:
     """Change of the mean entropy of a response token after the true step, for each rate."""
     entropy_predicted: tuple[float, ...]
     """The same to first order."""
+    dtype: str
+    """Type of the copies of weights and optimizer state that steps and prediction were made on."""
+    rounding: float | None = None
+    """Relative difference between the study's own prediction and the one in `dtype`, where the
+    study computes in a narrower type."""
     after: AfterCheck | None = None
     """Comparison with the training's own step, when the checkpoint after it was given."""
 
@@ -103,6 +110,8 @@ class Validation:
         return {
             "sequence_ids": self.sequence_ids,
             "slope": self.slope,
+            "dtype": self.dtype,
+            "rounding": self.rounding,
             "rates": [
                 {
                     **vars(one),
@@ -123,7 +132,11 @@ def validate(
     rates: Sequence[float] | None = None,
     after: str | os.PathLike[str] | None = None,
 ) -> Validation:
-    """Make true AdamW steps from the loaded state, on copies, and compare.
+    """Make true steps with a copy of the optimizer from the loaded state, and compare.
+
+    Steps and prediction are made on float32 copies of weights and state, or on wider ones if the
+    model or the plan is wider. For a study in bfloat16, `rounding` says how far its own prediction
+    is from that.
 
     Args:
         workspace: prepared or loaded by a runner, so that it is bound to its model.
@@ -141,18 +154,21 @@ def validate(
             "this plan counts only some parameters, but a true step changes all that train; check "
             "a plan without 'parameters', or freeze the others in the checkpoint"
         )
-    predicted = _predict(workspace, views, batch) / workspace.step.lr
-    log_pi_before, entropy_before = _score_batch(views.computing_model, batch)
+    optimizer = views.step_optimizer()
+    dtype = step_dtype(views.model, DTYPES.get(workspace.plan.dtype or ""))
+    model = wide_model(views.model, dtype)
+    predicted = _predict(workspace, model, batch) / workspace.step.lr
+    log_pi_before, entropy_before = _score_batch(model, batch)
     checks, entropy_changes = [], []
     slope = 0.0
     for rate in learning_rates:
         stepped_model = stepped_copy(
-            views.computing_model, lr=rate, **_step_options(workspace, views)
+            views.model, optimizer, lr=rate, dtype=dtype, **_step_options(workspace)
         )
         if rate == max(learning_rates):  # the largest step loses the fewest digits in θ' − θ
-            slope = entropy_rate(views.computing_model, stepped_model, batch, rate)
+            slope = entropy_rate(model, stepped_model, batch, rate)
         log_pi, entropy = _score_batch(stepped_model, batch)
-        checks.append(RateCheck.compare(rate, predicted * rate, log_pi - log_pi_before))
+        checks.append(RateCheck.compare(rate, predicted * rate, log_pi - log_pi_before, dtype))
         entropy_changes.append(entropy - entropy_before)
     return Validation(
         sequence_ids=batch.sequence_ids,
@@ -160,10 +176,23 @@ def validate(
         slope=error_slope(checks) if len(checks) > 1 else None,
         entropy_change=tuple(entropy_changes),
         entropy_predicted=tuple(slope * rate for rate in learning_rates),
+        dtype=str(dtype).removeprefix("torch."),
+        rounding=_rounding(workspace, views, batch, predicted),
         after=None
         if after is None
-        else _compare_with_checkpoint(workspace, predicted, log_pi_before, batch, after),
+        else _compare_with_checkpoint(workspace, predicted, log_pi_before, batch, after, dtype),
     )
+
+
+def _rounding(
+    workspace: KernelWorkspace, views: GradientViews, batch: GeneratedBatch, predicted: Tensor
+) -> float | None:
+    """How far the prediction in the study's own type is from `predicted`, relative to it."""
+    own = next(views.computing_model.parameters()).dtype
+    if torch.finfo(own).eps <= torch.finfo(torch.float32).eps:
+        return None
+    narrow = _predict(workspace, views.computing_model, batch) / workspace.step.lr
+    return float((narrow - predicted).norm() / predicted.norm())
 
 
 def _score_batch(model: nn.Module, batch: GeneratedBatch) -> tuple[Tensor, float]:
@@ -175,9 +204,8 @@ def _score_batch(model: nn.Module, batch: GeneratedBatch) -> tuple[Tensor, float
     return log_pi, sum(entropies) / len(entropies)
 
 
-def _step_options(workspace: KernelWorkspace, views: GradientViews) -> Any:
+def _step_options(workspace: KernelWorkspace) -> Any:
     return {
-        "optimizer": views.adam_state(),
         "update": workspace.batch,
         "weights": workspace.weights,
         "max_grad_norm": workspace.plan.max_grad_norm,
@@ -185,16 +213,17 @@ def _step_options(workspace: KernelWorkspace, views: GradientViews) -> Any:
     }
 
 
-def _predict(workspace: KernelWorkspace, views: GradientViews, batch: GeneratedBatch) -> Tensor:
-    """Predicted Δ log π at the step's own learning rate."""
+def _predict(workspace: KernelWorkspace, model: nn.Module, batch: GeneratedBatch) -> Tensor:
+    """Predicted Δ log π at the step's own learning rate, computed with `model`."""
     block = fisher_kernel(
-        views.computing_model,
+        model,
         evaluation=batch,
+        optimizer=workspace.require_views().adam_state(),
         preconditioner=workspace.plan.preconditioner,
         parameters=workspace.plan.parameters,
         lr=workspace.step.lr,
         want=["delta"],
-        **_step_options(workspace, views),
+        **_step_options(workspace),
     )
     return predicted_change(block).double().cpu()
 
@@ -205,14 +234,15 @@ def _compare_with_checkpoint(
     log_pi_before: Tensor,
     batch: GeneratedBatch,
     path: str | os.PathLike[str],
+    dtype: torch.dtype,
 ) -> AfterCheck:
     """Compare with the checkpoint after the step, at the learning rate of the training."""
-    parameter = next(workspace.require_views().computing_model.parameters())
+    parameter = next(workspace.require_views().model.parameters())
     model, tokenizer = load_checkpoint(
-        path, device=str(parameter.device), dtype=str(parameter.dtype).removeprefix("torch.")
+        path, device=str(parameter.device), dtype=str(dtype).removeprefix("torch.")
     )
     if tokenizer.fingerprint != workspace.fingerprint.tokenizer:
         raise ConfigError(f"checkpoint {os.fspath(path)} has another tokenizer than the update")
     actual = _score_batch(model, batch)[0] - log_pi_before
-    check = RateCheck.compare(workspace.step.lr, predicted * workspace.step.lr, actual)
+    check = RateCheck.compare(workspace.step.lr, predicted * workspace.step.lr, actual, dtype)
     return AfterCheck(checkpoint=os.fspath(path), **vars(check))
