@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import { GATHER_MS, gathering, MOST_TOGETHER, split } from "./batchedRequests";
+import { BATCH_WINDOW_MS, batchRequests, MAX_BATCH, split } from "./batchedRequests";
 
 const bytes = (text: string) => new TextEncoder().encode(text);
 
@@ -11,68 +11,68 @@ function joined(...answers: [number, string][]): Response {
 
 /** A server that answers each question with its own words. */
 function server() {
-  const asked: string[] = [];
-  const ask = async (path: string): Promise<Response> => {
-    asked.push(path);
-    const [place, query] = path.split("together?");
+  const sent: string[] = [];
+  const send = async (path: string): Promise<Response> => {
+    sent.push(path);
+    const [prefix, query] = path.split("together?");
     if (query === undefined) return new Response(path);
-    const questions = new URLSearchParams(query).getAll("ask");
+    const requests = new URLSearchParams(query).getAll("ask");
     return joined(
-      ...questions.map((one): [number, string] => [one.startsWith("no/") ? 404 : 200, `${place}${one}`]),
+      ...requests.map((one): [number, string] => [one.startsWith("no/") ? 404 : 200, `${prefix}${one}`]),
     );
   };
-  return { asked, ask };
+  return { sent, send };
 }
 
 beforeEach(() => void vi.useFakeTimers());
 afterEach(() => void vi.useRealTimers());
 
-const soon = () => vi.advanceTimersByTimeAsync(GATHER_MS);
+const soon = () => vi.advanceTimersByTimeAsync(BATCH_WINDOW_MS);
 
-describe("gathering", () => {
+describe("batchRequests", () => {
   it("asks what comes at nearly the same moment in one request, and gives each its own answer", async () => {
-    const { asked, ask } = server();
-    const gathered = gathering(ask);
+    const { sent, send } = server();
+    const gathered = batchRequests(send);
     const paths = ["forces?tensor=a%20b&x=1", "step_data/caf%C3%A9", "no/such"].map(
       (one) => `/runs/r/debug/${one}`,
     );
     const answers = [gathered(paths[0] ?? ""), gathered(paths[1] ?? "")];
-    await vi.advanceTimersByTimeAsync(GATHER_MS - 1);
+    await vi.advanceTimersByTimeAsync(BATCH_WINDOW_MS - 1);
     answers.push(gathered(paths[2] ?? ""));
-    expect(asked).toEqual([]);
+    expect(sent).toEqual([]);
     await soon();
-    expect(asked).toHaveLength(1);
+    expect(sent).toHaveLength(1);
     const came = await Promise.all(answers);
     expect(came.map(({ status }) => status)).toEqual([200, 200, 404]);
     expect(await Promise.all(came.map((one) => one.text()))).toEqual(paths);
   });
 
   it("asks one alone as it is, what comes later in another request, and other places at once", async () => {
-    const { asked, ask } = server();
-    const gathered = gathering(ask);
+    const { sent, send } = server();
+    const gathered = batchRequests(send);
     void gathered("/runs/r/debug/forces");
     await soon();
     void gathered("/runs/r/debug/batch");
     void gathered("/runs?limit=50");
-    expect(asked).toEqual(["/runs/r/debug/forces", "/runs?limit=50"]);
+    expect(sent).toEqual(["/runs/r/debug/forces", "/runs?limit=50"]);
     await soon();
-    expect(asked.at(-1)).toBe("/runs/r/debug/batch");
+    expect(sent.at(-1)).toBe("/runs/r/debug/batch");
   });
 
   it("keeps runs apart, and to as many at once as the server takes", async () => {
-    const { asked, ask } = server();
-    const gathered = gathering(ask);
-    const many = Array.from({ length: MOST_TOGETHER + 2 }, (_, index) => gathered(`/runs/r/debug/k${index}`));
+    const { sent, send } = server();
+    const gathered = batchRequests(send);
+    const many = Array.from({ length: MAX_BATCH + 2 }, (_, index) => gathered(`/runs/r/debug/k${index}`));
     const other = gathered("/runs/s/debug/k0");
     await soon();
-    expect(asked.map((path) => path.split("ask=").length - 1)).toEqual([MOST_TOGETHER, 2, 0]);
+    expect(sent.map((path) => path.split("ask=").length - 1)).toEqual([MAX_BATCH, 2, 0]);
     expect(await (await other).text()).toBe("/runs/s/debug/k0");
-    expect(await (await many.at(-1))?.text()).toBe(`/runs/r/debug/k${MOST_TOGETHER + 1}`);
+    expect(await (await many.at(-1))?.text()).toBe(`/runs/r/debug/k${MAX_BATCH + 1}`);
   });
 
   it("leaves out what is no longer wanted", async () => {
-    const { asked, ask } = server();
-    const gathered = gathering(ask);
+    const { sent, send } = server();
+    const gathered = batchRequests(send);
     const closing = new AbortController();
     const given = gathered("/runs/r/debug/forces", closing.signal);
     const refused = expect(given).rejects.toThrow("closed");
@@ -81,18 +81,20 @@ describe("gathering", () => {
     await soon();
     await refused;
     expect(await (await kept).text()).toBe("/runs/r/debug/batch");
-    expect(asked).toEqual(["/runs/r/debug/batch"]);
+    expect(sent).toEqual(["/runs/r/debug/batch"]);
   });
 
   it("tells every one of a refusal of the whole, and of a connection that broke", async () => {
-    const refusing = gathering(async () => new Response(JSON.stringify({ error: "token" }), { status: 401 }));
-    const asked = [refusing("/runs/r/debug/a"), refusing("/runs/r/debug/b")];
+    const refusing = batchRequests(
+      async () => new Response(JSON.stringify({ error: "token" }), { status: 401 }),
+    );
+    const sent = [refusing("/runs/r/debug/a"), refusing("/runs/r/debug/b")];
     await soon();
-    for (const one of await Promise.all(asked)) {
+    for (const one of await Promise.all(sent)) {
       expect(one.status).toBe(401);
       expect(await one.json()).toEqual({ error: "token" });
     }
-    const broken = gathering(async () => {
+    const broken = batchRequests(async () => {
       throw new TypeError("network");
     });
     const lost = ["/runs/r/debug/a", "/runs/r/debug/b"].map((path) =>

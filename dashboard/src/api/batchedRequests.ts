@@ -1,20 +1,20 @@
 /** Questions that come at nearly the same moment, asked in one request. */
 
 /** How long the first one waits for the others: panels that keep one beat ask within some ten milliseconds. */
-export const GATHER_MS = 30;
+export const BATCH_WINDOW_MS = 30;
 /** Questions that the server takes at once. */
-export const MOST_TOGETHER = 16;
+export const MAX_BATCH = 16;
 
 /** Asks for a path below `/api/v1`, as `fetch` does. */
-export type Ask = (path: string, signal?: AbortSignal) => Promise<Response>;
+export type Fetch = (path: string, signal?: AbortSignal) => Promise<Response>;
 
-interface Question {
+interface WaitingRequest {
   /** What the path begins with: of all that can be asked together it is the same. */
-  place: string;
+  prefix: string;
   rest: string;
   signal: AbortSignal | undefined;
-  take: (answer: Response) => void;
-  fail: (reason: unknown) => void;
+  resolve: (answer: Response) => void;
+  reject: (reason: unknown) => void;
 }
 
 const PATH = /^(\/runs\/[^/]+\/debug\/)(.+)$/;
@@ -23,53 +23,53 @@ const PATH = /^(\/runs\/[^/]+\/debug\/)(.+)$/;
  * The same questions and answers, in fewer requests where they look into a run. A browser spends milliseconds on
  * each request and the run's process wakes some ten times for it, which a training beside them pays for.
  */
-export function gathering(ask: Ask): Ask {
-  let waiting: Question[] = [];
+export function batchRequests(send: Fetch): Fetch {
+  let waiting: WaitingRequest[] = [];
 
-  const askAll = () => {
-    const questions = waiting;
+  const sendAll = () => {
+    const requests = waiting;
     waiting = [];
-    for (const group of groups(questions)) void answer(ask, group);
+    for (const group of groups(requests)) void answer(send, group);
   };
 
   return (path, signal) => {
-    const [, place, rest] = PATH.exec(path) ?? [];
-    if (place === undefined || rest === undefined) return ask(path, signal);
-    return new Promise((take, fail) => {
-      if (waiting.length === 0) setTimeout(askAll, GATHER_MS);
-      waiting.push({ place, rest, signal, take, fail });
+    const [, prefix, rest] = PATH.exec(path) ?? [];
+    if (prefix === undefined || rest === undefined) return send(path, signal);
+    return new Promise((resolve, reject) => {
+      if (waiting.length === 0) setTimeout(sendAll, BATCH_WINDOW_MS);
+      waiting.push({ prefix, rest, signal, resolve, reject });
     });
   };
 }
 
 /** What is still wanted, by place, as many at once as the server takes. */
-function groups(questions: readonly Question[]): Question[][] {
-  const found: Question[][] = [];
-  for (const question of questions) {
-    if (question.signal?.aborted) {
-      question.fail(question.signal.reason);
+function groups(requests: readonly WaitingRequest[]): WaitingRequest[][] {
+  const batches: WaitingRequest[][] = [];
+  for (const request of requests) {
+    if (request.signal?.aborted) {
+      request.reject(request.signal.reason);
       continue;
     }
-    const group = found.find((one) => one[0]?.place === question.place && one.length < MOST_TOGETHER);
-    if (group === undefined) found.push([question]);
-    else group.push(question);
+    const group = batches.find((one) => one[0]?.prefix === request.prefix && one.length < MAX_BATCH);
+    if (group === undefined) batches.push([request]);
+    else group.push(request);
   }
-  return found;
+  return batches;
 }
 
-async function answer(ask: Ask, group: readonly Question[]): Promise<void> {
+async function answer(send: Fetch, group: readonly WaitingRequest[]): Promise<void> {
   try {
-    const answers = await parts(await ask(pathOf(group)), group.length);
-    for (const [index, { take }] of group.entries()) take(answers[index] as Response);
+    const answers = await parts(await send(pathOf(group)), group.length);
+    for (const [index, { resolve }] of group.entries()) resolve(answers[index] as Response);
   } catch (error) {
-    for (const { fail } of group) fail(error);
+    for (const { reject } of group) reject(error);
   }
 }
 
-function pathOf(group: readonly Question[]): string {
-  const place = group[0]?.place ?? "";
-  if (group.length === 1) return `${place}${group[0]?.rest}`;
-  return `${place}together?${new URLSearchParams(group.map(({ rest }) => ["ask", rest]))}`;
+function pathOf(group: readonly WaitingRequest[]): string {
+  const prefix = group[0]?.prefix ?? "";
+  if (group.length === 1) return `${prefix}${group[0]?.rest}`;
+  return `${prefix}together?${new URLSearchParams(group.map(({ rest }) => ["ask", rest]))}`;
 }
 
 /** Each question's own answer; where they were refused as a whole, that is the answer to each. */

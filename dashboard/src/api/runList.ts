@@ -7,7 +7,7 @@ import { type Link, ListStream } from "./sharedStream";
 export interface RunTable {
   /** By id, newest first. */
   rows: ReadonlyMap<string, RunRow>;
-  /** Runs that the server knows; more than `rows` holds only beyond `MOST_ROWS`. */
+  /** Runs that the server knows; more than `rows` holds only beyond `MAX_ROWS`. */
   total: number;
   states: Readonly<Record<string, number>>;
   columns: RunListing["columns"];
@@ -19,7 +19,7 @@ export interface RunTable {
   streaming: boolean;
 }
 
-export const MOST_ROWS = 10_000;
+export const MAX_ROWS = 10_000;
 const ASK_AGAIN_MS = 5_000;
 
 const NOTHING: RunTable = {
@@ -65,7 +65,7 @@ const askServer: Ask = (offset, limit, signal) => api.get<RunListing>(runsPath(o
 async function readAll(ask: Ask, signal: AbortSignal): Promise<RunListing> {
   const first = await ask(0, RUNS_AT_A_TIME, signal);
   const runs = [...first.runs];
-  while (runs.length < Math.min(first.total, MOST_ROWS)) {
+  while (runs.length < Math.min(first.total, MAX_ROWS)) {
     const { runs: more } = await ask(runs.length, RUNS_AT_A_TIME, signal);
     if (more.length === 0) break;
     runs.push(...more);

@@ -119,7 +119,7 @@ interface EventsPart {
   more: boolean;
 }
 
-export const MOST_EVENTS = 10_000;
+export const MAX_EVENTS = 10_000;
 
 /** The newest events of a run, oldest first, with those that came since `known`. */
 export async function readEvents(
@@ -130,10 +130,10 @@ export async function readEvents(
   let events = [...known];
   for (let after = events.at(-1)?.seq ?? 0; ; ) {
     const part = await api.get<EventsPart>(
-      runPath(runId, `/events?after_seq=${after}&limit=${MOST_EVENTS}`),
+      runPath(runId, `/events?after_seq=${after}&limit=${MAX_EVENTS}`),
       signal,
     );
-    events = [...events, ...part.events].slice(-MOST_EVENTS);
+    events = [...events, ...part.events].slice(-MAX_EVENTS);
     if (!part.more || part.seq <= after) return events;
     after = part.seq;
   }

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import { isCrowded, type Link, RunStream, waitBeforeRetry } from "./sharedStream";
+import { type Link, RunStream, tooManyStreams } from "./sharedStream";
 import type { StreamMessage } from "./types";
 
 /** Only a test that fails waits this long, on a machine that may be busy. */
@@ -45,14 +45,14 @@ class Connection {
 /** Locks of one browser: the first asker holds, the others wait in line. */
 function fakeLocks() {
   let line = Promise.resolve();
-  const asked: { name: string }[] = [];
+  const pending: { name: string }[] = [];
   const locks = {
-    pending: asked,
+    pending,
     query: async () => locks,
     request: (name: string, { signal }: { signal: AbortSignal }, run: () => Promise<void>) => {
-      asked.push({ name });
+      pending.push({ name });
       const turn = line.then(() => {
-        asked.shift();
+        pending.shift();
         return signal.aborted ? undefined : run();
       });
       line = turn.catch(() => undefined).then(() => undefined);
@@ -63,15 +63,15 @@ function fakeLocks() {
 }
 
 class Tab {
-  readonly heard: StreamMessage[] = [];
+  readonly received: StreamMessage[] = [];
   readonly links: Link[] = [];
   readonly stream = new RunStream("r1", {
-    onMessage: (message) => void this.heard.push(message),
+    onMessage: (message) => void this.received.push(message),
     onLink: (link) => void this.links.push(link),
   });
 
   get seqs(): number[] {
-    return this.heard.flatMap((message) => (message.type === "scalars" ? [message.last_seq] : []));
+    return this.received.flatMap((message) => (message.type === "scalars" ? [message.last_seq] : []));
   }
 }
 
@@ -124,7 +124,7 @@ describe("RunStream", () => {
     first.send("", hello);
     first.send("0.1", scalars(1));
     first.send("", { type: "ping", at: 0 });
-    await eventually(() => expect(tab.heard).toHaveLength(3));
+    await eventually(() => expect(tab.received).toHaveLength(3));
     first.break();
     const second = await connection(1);
     expect([first.lastId, second.lastId]).toEqual([null, "0.1"]);
@@ -149,7 +149,7 @@ describe("RunStream", () => {
 
     const follower = open();
     await eventually(() =>
-      expect(follower.heard[0]).toMatchObject({ type: "hello", seq: 1, resumed: false }),
+      expect(follower.received[0]).toMatchObject({ type: "hello", seq: 1, resumed: false }),
     );
     first.send("0.2", scalars(2));
     await eventually(() => expect(follower.seqs).toEqual([2]));
@@ -169,26 +169,26 @@ describe("RunStream", () => {
     open();
     (await connection(0)).send("", hello);
     const follower = open();
-    await eventually(() => expect(follower.heard).toHaveLength(1));
+    await eventually(() => expect(follower.received).toHaveLength(1));
     (await connection(0)).break();
     (await connection(1)).send("", hello);
-    await eventually(() => expect(follower.heard).toHaveLength(2));
+    await eventually(() => expect(follower.received).toHaveLength(2));
     expect(follower.links).toEqual(["connecting", "open", "lost", "open"]);
 
     page.dispatchEvent(new Event("pagehide"));
     (await connection(1)).break();
     (await connection(2)).send("", hello);
-    await eventually(() => expect(follower.heard).toHaveLength(3));
+    await eventually(() => expect(follower.received).toHaveLength(3));
     expect(follower.links).toEqual(["connecting", "open", "lost", "open"]);
   });
 
   it("tells other tabs nothing while there are none", async () => {
-    const said = vi.spyOn(BroadcastChannel.prototype, "postMessage");
-    const kinds = () => said.mock.calls.map(([{ kind }]) => kind);
+    const posted = vi.spyOn(BroadcastChannel.prototype, "postMessage");
+    const kinds = () => posted.mock.calls.map(([{ kind }]) => kind);
     vi.stubGlobal("navigator", { locks: fakeLocks() });
     const alone = open();
     (await connection(0)).send("", hello);
-    await eventually(() => expect(alone.heard).toHaveLength(1));
+    await eventually(() => expect(alone.received).toHaveLength(1));
     expect(kinds()).toEqual(["join"]);
     alone.stream.close();
 
@@ -198,32 +198,25 @@ describe("RunStream", () => {
     const leader = open();
     locks.pending.push(...locks.pending);
     (await connection(1)).send("", hello);
-    await eventually(() => expect(leader.heard).toHaveLength(1));
+    await eventually(() => expect(leader.received).toHaveLength(1));
     expect(kinds()).toEqual(["join", "join", "link", "message"]);
-    said.mockRestore();
+    posted.mockRestore();
   });
 });
 
-describe("waitBeforeRetry", () => {
-  it("doubles up to a limit, with some chance in it", () => {
-    expect([0, 1, 2, 10].map((attempt) => waitBeforeRetry(attempt, 1))).toEqual([250, 500, 1000, 5000]);
-    expect(waitBeforeRetry(0, 0)).toBe(125);
-  });
-});
-
-describe("isCrowded", () => {
+describe("tooManyStreams", () => {
   const holding = (...names: string[]) =>
     vi.stubGlobal("navigator", { locks: { query: async () => ({ held: names.map((name) => ({ name })) }) } });
 
   it("counts the streams of this page only", async () => {
     holding("midstep-runs-1", "midstep-stream-a-1", "another");
-    expect(await isCrowded()).toBe(false);
+    expect(await tooManyStreams()).toBe(false);
     holding("midstep-runs-1", "midstep-stream-a-1", "midstep-stream-b-1");
-    expect(await isCrowded()).toBe(true);
+    expect(await tooManyStreams()).toBe(true);
   });
 
   it("is never so where there are no locks, and each tab reads for itself", async () => {
     vi.stubGlobal("navigator", {});
-    expect(await isCrowded()).toBe(false);
+    expect(await tooManyStreams()).toBe(false);
   });
 });

@@ -1,8 +1,8 @@
 /** A stream read once per browser: the tab that holds the lock reads it, the others listen to that tab. */
 
 import { newId } from "@/lib/ids";
-import { currentToken, problemOf, requestHeaders } from "./client";
-import { SseParser } from "./sseParser";
+import { currentToken } from "./client";
+import { pause, readEvents, waitBeforeRetry } from "./eventReader";
 import type { BreakpointOut, HelloMessage, StateOut, StreamMessage } from "./types";
 
 export type Link = "connecting" | "open" | "lost" | "denied";
@@ -17,75 +17,6 @@ export interface StreamHandlers<M extends Message = StreamMessage> {
   onLink: (link: Link, why?: string | null) => void;
 }
 
-const FIRST_WAIT_MS = 250;
-const LONGEST_WAIT_MS = 5_000;
-/** A ping comes each second; a link that is silent this long is given up and opened anew. */
-const SILENCE_MS = 10_000;
-
-/** Doubling waits with some chance in them, so that fifty pages do not knock at the same moment. */
-export function waitBeforeRetry(attempt: number, chance = Math.random()): number {
-  const wait = Math.min(LONGEST_WAIT_MS, FIRST_WAIT_MS * 2 ** attempt);
-  return wait * (0.5 + chance / 2);
-}
-
-function pause(ms: number, signal: AbortSignal): Promise<void> {
-  return new Promise((resolve) => {
-    const timer = setTimeout(resolve, ms);
-    signal.addEventListener("abort", () => {
-      clearTimeout(timer);
-      resolve();
-    });
-  });
-}
-
-interface Ended {
-  status: number;
-  why: string | null;
-}
-
-/** Reads one connection until it ends; answers the status and the reason when it was refused. */
-async function readOnce<M>(
-  address: string,
-  lastId: string | null,
-  signal: AbortSignal,
-  onEvent: (id: string, message: M) => void,
-  onOpen: () => void,
-): Promise<Ended> {
-  const silence = new AbortController();
-  const both = AbortSignal.any([signal, silence.signal]);
-  let timer = setTimeout(() => silence.abort(), SILENCE_MS);
-  try {
-    const headers = {
-      ...requestHeaders(),
-      Accept: "text/event-stream",
-      ...(lastId ? { "Last-Event-ID": lastId } : {}),
-    };
-    const response = await fetch(address, {
-      headers,
-      signal: both,
-      cache: "no-store",
-    });
-    if (!response.ok || response.body === null)
-      return { status: response.status, why: (await problemOf(response)).message };
-    onOpen();
-    const parser = new SseParser();
-    const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
-    for (;;) {
-      const { done, value } = await reader.read();
-      if (done) return { status: 200, why: null };
-      clearTimeout(timer);
-      timer = setTimeout(() => silence.abort(), SILENCE_MS);
-      for (const event of parser.push(value)) onEvent(event.id, JSON.parse(event.data) as M);
-    }
-  } catch (error) {
-    // A broken connection is the ordinary case here: the loop outside opens it again with the last id.
-    if (error instanceof SyntaxError) throw error;
-    return { status: 0, why: null };
-  } finally {
-    clearTimeout(timer);
-  }
-}
-
 /** What tabs say to each other. */
 type TabMessage<M> =
   | { kind: "message"; id: string; message: M }
@@ -94,8 +25,8 @@ type TabMessage<M> =
   | { kind: "welcome"; to: string; id: string; hello: M | null };
 
 /** What a tab that joins later is told, so that it starts whole. */
-interface Picture<M> {
-  take(message: M): void;
+interface LatestState<M> {
+  apply(message: M): void;
   /** The one message to start from; null before there is one, or where a tab asks the server itself. */
   welcome(): M | null;
   /** Whether nothing counts before that message. */
@@ -103,14 +34,14 @@ interface Picture<M> {
 }
 
 /** Last known picture of a run. */
-class RunPicture implements Picture<StreamMessage> {
+class LatestRunState implements LatestState<StreamMessage> {
   readonly needed = true;
   private hello: HelloMessage | null = null;
   private state: StateOut | null = null;
   private breakpoints: BreakpointOut[] | null = null;
   private seq = 0;
 
-  take(message: StreamMessage): void {
+  apply(message: StreamMessage): void {
     if (message.type === "hello") {
       this.hello = message;
       this.state = message.state;
@@ -137,16 +68,16 @@ function tokenMark(): string {
 
 const LOCKS = "midstep-";
 /** More streams than this, and a few tabs would leave no connection for anything else. */
-const MOST_STREAMS = 3;
+const MAX_STREAMS = 3;
 
 /** Whether the tabs of this browser hold so many streams that one nobody sees had better be closed. */
-export async function isCrowded(): Promise<boolean> {
+export async function tooManyStreams(): Promise<boolean> {
   const { held = [] } = (await navigator.locks?.query()) ?? {};
-  return held.filter(({ name }) => name?.startsWith(LOCKS)).length >= MOST_STREAMS;
+  return held.filter(({ name }) => name?.startsWith(LOCKS)).length >= MAX_STREAMS;
 }
 
 /** Whether another tab waits to lead, so that it listens until then. */
-async function isAwaited(lock: string): Promise<boolean> {
+async function hasWaitingTab(lock: string): Promise<boolean> {
   const { pending = [] } = await navigator.locks.query();
   return pending.some(({ name }) => name === lock);
 }
@@ -158,9 +89,9 @@ class SharedStream<M extends Message> {
   private readonly name: string;
   private lastId: string | null = null;
   private readonly tab = newId();
-  private leads = false;
+  private isLeader = false;
   /** Whether a tab listens to this one. Alone, it spares the browser a copy of every message. */
-  private isHeard = false;
+  private hasFollowers = false;
   private isOpen = false;
   /** Whether the browser leaves this page and cuts its requests off, which says nothing about the server. */
   private isLeaving = false;
@@ -169,16 +100,16 @@ class SharedStream<M extends Message> {
   constructor(
     private readonly address: string,
     name: string,
-    private readonly picture: Picture<M>,
+    private readonly latest: LatestState<M>,
     private readonly handlers: StreamHandlers<M>,
   ) {
     this.name = `${LOCKS}${name}-${tokenMark()}`;
-    this.welcomed = !picture.needed;
+    this.welcomed = !latest.needed;
     // Web Locks exist on secure origins only; over a plain forwarded host name each tab reads for itself.
     const shared = navigator.locks !== undefined && typeof BroadcastChannel !== "undefined";
     this.channel = shared ? new BroadcastChannel(this.name) : null;
     if (this.channel !== null)
-      this.channel.onmessage = (event: MessageEvent<TabMessage<M>>) => this.heard(event.data);
+      this.channel.onmessage = (event: MessageEvent<TabMessage<M>>) => this.onTabMessage(event.data);
     this.watchLeaving();
     handlers.onLink("connecting");
     void this.start(shared);
@@ -202,10 +133,10 @@ class SharedStream<M extends Message> {
   private async start(shared: boolean): Promise<void> {
     const signal = this.closing.signal;
     if (!shared) return this.lead();
-    this.say({ kind: "join", from: this.tab });
+    this.postToTabs({ kind: "join", from: this.tab });
     try {
       await navigator.locks.request(this.name, { signal }, async () => {
-        if (await isAwaited(this.name)) this.isHeard = true;
+        if (await hasWaitingTab(this.name)) this.hasFollowers = true;
         await this.lead();
       });
     } catch (error) {
@@ -214,10 +145,10 @@ class SharedStream<M extends Message> {
   }
 
   private async lead(): Promise<void> {
-    this.leads = true;
+    this.isLeader = true;
     const signal = this.closing.signal;
     for (let attempt = 0; !signal.aborted; attempt += 1) {
-      const { status, why } = await readOnce<M>(
+      const { status, why } = await readEvents<M>(
         this.address,
         this.lastId,
         signal,
@@ -237,13 +168,13 @@ class SharedStream<M extends Message> {
   }
 
   private publish(id: string, message: M): void {
-    if (this.isHeard) this.say({ kind: "message", id, message });
-    this.take(id, message);
+    if (this.hasFollowers) this.postToTabs({ kind: "message", id, message });
+    this.apply(id, message);
   }
 
-  private take(id: string, message: M): void {
+  private apply(id: string, message: M): void {
     if (id !== "") this.lastId = id;
-    this.picture.take(message);
+    this.latest.apply(message);
     if (message.type === "hello") this.welcomed = true;
     this.handlers.onMessage(message);
   }
@@ -251,30 +182,30 @@ class SharedStream<M extends Message> {
   private link(link: Link, why: string | null = null): void {
     this.isOpen = link === "open";
     // The next tab opens a stream of its own. Told of a loss, it would disable its buttons and lose a click.
-    if (this.isHeard && !this.isLeaving) this.say({ kind: "link", link, why });
+    if (this.hasFollowers && !this.isLeaving) this.postToTabs({ kind: "link", link, why });
     this.handlers.onLink(link, why);
   }
 
-  private say(message: TabMessage<M>): void {
+  private postToTabs(message: TabMessage<M>): void {
     if (!this.closing.signal.aborted) this.channel?.postMessage(message);
   }
 
-  private heard(said: TabMessage<M>): void {
-    if (said.kind === "join") {
-      this.isHeard = true;
-      const hello = this.picture.welcome();
-      const ready = this.leads && (hello !== null || (this.isOpen && !this.picture.needed));
-      if (ready) this.say({ kind: "welcome", to: said.from, id: this.lastId ?? "", hello });
-    } else if (this.leads) {
+  private onTabMessage(message: TabMessage<M>): void {
+    if (message.kind === "join") {
+      this.hasFollowers = true;
+      const hello = this.latest.welcome();
+      const ready = this.isLeader && (hello !== null || (this.isOpen && !this.latest.needed));
+      if (ready) this.postToTabs({ kind: "welcome", to: message.from, id: this.lastId ?? "", hello });
+    } else if (this.isLeader) {
       return;
-    } else if (said.kind === "welcome") {
-      if (said.to !== this.tab) return;
+    } else if (message.kind === "welcome") {
+      if (message.to !== this.tab) return;
       this.handlers.onLink("open");
-      if (said.hello !== null) this.take(said.id, said.hello);
-    } else if (said.kind === "link") {
-      this.handlers.onLink(said.link, said.why);
-    } else if (said.message.type === "hello" || this.welcomed) {
-      this.take(said.id, said.message);
+      if (message.hello !== null) this.apply(message.id, message.hello);
+    } else if (message.kind === "link") {
+      this.handlers.onLink(message.link, message.why);
+    } else if (message.message.type === "hello" || this.welcomed) {
+      this.apply(message.id, message.message);
     }
   }
 }
@@ -283,15 +214,15 @@ class SharedStream<M extends Message> {
 export class RunStream extends SharedStream<StreamMessage> {
   constructor(runId: string, handlers: StreamHandlers) {
     const address = `/api/v1/stream?run=${encodeURIComponent(runId)}`;
-    super(address, `stream-${runId}`, new RunPicture(), handlers);
+    super(address, `stream-${runId}`, new LatestRunState(), handlers);
   }
 }
 
-const NO_PICTURE = { needed: false, take: () => undefined, welcome: () => null };
+const NO_LATEST_STATE = { needed: false, apply: () => undefined, welcome: () => null };
 
 /** Follows the list of all runs; who joins reads the list itself first. */
 export class ListStream<M extends Message> extends SharedStream<M> {
   constructor(handlers: StreamHandlers<M>) {
-    super("/api/v1/stream", "runs", NO_PICTURE, handlers);
+    super("/api/v1/stream", "runs", NO_LATEST_STATE, handlers);
   }
 }

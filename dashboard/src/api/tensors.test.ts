@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { BulkTensor, summarisedElements, withTensors } from "./tensors";
+import { summarisedElements, Tensor, withTensors } from "./tensors";
 
 const summary = (elements: number) => ({
   summary: true as const,
@@ -21,12 +21,15 @@ describe("bulk tensors", () => {
   });
 
   it("take the place of their summaries by dotted names, and leave the rest", () => {
-    const tensor = new BulkTensor([5], Float32Array.of(1, 2, 3, 4, 5));
+    const tensor = new Tensor([5], Float32Array.of(1, 2, 3, 4, 5));
     const data = { rate: summary(5), names: ["a"], other: summary(6) };
-    const found = withTensors(data, "my/key", new Map([["my/key.rate", tensor]])) as Record<string, unknown>;
-    expect(found.rate).toBe(tensor);
-    expect(found.names).toEqual(["a"]);
-    expect(found.other).toBe(data.other);
+    const replaced = withTensors(data, "my/key", new Map([["my/key.rate", tensor]])) as Record<
+      string,
+      unknown
+    >;
+    expect(replaced.rate).toBe(tensor);
+    expect(replaced.names).toEqual(["a"]);
+    expect(replaced.other).toBe(data.other);
     expect(withTensors(summary(5), "k", new Map([["k", tensor]]))).toBe(tensor);
   });
 });

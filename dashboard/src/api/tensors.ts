@@ -1,18 +1,18 @@
 /** Tensors that are too large for JSON come a second time as bytes, and take the place of their summaries. */
-import { api, type Reads } from "./client";
+import { api, type Reader } from "./client";
 import { readSafetensors, type TensorData } from "./safetensors";
 import type { StepDataOut, TensorSummary } from "./types";
 
 /** Elements that a panel takes whole at most: a matrix of 2,048 rows fits, 10⁸ elements do not. */
-export const MOST_ELEMENTS = 8_000_000;
+export const MAX_ELEMENTS = 8_000_000;
 
 /** A tensor that came as bytes. */
-export interface Bulk {
+export interface TensorLike {
   shape: readonly number[];
   values: ArrayLike<number>;
 }
 
-export class BulkTensor implements Bulk {
+export class Tensor implements TensorLike {
   constructor(
     readonly shape: readonly number[],
     readonly values: ArrayLike<number>,
@@ -24,9 +24,7 @@ export function isSummary(value: unknown): value is TensorSummary {
 }
 
 function isMapping(value: unknown): value is Record<string, unknown> {
-  return (
-    value !== null && typeof value === "object" && !Array.isArray(value) && !(value instanceof BulkTensor)
-  );
+  return value !== null && typeof value === "object" && !Array.isArray(value) && !(value instanceof Tensor);
 }
 
 /** Elements of all summaries within. */
@@ -45,7 +43,7 @@ function sum(numbers: readonly number[]): number {
 }
 
 /** The same data with each summary replaced by its tensor, by the dotted names the bytes carry. */
-export function withTensors(data: unknown, name: string, tensors: ReadonlyMap<string, Bulk>): unknown {
+export function withTensors(data: unknown, name: string, tensors: ReadonlyMap<string, TensorLike>): unknown {
   if (isSummary(data)) return tensors.get(name) ?? data;
   if (!isMapping(data)) return data;
   return Object.fromEntries(
@@ -54,20 +52,20 @@ export function withTensors(data: unknown, name: string, tensors: ReadonlyMap<st
 }
 
 /** Whole numbers of 64 bits as ordinary ones; none of them counts beyond 2^53 here. */
-export function plainNumbers(data: TensorData): ArrayLike<number> {
+export function toNumbers(data: TensorData): ArrayLike<number> {
   return data instanceof BigInt64Array ? Float64Array.from(data, Number) : data;
 }
 
 /** Fetches one entry; with `path` already asked for as JSON, large tensors follow as bytes. */
-export async function getEntry(ask: Reads, path: string, signal: AbortSignal): Promise<StepDataOut> {
+export async function getEntry(ask: Reader, path: string, signal: AbortSignal): Promise<StepDataOut> {
   const entry = await ask.get<StepDataOut>(path, signal);
   if (!entry.summarised || !entry.panel || !entry.fits) return entry;
-  if (summarisedElements(entry.data) > MOST_ELEMENTS) return entry;
+  if (summarisedElements(entry.data) > MAX_ELEMENTS) return entry;
   const { tensors, metadata } = readSafetensors(await api.bytes(`${path}?format=safetensors`, signal));
   // Another step may have passed between the two; then the next one is asked for anyway.
   if (metadata.step !== String(entry.step)) return entry;
   const bulk = new Map(
-    [...tensors].map(([name, { shape, data }]) => [name, new BulkTensor(shape, plainNumbers(data))]),
+    [...tensors].map(([name, { shape, data }]) => [name, new Tensor(shape, toNumbers(data))]),
   );
   return { ...entry, data: withTensors(entry.data, entry.key, bulk), summarised: false };
 }

@@ -16,9 +16,9 @@ import { useKeyboard } from "./useKeyboard";
 import { useShellActions } from "./useShellActions";
 
 const Palette = lazy(() => import("./Palette"));
-const KeyList = lazy(() => import("./ShortcutsDialog"));
-const HparamsDialog = lazy(() => import("@/features/hyperparameters/HyperparametersDialog"));
-const CertificateDialog = lazy(() => import("@/features/determinismCheck/DeterminismDialog"));
+const ShortcutsDialog = lazy(() => import("./ShortcutsDialog"));
+const HyperparametersDialog = lazy(() => import("@/features/hyperparameters/HyperparametersDialog"));
+const DeterminismDialog = lazy(() => import("@/features/determinismCheck/DeterminismDialog"));
 const StopDialog = lazy(() => import("./StopDialog"));
 const NewRunDialog = lazy(() => import("./NewRunDialog"));
 const DeleteDialog = lazy(() => import("./DeleteDialog"));
@@ -73,9 +73,9 @@ function Dialogs() {
   return (
     <Suspense>
       {open === "palette" && <Palette onClose={closeDialog} />}
-      {open === "keys" && <KeyList onClose={closeDialog} />}
-      {open === "hparams" && <HparamsDialog onClose={closeDialog} />}
-      {open === "certificate" && <CertificateDialog onClose={closeDialog} />}
+      {open === "shortcuts" && <ShortcutsDialog onClose={closeDialog} />}
+      {open === "hyperparameters" && <HyperparametersDialog onClose={closeDialog} />}
+      {open === "determinism" && <DeterminismDialog onClose={closeDialog} />}
       {open === "stop" && <StopDialog about={about} onClose={closeDialog} />}
       {open === "new-run" && <NewRunDialog onClose={closeDialog} />}
       {open === "delete-run" && about !== null && <DeleteDialog about={about} onClose={closeDialog} />}

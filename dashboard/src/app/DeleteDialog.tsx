@@ -70,7 +70,7 @@ export default function DeleteDialog({ about, onClose }: { about: string; onClos
             onChange={setTyped}
             className="w-full font-mono"
             error={problem}
-            errorPlace="below"
+            errorPosition="below"
           />
         </div>
         <div className="flex justify-end gap-2">

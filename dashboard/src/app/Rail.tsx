@@ -23,7 +23,7 @@ export function Rail() {
         icon="help"
         label="List of keys"
         keys="?"
-        onClick={() => openDialog("keys")}
+        onClick={() => openDialog("shortcuts")}
         className="mt-auto mb-3.5"
       />
     </nav>

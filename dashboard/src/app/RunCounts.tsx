@@ -2,7 +2,7 @@ import { useRunTable } from "@/api/runList";
 import { formatCount } from "@/lib/format";
 
 /** How many runs there are, and how they are. */
-export default function RunsFacts() {
+export default function RunCounts() {
   const { states, total } = useRunTable();
   const count = (...names: string[]) => names.reduce((sum, name) => sum + (states[name] ?? 0), 0);
   const broken = count("failed", "killed");

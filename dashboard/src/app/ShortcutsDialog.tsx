@@ -1,13 +1,13 @@
 import { type Action, type ActionGroup, inOrder, useActions } from "@/lib/actions";
-import { setSingleKeys, useSettings } from "@/lib/preferences";
+import { setSingleKeys, usePreferences } from "@/lib/preferences";
 import { Button, Dialog, KeyCap, Switch } from "@/ui";
 
 const GROUPS: readonly ActionGroup[] = ["Run", "Breakpoints", "Panels", "View", "Go to", "Help"];
 
 /** ?: every key and what it does. */
-export default function KeyList({ onClose }: { onClose: () => void }) {
+export default function ShortcutsDialog({ onClose }: { onClose: () => void }) {
   const actions = inOrder(useActions((registry) => registry.actions)).filter((action) => action.keys);
-  const singleKeys = useSettings((settings) => settings.singleKeys);
+  const singleKeys = usePreferences((settings) => settings.singleKeys);
   return (
     <Dialog title="Keys" onClose={onClose} className="w-[560px] p-4">
       <p className="mt-1 text-t2">

@@ -33,22 +33,22 @@ function useEnding(about: string | null) {
 /** Asks before stopping: a stopped run cannot go on. Where asking is not enough, it offers the next harder way. */
 export default function StopDialog({ about, onClose }: StopDialogProps) {
   const { id, own, name, state, ended, step, paused } = useEnding(about);
-  const [asked, setAsked] = useState<EndWay | null>(null);
+  const [sent, setSent] = useState<EndWay | null>(null);
   const [late, setLate] = useState(false);
   const [problem, setProblem] = useState<string | null>(null);
-  const way = asked === null ? firstWay(state) : late || problem !== null ? nextWay(asked) : null;
+  const way = sent === null ? firstWay(state) : late || problem !== null ? nextWay(sent) : null;
   useEffect(() => {
-    if (asked === null) return;
+    if (sent === null) return;
     const timer = setTimeout(() => setLate(true), PATIENCE_MS);
     return () => clearTimeout(timer);
-  }, [asked]);
+  }, [sent]);
   useEffect(() => {
-    if (asked !== null && ended) onClose();
-  }, [asked, ended, onClose]);
+    if (sent !== null && ended) onClose();
+  }, [sent, ended, onClose]);
 
   const end = async (how: EndWay) => {
     if (id === null) return;
-    setAsked(how);
+    setSent(how);
     setLate(false);
     setProblem(null);
     try {
@@ -62,15 +62,15 @@ export default function StopDialog({ about, onClose }: StopDialogProps) {
       setProblem(error.message);
     }
   };
-  const words = WAYS[way ?? asked ?? "stop"];
+  const words = WAYS[way ?? sent ?? "stop"];
   return (
     <Dialog
-      title={asked === null ? `${words.verb} ${name}?` : `Ending ${name}`}
+      title={sent === null ? `${words.verb} ${name}?` : `Ending ${name}`}
       onClose={onClose}
       className="w-[336px] p-4"
     >
       <p className="mt-1.5 text-body text-t2">
-        {asked === null || way !== null ? words.text(formatCount(step)) : WAYS[asked].waiting}
+        {sent === null || way !== null ? words.text(formatCount(step)) : WAYS[sent].waiting}
       </p>
       {problem !== null && (
         <p role="alert" className="mt-1.5 text-bad">
@@ -79,11 +79,11 @@ export default function StopDialog({ about, onClose }: StopDialogProps) {
       )}
       <div className="mt-3 flex justify-end gap-2">
         <Button data-autofocus onClick={onClose}>
-          {asked === null ? (paused ? "Keep paused" : "Keep running") : "Close"}
+          {sent === null ? (paused ? "Keep paused" : "Keep running") : "Close"}
         </Button>
         <Button
           look="danger-filled"
-          busy={asked !== null && way === null ? WAYS[asked].busy : null}
+          busy={sent !== null && way === null ? WAYS[sent].busy : null}
           onClick={() => way !== null && void end(way)}
         >
           {`${words.verb} run`}

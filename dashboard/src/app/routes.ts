@@ -48,7 +48,7 @@ export const PAGES = ENTRIES.map((entry) => ({
 }));
 
 /** Pages that show no single run. */
-export const OF_NO_RUN: ReadonlySet<string> = new Set(["/runs", "/data"]);
+export const PAGES_WITHOUT_RUN: ReadonlySet<string> = new Set(["/runs", "/data"]);
 
 /** One run of the list; it belongs to the Runs page. */
 export const RunPage = lazy(async () => ({ default: (await import("./pages/RunPage")).RunPage }));

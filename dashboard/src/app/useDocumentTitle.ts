@@ -3,7 +3,7 @@ import { useLocation } from "wouter";
 import type { RunState } from "@/api/types";
 import { formatCount } from "@/lib/format";
 import { useMoment, useRunDetail, useRunId, useRunState } from "@/live/hooks";
-import { OF_NO_RUN, PAGES } from "./routes";
+import { PAGES, PAGES_WITHOUT_RUN } from "./routes";
 
 const GLYPHS: Partial<Record<RunState, string>> = {
   paused: "‖ ",
@@ -30,7 +30,7 @@ export function useDocumentTitle(): void {
   const { moment } = useMoment((run) => run.step);
   const { data: run } = useRunDetail(useRunId());
   const ofRun = titleOf(state, moment === null ? undefined : Number(moment), run?.name);
-  const page = OF_NO_RUN.has(path) ? PAGES.find((one) => one.path === path) : undefined;
+  const page = PAGES_WITHOUT_RUN.has(path) ? PAGES.find((one) => one.path === path) : undefined;
   const title = page === undefined ? ofRun : `${page.name} · midstep`;
   useEffect(() => {
     document.title = title;

@@ -24,9 +24,9 @@ export function chooseRun(
 
 /** Follows the chosen run; it does not change by itself when another one starts. */
 export function useFollowedRun(): void {
-  const [asked] = useUrlState("run", "");
+  const [runParam] = useUrlState("run", "");
   const [onPage, params] = useRoute(RUN_PATH);
-  const named = onPage ? decodeURIComponent(params.id) : asked;
+  const named = onPage ? decodeURIComponent(params.id) : runParam;
   const { data } = useRuns();
   const [kept, setKept] = useState<string | null>(null);
   const queries = useQueryClient();

@@ -8,9 +8,9 @@ import { toggleOf } from "@/live/commandAvailability";
 import { runVerb } from "@/live/commands";
 import { useCommandReason, useRunState, useVerb } from "@/live/hooks";
 import { goBack } from "@/live/rewind";
-import { RUN_TO_FIELD, useTransport } from "@/live/stepInputs";
+import { RUN_TO_FIELD, useStepInputs } from "@/live/stepInputs";
 import { useGo } from "./navigation";
-import { OF_NO_RUN, PAGES } from "./routes";
+import { PAGES, PAGES_WITHOUT_RUN } from "./routes";
 
 /** What can be done from everywhere; panels add their own. */
 export function useShellActions(): void {
@@ -20,7 +20,7 @@ export function useShellActions(): void {
 
 function useRunActions(): void {
   const toggle = useRunState(toggleOf) ?? "resume";
-  const { n } = useTransport();
+  const { n } = useStepInputs();
   const pause = useVerb("pause");
   const resume = useVerb("resume");
   const step = useVerb("step");
@@ -31,7 +31,7 @@ function useRunActions(): void {
   const stop = useVerb("stop");
   const [location] = useLocation();
   // A key must not move a run that is not on the screen.
-  const unseen = OF_NO_RUN.has(location) ? "Open the run first" : null;
+  const unseen = PAGES_WITHOUT_RUN.has(location) ? "Open the run first" : null;
   const group = "Run";
   useAction({
     id: "pause-resume",
@@ -56,7 +56,7 @@ function useRunActions(): void {
     group,
     keys: "Shift →",
     disabledReason: unseen ?? step.disabledReason,
-    run: () => void runVerb("step", { n: useTransport.getState().n }),
+    run: () => void runVerb("step", { n: useStepInputs.getState().n }),
   });
   useAction({
     id: "back",
@@ -74,23 +74,23 @@ function useRunActions(): void {
     keys: "Shift ←",
     words: "rewind",
     disabledReason: unseen ?? back.disabledReason,
-    run: () => void goBack({ n: useTransport.getState().n }),
+    run: () => void goBack({ n: useStepInputs.getState().n }),
   });
   useAction({
-    id: "hparams",
+    id: "hyperparameters",
     title: "Set learning rate and other hyperparameters…",
     group,
     words: "lr weight decay momentum",
     disabledReason: unseen ?? hparams,
-    run: () => openDialog("hparams"),
+    run: () => openDialog("hyperparameters"),
   });
   useAction({
-    id: "certificate",
+    id: "determinism",
     title: "Check that steps repeat bit for bit…",
     group,
     words: "determinism certificate health",
     disabledReason: unseen ?? certificate,
-    run: () => openDialog("certificate"),
+    run: () => openDialog("determinism"),
   });
   useAction({
     id: "run-to",
@@ -150,12 +150,12 @@ function usePageActions(): void {
     run: () => openDialog("palette"),
   });
   useAction({
-    id: "keys",
+    id: "shortcuts",
     title: "List of keys",
     group: "Help",
     keys: "?",
     words: "shortcuts help",
-    run: () => openDialog("keys"),
+    run: () => openDialog("shortcuts"),
   });
 }
 

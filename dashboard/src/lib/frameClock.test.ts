@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import { nextBeat, withNextPicture, withPictureAt } from "./frameClock";
+import { nextTick, onFrameAt, onNextFrame } from "./frameClock";
 
-describe("withPictureAt", () => {
+describe("onFrameAt", () => {
   beforeEach(() => void vi.useFakeTimers());
   afterEach(() => void vi.useRealTimers());
 
@@ -17,12 +17,12 @@ describe("withPictureAt", () => {
   it("draws all that wait for a picture in the same one, five times a second", () => {
     const { begun, drawn, draw } = noted();
     vi.advanceTimersByTime(30);
-    withNextPicture(draw("told"));
+    onNextFrame(draw("told"));
     vi.advanceTimersByTime(60);
-    withNextPicture(draw("answered"));
-    withPictureAt(begun + 1000, draw("on the beat"));
+    onNextFrame(draw("answered"));
+    onFrameAt(begun + 1000, draw("on the beat"));
     vi.advanceTimersByTime(760);
-    withNextPicture(draw("told again"));
+    onNextFrame(draw("told again"));
     vi.advanceTimersByTime(1000);
     expect(drawn).toEqual([
       ["told", 200],
@@ -34,7 +34,7 @@ describe("withPictureAt", () => {
 
   it("comes on the beat itself, which is the moment of a picture", () => {
     const { begun, drawn, draw } = noted();
-    withPictureAt(nextBeat(begun + 210, 1000), draw("beat"));
+    onFrameAt(nextTick(begun + 210, 1000), draw("beat"));
     vi.advanceTimersByTime(3000);
     expect(drawn).toEqual([["beat", 1000]]);
   });
@@ -42,12 +42,12 @@ describe("withPictureAt", () => {
   it("leaves out what was taken back, and goes on with what comes after it", () => {
     const { drawn, draw } = noted();
     vi.advanceTimersByTime(10);
-    const cancel = withNextPicture(draw("gone"));
+    const cancel = onNextFrame(draw("gone"));
     cancel();
-    withNextPicture(draw("kept"));
+    onNextFrame(draw("kept"));
     vi.advanceTimersByTime(200);
     cancel();
-    withNextPicture(draw("later"));
+    onNextFrame(draw("later"));
     vi.advanceTimersByTime(200);
     expect(drawn.map(([name]) => name)).toEqual(["kept", "later"]);
   });

@@ -2,8 +2,8 @@
 import { flushSync } from "react-dom";
 
 /** The first beat that is not too soon after `at`; after a moment that kept to the beat, the one that follows it. */
-export function nextBeat(at: number, beatMs: number): number {
-  return beatMs === 0 ? at : Math.ceil((at + beatMs / 2) / beatMs) * beatMs;
+export function nextTick(at: number, intervalMs: number): number {
+  return intervalMs === 0 ? at : Math.ceil((at + intervalMs / 2) / intervalMs) * intervalMs;
 }
 
 /** Five pictures a second of a run that goes on: more than one reads, and a training on this machine pays for each. */
@@ -18,7 +18,7 @@ const waiting = new Map<number, Set<Draw>>();
  * Calls `draw` with the first picture of a run that goes on at `at` or later, together with all that wait for it: each
  * picture costs the same again, however little is new in it. Returns how to take that back.
  */
-export function withPictureAt(at: number, draw: Draw): () => void {
+export function onFrameAt(at: number, draw: Draw): () => void {
   const moment = Math.ceil(at / REDRAW_MS) * REDRAW_MS;
   const others = waiting.get(moment);
   const all = others ?? new Set();
@@ -32,7 +32,7 @@ export function withPictureAt(at: number, draw: Draw): () => void {
 }
 
 /** The same with the next picture. */
-export const withNextPicture = (draw: Draw): (() => void) => withPictureAt(performance.now(), draw);
+export const onNextFrame = (draw: Draw): (() => void) => onFrameAt(performance.now(), draw);
 
 function drawAll(moment: number, all: ReadonlySet<Draw>): void {
   waiting.delete(moment);

@@ -12,7 +12,7 @@ const WORDS: Record<string, string> = {
 };
 
 /** `val_loss` is "Validation loss", `weight_cos` is "Weight cos". */
-export function measureTitle(name: string): string {
+export function metricTitle(name: string): string {
   const words = WORDS[name] ?? name.replaceAll("_", " ");
   return words.charAt(0).toUpperCase() + words.slice(1);
 }
@@ -20,7 +20,7 @@ export function measureTitle(name: string): string {
 const FIRST = ["val_loss", "best_val_loss", "loss", "train_loss"];
 
 /** What one looks at first, of the names that were measured; null where there are none. */
-export function mainMeasure(names: readonly string[]): string | null {
+export function mainMetric(names: readonly string[]): string | null {
   return FIRST.find((name) => names.includes(name)) ?? names[0] ?? null;
 }
 
@@ -28,10 +28,10 @@ export function mainMeasure(names: readonly string[]): string | null {
 const WORKED_OUT = new Set(["best_val_loss", "steps_per_s"]);
 
 /** What a run has curves of: what it logged at steps, and what it told at the ends of epochs. */
-export function measuresOf(run: {
+export function metricsOf(run: {
   scalars: readonly string[];
   summary: Readonly<Record<string, unknown>>;
 }): string[] {
-  const told = Object.keys(run.summary).filter((name) => !WORKED_OUT.has(name));
-  return [...new Set([...run.scalars, ...told])];
+  const epochNames = Object.keys(run.summary).filter((name) => !WORKED_OUT.has(name));
+  return [...new Set([...run.scalars, ...epochNames])];
 }

@@ -42,8 +42,8 @@ export function countStatus(rule: StatusRule, values: ArrayLike<number | null>):
     if (word !== "" && !counts.has(word)) counts.set(word, { word, tone, count: 0 });
   }
   for (let index = 0; index < values.length; index += 1) {
-    const found = statusOf(rule, values[index] ?? null);
-    const counted = found && counts.get(found.word);
+    const status = statusOf(rule, values[index] ?? null);
+    const counted = status && counts.get(status.word);
     if (counted) counted.count += 1;
   }
   return [...counts.values()];

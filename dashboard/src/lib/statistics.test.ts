@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { standsOut, summarise, zScores } from "./statistics";
+import { isOutlier, summarise, zScores } from "./statistics";
 
 describe("statistics", () => {
   it("summarises the finite values only", () => {
@@ -14,14 +14,14 @@ describe("statistics", () => {
       index % 21 === 5 ? 0.8 : 0.05 + (index % 7) * 0.01,
     );
     const z = zScores(losses);
-    const ringed = losses.filter((loss, index) => standsOut(loss, z[index] as number));
+    const ringed = losses.filter((loss, index) => isOutlier(loss, z[index] as number));
     expect(ringed).toEqual(new Array(6).fill(0.8));
   });
 
   it("rings a loss that is not a number, and nothing in a constant batch", () => {
     const z = zScores([1, 1, Number.NaN]);
     expect([...z]).toEqual([0, 0, Number.NaN]);
-    expect(standsOut(Number.NaN, Number.NaN)).toBe(true);
-    expect(standsOut(1, 0)).toBe(false);
+    expect(isOutlier(Number.NaN, Number.NaN)).toBe(true);
+    expect(isOutlier(1, 0)).toBe(false);
   });
 });

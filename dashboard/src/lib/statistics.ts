@@ -43,6 +43,6 @@ export function zScores(values: ArrayLike<number>): Float64Array {
 }
 
 /** Whether a sample's loss stands out of its batch: z > 3, or not a finite number at all. */
-export function standsOut(loss: number, z: number): boolean {
+export function isOutlier(loss: number, z: number): boolean {
   return !Number.isFinite(loss) || z > 3;
 }

@@ -1,27 +1,27 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import { Follower } from "./useThrottledStore";
+import { ThrottledValue } from "./useThrottledStore";
 
 describe("Follower", () => {
   beforeEach(() => void vi.useFakeTimers());
   afterEach(() => void vi.useRealTimers());
 
-  function made(beatMs: number) {
+  function setUp(intervalMs: number) {
     const held = { step: 0 };
     const shown: [number, number][] = [];
-    const follower = new Follower(
+    const throttled = new ThrottledValue(
       () => held.step,
       (step) => shown.push([step, performance.now()]),
-      beatMs,
+      intervalMs,
     );
     const set = (step: number) => {
       held.step = step;
-      follower.look();
+      throttled.look();
     };
-    return { shown, follower, set };
+    return { shown, throttled, set };
   }
 
   it("takes over the newest on each beat while steps run by", async () => {
-    const { shown, set } = made(1000);
+    const { shown, set } = setUp(1000);
     for (let step = 1; step <= 400; step += 1) {
       set(step);
       await vi.advanceTimersByTimeAsync(10);
@@ -33,7 +33,7 @@ describe("Follower", () => {
   });
 
   it("waits for no beat when nothing changed at the last one", async () => {
-    const { shown, set } = made(1000);
+    const { shown, set } = setUp(1000);
     await vi.advanceTimersByTimeAsync(2300);
     set(0);
     expect(shown.length).toBe(1);
@@ -42,16 +42,16 @@ describe("Follower", () => {
   });
 
   it("takes over everything at once without a beat", () => {
-    const { shown, set } = made(0);
+    const { shown, set } = setUp(0);
     set(1);
     set(2);
     expect(shown.map(([step]) => step)).toEqual([0, 1, 2]);
   });
 
   it("shows nothing more once closed", async () => {
-    const { shown, set, follower } = made(1000);
+    const { shown, set, throttled } = setUp(1000);
     set(1);
-    follower.close();
+    throttled.close();
     await vi.advanceTimersByTimeAsync(3000);
     expect(shown.length).toBe(1);
   });

@@ -1,6 +1,6 @@
 /** Takes over a value that changes all the time, on the beat. */
 import { useEffect, useRef, useState } from "react";
-import { nextBeat, withPictureAt } from "./frameClock";
+import { nextTick, onFrameAt } from "./frameClock";
 
 interface Source<S> {
   getState: () => S;
@@ -11,23 +11,23 @@ interface Source<S> {
  * A part of a store as of the last beat, or later if it changed only then: so what shows it is not drawn again with
  * every message. With a beat of 0 it is always what the store holds.
  */
-export function useOnBeat<S, T>(source: Source<S>, select: (state: S) => T, beatMs: number): T {
+export function useThrottledStore<S, T>(source: Source<S>, select: (state: S) => T, intervalMs: number): T {
   const [taken, setTaken] = useState(() => select(source.getState()));
   const selecting = useRef(select);
   selecting.current = select;
   useEffect(() => {
-    const follower = new Follower(() => selecting.current(source.getState()), setTaken, beatMs);
-    const leave = source.subscribe(() => follower.look());
+    const throttled = new ThrottledValue(() => selecting.current(source.getState()), setTaken, intervalMs);
+    const leave = source.subscribe(() => throttled.look());
     return () => {
       leave();
-      follower.close();
+      throttled.close();
     };
-  }, [source, beatMs]);
-  return beatMs === 0 ? select(source.getState()) : taken;
+  }, [source, intervalMs]);
+  return intervalMs === 0 ? select(source.getState()) : taken;
 }
 
-/** The clockwork of `useOnBeat`, without React. */
-export class Follower<T> {
+/** The clockwork of `useThrottledStore`, without React. */
+export class ThrottledValue<T> {
   private taken: T;
   private takenAt = performance.now();
   private cancel: (() => void) | null = null;
@@ -35,7 +35,7 @@ export class Follower<T> {
   constructor(
     private readonly read: () => T,
     private readonly show: (value: T) => void,
-    private readonly beatMs: number,
+    private readonly intervalMs: number,
   ) {
     this.taken = read();
     show(this.taken);
@@ -44,9 +44,9 @@ export class Follower<T> {
   /** Something changed, perhaps not what is followed. */
   look(): void {
     if (this.cancel !== null || Object.is(this.read(), this.taken)) return;
-    const at = nextBeat(this.takenAt, this.beatMs);
+    const at = nextTick(this.takenAt, this.intervalMs);
     if (at <= performance.now()) this.take();
-    else this.cancel = withPictureAt(at, () => this.take());
+    else this.cancel = onFrameAt(at, () => this.take());
   }
 
   close(): void {

@@ -1,6 +1,6 @@
 /** Fetches something again when its key changes: one request at a time, on the beat, newest key wins. */
 import { useEffect, useRef, useState } from "react";
-import { nextBeat, withNextPicture } from "@/lib/frameClock";
+import { nextTick, onNextFrame } from "@/lib/frameClock";
 
 export interface Latest<T> {
   data: T | null;
@@ -19,7 +19,7 @@ interface Options {
    * 0 fetches at once. So all panels ask together: four requests in a row take less from the run that answers
    * them than four spread over the second.
    */
-  beatMs: number;
+  intervalMs: number;
 }
 
 /**
@@ -31,7 +31,7 @@ interface Options {
 export function useLatest<T>(
   key: string | null,
   load: (key: string, signal: AbortSignal) => Promise<T>,
-  { beatMs }: Options,
+  { intervalMs }: Options,
 ): Latest<T> {
   const [latest, setLatest] = useState<Latest<T>>({ data: null, key: null, error: null });
   const fetcher = useRef<Fetcher<T> | null>(null);
@@ -39,11 +39,11 @@ export function useLatest<T>(
   loader.current = load;
 
   useEffect(() => {
-    const made = new Fetcher<T>((wanted, signal) => loader.current(wanted, signal), setLatest);
-    fetcher.current = made;
-    return () => made.close();
+    const created = new Fetcher<T>((wanted, signal) => loader.current(wanted, signal), setLatest);
+    fetcher.current = created;
+    return () => created.close();
   }, []);
-  useEffect(() => fetcher.current?.want(key, beatMs), [key, beatMs]);
+  useEffect(() => fetcher.current?.setKey(key, intervalMs), [key, intervalMs]);
   return latest;
 }
 
@@ -51,11 +51,11 @@ export function useLatest<T>(
 export class Fetcher<T> {
   private wanted: string | null = null;
   private latest: Latest<T> = { data: null, key: null, error: null };
-  private beatMs = 0;
+  private intervalMs = 0;
   private startedAt = Number.NEGATIVE_INFINITY;
   private timer: ReturnType<typeof setTimeout> | null = null;
   private cancel: (() => void) | null = null;
-  private flying = false;
+  private inFlight = false;
   private readonly closing = new AbortController();
 
   constructor(
@@ -63,11 +63,11 @@ export class Fetcher<T> {
     private readonly show: (latest: Latest<T>) => void,
   ) {}
 
-  want(key: string | null, beatMs: number): void {
+  setKey(key: string | null, intervalMs: number): void {
     this.wanted = key;
-    this.beatMs = beatMs;
-    if (key === null) this.put({ data: null, key: null, error: null });
-    else if (beatMs === 0 && this.cancel !== null) this.put(this.latest);
+    this.intervalMs = intervalMs;
+    if (key === null) this.publish({ data: null, key: null, error: null });
+    else if (intervalMs === 0 && this.cancel !== null) this.publish(this.latest);
     this.schedule();
   }
 
@@ -78,18 +78,18 @@ export class Fetcher<T> {
   }
 
   private schedule(): void {
-    if (this.flying || this.closing.signal.aborted) return;
+    if (this.inFlight || this.closing.signal.aborted) return;
     if (this.timer !== null) clearTimeout(this.timer);
     this.timer = null;
     if (this.wanted === null || this.wanted === this.latest.key) return;
-    const pause = this.latest.error === null ? this.beatMs : Math.max(this.beatMs, RETRY_MS);
-    const wait = nextBeat(this.startedAt, pause) - performance.now();
+    const pause = this.latest.error === null ? this.intervalMs : Math.max(this.intervalMs, RETRY_MS);
+    const wait = nextTick(this.startedAt, pause) - performance.now();
     if (wait <= 0) void this.start(this.wanted);
     else this.timer = setTimeout(() => this.schedule(), wait);
   }
 
   private async start(key: string): Promise<void> {
-    this.flying = true;
+    this.inFlight = true;
     this.startedAt = performance.now();
     const before = this.latest;
     const latest = await this.load(key, this.closing.signal).then(
@@ -100,18 +100,18 @@ export class Fetcher<T> {
         error: error instanceof Error ? error : new Error(String(error)),
       }),
     );
-    this.flying = false;
+    this.inFlight = false;
     if (this.closing.signal.aborted) return;
-    if (this.wanted !== null) this.put(latest);
+    if (this.wanted !== null) this.publish(latest);
     this.schedule();
   }
 
   /** What takes the place of something older is drawn with the next picture, while a run goes on. */
-  private put(latest: Latest<T>): void {
-    const canWait = this.beatMs > 0 && latest.data !== null && this.latest.data !== null;
+  private publish(latest: Latest<T>): void {
+    const canWait = this.intervalMs > 0 && latest.data !== null && this.latest.data !== null;
     this.latest = latest;
     this.cancel?.();
-    this.cancel = canWait ? withNextPicture(() => this.draw()) : null;
+    this.cancel = canWait ? onNextFrame(() => this.draw()) : null;
     if (!canWait) this.draw();
   }
 

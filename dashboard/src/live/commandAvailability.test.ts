@@ -1,19 +1,19 @@
 import { describe, expect, it } from "vitest";
 import type { StateOut } from "@/api/types";
-import { hasEnded, whyNot, whyNotCommand } from "./commandAvailability";
+import { commandDisabledReason, hasEnded, verbDisabledReason } from "./commandAvailability";
 
 const failed = { state: "failed", paused: true, parked: true, stopped: false, steps_left: null } as StateOut;
 
 describe("a run that stands at its error", () => {
   it("has not ended and can be let go", () => {
     expect(hasEnded(failed)).toBe(false);
-    expect(whyNot("resume", failed, "live")).toBeNull();
-    expect(whyNot("stop", failed, "live")).toBeNull();
+    expect(verbDisabledReason("resume", failed, "live")).toBeNull();
+    expect(verbDisabledReason("stop", failed, "live")).toBeNull();
   });
 
   it("cannot be moved", () => {
-    expect(whyNot("step", failed, "live")).toMatch(/has failed/);
-    expect(whyNot("run_until", failed, "live")).toMatch(/has failed/);
+    expect(verbDisabledReason("step", failed, "live")).toMatch(/has failed/);
+    expect(verbDisabledReason("run_until", failed, "live")).toMatch(/has failed/);
   });
 
   it("has ended once it no longer stands", () => {
@@ -32,15 +32,15 @@ describe("what a run does not offer", () => {
 
   it("is off with a reason", () => {
     const plain = { ...paused, offers: ["pause", "step"] };
-    expect(whyNot("back", plain, "live")).toMatch(/keeps no snapshots/);
-    expect(whyNotCommand("set_hparams", plain, "live")).toMatch(/does not offer/);
+    expect(verbDisabledReason("back", plain, "live")).toMatch(/keeps no snapshots/);
+    expect(commandDisabledReason("set_hparams", plain, "live")).toMatch(/does not offer/);
   });
 
   it("is on where it is offered, Back only where the run stands", () => {
     const session = { ...paused, offers: ["back", "set_hparams"] };
-    expect(whyNot("back", session, "live")).toBeNull();
-    expect(whyNot("back", { ...session, parked: false }, "live")).toBe("Pause first");
-    expect(whyNotCommand("set_hparams", { ...session, parked: false }, "live")).toBeNull();
-    expect(whyNotCommand("set_hparams", session, "view only")).toMatch(/only look/);
+    expect(verbDisabledReason("back", session, "live")).toBeNull();
+    expect(verbDisabledReason("back", { ...session, parked: false }, "live")).toBe("Pause first");
+    expect(commandDisabledReason("set_hparams", { ...session, parked: false }, "live")).toBeNull();
+    expect(commandDisabledReason("set_hparams", session, "view only")).toMatch(/only look/);
   });
 });

@@ -12,7 +12,7 @@ export function hasEnded(state: StateOut | null): boolean {
 }
 
 /** Why nothing at all can be commanded; null when it can. */
-export function whyNoCommands(state: StateOut | null, status: ConnectionStatus): string | null {
+export function disabledReason(state: StateOut | null, status: ConnectionStatus): string | null {
   if (status === "view only") return "This link can only look";
   if (status === "denied")
     return "The server does not know this page's token. Open the link that the run printed.";
@@ -25,8 +25,12 @@ export function whyNoCommands(state: StateOut | null, status: ConnectionStatus):
 }
 
 /** Why a verb cannot be used now; null when it can. */
-export function whyNot(verb: VerbName, state: StateOut | null, status: ConnectionStatus): string | null {
-  const none = whyNoCommands(state, status);
+export function verbDisabledReason(
+  verb: VerbName,
+  state: StateOut | null,
+  status: ConnectionStatus,
+): string | null {
+  const none = disabledReason(state, status);
   if (none !== null || state === null) return none;
   if (state.state === "failed" && (verb === "step" || verb === "back" || verb === "run_until"))
     return "The run has failed; resume or stop lets it end";
@@ -44,8 +48,12 @@ export function toggleOf(state: StateOut | null): "pause" | "resume" {
 }
 
 /** Why a command of the registry cannot be given now; null when it can. */
-export function whyNotCommand(name: string, state: StateOut | null, status: ConnectionStatus): string | null {
-  const none = whyNoCommands(state, status);
+export function commandDisabledReason(
+  name: string,
+  state: StateOut | null,
+  status: ConnectionStatus,
+): string | null {
+  const none = disabledReason(state, status);
   if (none !== null || state === null) return none;
   return state.offers.includes(name) ? null : "This run does not offer it; train with a Session";
 }

@@ -2,30 +2,30 @@ import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import type { CommandOut, StateOut } from "@/api/types";
 import { useToasts } from "@/lib/toasts";
 import { runVerb, useBusy } from "./commands";
-import { useLive } from "./store";
+import { useRun } from "./store";
 
 /** Only a test that fails waits this long, on a machine that may be busy. */
 const PATIENCE_MS = 20_000;
 vi.setConfig({ testTimeout: 3 * PATIENCE_MS });
 
-interface Asked {
+interface SentRequest {
   path: string;
   body: { id: string };
   answer: (status: number, body: object) => void;
 }
 
-const asked: Asked[] = [];
+const requests: SentRequest[] = [];
 const paused = { state: "paused", paused: true, parked: true, step: 5, timeline: 0 } as StateOut;
 const running = { ...paused, state: "running", paused: false, parked: false } as StateOut;
 
 beforeEach(() => {
-  asked.length = 0;
+  requests.length = 0;
   useToasts.setState({ toasts: [] });
-  useLive.getState().follow("r1");
-  useLive.getState().setState(running);
+  useRun.getState().follow("r1");
+  useRun.getState().setState(running);
   vi.stubGlobal("fetch", (path: string, init: RequestInit) => {
     return new Promise<Response>((resolve) => {
-      asked.push({
+      requests.push({
         path,
         body: JSON.parse(String(init.body)),
         answer: (status, body) => resolve(new Response(JSON.stringify(body), { status })),
@@ -40,27 +40,27 @@ describe("runVerb", () => {
   it("is busy at once and until the server answers; the state is the server's", async () => {
     const outcome = runVerb("pause", {});
     expect(useBusy.getState().verbs.pause).toBeTypeOf("number");
-    expect(useLive.getState().state?.state).toBe("running");
-    asked[0]?.answer(200, paused);
+    expect(useRun.getState().state?.state).toBe("running");
+    requests[0]?.answer(200, paused);
     expect(await outcome).toEqual({ status: "done", reason: null });
     expect(useBusy.getState().verbs.pause).toBeUndefined();
-    expect(useLive.getState().state?.state).toBe("paused");
+    expect(useRun.getState().state?.state).toBe("paused");
   });
 
   it("does nothing when it is asked again while busy", async () => {
     const first = runVerb("pause", {});
     expect(await runVerb("pause", {})).toBe(null);
-    expect(asked).toHaveLength(1);
-    asked[0]?.answer(200, paused);
+    expect(requests).toHaveLength(1);
+    requests[0]?.answer(200, paused);
     await first;
   });
 
   it("takes each of several steps asked for while the first is on its way, one after the other", async () => {
     const outcomes = [1, 2, 3].map((n) => runVerb("step", { n }));
-    for (const [place, n] of [1, 2, 3].entries()) {
-      await vi.waitFor(() => expect(asked).toHaveLength(place + 1), PATIENCE_MS);
-      expect(asked[place]?.body).toMatchObject({ n });
-      asked[place]?.answer(200, paused);
+    for (const [index, n] of [1, 2, 3].entries()) {
+      await vi.waitFor(() => expect(requests).toHaveLength(index + 1), PATIENCE_MS);
+      expect(requests[index]?.body).toMatchObject({ n });
+      requests[index]?.answer(200, paused);
     }
     expect(await Promise.all(outcomes)).toEqual(Array(3).fill({ status: "done", reason: null }));
     expect(useBusy.getState().verbs.step).toBeUndefined();
@@ -68,15 +68,15 @@ describe("runVerb", () => {
 
   it("leaves out what was to follow a refused step", async () => {
     const [first, second] = [runVerb("back", { n: 1 }), runVerb("back", { n: 1 })];
-    asked[0]?.answer(409, { error: "running", message: "The run is running; pause it first." });
+    requests[0]?.answer(409, { error: "running", message: "The run is running; pause it first." });
     expect((await first)?.status).toBe("refused");
     expect(await second).toBe(null);
-    expect(asked).toHaveLength(1);
+    expect(requests).toHaveLength(1);
   });
 
   it("shows a refusal with the way out", async () => {
     const outcome = runVerb("step", { n: 1 });
-    asked[0]?.answer(409, { error: "running", message: "The run is running; pause it first." });
+    requests[0]?.answer(409, { error: "running", message: "The run is running; pause it first." });
     expect((await outcome)?.status).toBe("refused");
     const toast = useToasts.getState().toasts[0];
     expect(toast).toMatchObject({
@@ -89,20 +89,20 @@ describe("runVerb", () => {
 
   it("waits for the stream when the effect takes longer", async () => {
     const outcome = runVerb("pause", {});
-    const id = asked[0]?.body.id ?? "";
+    const id = requests[0]?.body.id ?? "";
     const command = { id, seq: 1, command: "pause", status: "pending" } as CommandOut;
-    asked[0]?.answer(202, command);
+    requests[0]?.answer(202, command);
     await vi.waitFor(() => expect(useBusy.getState().verbs.pause).toBeTypeOf("number"), PATIENCE_MS);
-    useLive.getState().putCommand({ ...command, status: "done" });
+    useRun.getState().putCommand({ ...command, status: "done" });
     expect((await outcome)?.status).toBe("done");
     expect(useToasts.getState().toasts).toEqual([]);
   });
 
   it("does not go back to an answer that the stream has overtaken", async () => {
     const outcome = runVerb("resume", {});
-    useLive.getState().setState({ ...running, number: 9, step: 9 });
-    asked[0]?.answer(200, { ...running, number: 6, step: 6 });
+    useRun.getState().setState({ ...running, number: 9, step: 9 });
+    requests[0]?.answer(200, { ...running, number: 6, step: 6 });
     await outcome;
-    expect(useLive.getState().state?.step).toBe(9);
+    expect(useRun.getState().state?.step).toBe(9);
   });
 });

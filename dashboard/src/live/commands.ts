@@ -6,7 +6,7 @@ import type { components, paths } from "@/api/types.gen";
 import { newId } from "@/lib/ids";
 import { showToast, type ToastAction } from "@/lib/toasts";
 import type { VerbName } from "./commandAvailability";
-import { useLive } from "./store";
+import { useRun } from "./store";
 
 export type { VerbName } from "./commandAvailability";
 
@@ -86,19 +86,19 @@ function endOf(runId: string, id: string): Promise<Outcome> {
       resolve(outcome);
     };
     const look = () => {
-      const outcome = ended(useLive.getState().commands.find((command) => command.id === id));
+      const outcome = ended(useRun.getState().commands.find((command) => command.id === id));
       if (outcome !== null) finish(outcome);
     };
     const ask = async () => {
       try {
-        useLive.getState().putCommand(await api.get<CommandOut>(runPath(runId, `/commands/${id}`)));
+        useRun.getState().putCommand(await api.get<CommandOut>(runPath(runId, `/commands/${id}`)));
       } catch (error) {
         // While the link is down the question is asked again; a run that is gone will not answer any more.
         if (error instanceof ApiError && error.status === 404)
           finish({ status: "failed", reason: error.message });
       }
     };
-    const unsubscribe = useLive.subscribe(look);
+    const unsubscribe = useRun.subscribe(look);
     const timer = setInterval(() => void ask(), POLL_MS);
     look();
   });
@@ -106,7 +106,7 @@ function endOf(runId: string, id: string): Promise<Outcome> {
 
 /** The one thing to do about a refusal, where there is one. */
 function wayOut(verb: VerbName): ToastAction | undefined {
-  const running = useLive.getState().state?.paused === false;
+  const running = useRun.getState().state?.paused === false;
   return running && verb === "step" ? { label: "Pause", run: () => void runVerb("pause", {}) } : undefined;
 }
 
@@ -134,15 +134,15 @@ const underWay = new Map<VerbName, Promise<Outcome | null>>();
 
 /** Asks the run for a verb. Null when that is left out: it is on its way already, or what it was to follow did not succeed. */
 export async function runVerb<V extends VerbName>(verb: V, payload: VerbPayload[V]): Promise<Outcome | null> {
-  const { runId } = useLive.getState();
+  const { runId } = useRun.getState();
   const before = underWay.get(verb);
   if (runId === null || (before !== undefined && !COUNTED.has(verb))) return null;
-  const asked = before === undefined ? askVerb(runId, verb, payload) : follow(before, runId, verb, payload);
-  underWay.set(verb, asked);
+  const pending = before === undefined ? askVerb(runId, verb, payload) : follow(before, runId, verb, payload);
+  underWay.set(verb, pending);
   try {
-    return await asked;
+    return await pending;
   } finally {
-    if (underWay.get(verb) === asked) {
+    if (underWay.get(verb) === pending) {
       underWay.delete(verb);
       setBusy(verb, null);
     }
@@ -172,7 +172,7 @@ async function askVerb<V extends VerbName>(
       id,
     });
     if (answer.status !== 202) {
-      useLive.getState().setState(answer.body as StateOut);
+      useRun.getState().setState(answer.body as StateOut);
       return { status: "done", reason: null };
     }
     const outcome = await endOf(runId, id);
@@ -191,7 +191,7 @@ export async function runCommand<N extends CommandName>(
   payload: CommandPayload<N>,
   title: string,
 ): Promise<CommandOut | null> {
-  const { runId } = useLive.getState();
+  const { runId } = useRun.getState();
   if (runId === null) return null;
   const id = newId();
   try {
@@ -206,12 +206,12 @@ export async function runCommand<N extends CommandName>(
 }
 
 function breakpointPath(id?: number): string {
-  const { runId } = useLive.getState();
+  const { runId } = useRun.getState();
   return runPath(runId ?? "", `/debug/breakpoints${id === undefined ? "" : `/${id}`}`);
 }
 
 function putBreakpoint(breakpoint: BreakpointOut): void {
-  const { breakpoints, setBreakpoints } = useLive.getState();
+  const { breakpoints, setBreakpoints } = useRun.getState();
   const others = breakpoints.filter((one) => one.id !== breakpoint.id);
   setBreakpoints([...others, breakpoint].sort((a, b) => a.id - b.id));
 }
@@ -240,7 +240,7 @@ export async function switchBreakpoint(id: number, enabled: boolean): Promise<vo
 export async function removeBreakpoint(breakpoint: BreakpointOut): Promise<void> {
   try {
     await api.delete(breakpointPath(breakpoint.id));
-    const { breakpoints, setBreakpoints } = useLive.getState();
+    const { breakpoints, setBreakpoints } = useRun.getState();
     setBreakpoints(breakpoints.filter((one) => one.id !== breakpoint.id));
     const undo = () => void addBreakpoint(breakpoint.condition, breakpoint.enabled, breakpoint.action);
     showToast({

@@ -1,14 +1,14 @@
 import { beforeEach, describe, expect, it } from "vitest";
 import { useToasts } from "@/lib/toasts";
-import { tellOfEvent } from "./eventToasts";
+import { showEventToast } from "./eventToasts";
 
-describe("tellOfEvent", () => {
+describe("showEventToast", () => {
   beforeEach(() => useToasts.setState({ toasts: [] }));
 
   it("says once which hook was switched off, and why", () => {
     const record = { moment: "on_intervention", kind: "hook_off", hook: "ranks", why: "ValueError: no rows" };
-    tellOfEvent(record);
-    tellOfEvent(record);
+    showEventToast(record);
+    showEventToast(record);
     expect(useToasts.getState().toasts).toMatchObject([
       {
         kind: "failed",
@@ -19,7 +19,7 @@ describe("tellOfEvent", () => {
   });
 
   it("says nothing of other events", () => {
-    tellOfEvent({ moment: "on_intervention", kind: "command" });
+    showEventToast({ moment: "on_intervention", kind: "command" });
     expect(useToasts.getState().toasts).toEqual([]);
   });
 });

@@ -2,7 +2,7 @@
 import { showToast } from "@/lib/toasts";
 
 /** Tells of an event of the stream, where it is one to be told of. */
-export function tellOfEvent(record: Readonly<Record<string, unknown>>): void {
+export function showEventToast(record: Readonly<Record<string, unknown>>): void {
   if (record.kind !== "hook_off") return;
   showToast({
     kind: "failed",

@@ -2,8 +2,8 @@
 
 import { api, runPath } from "@/api/client";
 import { readSafetensors, type SafeTensors, toFloat64 } from "@/api/safetensors";
-import { MOST_POINTS } from "./series";
-import { series, seriesChanged, useLive } from "./store";
+import { MAX_POINTS } from "./series";
+import { series, seriesChanged, useRun } from "./store";
 
 function column(file: SafeTensors, name: string): Float64Array {
   const tensor = file.tensors.get(name);
@@ -17,9 +17,9 @@ function isExact(metadata: Record<string, string>, name: string): boolean {
 
 /** Fetches the whole of one series and puts it in front of what the stream has brought. */
 export async function fillSeries(runId: string, name: string, signal?: AbortSignal): Promise<void> {
-  const query = new URLSearchParams({ names: name, points: String(MOST_POINTS), format: "safetensors" });
+  const query = new URLSearchParams({ names: name, points: String(MAX_POINTS), format: "safetensors" });
   const file = readSafetensors(await api.bytes(runPath(runId, `/scalars?${query}`), signal));
-  if (useLive.getState().runId !== runId) return;
+  if (useRun.getState().runId !== runId) return;
   series.fill(name, {
     step: column(file, `${name}.step`),
     low: column(file, `${name}.low`),

@@ -1,29 +1,29 @@
 /** Joins the stream of a run to the store, and keeps the clock that says how old the page is. */
 
 import { api, runPath } from "@/api/client";
-import { isCrowded, RunStream } from "@/api/sharedStream";
+import { RunStream, tooManyStreams } from "@/api/sharedStream";
 import type { CommandOut, StreamMessage } from "@/api/types";
-import { tellOfEvent } from "./eventToasts";
-import { Inbox } from "./messageBuffer";
-import { useLive } from "./store";
+import { showEventToast } from "./eventToasts";
+import { MessageBuffer } from "./messageBuffer";
+import { useRun } from "./store";
 
 const TICK_MS = 500;
 
 /** Follows a run; the answer ends it. */
 export function followRun(runId: string): () => void {
-  const live = useLive.getState();
+  const live = useRun.getState();
   live.follow(runId);
   const take = (message: StreamMessage, at: number) => {
-    live.take(message, at);
+    live.applyMessage(message, at);
     if (message.type === "hello") void fetchCommands(runId);
-    if (message.type === "event") tellOfEvent(message.record);
+    if (message.type === "event") showEventToast(message.record);
   };
-  const inbox = new Inbox(take, () => !document.hidden);
+  const buffer = new MessageBuffer(take, () => !document.hidden);
   const open = () =>
     new RunStream(runId, {
-      onMessage: (message) => inbox.receive(message),
+      onMessage: (message) => buffer.push(message),
       onLink: (link, why) => {
-        inbox.deliver();
+        buffer.flush();
         live.setLink(link, Date.now(), why ?? null);
       },
     });
@@ -31,7 +31,7 @@ export function followRun(runId: string): () => void {
   // A browser keeps six connections to a server: a tab nobody sees gives its own to those that are seen.
   const onVisibility = async () => {
     if (!document.hidden) stream ??= open();
-    else if (await isCrowded()) {
+    else if (await tooManyStreams()) {
       if (!document.hidden) return;
       stream?.close();
       stream = null;
@@ -45,7 +45,7 @@ export function followRun(runId: string): () => void {
     clearInterval(clock);
     stream?.close();
     stream = null;
-    inbox.close();
+    buffer.close();
     live.follow(null);
   };
 }
@@ -53,8 +53,8 @@ export function followRun(runId: string): () => void {
 async function fetchCommands(runId: string): Promise<void> {
   try {
     const commands = await api.get<CommandOut[] | { commands: CommandOut[] }>(runPath(runId, "/commands"));
-    if (useLive.getState().runId !== runId) return;
-    useLive.getState().setCommands(Array.isArray(commands) ? commands : commands.commands);
+    if (useRun.getState().runId !== runId) return;
+    useRun.getState().setCommands(Array.isArray(commands) ? commands : commands.commands);
   } catch {
     // The log then starts with the commands that the stream brings; the next hello asks again.
   }

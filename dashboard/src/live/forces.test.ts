@@ -60,10 +60,17 @@ describe("cosine matrices", () => {
         permutation: { dtype: "I64", shape: [2], bytes: bytes(BigInt64Array.of(1n, 0n)) },
       },
     );
-    const found = readCosine(file);
-    expect(found).toMatchObject({ side: 2, rows: 2, averaged: false, mean: 0.5, std: Number.NaN, max: null });
-    expect(found.permutation).toEqual([1, 0]);
-    expect(found.values[1]).toBe(0.5);
+    const matrix = readCosine(file);
+    expect(matrix).toMatchObject({
+      side: 2,
+      rows: 2,
+      averaged: false,
+      mean: 0.5,
+      std: Number.NaN,
+      max: null,
+    });
+    expect(matrix.permutation).toEqual([1, 0]);
+    expect(matrix.values[1]).toBe(0.5);
   });
 });
 

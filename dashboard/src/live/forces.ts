@@ -2,24 +2,24 @@
 import { useMemo } from "react";
 import { api, runPath } from "@/api/client";
 import { readSafetensors } from "@/api/safetensors";
-import { plainNumbers } from "@/api/tensors";
+import { toNumbers } from "@/api/tensors";
 import { type ForceDetailOut, type ForcesOut, fromWire, type MatrixSource } from "@/api/types";
 import { type Latest, useLatest } from "./captures";
 import { type Moment, useMoment, useRunId } from "./hooks";
-import { useLive } from "./store";
+import { useRun } from "./store";
 
 /** A key that changes when there is something new to fetch; null while there is nothing. */
 function useStepKey(rest: string | null): Omit<Moment, "moment"> & { key: string | null; runId: string } {
   const runId = useRunId();
-  const generation = useLive((live) => live.generation);
+  const generation = useRun((live) => live.generation);
   const {
     moment: step,
-    beatMs,
+    intervalMs,
     ask,
   } = useMoment((state) => (state.step > 0 ? `${state.timeline} ${state.step}` : null));
   const key =
     runId === null || rest === null || step === null ? null : [runId, generation, step, rest].join(" ");
-  return { key, runId: runId ?? "", beatMs, ask };
+  return { key, runId: runId ?? "", intervalMs, ask };
 }
 
 function query(values: Record<string, string | null>): string {
@@ -48,10 +48,10 @@ export function readForces(answer: ForcesOut): Forces {
 
 /** Both forces on every row of a tensor; of the run's own choice when null. */
 export function useForces(tensor: string | null): Latest<Forces> {
-  const { key, runId, beatMs, ask } = useStepKey(tensor ?? "");
+  const { key, runId, intervalMs, ask } = useStepKey(tensor ?? "");
   const load = async (_: string, signal: AbortSignal) =>
     readForces(await ask.get<ForcesOut>(runPath(runId, `/debug/forces${query({ tensor })}`), signal));
-  return useLatest(key, load, { beatMs });
+  return useLatest(key, load, { intervalMs });
 }
 
 export interface ForceDetail {
@@ -84,12 +84,12 @@ export function readDetail(answer: ForceDetailOut): ForceDetail {
 
 /** One row's change in its two parts; nothing while no row is chosen. */
 export function useForceDetail(tensor: string | null, feature: number | null): Latest<ForceDetail> {
-  const { key, runId, beatMs, ask } = useStepKey(feature === null ? null : `${feature} ${tensor ?? ""}`);
+  const { key, runId, intervalMs, ask } = useStepKey(feature === null ? null : `${feature} ${tensor ?? ""}`);
   const load = async (_: string, signal: AbortSignal) => {
     const rest = `/debug/step_data/force_detail${query({ feature: String(feature), tensor })}`;
     return readDetail(await ask.get<ForceDetailOut>(runPath(runId, rest), signal));
   };
-  return useLatest(key, load, { beatMs });
+  return useLatest(key, load, { intervalMs });
 }
 
 export interface CosineRequest {
@@ -139,8 +139,8 @@ export function readCosine(buffer: ArrayBuffer): CosineMatrix {
     rows: Number(metadata.rows),
     side: matrix.shape[0] ?? 0,
     averaged: metadata.averaged === "True",
-    values: matrix.data instanceof Float32Array ? matrix.data : Float32Array.from(plainNumbers(matrix.data)),
-    permutation: Array.from(plainNumbers(permutation.data)),
+    values: matrix.data instanceof Float32Array ? matrix.data : Float32Array.from(toNumbers(matrix.data)),
+    permutation: Array.from(toNumbers(permutation.data)),
     mean: figure(metadata.mean_offdiag),
     std: figure(metadata.std_offdiag),
     max: figure(metadata.max_offdiag),
@@ -150,12 +150,12 @@ export function readCosine(buffer: ArrayBuffer): CosineMatrix {
 /** Cosines of all pairs of rows; nothing while null. */
 export function useCosineMatrix(request: CosineRequest | null): Latest<CosineMatrix> {
   const rest = useMemo(() => (request === null ? null : cosineQuery(request)), [request]);
-  const { key, runId, beatMs, ask } = useStepKey(rest);
+  const { key, runId, intervalMs, ask } = useStepKey(rest);
   const load = async (_: string, signal: AbortSignal) =>
     readCosine(
       await (request?.full ? api : ask).bytes(runPath(runId, `/debug/cosine_matrix${rest}`), signal),
     );
-  return useLatest(key, load, { beatMs });
+  return useLatest(key, load, { intervalMs });
 }
 
 function cosineQuery({ source, tensor, order, full }: CosineRequest): string {

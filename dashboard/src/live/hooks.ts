@@ -1,20 +1,25 @@
 /** How panels read the run: each hook re-renders only for what it answers. */
 import { useQuery } from "@tanstack/react-query";
 import { useEffect, useState } from "react";
-import { type ApiError, api, type Reads, runPath, together } from "@/api/client";
+import { type ApiError, api, batchedApi, type Reader, runPath } from "@/api/client";
 import type { BreakpointOut, CommandOut, RunDetail, RunList, StateOut } from "@/api/types";
-import { useOnBeat } from "@/lib/useThrottledStore";
-import { type VerbName, whyNoCommands, whyNot, whyNotCommand } from "./commandAvailability";
+import { useThrottledStore } from "@/lib/useThrottledStore";
+import {
+  commandDisabledReason,
+  disabledReason,
+  type VerbName,
+  verbDisabledReason,
+} from "./commandAvailability";
 import { type Outcome, runVerb, useBusy, type VerbPayload } from "./commands";
 import { fillSeries } from "./fillSeries";
 import type { Series } from "./series";
-import { type Connection, series, useLive } from "./store";
+import { type Connection, series, useRun } from "./store";
 
 /** A part of the run's state, or undefined before the first message. */
 export function useRunState(): StateOut | null;
 export function useRunState<T>(select: (state: StateOut) => T): T | undefined;
 export function useRunState<T>(select?: (state: StateOut) => T): StateOut | T | null | undefined {
-  return useLive(({ state }) => {
+  return useRun(({ state }) => {
     if (select === undefined) return state;
     return state === null ? undefined : select(state);
   });
@@ -27,9 +32,9 @@ export interface Moment {
   /** Null before the first message. */
   moment: string | null;
   /** The beat on which a run that goes on is asked for what belongs to the moment; 0 while it stands. */
-  beatMs: number;
+  intervalMs: number;
   /** Asks for it: together with all that keeps the beat, at once while the run stands. */
-  ask: Reads;
+  ask: Reader;
 }
 
 /** A part of the state that changes with every step, and how to ask for what belongs to it. */
@@ -37,23 +42,23 @@ export function useMoment(
   select: (state: StateOut) => string | number | null,
   runningMs = RUNNING_MS,
 ): Moment {
-  const beatMs = useRunState((state) => state.parked) ? 0 : runningMs;
+  const intervalMs = useRunState((state) => state.parked) ? 0 : runningMs;
   const read = ({ state }: { state: StateOut | null }) => (state === null ? null : select(state));
-  const moment = useOnBeat(useLive, read, beatMs);
+  const moment = useThrottledStore(useRun, read, intervalMs);
   // At once: nothing of the run before is shown when another is followed.
   const isThere = useRunState((state) => select(state) !== null) ?? false;
-  const ask = beatMs === 0 ? api : together;
-  return { moment: isThere && moment !== null ? String(moment) : null, beatMs, ask };
+  const ask = intervalMs === 0 ? api : batchedApi;
+  return { moment: isThere && moment !== null ? String(moment) : null, intervalMs, ask };
 }
 
-export const useRunId = (): string | null => useLive((live) => live.runId);
-export const useConnection = (): Connection => useLive((live) => live.connection);
-export const useBreakpoints = (): BreakpointOut[] => useLive((live) => live.breakpoints);
-export const useCommands = (): CommandOut[] => useLive((live) => live.commands);
+export const useRunId = (): string | null => useRun((live) => live.runId);
+export const useConnection = (): Connection => useRun((live) => live.connection);
+export const useBreakpoints = (): BreakpointOut[] => useRun((live) => live.breakpoints);
+export const useCommands = (): CommandOut[] => useRun((live) => live.commands);
 
 /** Whether the numbers on the page are too old to be shown at full strength. */
 export function useStale(): boolean {
-  return useLive(({ connection }) => ["stale", "reconnecting", "not responding"].includes(connection.status));
+  return useRun(({ connection }) => ["stale", "reconnecting", "not responding"].includes(connection.status));
 }
 
 /** What the connection allows: a link that can only look stays one while messages are late. */
@@ -63,12 +68,12 @@ function allowing({ status, canControl }: Connection): Connection["status"] {
 
 /** Why nothing can be commanded now; null when it can. */
 export function useNoCommandsReason(): string | null {
-  return useLive(({ state, connection }) => whyNoCommands(state, allowing(connection)));
+  return useRun(({ state, connection }) => disabledReason(state, allowing(connection)));
 }
 
 /** Why a command of the registry cannot be given now; null when it can. */
 export function useCommandReason(name: string): string | null {
-  return useLive(({ state, connection }) => whyNotCommand(name, state, allowing(connection)));
+  return useRun(({ state, connection }) => commandDisabledReason(name, state, allowing(connection)));
 }
 
 export interface VerbHandle<V extends VerbName> {
@@ -84,7 +89,9 @@ export interface VerbHandle<V extends VerbName> {
 /** A verb as a button needs it. */
 export function useVerb<V extends VerbName>(verb: V): VerbHandle<V> {
   const since = useBusy((busy) => busy.verbs[verb]);
-  const disabledReason = useLive(({ state, connection }) => whyNot(verb, state, allowing(connection)));
+  const disabledReason = useRun(({ state, connection }) =>
+    verbDisabledReason(verb, state, allowing(connection)),
+  );
   return {
     run: (payload) => runVerb(verb, payload),
     busy: since !== undefined,
@@ -104,8 +111,8 @@ export interface SeriesHandle {
 /** One scalar over all steps: filled from the facts, continued by the stream. */
 export function useSeries(name: string): SeriesHandle {
   const runId = useRunId();
-  const generation = useLive((live) => live.generation);
-  const version = useLive((live) => live.seriesVersion);
+  const generation = useRun((live) => live.generation);
+  const version = useRun((live) => live.seriesVersion);
   const [loading, setLoading] = useState(true);
   const [error, setError] = useState<string | null>(null);
   useEffect(() => {

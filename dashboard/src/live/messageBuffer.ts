@@ -1,17 +1,17 @@
 /** Messages of a run between its stream and the page. */
 
 import type { StreamMessage } from "@/api/types";
-import { withNextPicture } from "@/lib/frameClock";
+import { onNextFrame } from "@/lib/frameClock";
 
 /** What a run that goes on tells all the time. */
-const STEADY: ReadonlySet<StreamMessage["type"]> = new Set(["state", "scalars", "event", "ping"]);
+const HIGH_RATE_TYPES: ReadonlySet<StreamMessage["type"]> = new Set(["state", "scalars", "event", "ping"]);
 
 /**
  * Hands messages on in order. While a run goes on they wait for the next redraw, where one picture shows them all;
  * anything else, such as that it has paused, is handed on at once with what waits. So is all in a tab nobody sees:
  * nothing is drawn there, and its clock is slow.
  */
-export class Inbox {
+export class MessageBuffer {
   private waiting: [StreamMessage, number][] = [];
   private running = false;
   private cancel: (() => void) | null = null;
@@ -21,18 +21,18 @@ export class Inbox {
     private readonly isSeen: () => boolean = () => true,
   ) {}
 
-  receive(message: StreamMessage): void {
+  push(message: StreamMessage): void {
     const wasRunning = this.running;
     if (message.type === "state" || message.type === "hello")
       this.running = message.state.state === "running";
     this.waiting.push([message, Date.now()]);
-    const canWait = wasRunning && this.running && STEADY.has(message.type) && this.isSeen();
-    if (!canWait) this.deliver();
-    else this.cancel ??= withNextPicture(() => this.deliver());
+    const canWait = wasRunning && this.running && HIGH_RATE_TYPES.has(message.type) && this.isSeen();
+    if (!canWait) this.flush();
+    else this.cancel ??= onNextFrame(() => this.flush());
   }
 
   /** Hands on what waits. */
-  deliver(): void {
+  flush(): void {
     this.cancel?.();
     this.cancel = null;
     const messages = this.waiting;
@@ -43,6 +43,6 @@ export class Inbox {
   /** What waits is not wanted any more. */
   close(): void {
     this.waiting = [];
-    this.deliver();
+    this.flush();
   }
 }

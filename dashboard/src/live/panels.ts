@@ -4,18 +4,18 @@ import { api, runPath } from "@/api/client";
 import type { PanelOut, StepDataKeys } from "@/api/types";
 import { useLatest } from "./captures";
 import { useRunId, useRunState } from "./hooks";
-import { useLive } from "./store";
+import { useRun } from "./store";
 
 /** The hint of the table whose rows are those of a tensor; null where nobody pushed one. */
 export function useRowPanel(tensor: string | null): PanelOut | null {
   const runId = useRunId();
-  const generation = useLive((live) => live.generation);
+  const generation = useRun((live) => live.generation);
   const hinted = useRunState((state) => Object.keys(state.step_data_panels).join("\n")) ?? "";
   const key = runId === null || hinted === "" ? null : [runId, generation, hinted].join("\n");
   const { data } = useLatest<StepDataKeys>(
     key,
     (_, signal) => api.get<StepDataKeys>(runPath(runId ?? "", "/debug/step_data/keys"), signal),
-    { beatMs: 0 },
+    { intervalMs: 0 },
   );
   const panels = Object.values(data?.panels ?? {}).filter((panel) => panel !== null);
   const own = panels.filter(({ source }) => tensor !== null && source === tensor);

@@ -7,7 +7,7 @@ import { showToast } from "@/lib/toasts";
 import { useLatest } from "./captures";
 import { runVerb } from "./commands";
 import { useMoment, useRunId } from "./hooks";
-import { useLive } from "./store";
+import { useRun } from "./store";
 
 /** While it goes on the slider cannot be used; how far it reaches need not be known so soon. */
 const RUNNING_MS = 2_000;
@@ -15,27 +15,28 @@ const RUNNING_MS = 2_000;
 /** Null while nothing is known, and for a run that cannot be taken back at all. */
 export function useRewind(): RewindOut | null {
   const runId = useRunId();
-  const generation = useLive((live) => live.generation);
+  const generation = useRun((live) => live.generation);
   const {
-    moment: place,
-    beatMs,
+    moment: position,
+    intervalMs,
     ask,
   } = useMoment(
     (state) => (state.offers.includes("back") ? `${state.timeline} ${state.step}` : null),
     RUNNING_MS,
   );
   // Also when it comes to stand or goes on at the same step.
-  const key = runId === null || place === null ? null : [runId, generation, place, beatMs].join(" ");
+  const key =
+    runId === null || position === null ? null : [runId, generation, position, intervalMs].join(" ");
   const load = (_: string, signal: AbortSignal) =>
     ask.get<RewindOut>(runPath(runId ?? "", "/debug/rewind"), signal);
-  return useLatest<RewindOut>(key, load, { beatMs }).data;
+  return useLatest<RewindOut>(key, load, { intervalMs }).data;
 }
 
 /** Goes back and offers to go forward again, which repeats the same bits. */
 export async function goBack(to: { n: number } | { step: number }): Promise<void> {
-  const from = useLive.getState().state?.step ?? 0;
+  const from = useRun.getState().state?.step ?? 0;
   const outcome = await runVerb("back", to);
-  const now = useLive.getState().state?.step ?? 0;
+  const now = useRun.getState().state?.step ?? 0;
   if (outcome?.status !== "done" || now >= from) return;
   const steps = from - now;
   showToast({

@@ -2,7 +2,7 @@
 import type { ScalarsMessage } from "@/api/types";
 import { fromWire } from "@/api/types";
 
-export const MOST_POINTS = 1_000_000;
+export const MAX_POINTS = 1_000_000;
 const FIRST_CAPACITY = 1024;
 
 /** One scalar over the steps. Arrays are longer than `length`; look at `view()`. */
@@ -22,7 +22,7 @@ export class Series {
     return this.length === 0 ? -1 : (this.steps[this.length - 1] as number);
   }
 
-  append(step: number, value: number, mostPoints = MOST_POINTS): void {
+  append(step: number, value: number, mostPoints = MAX_POINTS): void {
     if (this.length === this.steps.length) this.grow();
     this.steps[this.length] = step;
     this.numbers[this.length] = value;

@@ -22,7 +22,7 @@ export interface Connection {
   unbroken: boolean;
 }
 
-const MOST_COMMANDS = 500;
+const MAX_COMMANDS = 500;
 
 const noConnection: Connection = {
   status: "connecting",
@@ -36,7 +36,7 @@ const noConnection: Connection = {
   unbroken: false,
 };
 
-interface LiveData {
+interface RunData {
   runId: string | null;
   state: StateOut | null;
   connection: Connection;
@@ -51,9 +51,9 @@ interface LiveData {
   generation: number;
 }
 
-interface LiveActions {
+interface RunActions {
   follow: (runId: string | null) => void;
-  take: (message: StreamMessage, now: number) => void;
+  applyMessage: (message: StreamMessage, now: number) => void;
   setLink: (link: Link, now: number, why?: string | null) => void;
   tick: (now: number) => void;
   setState: (state: StateOut) => void;
@@ -65,11 +65,11 @@ interface LiveActions {
 /** Columns are too large for immutable state; panels read them when `seriesVersion` changes. */
 export const series = new SeriesStore();
 
-const afterSeries = (live: LiveData): Partial<LiveData> => ({ seriesVersion: live.seriesVersion + 1 });
+const afterSeries = (live: RunData): Partial<RunData> => ({ seriesVersion: live.seriesVersion + 1 });
 
 /** Tells the panels that a series was filled. */
 export function seriesChanged(): void {
-  useLive.setState(afterSeries);
+  useRun.setState(afterSeries);
 }
 
 function refreshed(connection: Connection, now: number, state: StateOut | null): Connection {
@@ -81,24 +81,24 @@ function refreshed(connection: Connection, now: number, state: StateOut | null):
 }
 
 /** An answer may arrive after the stream has told of what came later, and the stream after an answer. */
-function isOlder(told: StateOut, known: StateOut | null): boolean {
-  return known !== null && told.number < known.number;
+function isOlder(received: StateOut, known: StateOut | null): boolean {
+  return known !== null && received.number < known.number;
 }
 
 /** Replaces a command by its newer record, or appends it; order is the server's sequence. */
 export function withCommand(commands: CommandOut[], command: CommandOut): CommandOut[] {
   const others = commands.filter((one) => one.id !== command.id);
-  const place = others.findLastIndex((one) => one.seq < command.seq) + 1;
-  return others.toSpliced(place, 0, command).slice(-MOST_COMMANDS);
+  const index = others.findLastIndex((one) => one.seq < command.seq) + 1;
+  return others.toSpliced(index, 0, command).slice(-MAX_COMMANDS);
 }
 
 /** Charts lose the steps that a rewind has undone, before the next step draws new ones. */
-function afterState(live: LiveData, state: StateOut): Partial<LiveData> {
+function afterState(live: RunData, state: StateOut): Partial<RunData> {
   if (isOlder(state, live.state)) return {};
   return { state, ...(series.wentBack(state.timeline, state.step) ? afterSeries(live) : {}) };
 }
 
-function afterHello(live: LiveData, hello: HelloMessage): Partial<LiveData> {
+function afterHello(live: RunData, hello: HelloMessage): Partial<RunData> {
   if (!hello.resumed) series.seq = hello.seq;
   // A tab that takes the stream over may have had the answer to its own command meanwhile.
   const isLate = live.connection.unbroken && isOlder(hello.state, live.state);
@@ -110,7 +110,7 @@ function afterHello(live: LiveData, hello: HelloMessage): Partial<LiveData> {
   };
 }
 
-function afterMessage(live: LiveData, message: StreamMessage): Partial<LiveData> {
+function afterMessage(live: RunData, message: StreamMessage): Partial<RunData> {
   switch (message.type) {
     case "hello":
       return afterHello(live, message);
@@ -127,7 +127,7 @@ function afterMessage(live: LiveData, message: StreamMessage): Partial<LiveData>
   }
 }
 
-function linkAfter(live: LiveData, message: StreamMessage, now: number): Connection {
+function linkAfter(live: RunData, message: StreamMessage, now: number): Connection {
   const { connection, state } = live;
   const heard: Connection = { ...connection, link: "open", lastMessageAt: now };
   if (message.type === "hello") {
@@ -139,7 +139,7 @@ function linkAfter(live: LiveData, message: StreamMessage, now: number): Connect
   return refreshed(heard, now, state);
 }
 
-export const useLive = create<LiveData & LiveActions>()((set) => ({
+export const useRun = create<RunData & RunActions>()((set) => ({
   runId: null,
   state: null,
   connection: noConnection,
@@ -162,7 +162,7 @@ export const useLive = create<LiveData & LiveActions>()((set) => ({
       generation: 0,
     });
   },
-  take: (message, now) =>
+  applyMessage: (message, now) =>
     set((live) => ({ ...afterMessage(live, message), connection: linkAfter(live, message, now) })),
   setLink: (link, now, why = null) =>
     set((live) => {

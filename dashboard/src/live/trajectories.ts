@@ -1,10 +1,10 @@
 /** What became of the watched rows: columns over steps for each row and each pair of rows. */
 
-import { api, type Reads, runPath } from "@/api/client";
+import { api, type Reader, runPath } from "@/api/client";
 import { readSafetensors, toFloat64 } from "@/api/safetensors";
 import { type Latest, useLatest } from "./captures";
 import { useMoment, useRunId } from "./hooks";
-import { useLive } from "./store";
+import { useRun } from "./store";
 import { useWatches } from "./watches";
 
 /** Points a series is asked for at most; beyond, the server keeps first, last and extremes. */
@@ -43,10 +43,10 @@ export function readTrajectories(buffer: ArrayBuffer): Trajectories {
   const { tensors, metadata } = readSafetensors(buffer);
   const names = JSON.parse(metadata.sources ?? "[]") as string[];
   const watched = JSON.parse(metadata.watched ?? "[]") as number[][];
-  const found = names.map(() => new Map<string, Gathered>());
+  const bySource = names.map(() => new Map<string, Gathered>());
   for (const [name, { data }] of tensors) {
     const match = NAME.exec(name);
-    const tracks = match && found[Number(match[1])];
+    const tracks = match && bySource[Number(match[1])];
     if (!match || !tracks) continue;
     const [, , id, column] = match as unknown as [string, string, string, string];
     const track = tracks.get(id) ?? { step: new Float64Array(), columns: new Map() };
@@ -55,7 +55,7 @@ export function readTrajectories(buffer: ArrayBuffer): Trajectories {
     else track.columns.set(column, toFloat64(data));
   }
   const sources = names.map((source, index): SourceTracks => {
-    const tracks = [...(found[index] ?? [])];
+    const tracks = [...(bySource[index] ?? [])];
     return {
       source,
       watched: watched[index] ?? [],
@@ -67,7 +67,7 @@ export function readTrajectories(buffer: ArrayBuffer): Trajectories {
 }
 
 export async function fetchTrajectories(
-  ask: Reads,
+  ask: Reader,
   runId: string,
   points: number,
   signal?: AbortSignal,
@@ -79,11 +79,13 @@ export async function fetchTrajectories(
 /** All tracks, asked for again after each step and when the watches change. */
 export function useTrajectories(): Latest<Trajectories> {
   const runId = useRunId();
-  const generation = useLive((live) => live.generation);
-  const { moment: step, beatMs, ask } = useMoment((state) => `${state.timeline} ${state.step}`);
+  const generation = useRun((live) => live.generation);
+  const { moment: step, intervalMs, ask } = useMoment((state) => `${state.timeline} ${state.step}`);
   const watched = useWatches(({ ids, source }) => JSON.stringify([source, ids]));
   const key = runId === null || step === null ? null : [runId, generation, step, watched].join(" ");
-  return useLatest(key, (_, signal) => fetchTrajectories(ask, runId ?? "", SHOWN_POINTS, signal), { beatMs });
+  return useLatest(key, (_, signal) => fetchTrajectories(ask, runId ?? "", SHOWN_POINTS, signal), {
+    intervalMs,
+  });
 }
 
 export async function clearTrajectories(runId: string): Promise<void> {

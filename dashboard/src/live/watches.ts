@@ -4,7 +4,7 @@ import { create } from "zustand";
 import { ApiError, api, runPath } from "@/api/client";
 import type { WatchOut } from "@/api/types";
 import { showToast } from "@/lib/toasts";
-import { useLive } from "./store";
+import { useRun } from "./store";
 
 interface Watches {
   /** The tensor that was chosen last. */
@@ -26,10 +26,10 @@ function take(answer: WatchOut): void {
 
 /** Keeps the list as the server has it while a panel that shows it is open. */
 export function useWatchList(): Watches {
-  const runId = useLive((live) => live.runId);
-  const generation = useLive((live) => live.generation);
+  const runId = useRun((live) => live.runId);
+  const generation = useRun((live) => live.generation);
   // A tensor that a hook pushes for the first time can be watched from then on.
-  const pushed = useLive((live) => live.state?.step_data_keys.join("\n") ?? "");
+  const pushed = useRun((live) => live.state?.step_data_keys.join("\n") ?? "");
   // biome-ignore lint/correctness/useExhaustiveDependencies: a new generation or new keys ask again
   useEffect(() => {
     if (runId === null) return useWatches.setState(NONE);
@@ -54,7 +54,7 @@ export function useWatchedRows(source: string | null): readonly number[] {
 const EMPTY: readonly number[] = [];
 
 async function replaceRows(source: string | null, rows: readonly number[]): Promise<boolean> {
-  const { runId } = useLive.getState();
+  const { runId } = useRun.getState();
   if (runId === null) return false;
   try {
     take((await api.post<WatchOut>(runPath(runId, "/debug/watch"), { feature_ids: rows, source })).body);

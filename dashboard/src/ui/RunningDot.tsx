@@ -1,6 +1,6 @@
 /** The dot of a run that goes on: bright for a second, dim for a second. */
 import { useEffect, useState } from "react";
-import { nextBeat, withPictureAt } from "@/lib/frameClock";
+import { nextTick, onFrameAt } from "@/lib/frameClock";
 
 const BEAT_MS = 1000;
 
@@ -12,8 +12,8 @@ export function RunningDot() {
   const [beat, setBeat] = useState(0);
   // biome-ignore lint/correctness/useExhaustiveDependencies: each beat awaits the next
   useEffect(() => {
-    const next = nextBeat(performance.now(), BEAT_MS);
-    return withPictureAt(next, () => setBeat(next));
+    const next = nextTick(performance.now(), BEAT_MS);
+    return onFrameAt(next, () => setBeat(next));
   }, [beat]);
   const isDim = beat % (2 * BEAT_MS) !== 0;
   return (

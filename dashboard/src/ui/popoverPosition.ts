@@ -38,7 +38,7 @@ function sideWithRoom(anchor: Box, layer: Size, screen: Size, side: Side, gap: n
   return !room[side] && room[other[side]] ? other[side] : side;
 }
 
-export function placeBeside(
+export function positionBeside(
   anchor: Box,
   layer: Size,
   screen: Size,

@@ -26,7 +26,7 @@ const PairsPanel = lazy(() => import("@/features/datasets/PairsPanel"));
 const PairPanel = lazy(() => import("@/features/datasets/PairPanel"));
 const CurriculumPanels = lazy(() => import("@/features/datasets/CurriculumPanels"));
 const AuditPanel = lazy(() => import("@/features/datasets/AuditPanel"));
-const LedgerPanel = lazy(() => import("@/features/datasets/NegativesPanel"));
+const NegativesPanel = lazy(() => import("@/features/datasets/NegativesPanel"));
 
 const TABS = ["pairs", "curriculum", "audit"] as const;
 const TAB_NAMES = [
@@ -37,13 +37,13 @@ const TAB_NAMES = [
 
 export function DataPage() {
   const list = useDatasets();
-  const [asked, setAsked] = useUrlState("dataset", "");
+  const [datasetId, setDatasetId] = useUrlState("dataset", "");
   const [tab, setTab] = useUrlChoice("tab", TABS);
   const view = useView();
-  const shown = pickOf(list.data?.datasets ?? null, asked);
+  const shown = pickOf(list.data?.datasets ?? null, datasetId);
   const { data: dataset, error } = useDataset(shown);
   const open = (id: string) => {
-    setAsked(id);
+    setDatasetId(id);
     view.reset();
   };
   const datasets = (
@@ -90,9 +90,9 @@ export function DataPage() {
 }
 
 /** The asked dataset where it can be shown, else the newest that can. */
-function pickOf(datasets: readonly DatasetSummary[] | null, asked: string): DatasetSummary | null {
+function pickOf(datasets: readonly DatasetSummary[] | null, datasetId: string): DatasetSummary | null {
   const usable = (datasets ?? []).filter(({ state }) => state === "ready");
-  return usable.find(({ id }) => id === asked) ?? usable[0] ?? null;
+  return usable.find(({ id }) => id === datasetId) ?? usable[0] ?? null;
 }
 
 interface View {
@@ -190,13 +190,13 @@ function Chosen({ dataset, cluster, onClear }: ChosenProps) {
     run: onClear,
   });
   if (cluster === null || dataset === null) return null;
-  const told = dataset.clusters.find((one) => one.cluster === cluster);
+  const summary = dataset.clusters.find((one) => one.cluster === cluster);
   return (
     <Pill
       tone="accent"
       glyph={<Icon name="filter" size={14} />}
       title={`Cluster ${cluster}`}
-      text={told ? plural(sizeOf(told), "pair") : "not in this dataset"}
+      text={summary ? plural(sizeOf(summary), "pair") : "not in this dataset"}
       action={{ label: "All clusters", run: onClear }}
     />
   );
@@ -316,7 +316,7 @@ function CurriculumView({ of, view }: TabViewProps) {
 
 function AuditView({ of, dataset, view, onTab }: TabViewProps) {
   const { data, error } = useDatasetAudit(of);
-  const shared = { told: data ?? null, error: error?.message ?? null };
+  const shared = { answer: data ?? null, error: error?.message ?? null };
   const show = (pair: number) => {
     view.setPair(pair);
     onTab("pairs");
@@ -327,7 +327,7 @@ function AuditView({ of, dataset, view, onTab }: TabViewProps) {
         <AuditPanel {...shared} />
       </Guarded>
       <Guarded title="Negatives">
-        <LedgerPanel {...shared} dataset={dataset} onPair={show} />
+        <NegativesPanel {...shared} dataset={dataset} onPair={show} />
       </Guarded>
     </div>
   );

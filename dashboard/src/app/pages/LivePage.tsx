@@ -10,7 +10,7 @@ import { showToast } from "@/lib/toasts";
 import { useUrlChoice } from "@/lib/urlState";
 import { addBreakpoint } from "@/live/commands";
 import { useRunId, useRunState, useRuns, useStale } from "@/live/hooks";
-import { useLive } from "@/live/store";
+import { useRun } from "@/live/store";
 import { Panel } from "@/ui";
 import { PanelBoundary } from "@/ui/PanelBoundary";
 import { PanelArea, Strip, TabRow } from "../Frame";
@@ -179,7 +179,7 @@ function proposalFrom({ sample, point }: Focus): Partial<Draft> {
 /** "12 s old" while nothing new comes. */
 function useStaleText(): string | null {
   const stale = useStale();
-  const ageS = useLive(({ connection }) => connection.ageS);
+  const ageS = useRun(({ connection }) => connection.ageS);
   return stale ? `${ageS} s old` : null;
 }
 

@@ -9,7 +9,7 @@ import { FactsPanel, SummaryPanel } from "@/features/runDetail/FactsPanel";
 import { LabelsPanel } from "@/features/runDetail/LabelsPanel";
 import { openDialog } from "@/lib/dialogs";
 import { formatBytes, formatCount } from "@/lib/format";
-import { measuresOf } from "@/lib/metricNames";
+import { metricsOf } from "@/lib/metricNames";
 import { useUrlChoice } from "@/lib/urlState";
 import { useThrottled } from "@/lib/useThrottled";
 import { toggleOf } from "@/live/commandAvailability";
@@ -200,8 +200,8 @@ function Overview({ run, header }: { run: RunRow; header: Record<string, unknown
         live: run.live,
         step: run.step,
         timeline: run.timeline,
-        scalars: measuresOf(run),
-        place: 0,
+        scalars: metricsOf(run),
+        colourSlot: 0,
       },
     ],
     [run],

@@ -10,7 +10,7 @@ import { ColumnsMenu, GroupMenu } from "@/features/runList/ViewMenus";
 import { useAction } from "@/lib/actions";
 import { openDialog } from "@/lib/dialogs";
 import { formatCount } from "@/lib/format";
-import { measuresOf } from "@/lib/metricNames";
+import { metricsOf } from "@/lib/metricNames";
 import { useTheme } from "@/lib/theme";
 import { useUrlChoice, useUrlState } from "@/lib/urlState";
 import { useConnection } from "@/live/hooks";
@@ -44,8 +44,8 @@ export function RunsPage() {
         live: run.live,
         step: run.step,
         timeline: run.timeline,
-        scalars: measuresOf(run),
-        place: view.shown.get(run.id) ?? 0,
+        scalars: metricsOf(run),
+        colourSlot: view.shown.get(run.id) ?? 0,
       })),
     [view.chosen, view.shown],
   );

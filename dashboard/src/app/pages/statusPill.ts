@@ -56,8 +56,8 @@ export function reasonOf(state: StateOut | null, connection: Freshness): Reason 
 function whyParked({ breakpoint, reason }: StateOut): Reason | null {
   if (breakpoint) {
     const { breakpoint: id, samples, explanation, layer } = breakpoint;
-    const told = evidenceText(breakpoint);
-    const text = layer === null || told.includes(layer) ? told : `${layer}: ${told}`;
+    const evidence = evidenceText(breakpoint);
+    const text = layer === null || evidence.includes(layer) ? evidence : `${layer}: ${evidence}`;
     const title = explanation ? `${explanation.title}, breakpoint ${id}` : `Stopped by breakpoint ${id}`;
     return { tone: "warn", icon: "diamond", title, text, samples, explanation };
   }

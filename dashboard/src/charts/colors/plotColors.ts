@@ -19,8 +19,8 @@ export function faded(colour: string, percent: number): string {
   return `color-mix(in srgb, ${colour} ${percent}%, transparent)`;
 }
 
-export function plotColours(place: Element): PlotColours {
-  const style = getComputedStyle(place);
+export function plotColours(element: Element): PlotColours {
+  const style = getComputedStyle(element);
   const read = (name: string) => style.getPropertyValue(`--${name}`).trim();
   const line = read("series-1");
   return {

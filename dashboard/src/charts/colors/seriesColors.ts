@@ -2,7 +2,7 @@
 
 export const SERIES = 6;
 
-/** The colour of the line at a place. */
+/** The colour of a line by its slot. */
 export function seriesColour(index: number): string {
   const name = index < SERIES ? `--series-${index + 1}` : "--line2";
   return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
@@ -15,22 +15,22 @@ export function seriesTextColour(index: number): string {
 }
 
 /** A colour for each id, kept for as long as it is known: one that comes later takes the first that is free. */
-export class ColourBook {
-  private readonly places = new Map<string, number>();
+export class ColorAssignments {
+  private readonly slots = new Map<string, number>();
 
-  placeOf(id: string): number {
-    const known = this.places.get(id);
+  slotOf(id: string): number {
+    const known = this.slots.get(id);
     if (known !== undefined) return known;
-    const taken = new Set(this.places.values());
+    const taken = new Set(this.slots.values());
     let free = 0;
     while (taken.has(free)) free += 1;
-    this.places.set(id, free);
+    this.slots.set(id, free);
     return free;
   }
 
   /** Frees the colours of all other ids. */
   keep(ids: readonly string[]): void {
     const wanted = new Set(ids);
-    for (const id of [...this.places.keys()]) if (!wanted.has(id)) this.places.delete(id);
+    for (const id of [...this.slots.keys()]) if (!wanted.has(id)) this.slots.delete(id);
   }
 }

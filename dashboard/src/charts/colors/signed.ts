@@ -14,9 +14,9 @@ function fromHex(hex: string): Rgb {
 /** Colour of `t` in −1…1; anything outside is clamped. */
 export function signed(t: number, theme: Theme): Rgb {
   const stops = STOPS[theme];
-  const place = ((Math.min(1, Math.max(-1, t || 0)) + 1) / 2) * (stops.length - 1);
-  const below = Math.min(Math.floor(place), stops.length - 2);
-  const share = place - below;
+  const position = ((Math.min(1, Math.max(-1, t || 0)) + 1) / 2) * (stops.length - 1);
+  const below = Math.min(Math.floor(position), stops.length - 2);
+  const share = position - below;
   const from = fromHex(stops[below] as string);
   const to = fromHex(stops[below + 1] as string);
   const mix = (channel: 0 | 1 | 2) => Math.round(from[channel] + share * (to[channel] - from[channel]));

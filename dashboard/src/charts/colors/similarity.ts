@@ -9,9 +9,9 @@ const STOPS: readonly Rgb[] = [
 
 /** Colour of `t` in 0…1; anything outside is clamped. */
 export function similarity(t: number): Rgb {
-  const place = Math.min(1, Math.max(0, t)) * 2;
-  const below = Math.min(Math.floor(place), 1);
-  const share = place - below;
+  const position = Math.min(1, Math.max(0, t)) * 2;
+  const below = Math.min(Math.floor(position), 1);
+  const share = position - below;
   const from = STOPS[below] as Rgb;
   const to = STOPS[below + 1] as Rgb;
   const mix = (channel: 0 | 1 | 2) => Math.round(from[channel] + share * (to[channel] - from[channel]));

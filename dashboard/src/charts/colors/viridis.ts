@@ -30,9 +30,9 @@ function clampUnit(value: number): number {
 
 /** Colour of `t` in 0…1; anything outside, NaN too, is clamped. */
 export function viridis(t: number): Rgb {
-  const place = clampUnit(t) * (STOPS.length - 1);
-  const below = Math.min(Math.floor(place), STOPS.length - 2);
-  const share = place - below;
+  const position = clampUnit(t) * (STOPS.length - 1);
+  const below = Math.min(Math.floor(position), STOPS.length - 2);
+  const share = position - below;
   const from = STOPS[below] as Rgb;
   const to = STOPS[below + 1] as Rgb;
   const mix = (channel: 0 | 1 | 2) => Math.round(from[channel] + share * (to[channel] - from[channel]));

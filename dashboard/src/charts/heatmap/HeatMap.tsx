@@ -66,7 +66,7 @@ const FOOTER = 28;
 
 export function HeatMap(props: HeatMapProps) {
   const { label, matrix, scale, theme, cursor, onCursor, onPick, onWindow, strip, readout } = props;
-  const [place, room] = useSize<HTMLDivElement>();
+  const [container, room] = useSize<HTMLDivElement>();
   const canvas = useRef<HTMLCanvasElement>(null);
   const [pointed, setPointed] = useState(false);
   const left = strip ? STRIP : 0;
@@ -155,7 +155,7 @@ export function HeatMap(props: HeatMapProps) {
   const seen = box && box.left > -box.width && box.left < area.width && box.top < area.height ? box : null;
   return (
     <div
-      ref={place}
+      ref={container}
       role="img"
       aria-label={`${label} Arrows move the cursor, plus and minus zoom.`}
       // biome-ignore lint/a11y/noNoninteractiveTabindex: the arrows move a cursor that is read out
@@ -248,10 +248,10 @@ function pictureOf(
   theme: Theme,
 ): OffscreenCanvas | null {
   if (rows === 0 || columns === 0) return null;
-  const made = new OffscreenCanvas(columns, rows);
+  const canvas = new OffscreenCanvas(columns, rows);
   const pixels = heatPixels(values, scale, BROKEN[theme]);
-  made.getContext("2d")?.putImageData(new ImageData(pixels, columns, rows), 0, 0);
-  return made;
+  canvas.getContext("2d")?.putImageData(new ImageData(pixels, columns, rows), 0, 0);
+  return canvas;
 }
 
 function draw(

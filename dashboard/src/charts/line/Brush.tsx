@@ -20,7 +20,7 @@ interface BrushProps {
 type Grip = "from" | "to" | "all";
 
 export function Brush({ lines, extent, range, onRange, theme }: BrushProps) {
-  const [place, size] = useSize<HTMLDivElement>();
+  const [container, size] = useSize<HTMLDivElement>();
   const canvas = useRef<HTMLCanvasElement>(null);
   const grip = useRef<{ part: Grip; at: number; range: Range } | null>(null);
   const span = Math.max(extent[1] - extent[0], 1);
@@ -64,7 +64,7 @@ export function Brush({ lines, extent, range, onRange, theme }: BrushProps) {
   return (
     // biome-ignore lint/a11y/noStaticElementInteractions: Home and End on the handles show everything too
     <div
-      ref={place}
+      ref={container}
       className="relative h-4 min-w-0 touch-none"
       onDoubleClick={() => onRange(null)}
       data-theme-drawn={theme}

@@ -50,7 +50,7 @@ function axisIn(unit: number, from: number, to: number, most: number): Axis {
 
 export function CurvesChart(props: CurvesChartProps) {
   const { label, curves, logY, xText, xUnit = one, onPoint, onPick, theme } = props;
-  const [place, size] = useSize<HTMLDivElement>();
+  const [container, size] = useSize<HTMLDivElement>();
   const still = useRef<HTMLCanvasElement>(null);
   const moving = useRef<HTMLCanvasElement>(null);
   const [pointed, setPointed] = useState<Pointed | null>(null);
@@ -102,7 +102,7 @@ export function CurvesChart(props: CurvesChartProps) {
   };
   return (
     <div
-      ref={place}
+      ref={container}
       role="img"
       aria-label={label}
       // biome-ignore lint/a11y/noNoninteractiveTabindex: the arrows move a cursor that is read out

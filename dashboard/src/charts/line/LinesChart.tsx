@@ -60,7 +60,7 @@ export interface LinesFrame {
 
 export function LinesChart(props: LinesChartProps) {
   const { label, lines, range, thresholds, logY = false, cursor, onCursor, onPick, theme } = props;
-  const [place, size] = useSize<HTMLDivElement>();
+  const [container, size] = useSize<HTMLDivElement>();
   const canvas = useRef<HTMLCanvasElement>(null);
   const frame = useMemo((): LinesFrame => {
     const [from, to] = range[1] > range[0] ? range : [range[0] - 0.5, range[0] + 0.5];
@@ -101,7 +101,7 @@ export function LinesChart(props: LinesChartProps) {
   };
   return (
     <div
-      ref={place}
+      ref={container}
       role="img"
       aria-label={`${label} ${lines.length} lines over steps ${formatCount(range[0])} to ${formatCount(range[1])}. Arrows move the cursor.`}
       // biome-ignore lint/a11y/noNoninteractiveTabindex: the arrows move a cursor that is read out
@@ -138,7 +138,7 @@ const across = (frame: LinesFrame, step: number) =>
   LEFT + frame.xAxis.unit(step) * (frame.width - LEFT - frame.right);
 const up = (frame: LinesFrame, value: number) =>
   frame.height - BOTTOM - frame.yAxis.unit(value) * (frame.height - TOP - BOTTOM);
-const hasPlace = ({ logY }: LinesFrame, value: number) => Number.isFinite(value) && !(logY && value <= 0);
+const canBeDrawn = ({ logY }: LinesFrame, value: number) => Number.isFinite(value) && !(logY && value <= 0);
 
 /** The line nearest to a height at a step, within 24 px. */
 export function nearestLine(frame: LinesFrame, lines: readonly Line[], step: number, y: number): Line | null {
@@ -219,7 +219,7 @@ function drawThresholds(
     const unit = frame.yAxis.unit(value);
     return unit >= 0 && unit <= 1;
   });
-  const places = spread(
+  const labelPositions = spread(
     shown.map(({ value }) => up(frame, value)),
     11,
     TOP,
@@ -237,7 +237,7 @@ function drawThresholds(
     context.fillStyle = textColour;
     context.textAlign = "right";
     context.textBaseline = "middle";
-    context.fillText(label, LEFT - 8, places[index] as number);
+    context.fillText(label, LEFT - 8, labelPositions[index] as number);
   });
 }
 
@@ -253,7 +253,7 @@ function drawLine(context: CanvasRenderingContext2D, frame: LinesFrame, line: Li
   let joined = false;
   for (const index of kept) {
     const at = value[index] as number;
-    if (!hasPlace(frame, at)) {
+    if (!canBeDrawn(frame, at)) {
       joined = false;
       continue;
     }
@@ -272,7 +272,7 @@ function drawDots(context: CanvasRenderingContext2D, frame: LinesFrame, line: Li
   context.fillStyle = line.colour;
   for (const index of kept) {
     const at = line.value[index] as number;
-    if (!hasPlace(frame, at)) continue;
+    if (!canBeDrawn(frame, at)) continue;
     context.beginPath();
     context.arc(across(frame, line.step[index] as number), up(frame, at), 2.5, 0, 2 * Math.PI);
     context.fill();
@@ -288,7 +288,7 @@ function drawEnds(
   const ends = lines.flatMap((line) => {
     const index = pointAt(line, range[1]);
     const value = index === null ? Number.NaN : (line.value[index] as number);
-    if (index === null || line.faint || !hasPlace(frame, value)) return [];
+    if (index === null || line.faint || !canBeDrawn(frame, value)) return [];
     return [{ line, x: across(frame, line.step[index] as number), y: up(frame, value) }];
   });
   context.font = `500 ${FONT}`;
@@ -296,7 +296,7 @@ function drawEnds(
   // As many as stand beside each other: the first have colours of their own.
   const fitting = Math.max(1, Math.floor((frame.height - TOP - BOTTOM) / LABEL_HEIGHT));
   const followed = ends.filter(({ line }) => !line.dashed).slice(0, fitting);
-  const places = spread(
+  const labelPositions = spread(
     followed.map(({ y }) => y),
     LABEL_HEIGHT,
     TOP,
@@ -305,7 +305,7 @@ function drawEnds(
   context.textAlign = "left";
   followed.forEach(({ line }, index) => {
     context.fillStyle = line.colour;
-    context.fillText(endLabel(line.label), frame.width - frame.right + 6, places[index] as number);
+    context.fillText(endLabel(line.label), frame.width - frame.right + 6, labelPositions[index] as number);
   });
   context.font = FONT;
   context.fillStyle = read("t3");
@@ -336,7 +336,7 @@ function drawCursor(
   for (const line of lines) {
     const index = pointAt(line, cursor);
     const value = index === null ? Number.NaN : (line.value[index] as number);
-    if (!hasPlace(frame, value)) continue;
+    if (!canBeDrawn(frame, value)) continue;
     context.beginPath();
     context.arc(x, up(frame, value), 3, 0, 2 * Math.PI);
     context.fillStyle = line.colour;

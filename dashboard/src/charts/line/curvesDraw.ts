@@ -2,7 +2,7 @@
 
 import { faded } from "@/charts/colors/plotColors";
 import type { ChartCurve } from "./CurvesChart";
-import { across, BOTTOM, type CurveFrame, hasPlace, type Pointed, TOP, up } from "./curvesFrame";
+import { across, BOTTOM, type CurveFrame, canBeDrawn, type Pointed, TOP, up } from "./curvesFrame";
 import { endLabel, spread } from "./lines";
 
 const FONT = "11px Inter, system-ui, sans-serif";
@@ -96,7 +96,7 @@ function trace(
   let joined = false;
   for (let index = 0; index < step.length; index += 1) {
     const y = value[index] as number;
-    if (!hasPlace(frame, y)) {
+    if (!canBeDrawn(frame, y)) {
       joined = false;
       continue;
     }
@@ -119,7 +119,7 @@ function drawCurve(
   trace(context, frame, step, value);
   context.stroke();
   // One point makes no line that could be seen.
-  if (step.length === 1 && hasPlace(frame, value[0] as number)) dot(context, frame, step[0], value[0], 2.5);
+  if (step.length === 1 && canBeDrawn(frame, value[0] as number)) dot(context, frame, step[0], value[0], 2.5);
 }
 
 function dot(
@@ -157,24 +157,26 @@ function drawBehind(context: CanvasRenderingContext2D, frame: CurveFrame, curve:
 
 /** Where both edges of a band have a place, as ranges of indices. */
 function stretches(frame: CurveFrame, low: ArrayLike<number>, high: ArrayLike<number>): [number, number][] {
-  const found: [number, number][] = [];
+  const ranges: [number, number][] = [];
   let start = -1;
   for (let index = 0; index <= low.length; index += 1) {
     const whole =
-      index < low.length && hasPlace(frame, low[index] as number) && hasPlace(frame, high[index] as number);
+      index < low.length &&
+      canBeDrawn(frame, low[index] as number) &&
+      canBeDrawn(frame, high[index] as number);
     if (whole && start < 0) start = index;
     if (!whole && start >= 0) {
-      found.push([start, index]);
+      ranges.push([start, index]);
       start = -1;
     }
   }
-  return found;
+  return ranges;
 }
 
 /** Index of the last point of a curve that has a place. */
 function lastSeen(frame: CurveFrame, { value }: ChartCurve): number {
   for (let index = value.length - 1; index >= 0; index -= 1)
-    if (hasPlace(frame, value[index] as number)) return index;
+    if (canBeDrawn(frame, value[index] as number)) return index;
   return -1;
 }
 
@@ -191,7 +193,7 @@ function drawEnds(
       { curve, x: across(frame, curve.step[index] as number), y: up(frame, curve.value[index] as number) },
     ];
   });
-  const places = spread(
+  const labelPositions = spread(
     ends.map(({ y }) => y),
     LABEL_HEIGHT,
     TOP,
@@ -202,18 +204,18 @@ function drawEnds(
   context.textBaseline = "middle";
   const edge = frame.width - frame.right;
   ends.forEach(({ curve, x, y }, index) => {
-    const place = places[index] as number;
-    drawLeader(context, curve.colour, [x, y], [edge + 4, place]);
+    const position = labelPositions[index] as number;
+    drawLeader(context, curve.colour, [x, y], [edge + 4, position]);
     if (curve.live) drawLiveEnd(context, read, curve.colour, x, y);
     context.fillStyle = curve.textColour;
-    context.fillText(endLabel(curve.label), edge + 7, place);
+    context.fillText(endLabel(curve.label), edge + 7, position);
   });
 }
 
-type Place = readonly [x: number, y: number];
+type Position = readonly [x: number, y: number];
 
 /** A dotted line from the end of a curve to its name, where they stand apart. */
-function drawLeader(context: CanvasRenderingContext2D, colour: string, from: Place, to: Place): void {
+function drawLeader(context: CanvasRenderingContext2D, colour: string, from: Position, to: Position): void {
   if (to[0] - from[0] < 8 && Math.abs(to[1] - from[1]) < 4) return;
   context.strokeStyle = faded(colour, 60);
   context.lineWidth = 1;
@@ -262,6 +264,6 @@ export function drawPointed(
   context.lineTo(x, frame.height - BOTTOM);
   context.stroke();
   drawCurve(context, frame, { ...curve, colour }, 2.5);
-  if (!hasPlace(frame, pointed.y)) return;
+  if (!canBeDrawn(frame, pointed.y)) return;
   drawLiveEnd(context, read, colour, across(frame, pointed.x), up(frame, pointed.y));
 }

@@ -51,7 +51,7 @@ export const across = (frame: CurveFrame, x: number) =>
   frame.left + frame.xAxis.unit(x) * (frame.width - frame.left - frame.right);
 export const up = (frame: CurveFrame, y: number) =>
   frame.height - BOTTOM - frame.yAxis.unit(y) * (frame.height - TOP - BOTTOM);
-export const hasPlace = ({ logY }: CurveFrame, y: number) => Number.isFinite(y) && !(logY && y <= 0);
+export const canBeDrawn = ({ logY }: CurveFrame, y: number) => Number.isFinite(y) && !(logY && y <= 0);
 
 /** The point of the curve nearest to the pointer; null where none is near. */
 export function pointedAt(
@@ -69,7 +69,7 @@ export function pointedAt(
     const index = nearestIndex(step, wanted);
     if (index < 0) continue;
     const at = value[index] as number;
-    if (!hasPlace(frame, at)) continue;
+    if (!canBeDrawn(frame, at)) continue;
     const beside = Math.max(0, Math.abs(across(frame, step[index] as number) - x) - 4);
     // Of two at the same distance the one with a colour is meant.
     const distance = Math.hypot(up(frame, at) - y, beside) + (faint ? 2 : 0);

@@ -8,8 +8,8 @@ function slowTwin(steps: number[], values: number[], start: number, stop: number
   const span = (steps[stop - 1] as number) - first;
   const bins = new Map<number, number[]>();
   for (let index = start; index < stop; index += 1) {
-    const place = Math.floor(((steps[index] as number) - first) * (columns / span));
-    const bin = Math.min(columns - 1, place);
+    const target = Math.floor(((steps[index] as number) - first) * (columns / span));
+    const bin = Math.min(columns - 1, target);
     bins.set(bin, [...(bins.get(bin) ?? []), index]);
   }
   return [...bins.values()].flatMap((members) => {

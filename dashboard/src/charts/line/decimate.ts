@@ -56,8 +56,8 @@ export function decimate(
     let highest = -1;
     let gap = -1;
     for (; index < stop; index += 1) {
-      const place = Math.floor(((steps[index] as number) - first) * perStep);
-      if (place > column && column < columns - 1) break;
+      const target = Math.floor(((steps[index] as number) - first) * perStep);
+      if (target > column && column < columns - 1) break;
       const value = values[index] as number;
       if (Number.isNaN(value)) gap = gap < 0 ? index : gap;
       else {
@@ -87,9 +87,9 @@ function keepRising(kept: Uint32Array, size: number, a: number, b: number, c: nu
 /** Values at `indices`, with what cannot be drawn (NaN, an infinity, or ≤ 0 on a log scale) as a gap. */
 export function gather(values: ArrayLike<number>, indices: Uint32Array, logScale = false): (number | null)[] {
   const gathered: (number | null)[] = new Array(indices.length);
-  for (let place = 0; place < indices.length; place += 1) {
-    const value = values[indices[place] as number] as number;
-    gathered[place] = Number.isFinite(value) && !(logScale && value <= 0) ? value : null;
+  for (let slot = 0; slot < indices.length; slot += 1) {
+    const value = values[indices[slot] as number] as number;
+    gathered[slot] = Number.isFinite(value) && !(logScale && value <= 0) ? value : null;
   }
   return gathered;
 }

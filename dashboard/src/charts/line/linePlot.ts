@@ -76,10 +76,10 @@ export class LinePlot {
   private colours: PlotColours;
 
   constructor(
-    private readonly place: HTMLElement,
+    private readonly container: HTMLElement,
     private readonly handlers: PlotHandlers,
   ) {
-    this.colours = plotColours(place);
+    this.colours = plotColours(container);
   }
 
   /** Draws a frame; costs one pass over the visible points, or none when only the cursor moved. */
@@ -94,7 +94,7 @@ export class LinePlot {
 
   /** Takes the colours of the theme anew. */
   recolour(): void {
-    this.colours = plotColours(this.place);
+    this.colours = plotColours(this.container);
     if (this.frame !== null) this.build(this.columns(this.frame), this.frame.logScale);
   }
 
@@ -116,7 +116,7 @@ export class LinePlot {
 
   private columns({ points, trend, sigma, range, logScale }: PlotFrame): uPlot.AlignedData {
     const window = visibleWindow(points.step, points.step.length, range[0], range[1]);
-    const width = Math.max(64, this.place.clientWidth - AXIS_WIDTH);
+    const width = Math.max(64, this.container.clientWidth - AXIS_WIDTH);
     const kept = decimate(points.step, points.value, window, width);
     const raw = gather(points.value, kept, logScale);
     const edge = (sign: 1 | -1): Row =>
@@ -133,7 +133,7 @@ export class LinePlot {
 
   private build(data: uPlot.AlignedData, logScale: boolean): void {
     this.plot?.destroy();
-    this.plot = new uPlot(this.options(logScale), data, this.place);
+    this.plot = new uPlot(this.options(logScale), data, this.container);
     this.listen(this.plot.over);
   }
 
@@ -141,8 +141,8 @@ export class LinePlot {
     const { colours } = this;
     const hidden = { stroke: "transparent", width: 0, points: { show: false } };
     return {
-      width: Math.max(64, this.place.clientWidth),
-      height: Math.max(64, this.place.clientHeight),
+      width: Math.max(64, this.container.clientWidth),
+      height: Math.max(64, this.container.clientHeight),
       padding: [TOP, 0, 0, 0],
       legend: { show: false },
       cursor: {
@@ -206,7 +206,7 @@ export class LinePlot {
   /** Labels of the steps; one that would be cut off at the edge is left out. */
   private stepLabels(splits: number[]): string[] {
     const [from, to] = this.frame?.range ?? [0, 1];
-    const perStep = (this.place.clientWidth - AXIS_WIDTH) / (to - from);
+    const perStep = (this.container.clientWidth - AXIS_WIDTH) / (to - from);
     return sameDecimals(splits).map((label, index) => {
       const room = (to - (splits[index] as number)) * perStep;
       return room < label.length * 3.2 ? "" : label;

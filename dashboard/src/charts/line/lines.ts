@@ -106,13 +106,15 @@ export function pointAt({ step }: Line, wanted: number): number | null {
 
 /** Moves labels apart that would stand on each other, as little as needed; they keep their order and stay inside. */
 export function spread(
-  places: readonly number[],
+  positions: readonly number[],
   distance: number,
   lowest: number,
   highest: number,
 ): number[] {
-  const order = places.map((_, index) => index).sort((a, b) => (places[a] as number) - (places[b] as number));
-  const moved = [...places];
+  const order = positions
+    .map((_, index) => index)
+    .sort((a, b) => (positions[a] as number) - (positions[b] as number));
+  const moved = [...positions];
   let free = lowest;
   for (const index of order) {
     moved[index] = Math.max(moved[index] as number, free);

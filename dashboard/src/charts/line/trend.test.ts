@@ -23,20 +23,20 @@ function trendOf(
 describe("Trend", () => {
   it("smooths like the written-out exponential mean", () => {
     const trend = trendOf(step, value);
-    for (const place of [0, 1, 10, 500]) {
-      const weights = [...value.slice(0, place + 1)].map((_, index) => 0.9 ** (place - index));
+    for (const at of [0, 1, 10, 500]) {
+      const weights = [...value.slice(0, at + 1)].map((_, index) => 0.9 ** (at - index));
       const total = weights.reduce((sum, weight) => sum + weight, 0);
       const weighted = weights.reduce((sum, weight, index) => sum + weight * (value[index] as number), 0);
-      expect(trend.smoothed[place]).toBeCloseTo(weighted / total, 9);
+      expect(trend.smoothed[at]).toBeCloseTo(weighted / total, 9);
     }
   });
 
   it("knows mean and deviation of the window before each point", () => {
     const trend = trendOf(step, value);
-    for (const place of [8, 49, 50, 51, 100, 899]) {
-      const slow = summarise(value.slice(Math.max(0, place - 50), place));
-      expect(trend.mean[place]).toBeCloseTo(slow.mean, 9);
-      expect(trend.deviation[place]).toBeCloseTo(slow.deviation, 7);
+    for (const at of [8, 49, 50, 51, 100, 899]) {
+      const slow = summarise(value.slice(Math.max(0, at - 50), at));
+      expect(trend.mean[at]).toBeCloseTo(slow.mean, 9);
+      expect(trend.deviation[at]).toBeCloseTo(slow.deviation, 7);
     }
     expect(trend.mean[7]).toBeNaN();
   });

@@ -10,7 +10,7 @@ import {
 } from "react";
 import { markColour, type Theme } from "@/charts/colors/viridis";
 import { useSize } from "@/charts/useSize";
-import { placeOf, pointAfter, pointUnder, type ScatterFrame, scatterFrame } from "./scatterHit";
+import { pointAfter, pointUnder, positionOf, type ScatterFrame, scatterFrame } from "./scatterHit";
 
 export interface ScatterProps {
   /** What it shows, for those who cannot see it. */
@@ -42,7 +42,7 @@ const MANY = 4_000;
 
 export function Scatter(props: ScatterProps) {
   const { label, x, y, logX, logY, selected, onSelect, onHover, nameOf, theme } = props;
-  const [place, size] = useSize<HTMLDivElement>();
+  const [container, size] = useSize<HTMLDivElement>();
   const canvas = useRef<HTMLCanvasElement>(null);
   const [hovered, setHovered] = useState<number | null>(null);
   const points = useMemo(() => ({ x, y }), [x, y]);
@@ -70,7 +70,7 @@ export function Scatter(props: ScatterProps) {
   };
   return (
     <div
-      ref={place}
+      ref={container}
       role="img"
       aria-label={`${label}${selected === null ? "" : ` Selected: ${nameOf(selected)}.`} Arrows select the next point.`}
       // biome-ignore lint/a11y/noNoninteractiveTabindex: the arrows move the selection, which is read out
@@ -185,15 +185,15 @@ function drawPoints({ context, frame, read }: Pen, props: ScatterProps): void {
   context.strokeStyle = read("surface");
   context.lineWidth = 1;
   for (let index = 0; index < x.length; index += 1) {
-    const place = placeOf(frame, points, index);
-    if (place === null) continue;
+    const position = positionOf(frame, points, index);
+    if (position === null) continue;
     context.fillStyle = colour === null ? plain : pointColour(colour[index] as number, theme, read);
     if (many) {
-      context.fillRect(place[0] - 1.5, place[1] - 1.5, 3, 3);
+      context.fillRect(position[0] - 1.5, position[1] - 1.5, 3, 3);
       continue;
     }
     context.beginPath();
-    context.arc(place[0], place[1], 4.5, 0, 2 * Math.PI);
+    context.arc(position[0], position[1], 4.5, 0, 2 * Math.PI);
     context.fill();
     context.stroke();
   }
@@ -204,29 +204,29 @@ function pointColour(unit: number, theme: Theme, read: (name: string) => string)
 }
 
 function drawName({ context, frame, read }: Pen, props: ScatterProps, index: number, strong: boolean): void {
-  const place = placeOf(frame, props, index);
-  if (place === null) return;
+  const position = positionOf(frame, props, index);
+  if (position === null) return;
   const text = props.nameOf(index);
   context.font = strong ? `600 ${FONT}` : FONT;
   const width = context.measureText(text).width;
-  const fits = place[0] + width + 12 < frame.width;
+  const fits = position[0] + width + 12 < frame.width;
   const offset = strong ? 11 : 8;
   context.textAlign = fits ? "left" : "right";
   context.textBaseline = "middle";
   context.lineWidth = 3;
   context.strokeStyle = read("surface");
-  const x = place[0] + (fits ? offset : -offset);
-  context.strokeText(text, x, place[1]);
+  const x = position[0] + (fits ? offset : -offset);
+  context.strokeText(text, x, position[1]);
   context.fillStyle = strong ? read("text") : read("t2");
-  context.fillText(text, x, place[1]);
+  context.fillText(text, x, position[1]);
 }
 
 function drawSelected(pen: Pen, props: ScatterProps, index: number): void {
-  const place = placeOf(pen.frame, props, index);
-  if (place === null) return;
+  const position = positionOf(pen.frame, props, index);
+  if (position === null) return;
   const { context, read } = pen;
   context.beginPath();
-  context.arc(place[0], place[1], 7, 0, 2 * Math.PI);
+  context.arc(position[0], position[1], 7, 0, 2 * Math.PI);
   const unit = props.colour?.[index];
   context.fillStyle = unit === undefined ? read("series-1") : pointColour(unit, props.theme, read);
   context.strokeStyle = read("text");

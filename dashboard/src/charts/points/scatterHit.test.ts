@@ -1,18 +1,18 @@
 import { describe, expect, it } from "vitest";
-import { placeOf, pointAfter, pointUnder, scatterFrame } from "./scatterHit";
+import { pointAfter, pointUnder, positionOf, scatterFrame } from "./scatterHit";
 
 const points = { x: [1, 10, 100, Number.NaN], y: [5, 1, 3, 2] };
 const frame = scatterFrame(points, { width: 400, height: 300 }, true, false);
 
 describe("scatter", () => {
   it("finds the nearest point within reach", () => {
-    const [x, y] = placeOf(frame, points, 1) ?? [0, 0];
+    const [x, y] = positionOf(frame, points, 1) ?? [0, 0];
     expect(pointUnder(frame, points, x + 5, y - 5)).toBe(1);
     expect(pointUnder(frame, points, x + 40, y)).toBeNull();
   });
 
   it("gives what is not a number no place", () => {
-    expect(placeOf(frame, points, 3)).toBeNull();
+    expect(positionOf(frame, points, 3)).toBeNull();
   });
 
   it("walks by x with left and right, by y with up and down, and stops at the ends", () => {

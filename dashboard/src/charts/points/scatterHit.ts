@@ -47,7 +47,7 @@ export function scatterFrame(
   };
 }
 
-export function placeOf(
+export function positionOf(
   frame: ScatterFrame,
   { x, y }: ScatterPoints,
   index: number,
@@ -67,9 +67,9 @@ export function pointUnder(frame: ScatterFrame, points: ScatterPoints, x: number
   let best: number | null = null;
   let nearest = REACH * REACH;
   for (let index = 0; index < points.x.length; index += 1) {
-    const place = placeOf(frame, points, index);
-    if (place === null) continue;
-    const distance = (place[0] - x) ** 2 + (place[1] - y) ** 2;
+    const position = positionOf(frame, points, index);
+    if (position === null) continue;
+    const distance = (position[0] - x) ** 2 + (position[1] - y) ** 2;
     if (distance < nearest) {
       nearest = distance;
       best = index;

@@ -16,7 +16,7 @@ import {
   useRunState,
   useVerb,
 } from "@/live/hooks";
-import { useLive } from "@/live/store";
+import { useRun } from "@/live/store";
 import { Panel, StepAction } from "@/ui";
 import { BatchView, INFLUENCE } from "./BatchView";
 import { type Order, samplesOf, shownOrder } from "./samples";
@@ -44,8 +44,8 @@ export function BatchPanel({ pointedOut, onFocusSample, onBreak, onInfluence, st
   useEffect(() => {
     if (!batch || !pointedOut.size) return;
     const samples = samplesOf(batch);
-    const first = shownOrder(samples, order).findIndex((place) =>
-      pointedOut.has(samples.all[place]?.id ?? -1),
+    const first = shownOrder(samples, order).findIndex((batchIndex) =>
+      pointedOut.has(samples.all[batchIndex]?.id ?? -1),
     );
     if (first >= 0) setCursor(first);
   }, [pointedOut, batch !== null]);
@@ -54,8 +54,8 @@ export function BatchPanel({ pointedOut, onFocusSample, onBreak, onInfluence, st
     // The same sample stays under the cursor wherever it goes.
     if (batch && cursor !== null) {
       const samples = samplesOf(batch);
-      const place = shownOrder(samples, order)[cursor] ?? 0;
-      setCursor(shownOrder(samples, next).indexOf(place));
+      const batchIndex = shownOrder(samples, order)[cursor] ?? 0;
+      setCursor(shownOrder(samples, next).indexOf(batchIndex));
     }
     setOrder(next);
   };
@@ -114,7 +114,7 @@ function useInfluence(onKnown: () => void) {
   return offered ? { busy, disabledReason, onAsk: () => void onAsk() } : null;
 }
 
-/** Place of the focused sample, kept in the address. */
+/** Index of the focused sample, kept in the address. */
 function useCursor(): [number | null, (cursor: number | null) => void] {
   const [text, setText] = useUrlState("sample", "");
   const cursor = /^\d{1,4}$/.test(text) ? Number(text) : null;
@@ -123,13 +123,13 @@ function useCursor(): [number | null, (cursor: number | null) => void] {
 
 function useShownBatch() {
   const runId = useRunId();
-  const generation = useLive((live) => live.generation);
-  const { moment: step, beatMs, ask } = useMoment((state) => (state.has_batch ? state.batch_step : null));
+  const generation = useRun((live) => live.generation);
+  const { moment: step, intervalMs, ask } = useMoment((state) => (state.has_batch ? state.batch_step : null));
   const key = runId === null || step === null ? null : `${runId} ${generation} ${step}`;
   const load = async (_: string, signal: AbortSignal) =>
     decode(await ask.get<BatchOut>(runPath(runId ?? "", "/debug/batch"), signal));
-  const { data, error } = useLatest(key, load, { beatMs });
-  return { batch: data?.batch ?? null, picture: data?.picture ?? null, error, running: beatMs > 0 };
+  const { data, error } = useLatest(key, load, { intervalMs });
+  return { batch: data?.batch ?? null, picture: data?.picture ?? null, error, running: intervalMs > 0 };
 }
 
 function NoBatch({ error }: { error: Error | null }) {

@@ -21,7 +21,7 @@ export interface BatchViewProps {
   picture: ImageBitmap | null;
   order: Order;
   onOrder: (order: Order) => void;
-  /** Place in the grid of the focused sample. */
+  /** Index in the grid of the focused sample. */
   cursor: number | null;
   onCursor: (cursor: number | null) => void;
   /** The sample under the cursor is another one now: the cursor moved, or the batch did. */
@@ -61,10 +61,10 @@ export function BatchView(props: BatchViewProps) {
   const [asTable, setAsTable] = useState(false);
   const canvas = useRef<HTMLCanvasElement | null>(null);
   const samples = useMemo(() => samplesOf(batch), [batch]);
-  const places = useMemo(() => shownOrder(samples, order), [samples, order]);
+  const batchIndices = useMemo(() => shownOrder(samples, order), [samples, order]);
   const columns = useMemo(() => sampleColumns(batch, samples), [batch, samples]);
   const table = asTable || picture === null || batch.grid === null;
-  const focused = cursor === null ? null : (samples.all[places[cursor] ?? -1] ?? null);
+  const focused = cursor === null ? null : (samples.all[batchIndices[cursor] ?? -1] ?? null);
   const focusedId = focused?.id ?? null;
   useEffect(() => onFocusSample(focusedId), [focusedId, onFocusSample]);
   const fact =
@@ -116,7 +116,11 @@ export function BatchView(props: BatchViewProps) {
   return (
     <Panel title="Batch" fact={fact} stale={stale} tools={tools} className="h-full">
       {table || picture === null || batch.grid === null ? (
-        <SampleTable {...{ columns, places, order, onOrder, running }} cursor={cursor} onCursor={onCursor} />
+        <SampleTable
+          {...{ columns, batchIndices, order, onOrder, running }}
+          cursor={cursor}
+          onCursor={onCursor}
+        />
       ) : (
         <TileGrid
           {...{
@@ -125,7 +129,7 @@ export function BatchView(props: BatchViewProps) {
             grid: batch.grid,
             samples: samples.all,
             factor: samples.lossRange?.scale.factor ?? 1,
-            order: places,
+            order: batchIndices,
             cursor,
             pointedOut,
             theme,
@@ -153,7 +157,7 @@ async function savePng(canvas: HTMLCanvasElement | null, name: string): Promise<
 
 interface SampleTableProps {
   columns: ReturnType<typeof sampleColumns>;
-  places: number[];
+  batchIndices: number[];
   order: Order;
   onOrder: (order: Order) => void;
   cursor: number | null;
@@ -161,7 +165,7 @@ interface SampleTableProps {
   running: boolean;
 }
 
-function SampleTable({ columns, places, order, onOrder, cursor, onCursor, running }: SampleTableProps) {
+function SampleTable({ columns, batchIndices, order, onOrder, cursor, onCursor, running }: SampleTableProps) {
   const [sort, setSort] = useState<Sort | null>(null);
   const shown: Sort | null = sort ?? (order === "loss" ? { column: "loss", direction: "descending" } : null);
   return (
@@ -173,8 +177,8 @@ function SampleTable({ columns, places, order, onOrder, cursor, onCursor, runnin
         setSort(next);
         if (next.column !== "loss") onOrder("loader");
       }}
-      selected={cursor === null ? null : (places[cursor] ?? null)}
-      onSelect={(place) => onCursor(places.indexOf(place))}
+      selected={cursor === null ? null : (batchIndices[cursor] ?? null)}
+      onSelect={(batchIndex) => onCursor(batchIndices.indexOf(batchIndex))}
       running={running}
     />
   );

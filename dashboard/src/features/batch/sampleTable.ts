@@ -12,7 +12,7 @@ export function sampleColumns(batch: BatchOut, { all, lossRange }: Samples): Tab
   if (lossRange) columns.push({ name: "loss", cells: all.map(({ loss }) => loss), numeric: true });
   const width = Math.min(SHOWN_VALUES, batch.rows?.[0]?.length ?? 0);
   for (let index = 0; index < width; index += 1) {
-    const values = all.map(({ place }) => fromWire(batch.rows?.[place]?.[index]));
+    const values = all.map(({ batchIndex }) => fromWire(batch.rows?.[batchIndex]?.[index]));
     // A token is a name, not a quantity: it gets no thousands separator.
     const cells =
       batch.kind === "tokens" ? values.map((value) => (value === null ? null : String(value))) : values;

@@ -122,7 +122,7 @@ function KindFields({ draft, change, error, scalars, rule }: KindFieldsProps) {
         value={draft[field]}
         onChange={(typed) => change({ [field]: typed })}
         error={error?.field === field ? error.message : null}
-        errorPlace={className.includes("w-full") ? "below" : "beside"}
+        errorPosition={className.includes("w-full") ? "below" : "beside"}
         placeholder={placeholder}
         className={className}
         list={field === "name" ? "scalar-names" : undefined}

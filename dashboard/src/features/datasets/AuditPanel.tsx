@@ -4,10 +4,10 @@ import { type AuditOut, type DatasetAuditOut, fromWire } from "@/api/types";
 import { formatCount, formatFixed, plural } from "@/lib/format";
 import { Chip, Icon, Panel, type PanelState, rowClass } from "@/ui";
 import { ExportMenu } from "@/ui/export/ExportMenu";
-import { filesOf } from "@/ui/export/exportItems";
+import { exportItems } from "@/ui/export/exportItems";
 
 interface AuditPanelProps {
-  told: DatasetAuditOut | null;
+  answer: DatasetAuditOut | null;
   error: string | null;
 }
 
@@ -17,12 +17,12 @@ const LEVELS: Readonly<Record<string, string>> = {
   near_duplicate: "Near duplicate",
 };
 
-export default function AuditPanel({ told, error }: AuditPanelProps) {
-  const place = useRef<HTMLDivElement>(null);
-  const audit = told?.audit ?? null;
-  const files = filesOf(
+export default function AuditPanel({ answer, error }: AuditPanelProps) {
+  const container = useRef<HTMLDivElement>(null);
+  const audit = answer?.audit ?? null;
+  const files = exportItems(
     "audit",
-    () => place.current,
+    () => container.current,
     () => columnsOf(audit),
     () => audit,
   );
@@ -34,10 +34,10 @@ export default function AuditPanel({ told, error }: AuditPanelProps) {
         <ExportMenu subject="the audit" items={files} disabledReason={audit ? null : "Nothing to export"} />
       }
       className="h-full"
-      state={stateOf(told, error)}
+      state={stateOf(answer, error)}
     >
       {audit && (
-        <div ref={place} className="min-h-0 flex-1 overflow-auto pb-2">
+        <div ref={container} className="min-h-0 flex-1 overflow-auto pb-2">
           {Object.entries(audit.levels).map(([name, level]) => (
             <Level key={name} name={LEVELS[name] ?? name} level={level} />
           ))}
@@ -128,15 +128,15 @@ function Examples({ examples }: Pick<LevelOut, "examples">) {
   );
 }
 
-function stateOf(told: DatasetAuditOut | null, error: string | null): PanelState {
+function stateOf(answer: DatasetAuditOut | null, error: string | null): PanelState {
   if (error !== null) return { kind: "error", title: "The audit could not be read", text: error };
-  if (told === null) return { kind: "loading" };
-  if (told.audit !== null) return { kind: "data" };
-  if (told.audit_problem !== null)
+  if (answer === null) return { kind: "loading" };
+  if (answer.audit !== null) return { kind: "data" };
+  if (answer.audit_problem !== null)
     return {
       kind: "error",
       title: "The audit could not be read",
-      text: `${told.audit_problem}. Make it anew with midstep data audit FOLDER --write.`,
+      text: `${answer.audit_problem}. Make it anew with midstep data audit FOLDER --write.`,
     };
   return {
     kind: "empty",

@@ -5,7 +5,7 @@ import { formatFixed, formatPercent } from "@/lib/format";
 import { useTheme } from "@/lib/theme";
 import { Chip, Panel } from "@/ui";
 import { ExportMenu } from "@/ui/export/ExportMenu";
-import { filesOf } from "@/ui/export/exportItems";
+import { exportItems } from "@/ui/export/exportItems";
 import { restsFrom, SCHEDULE_NAMES, sharesOf, VARIANTS } from "./curriculum";
 import { ShareChart } from "./ShareChart";
 import { VariantLegend } from "./VariantStrip";
@@ -51,13 +51,13 @@ interface SchedulePanelProps {
 }
 
 function SchedulePanel({ schedule, epoch, onEpoch }: SchedulePanelProps) {
-  const place = useRef<HTMLParagraphElement>(null);
+  const container = useRef<HTMLParagraphElement>(null);
   const theme = useTheme();
   const shares = useMemo(() => sharesOf(schedule), [schedule]);
   const name = SCHEDULE_NAMES[schedule.name] ?? schedule.name;
-  const files = filesOf(
+  const files = exportItems(
     `curriculum-${schedule.name}`,
-    () => place.current,
+    () => container.current,
     () => columnsOf(schedule, shares),
     () => schedule,
   );
@@ -77,7 +77,7 @@ function SchedulePanel({ schedule, epoch, onEpoch }: SchedulePanelProps) {
         label={`${name}: shares of the four variants over epochs`}
         {...{ shares, epoch, onEpoch, theme }}
       />
-      <p ref={place} className="truncate px-3 pb-2 text-t2" data-figure={schedule.name}>
+      <p ref={container} className="truncate px-3 pb-2 text-t2" data-figure={schedule.name}>
         {readout(schedule, shares, epoch)}
       </p>
     </Panel>

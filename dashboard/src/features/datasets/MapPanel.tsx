@@ -6,7 +6,7 @@ import { formatCount, formatFixed, formatPercent, plural } from "@/lib/format";
 import { useTheme } from "@/lib/theme";
 import { Panel, type PanelState } from "@/ui";
 import { ExportMenu } from "@/ui/export/ExportMenu";
-import { filesOf } from "@/ui/export/exportItems";
+import { exportItems } from "@/ui/export/exportItems";
 import { ClusterMap } from "./ClusterMap";
 import { clusterColours, sizeOf } from "./curriculum";
 import { type MapPoints, mapPoints } from "./mapPoints";
@@ -27,7 +27,7 @@ export default function MapPanel(props: MapPanelProps) {
   const [hovered, setHovered] = useState<number | null>(null);
   const points = useMemo(() => (map === null ? null : mapPoints(map)), [map]);
   const colours = useMemo(() => clusterColours(dataset.clusters), [dataset]);
-  const files = filesOf(
+  const files = exportItems(
     `clusters-${dataset.name}`,
     () => canvas.current,
     () => columnsOf(dataset, map),
@@ -74,11 +74,11 @@ function readout(
   if (hovered !== null && hovered < pair.length)
     return `pair ${formatCount(pair[hovered])}, cluster ${cluster[hovered]}`;
   const at = hovered === null ? chosen : hovered - pair.length;
-  const told = at === null ? undefined : clusters.find((one) => one.cluster === at);
-  if (told === undefined)
+  const pointed = at === null ? undefined : clusters.find((one) => one.cluster === at);
+  if (pointed === undefined)
     return `${plural(centroids.x.length, "cluster")}, the six largest in colour. Click one to see its pairs.`;
-  const { train, val, test } = told.pairs;
-  return `cluster ${told.cluster}: ${plural(sizeOf(told), "pair")} (${formatCount(train ?? 0)} train, ${formatCount(val ?? 0)} val, ${formatCount(test ?? 0)} test), mean distance ${formatFixed(fromWire(told.mean_distance), 3)}`;
+  const { train, val, test } = pointed.pairs;
+  return `cluster ${pointed.cluster}: ${plural(sizeOf(pointed), "pair")} (${formatCount(train ?? 0)} train, ${formatCount(val ?? 0)} val, ${formatCount(test ?? 0)} test), mean distance ${formatFixed(fromWire(pointed.mean_distance), 3)}`;
 }
 
 function stateOf(map: DatasetMapOut | null, error: string | null): PanelState {

@@ -4,22 +4,22 @@ import type { DatasetAuditOut, DatasetOut, LedgerOut } from "@/api/types";
 import { formatCount, plural } from "@/lib/format";
 import { Panel, type PanelState, rowClass } from "@/ui";
 import { ExportMenu } from "@/ui/export/ExportMenu";
-import { filesOf } from "@/ui/export/exportItems";
+import { exportItems } from "@/ui/export/exportItems";
 import { TIER_WORDS } from "./curriculum";
 
-interface LedgerPanelProps {
+interface NegativesPanelProps {
   dataset: DatasetOut;
-  told: DatasetAuditOut | null;
+  answer: DatasetAuditOut | null;
   error: string | null;
   onPair: (pair: number) => void;
 }
 
-export default function LedgerPanel({ dataset, told, error, onPair }: LedgerPanelProps) {
-  const place = useRef<HTMLDivElement>(null);
-  const ledger = told?.ledger ?? null;
-  const files = filesOf(
+export default function NegativesPanel({ dataset, answer, error, onPair }: NegativesPanelProps) {
+  const container = useRef<HTMLDivElement>(null);
+  const ledger = answer?.ledger ?? null;
+  const files = exportItems(
     "ledger",
-    () => place.current,
+    () => container.current,
     () => columnsOf(ledger),
     () => ledger,
   );
@@ -31,14 +31,14 @@ export default function LedgerPanel({ dataset, told, error, onPair }: LedgerPane
         <ExportMenu subject="the ledger" items={files} disabledReason={ledger ? null : "Nothing to export"} />
       }
       className="h-full"
-      state={stateOf(told, error)}
+      state={stateOf(answer, error)}
     >
-      <div ref={place} className="min-h-0 flex-1 overflow-auto pb-2">
+      <div ref={container} className="min-h-0 flex-1 overflow-auto pb-2">
         <Tiers dataset={dataset} ledger={ledger} />
         {ledger && <Shortages ledger={ledger} onPair={onPair} />}
         {ledger === null && (
           <p className="px-3 py-2 text-t3">
-            {told?.ledger_problem ?? "The dataset has no ledger of shortages; the builder writes one."}
+            {answer?.ledger_problem ?? "The dataset has no ledger of shortages; the builder writes one."}
           </p>
         )}
       </div>
@@ -150,9 +150,9 @@ export function filledFrom(from: Readonly<Record<string, number>>): string {
   return parts.join(", ") || "nothing";
 }
 
-function stateOf(told: DatasetAuditOut | null, error: string | null): PanelState {
+function stateOf(answer: DatasetAuditOut | null, error: string | null): PanelState {
   if (error !== null) return { kind: "error", title: "The ledger could not be read", text: error };
-  return told === null ? { kind: "loading" } : { kind: "data" };
+  return answer === null ? { kind: "loading" } : { kind: "data" };
 }
 
 function columnsOf(ledger: LedgerOut | null) {

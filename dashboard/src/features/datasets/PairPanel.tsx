@@ -4,7 +4,7 @@ import { fromWire, type NegativeOut, type PairOut } from "@/api/types";
 import { formatCount, formatFixed, formatPercent } from "@/lib/format";
 import { Panel, type PanelState, rowClass } from "@/ui";
 import { ExportMenu } from "@/ui/export/ExportMenu";
-import { filesOf } from "@/ui/export/exportItems";
+import { exportItems } from "@/ui/export/exportItems";
 import { largestSimilarity, TIER_WORDS, type Tier, tiersOf } from "./curriculum";
 import { VariantStrip } from "./VariantStrip";
 
@@ -16,10 +16,10 @@ interface PairPanelProps {
 }
 
 export default function PairPanel({ pair, error, old }: PairPanelProps) {
-  const place = useRef<HTMLDivElement>(null);
-  const files = filesOf(
+  const container = useRef<HTMLDivElement>(null);
+  const files = exportItems(
     `pair-${pair?.pair ?? ""}`,
-    () => place.current,
+    () => container.current,
     () => columnsOf(pair?.negatives ?? []),
     () => pair,
   );
@@ -34,7 +34,7 @@ export default function PairPanel({ pair, error, old }: PairPanelProps) {
       state={stateOf(pair, error)}
     >
       {pair && (
-        <div ref={place} className={`min-h-0 flex-1 overflow-auto pb-2 ${old ? "stale" : ""}`}>
+        <div ref={container} className={`min-h-0 flex-1 overflow-auto pb-2 ${old ? "stale" : ""}`}>
           <PairView key={pair.pair} pair={pair} />
         </div>
       )}

@@ -6,7 +6,7 @@ import { fromWire, type PairLine, type PairListOut } from "@/api/types";
 import { formatCount, formatFixed, plural } from "@/lib/format";
 import { IconButton, Panel, type PanelState, rowClass, Segmented } from "@/ui";
 import { ExportMenu } from "@/ui/export/ExportMenu";
-import { filesOf } from "@/ui/export/exportItems";
+import { exportItems } from "@/ui/export/exportItems";
 import { rowAfter, type SplitChoice } from "./curriculum";
 
 const CHOICES = [
@@ -31,10 +31,10 @@ interface PairsPanelProps {
 
 export default function PairsPanel(props: PairsPanelProps) {
   const { list, error, old, filter, split, onSplit, onOffset, pair, onPair } = props;
-  const place = useRef<HTMLDivElement>(null);
-  const files = filesOf(
+  const container = useRef<HTMLDivElement>(null);
+  const files = exportItems(
     "pairs",
-    () => place.current,
+    () => container.current,
     () => columnsOf(list?.pairs ?? []),
     () => list,
   );
@@ -51,7 +51,7 @@ export default function PairsPanel(props: PairsPanelProps) {
       className="h-full"
       state={stateOf(list, error)}
     >
-      <div ref={place} className={`flex min-h-0 flex-1 flex-col ${old ? "stale" : ""}`}>
+      <div ref={container} className={`flex min-h-0 flex-1 flex-col ${old ? "stale" : ""}`}>
         <PairTable pairs={list?.pairs ?? []} {...{ pair, onPair }} />
         <Pages total={list?.total ?? 0} offset={filter.offset} onOffset={onOffset} />
       </div>

@@ -17,7 +17,7 @@ const FONT = "11px Inter, system-ui, sans-serif";
 const EDGE = { left: 52, right: 12, top: 6, bottom: 20 };
 
 export function ShareChart({ label, shares, epoch, onEpoch, theme }: ShareChartProps) {
-  const [place, size] = useSize<HTMLDivElement>();
+  const [container, size] = useSize<HTMLDivElement>();
   const canvas = useRef<HTMLCanvasElement>(null);
   useLayoutEffect(() => {
     const element = canvas.current;
@@ -46,7 +46,7 @@ export function ShareChart({ label, shares, epoch, onEpoch, theme }: ShareChartP
   };
   return (
     <div
-      ref={place}
+      ref={container}
       role="slider"
       aria-label={label}
       aria-valuemin={0}

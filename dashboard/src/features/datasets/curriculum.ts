@@ -28,10 +28,10 @@ export function sizeOf({ pairs }: Pick<ClusterOut, "pairs">): number {
   return Object.values(pairs).reduce((sum, count) => sum + count, 0);
 }
 
-/** The place of each cluster among the colours: the largest have one each, null for the rest. */
+/** The colour slot of each cluster: the largest have one each, null for the rest. */
 export function clusterColours(clusters: readonly ClusterOut[]): ReadonlyMap<number, number> {
   const bySize = [...clusters].sort((a, b) => sizeOf(b) - sizeOf(a) || a.cluster - b.cluster);
-  return new Map(bySize.slice(0, COLOURED).map(({ cluster }, place) => [cluster, place]));
+  return new Map(bySize.slice(0, COLOURED).map(({ cluster }, slot) => [cluster, slot]));
 }
 
 /** How many rows a key moves the choice; from `-Infinity` for the first to `Infinity` for the last. */

@@ -16,7 +16,7 @@ export function readReport(result: unknown): Report | null {
   return typeof text === "string" ? { text, exact: data?.exact === true } : null;
 }
 
-export default function CertificateDialog({ onClose }: { onClose: () => void }) {
+export default function DeterminismDialog({ onClose }: { onClose: () => void }) {
   const reason = useCommandReason("determinism_health");
   const parked = useRunState((state) => state.parked) ?? false;
   const [steps, setSteps] = useState(10);

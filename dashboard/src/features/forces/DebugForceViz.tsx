@@ -12,7 +12,7 @@ import { useRunState, useVerb } from "@/live/hooks";
 import { IconButton, Menu, type MenuItem, Panel, StepAction } from "@/ui";
 import { csvOf, jsonOf } from "@/ui/export/csv";
 import { ExportMenu } from "@/ui/export/ExportMenu";
-import { pngOfPanel } from "@/ui/export/panelToPng";
+import { panelToPng } from "@/ui/export/panelToPng";
 import type { Cell } from "@/ui/table/sortCells";
 import { type ForceWords, TwoForceView } from "./TwoForceView";
 
@@ -36,7 +36,7 @@ const WORDS: ForceWords = { first: "Gradient", second: "SOM" };
 export default function DebugForceViz(props: DebugForceVizProps) {
   const { forces, error, selected, stale } = props;
   const theme = useTheme();
-  const place = useRef<HTMLDivElement>(null);
+  const container = useRef<HTMLDivElement>(null);
   const [hovered, setHovered] = useState<number | null>(null);
   const shown = forces !== null && selected !== null && selected < forces.rows ? selected : null;
   const detail = useForceDetail(forces?.tensor ?? null, shown);
@@ -54,7 +54,10 @@ export default function DebugForceViz(props: DebugForceVizProps) {
           <span className="h-2 w-16 rounded-mark" style={{ background: markGradient(theme) }} />1
         </span>
       )}
-      <ExportMenu subject="forces" items={exportsOf(forces, detail.data, () => pngOfPanel(place.current))} />
+      <ExportMenu
+        subject="forces"
+        items={exportsOf(forces, detail.data, () => panelToPng(container.current))}
+      />
     </>
   );
   return (
@@ -73,7 +76,7 @@ export default function DebugForceViz(props: DebugForceVizProps) {
       className="h-full"
     >
       {forces.note && <p className="px-3 pb-1 text-warn">{forces.note}</p>}
-      <div ref={place} className="flex min-h-0 flex-1">
+      <div ref={container} className="flex min-h-0 flex-1">
         <TwoForceView
           {...props}
           forces={forces}
@@ -125,9 +128,9 @@ function NoForces({ error, fact }: { error: string | null; fact?: ReactNode }) {
   if (ended && error === null && coming)
     return <Panel title="Forces" fact={fact} className="h-full" state={{ kind: "loading" }} />;
   if (ended) {
-    const told = error ?? "This run ended before its forces were looked at.";
+    const message = error ?? "This run ended before its forces were looked at.";
     return (
-      <Panel title="Forces" fact={fact} className="h-full" state={{ kind: "unavailable", text: told }} />
+      <Panel title="Forces" fact={fact} className="h-full" state={{ kind: "unavailable", text: message }} />
     );
   }
   const action = <StepAction verb={step} onStep={() => void step.run({ n: 1 })} />;

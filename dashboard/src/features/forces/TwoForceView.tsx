@@ -35,7 +35,7 @@ export interface TwoForceProps {
 
 export function TwoForceView(props: TwoForceProps) {
   const { forces, words, selected, onSelect, watched, onHover, theme } = props;
-  const [place, size] = useSize<HTMLDivElement>();
+  const [container, size] = useSize<HTMLDivElement>();
   const column = (name: string) => forces.columns.get(name) ?? EMPTY;
   const rate = forces.columns.get("win_rate") ?? null;
   const [first, second] = [column("grad_magnitude"), column("som_magnitude")];
@@ -58,7 +58,7 @@ export function TwoForceView(props: TwoForceProps) {
   const detailWidth = 2 * tile + 12;
   const narrow = size.width < 460;
   return (
-    <div ref={place} className={`flex min-h-0 flex-1 gap-4 px-3 pb-1 ${narrow ? "flex-col" : ""}`}>
+    <div ref={container} className={`flex min-h-0 flex-1 gap-4 px-3 pb-1 ${narrow ? "flex-col" : ""}`}>
       <Scatter
         label={`${alone === null ? `${words.second} against ${words.first}` : words[alone]} magnitude of ${first.length} features.`}
         x={alone === null ? across : ids}
@@ -140,10 +140,10 @@ function Detail(props: TwoForceProps & { tile: number }) {
         {detailError && <Hint>{detailError}</Hint>}
       </>
     );
-  const told = pictureOf(detail.rowShape, shape);
-  const square = told ?? squareOf(detail.weight.length);
+  const hinted = pictureOf(detail.rowShape, shape);
+  const square = hinted ?? squareOf(detail.weight.length);
   // Where nobody said that rows are images they are bars, until one asks.
-  const picture = (asBars ?? told === null) ? null : square;
+  const picture = (asBars ?? hinted === null) ? null : square;
   const tiles = { picture, room: tile, theme };
   return (
     <>
@@ -155,7 +155,7 @@ function Detail(props: TwoForceProps & { tile: number }) {
         <RowTile title="Combined" values={detail.combined} {...tiles} />
       </div>
       <Cosine detail={detail} words={words} verdict={forces.verdicts[selected] ?? null} />
-      {square && told === null && (
+      {square && hinted === null && (
         <div className="mt-1">
           <Segmented
             label="How a row is drawn"

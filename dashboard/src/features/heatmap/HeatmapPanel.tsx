@@ -14,7 +14,7 @@ import { useRunState, useVerb } from "@/live/hooks";
 import { Button, type MenuItem, Panel, Segmented, StepAction } from "@/ui";
 import { csvOf, jsonOf } from "@/ui/export/csv";
 import { ExportMenu } from "@/ui/export/ExportMenu";
-import { pngOfPanel } from "@/ui/export/panelToPng";
+import { panelToPng } from "@/ui/export/panelToPng";
 import { MatrixSide, type MatrixSideProps } from "./MatrixSide";
 import { choiceText, inOrderOf, labelOf, readChoice, rowAt, rowName, shortOf } from "./sources";
 
@@ -37,7 +37,7 @@ const PRESET_WORDS: Record<HeatPreset, string> = {
 
 export default function HeatmapPanel({ forces, onSelect, onWatch, stale }: HeatmapPanelProps) {
   const theme = useTheme();
-  const place = useRef<HTMLDivElement>(null);
+  const container = useRef<HTMLDivElement>(null);
   const [order, setOrder] = useUrlState("rows", "id");
   const [preset, setPreset] = useUrlChoice<HeatPreset>("heat", ["signed", "similarity", "range"]);
   const [compared, setCompared] = useUrlChoice("compare", ["on", "off"]);
@@ -114,7 +114,7 @@ export default function HeatmapPanel({ forces, onSelect, onWatch, stale }: Heatm
       <ExportMenu
         subject="similarity"
         items={[
-          ...exportsOf(shown, () => pngOfPanel(place.current)),
+          ...exportsOf(shown, () => panelToPng(container.current)),
           "line",
           ...PRESETS.map((one) => ({
             label: PRESET_WORDS[one],
@@ -136,7 +136,7 @@ export default function HeatmapPanel({ forces, onSelect, onWatch, stale }: Heatm
       tools={tools}
       className="h-full"
     >
-      <div ref={place} className="flex min-h-0 flex-1 gap-2 pr-1 pb-1 pl-2">
+      <div ref={container} className="flex min-h-0 flex-1 gap-2 pr-1 pb-1 pl-2">
         <MatrixSide
           {...common}
           side="left"
@@ -361,7 +361,7 @@ function exportsOf(matrices: readonly CosineMatrix[], png: () => Promise<Blob | 
 
 function matrixColumns(matrix: CosineMatrix) {
   const { side, values } = matrix;
-  const names = Array.from({ length: side }, (_, place) => rowName(matrix, place));
+  const names = Array.from({ length: side }, (_, index) => rowName(matrix, index));
   return [
     { name: "row", cells: names },
     ...names.map((name, column) => ({

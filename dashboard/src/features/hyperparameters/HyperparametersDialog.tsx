@@ -8,7 +8,7 @@ import { useCommandReason, useRunState } from "@/live/hooks";
 import { Button, Dialog, Field } from "@/ui";
 import { type HparamName, NAMES, payloadOf, undoOf, wordsOf } from "./hyperparameters";
 
-export default function HparamsDialog({ onClose }: { onClose: () => void }) {
+export default function HyperparametersDialog({ onClose }: { onClose: () => void }) {
   const lr = useRunState((state) => fromWire(state.lr)) ?? null;
   const reason = useCommandReason("set_hparams");
   const [typed, setTyped] = useState<Partial<Record<HparamName, string>>>({});

@@ -36,10 +36,10 @@ export function wordsOf(payload: Hparams): string {
 
 /** The command that brings the old values back; null where groups differed, which one value cannot restore. */
 export function undoOf(result: unknown): Hparams | null {
-  const told = within(result);
+  const answer = within(result);
   const payload: Hparams = {};
   for (const { name } of NAMES) {
-    const values = told[name];
+    const values = answer[name];
     if (values === undefined) continue;
     const list = Array.isArray(values) ? values : [values];
     const [first] = list;

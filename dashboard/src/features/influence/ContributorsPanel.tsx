@@ -8,13 +8,13 @@ import { useTheme } from "@/lib/theme";
 import { useUrlChoice } from "@/lib/urlState";
 import { Panel, rowClass, Segmented } from "@/ui";
 import { ExportMenu } from "@/ui/export/ExportMenu";
-import { filesOf } from "./exports";
-import { nats } from "./formatNats";
-import { actualOf, type Contribution, type Study } from "./influenceData";
+import { exportItems } from "@/ui/export/exportItems";
+import { formatNats } from "./formatNats";
+import { actualOf, type Contribution, type InfluenceData } from "./influenceData";
 import { promptNames } from "./prompts";
 
-interface MovedPanelProps {
-  study: Study;
+interface ContributorsPanelProps {
+  influence: InfluenceData;
   row: number;
   contributions: readonly Contribution[];
   /** Id of the contributor whose text stands beside. */
@@ -30,15 +30,21 @@ const SIGNS = [
   { value: "down", label: "Down" },
 ] as const;
 
-export default function MovedPanel({ study, row, contributions, by, onBy }: MovedPanelProps) {
-  const place = useRef<HTMLDivElement>(null);
+export default function ContributorsPanel({
+  influence,
+  row,
+  contributions,
+  by,
+  onBy,
+}: ContributorsPanelProps) {
+  const container = useRef<HTMLDivElement>(null);
   const [sign, setSign] = useUrlChoice("sign", ["both", "up", "down"]);
-  const evaluated = study.batch.sequences[row];
+  const evaluated = influence.batch.sequences[row];
   const shown = useMemo(
     () => contributions.filter(({ value }) => sign === "both" || (sign === "up" ? value > 0 : value < 0)),
     [contributions, sign],
   );
-  const names = useMemo(() => promptNames(study), [study]);
+  const names = useMemo(() => promptNames(influence), [influence]);
   if (evaluated === undefined)
     return (
       <Panel
@@ -48,18 +54,19 @@ export default function MovedPanel({ study, row, contributions, by, onBy }: Move
       />
     );
   const chosen = shown.find(({ sequence }) => sequence.sequence_id === by) ?? shown[0];
-  const checked = actualOf(study.result, evaluated.sequence_id);
+  const checked = actualOf(influence.result, evaluated.sequence_id);
   const name = `contributors-${evaluated.sequence_id}`;
-  const files = filesOf(
+  const files = exportItems(
     name,
-    () => place.current,
+    () => container.current,
     () => columnsOf(contributions),
     () => ({ ...evaluated, contributors: contributions.map(plain) }),
   );
   const fact = (
     <>
-      Δ log π <span className="font-medium text-text">{nats(fromWire(evaluated.delta.total))}</span> predicted
-      {checked && <>, {nats(checked.actual)} actual</>}
+      Δ log π <span className="font-medium text-text">{formatNats(fromWire(evaluated.delta.total))}</span>{" "}
+      predicted
+      {checked && <>, {formatNats(checked.actual)} actual</>}
     </>
   );
   const tools = (
@@ -70,7 +77,7 @@ export default function MovedPanel({ study, row, contributions, by, onBy }: Move
   );
   return (
     <Panel title={`What moved ${evaluated.sequence_id}`} fact={fact} tools={tools} className="h-full">
-      <div ref={place} className="flex min-h-0 flex-1 flex-col">
+      <div ref={container} className="flex min-h-0 flex-1 flex-col">
         <div className="mx-3 grid shrink-0 grid-cols-2 gap-2">
           <Words id={evaluated.sequence_id} sequence={evaluated} />
           {chosen && <Words id={chosen.sequence.sequence_id} sequence={chosen.sequence} />}
@@ -159,7 +166,7 @@ function Contributors({ shown, names, chosen, onBy }: ContributorsProps) {
             <td className="pr-2 pl-3">
               <SignedBar share={value / largest} />
             </td>
-            <td className="px-2 text-right">{nats(value)}</td>
+            <td className="px-2 text-right">{formatNats(value)}</td>
             <td className="px-2">
               <button
                 type="button"

@@ -7,9 +7,9 @@ import { useTheme } from "@/lib/theme";
 import { useUrlState } from "@/lib/urlState";
 import { Button, Icon, Menu, Panel } from "@/ui";
 import { ExportMenu } from "@/ui/export/ExportMenu";
-import { filesOf } from "./exports";
+import { exportItems } from "@/ui/export/exportItems";
 
-interface CheckPanelProps {
+interface ValidationPanelProps {
   result: string;
   validation: InfluenceValidation | null;
   /** The evaluated sequence that is selected. */
@@ -30,9 +30,9 @@ const numbers = (cells: readonly (number | "NaN" | "Infinity" | "-Infinity")[]) 
 
 /** Each rate, then what training itself did. */
 function checksOf({ rates, after }: InfluenceValidation): Check[] {
-  const made = rates.map((one) => ({ ...one, label: `lr ${formatRate(fromWire(one.lr))}` }));
+  const extra = rates.map((one) => ({ ...one, label: `lr ${formatRate(fromWire(one.lr))}` }));
   const trained = after ? [{ ...after, label: after.checkpoint }] : [];
-  return [...trained, ...made].map((one) => ({
+  return [...trained, ...extra].map((one) => ({
     label: one.label,
     predicted: numbers(one.predicted),
     actual: numbers(one.actual),
@@ -41,18 +41,18 @@ function checksOf({ rates, after }: InfluenceValidation): Check[] {
   }));
 }
 
-export default function CheckPanel({ result, validation, selected, onSelect }: CheckPanelProps) {
+export default function ValidationPanel({ result, validation, selected, onSelect }: ValidationPanelProps) {
   const theme = useTheme();
-  const place = useRef<HTMLDivElement>(null);
+  const container = useRef<HTMLDivElement>(null);
   const [rate, setRate] = useUrlState("rate", "");
   const checks = useMemo(() => (validation ? checksOf(validation) : []), [validation]);
   const shown = checks.find(({ label }) => label === rate) ?? checks[0];
   if (validation === null || shown === undefined) return <NotChecked />;
   const ids = validation.sequence_ids;
   const at = selected === null ? -1 : ids.indexOf(selected);
-  const files = filesOf(
+  const files = exportItems(
     `predicted-${result}`,
-    () => place.current,
+    () => container.current,
     () => [
       { name: "sequence_id", cells: ids },
       ...checks.flatMap(({ label, predicted, actual }) => [
@@ -90,7 +90,7 @@ export default function CheckPanel({ result, validation, selected, onSelect }: C
         <Figure name="error">{formatPercent(shown.error, 1)}</Figure>
         {slope !== null && <Figure name="slope over lr">{formatFixed(slope, 2)}</Figure>}
       </p>
-      <div ref={place} className="flex min-h-0 flex-1">
+      <div ref={container} className="flex min-h-0 flex-1">
         <Scatter
           label={`Predicted against actual change of log π, ${ids.length} sequences, r ${formatFixed(shown.correlation, 4)}.`}
           x={shown.predicted}

@@ -7,12 +7,12 @@ import { formatCount } from "@/lib/format";
 import { useTheme } from "@/lib/theme";
 import { Button, NumberField, Panel } from "@/ui";
 import { ExportMenu } from "@/ui/export/ExportMenu";
-import { filesOf } from "./exports";
-import { nats } from "./formatNats";
-import { type Change, type Contribution, changesUnder, type Study } from "./influenceData";
+import { exportItems } from "@/ui/export/exportItems";
+import { formatNats } from "./formatNats";
+import { type Change, type Contribution, changesUnder, type InfluenceData } from "./influenceData";
 
 interface WhatIfPanelProps {
-  study: Study;
+  influence: InfluenceData;
   row: number;
   contributions: readonly Contribution[];
   changed: ReadonlyMap<string, number>;
@@ -24,12 +24,13 @@ const SLIDERS = 12;
 /** Width of a slider's thumb in pixels, as browsers draw it. */
 const THUMB = 16;
 
-export default function WhatIfPanel({ study, row, contributions, changed, onChange }: WhatIfPanelProps) {
-  const place = useRef<HTMLDivElement>(null);
-  const was = useMemo(() => changesUnder(study, NOTHING), [study]);
-  const now = useMemo(() => changesUnder(study, changed), [study, changed]);
-  const evaluated = study.batch.sequences[row];
-  if (study.kernel === null || evaluated === undefined) return <NoKernel kept={study.batch.has_kernel} />;
+export default function WhatIfPanel({ influence, row, contributions, changed, onChange }: WhatIfPanelProps) {
+  const container = useRef<HTMLDivElement>(null);
+  const was = useMemo(() => changesUnder(influence, NOTHING), [influence]);
+  const now = useMemo(() => changesUnder(influence, changed), [influence, changed]);
+  const evaluated = influence.batch.sequences[row];
+  if (influence.kernel === null || evaluated === undefined)
+    return <NoKernel kept={influence.batch.has_kernel} />;
   const listed = contributions.filter(
     ({ sequence }, index) => index < SLIDERS || changed.has(sequence.sequence_id),
   );
@@ -43,11 +44,11 @@ export default function WhatIfPanel({ study, row, contributions, changed, onChan
     else next.set(id, value);
     onChange(next);
   };
-  const files = filesOf(
+  const files = exportItems(
     `what-if-${evaluated.sequence_id}`,
-    () => place.current,
+    () => container.current,
     () => [
-      { name: "sequence_id", cells: study.batch.sequences.map(({ sequence_id }) => sequence_id) },
+      { name: "sequence_id", cells: influence.batch.sequences.map(({ sequence_id }) => sequence_id) },
       { name: "as_trained", cells: was.map(({ total }) => total) },
       { name: "what_if", cells: now.map(({ total }) => total) },
     ],
@@ -64,8 +65,8 @@ export default function WhatIfPanel({ study, row, contributions, changed, onChan
     </>
   );
   return (
-    <Panel title="What if" fact={heldFixed(study)} tools={tools} className="h-full">
-      <div ref={place} className="flex min-h-0 flex-1 gap-4 px-3 pb-2">
+    <Panel title="What if" fact={heldFixed(influence)} tools={tools} className="h-full">
+      <div ref={container} className="flex min-h-0 flex-1 gap-4 px-3 pb-2">
         <ul className="min-w-0 flex-1 overflow-auto px-1">
           {listed.map(({ sequence }) => (
             <AdvantageRow
@@ -88,7 +89,7 @@ export default function WhatIfPanel({ study, row, contributions, changed, onChan
 const NOTHING: ReadonlyMap<string, number> = new Map();
 
 /** What is held fixed, and so how far the answer carries. */
-function heldFixed({ result }: Study): string {
+function heldFixed({ result }: InfluenceData): string {
   return result.preconditioner === "adam_post"
     ? "other advantages, preconditioner held fixed"
     : "other advantages; the preconditioner does not depend on them";
@@ -152,7 +153,7 @@ function AdvantageRow({ id, original, value, usable, limit, onChange }: Advantag
         label={`Advantage of ${id} as a number`}
         value={rounded}
         whole={false}
-        errorPlace="under-end"
+        errorPosition="under-end"
         onChange={(next) => next !== null && Number.isFinite(next) && onChange(id, next, original)}
         className={`w-16 text-right ${other ? "text-accent!" : ""}`}
       />
@@ -183,9 +184,9 @@ function Outcome({ was, now, row, changed }: OutcomeProps) {
       <p className="flex items-baseline gap-2">
         <span className="text-t3">Δ log π</span>
         <output className="text-result font-semibold" aria-live="polite" data-figure="what-if">
-          {nats(after.total)}
+          {formatNats(after.total)}
         </output>
-        {changed.size > 0 && <span className="text-accent">{nats(after.total - before.total)}</span>}
+        {changed.size > 0 && <span className="text-accent">{formatNats(after.total - before.total)}</span>}
       </p>
       <Terms title="As trained" change={before} largest={largest} faint />
       <Terms title={changed.size > 0 ? title : "Nothing changed yet"} change={after} largest={largest} />
@@ -222,7 +223,7 @@ function Terms({ title, change, largest, faint = false }: TermsProps) {
     <div className="mt-1.5">
       <p className="flex justify-between gap-2">
         <span className="truncate text-t3">{title}</span>
-        <span className="font-medium">{nats(change.total)}</span>
+        <span className="font-medium">{formatNats(change.total)}</span>
       </p>
       <p className={`mt-0.5 flex h-2 gap-px ${faint ? "opacity-60" : ""}`} aria-hidden="true">
         <span className="rounded-mark bg-series-2" style={width(change.kernel)} />

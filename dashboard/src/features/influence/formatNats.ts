@@ -2,7 +2,7 @@
 import { formatExponent, formatFixed, NONE } from "@/lib/format";
 
 /** With its sign: +0.0412, −0.0105, +3.1e−5. */
-export function nats(value: number | null | undefined): string {
+export function formatNats(value: number | null | undefined): string {
   if (value === null || value === undefined) return NONE;
   if (!Number.isFinite(value)) return formatFixed(value, 0);
   const sign = value > 0 ? "+" : "";

@@ -6,9 +6,9 @@ import {
   changesUnder,
   contributionsTo,
   coverageOf,
+  type InfluenceData,
   orderOf,
   readAdvantages,
-  type Study,
   writeAdvantages,
 } from "./influenceData";
 
@@ -29,7 +29,7 @@ const update = [
   { ...sequence("U-2", "2+2=", 0), advantage: 2, normaliser: 0.5, weight: 1 },
 ];
 // Δ kernel = 0.1 · K · w: [0.1 (1·0.5 − 2·0.5 + 3), 0.1 (−0.5 − 0 + 4)].
-const study = {
+const influence = {
   result: {
     step: { lr: 0.2, rate: 0.5, clip_factor: 1, gradient_norm: 3 },
     update,
@@ -47,42 +47,44 @@ const study = {
     ],
   } as unknown as InfluenceRequestOut,
   kernel: { rows: 2, columns: 3, values: [1, 2, 3, -1, 0, 4] },
-} satisfies Study;
+} satisfies InfluenceData;
 
 const rounded = (values: ArrayLike<number>) => Array.from(values, (value) => Number(value.toFixed(6)));
 
 describe("cellsOf", () => {
   it("gives what each sequence of the update does to each evaluated one", () => {
-    expect(rounded(cellsOf(study, "contribution") ?? [])).toEqual([0.05, -0.1, 0.3, -0.05, 0, 0.4]);
-    expect(rounded(cellsOf(study, "cosine") ?? [])).toEqual([0.25, 0.5, 0.75, -0.25, 0, 1]);
+    expect(rounded(cellsOf(influence, "contribution") ?? [])).toEqual([0.05, -0.1, 0.3, -0.05, 0, 0.4]);
+    expect(rounded(cellsOf(influence, "cosine") ?? [])).toEqual([0.25, 0.5, 0.75, -0.25, 0, 1]);
   });
 });
 
 describe("contributionsTo", () => {
   it("sorts by size, whatever the sign", () => {
-    const found = contributionsTo(study, 0);
-    expect(found.map(({ sequence: { sequence_id } }) => sequence_id)).toEqual(["U-2", "U-1", "U-0"]);
-    expect(rounded(found.map(({ value }) => value))).toEqual([0.3, -0.1, 0.05]);
+    const rows = contributionsTo(influence, 0);
+    expect(rows.map(({ sequence: { sequence_id } }) => sequence_id)).toEqual(["U-2", "U-1", "U-0"]);
+    expect(rounded(rows.map(({ value }) => value))).toEqual([0.3, -0.1, 0.05]);
   });
 
   it("falls back on the stored ones without a kernel", () => {
-    const [first] = study.batch.sequences;
+    const [first] = influence.batch.sequences;
     if (first === undefined) throw new Error("no sequence");
     const stored = [{ sequence_id: "U-1", contribution: -0.1, kernel: 2, cosine: 0.5, advantage: -1 }];
-    const batch = { ...study.batch, sequences: [{ ...first, contributors: stored }] };
-    expect(contributionsTo({ ...study, batch, kernel: null }, 0).map(({ value }) => value)).toEqual([-0.1]);
+    const batch = { ...influence.batch, sequences: [{ ...first, contributors: stored }] };
+    expect(contributionsTo({ ...influence, batch, kernel: null }, 0).map(({ value }) => value)).toEqual([
+      -0.1,
+    ]);
   });
 });
 
 describe("changesUnder", () => {
   it("moves the kernel's term alone", () => {
-    const [first, second] = changesUnder(study, new Map([["U-2", 0]]));
+    const [first, second] = changesUnder(influence, new Map([["U-2", 0]]));
     expect(first?.rest).toBe(0.5);
     expect(rounded([first?.total ?? 0, second?.total ?? 0])).toEqual([0.45, 0.45]);
   });
 
   it("leaves the stored change as it is when nothing is changed", () => {
-    expect(changesUnder(study, new Map()).map(({ total }) => total)).toEqual([0.75, 0.85]);
+    expect(changesUnder(influence, new Map()).map(({ total }) => total)).toEqual([0.75, 0.85]);
   });
 });
 
@@ -99,26 +101,26 @@ describe("advantages in the address", () => {
 
 describe("orderOf", () => {
   it("puts the most moved and the most moving first", () => {
-    expect(orderOf(study, "effect")).toEqual({ rows: [1, 0], columns: [2, 0, 1] });
-    expect(orderOf(study, "prompt")).toEqual({ rows: [0, 1], columns: [0, 1, 2] });
+    expect(orderOf(influence, "effect")).toEqual({ rows: [1, 0], columns: [2, 0, 1] });
+    expect(orderOf(influence, "prompt")).toEqual({ rows: [0, 1], columns: [0, 1, 2] });
   });
 });
 
 describe("actualOf", () => {
   it("finds the true change at the step's own rate", () => {
-    expect(actualOf(study.result, "E-0")).toEqual({ predicted: 1, actual: 1.1 });
-    expect(actualOf(study.result, "E-1")?.actual).toBeNaN();
-    expect(actualOf(study.result, "E-7")).toBeNull();
+    expect(actualOf(influence.result, "E-0")).toEqual({ predicted: 1, actual: 1.1 });
+    expect(actualOf(influence.result, "E-1")?.actual).toBeNaN();
+    expect(actualOf(influence.result, "E-7")).toBeNull();
   });
 });
 
 describe("coverageOf", () => {
   it("lists every group, also those with none and those it does not know", () => {
-    const found = coverageOf({ mlp: 0.25, strange: 0.75 });
-    expect(found.slice(0, 2)).toEqual([
+    const rows = coverageOf({ mlp: 0.25, strange: 0.75 });
+    expect(rows.slice(0, 2)).toEqual([
       { name: "strange", share: 0.75 },
       { name: "MLP", share: 0.25 },
     ]);
-    expect(found.filter(({ share }) => share === 0)).toHaveLength(8);
+    expect(rows.filter(({ share }) => share === 0)).toHaveLength(8);
   });
 });

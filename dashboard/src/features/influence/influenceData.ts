@@ -9,7 +9,7 @@ import {
   type InfluenceUpdateSequence,
 } from "@/api/types";
 
-export interface Study {
+export interface InfluenceData {
   result: InfluenceOut;
   batch: InfluenceRequestOut;
   /** Null where K of all pairs was not kept, or has not come yet. */
@@ -39,7 +39,7 @@ export function weightsUnder(
 }
 
 /** What each cell of the map shows, in the order of the kernel. */
-export function cellsOf({ result, batch, kernel }: Study, quantity: Quantity): Float32Array | null {
+export function cellsOf({ result, batch, kernel }: InfluenceData, quantity: Quantity): Float32Array | null {
   if (kernel === null) return null;
   const { rows, columns, values } = kernel;
   const factor = factorOf(result.step);
@@ -66,18 +66,24 @@ export interface Contribution {
 }
 
 /** Who moved an evaluated sequence, largest first, ties by id; from the kernel, else those that were stored. */
-export function contributionsTo(study: Study, row: number): Contribution[] {
-  const { result, batch, kernel } = study;
+export function contributionsTo(influence: InfluenceData, row: number): Contribution[] {
+  const { result, batch, kernel } = influence;
   const evaluated = batch.sequences[row];
   if (evaluated === undefined) return [];
-  const found = kernel === null ? storedOf(result, evaluated) : allOf(study, kernel, row, evaluated);
-  return found.sort(
+  const contributions =
+    kernel === null ? storedOf(result, evaluated) : allOf(influence, kernel, row, evaluated);
+  return contributions.sort(
     (a, b) =>
       Math.abs(b.value) - Math.abs(a.value) || (a.sequence.sequence_id < b.sequence.sequence_id ? -1 : 1),
   );
 }
 
-function allOf({ result }: Study, kernel: Kernel, row: number, evaluated: InfluenceEvaluatedSequence) {
+function allOf(
+  { result }: InfluenceData,
+  kernel: Kernel,
+  row: number,
+  evaluated: InfluenceEvaluatedSequence,
+) {
   const factor = factorOf(result.step);
   return result.update.map((sequence, column) => {
     const k = kernel.values[row * kernel.columns + column] ?? Number.NaN;
@@ -112,8 +118,8 @@ export function changeOf(delta: InfluenceDelta): Change {
 }
 
 /** The changes of all evaluated sequences under other advantages, the preconditioner held fixed. */
-export function changesUnder(study: Study, changed: ReadonlyMap<string, number>): Change[] {
-  const { result, batch, kernel } = study;
+export function changesUnder(influence: InfluenceData, changed: ReadonlyMap<string, number>): Change[] {
+  const { result, batch, kernel } = influence;
   const true_ = batch.sequences.map(({ delta }) => changeOf(delta));
   if (kernel === null || changed.size === 0) return true_;
   const before = weightsUnder(result.update, new Map());
@@ -136,13 +142,13 @@ export function readAdvantages(
   update: readonly InfluenceUpdateSequence[],
 ): Map<string, number> {
   const known = new Map(update.map((one) => [one.sequence_id, fromWire(one.normaliser)]));
-  const found = new Map<string, number>();
+  const advantages = new Map<string, number>();
   for (const part of text === "" ? [] : text.split(",")) {
     const at = part.lastIndexOf(":");
     const [id, value] = [part.slice(0, at), Number(part.slice(at + 1))];
-    if (Number.isFinite(value) && part.length > at + 1 && known.get(id) != null) found.set(id, value);
+    if (Number.isFinite(value) && part.length > at + 1 && known.get(id) != null) advantages.set(id, value);
   }
-  return found;
+  return advantages;
 }
 
 export function writeAdvantages(changed: ReadonlyMap<string, number>): string {
@@ -151,12 +157,12 @@ export function writeAdvantages(changed: ReadonlyMap<string, number>): string {
 
 export type MapOrder = "prompt" | "effect";
 
-/** Places of rows and columns on the map: as they were sampled, or the most moved and moving first. */
-export function orderOf(study: Study, order: MapOrder): { rows: number[]; columns: number[] } {
-  const { result, batch } = study;
+/** Order of rows and columns on the map: as they were sampled, or the most moved and moving first. */
+export function orderOf(influence: InfluenceData, order: MapOrder): { rows: number[]; columns: number[] } {
+  const { result, batch } = influence;
   const rows = batch.sequences.map((_, index) => index);
   const columns = result.update.map((_, index) => index);
-  const cells = order === "effect" ? cellsOf(study, "contribution") : null;
+  const cells = order === "effect" ? cellsOf(influence, "contribution") : null;
   if (cells === null) return { rows, columns };
   const weight = new Float64Array(columns.length);
   cells.forEach((value, at) => {

@@ -14,7 +14,7 @@ interface NewRunFormProps {
 }
 
 /** More choices than this go into a menu. */
-const MOST_SEGMENTS = 4;
+const MAX_SEGMENTS = 4;
 
 export function NewRunForm({ recipes, onStarted, onCancel }: NewRunFormProps) {
   const [recipeName, setRecipeName] = useState(recipes[0]?.name ?? "");
@@ -164,7 +164,7 @@ function Control({ setting, typed, problem, onType }: SettingLineProps) {
   if (kind === "choice") {
     const now = value === "" ? String(usual) : value;
     const offered = choices.map((choice) => ({ value: choice, label: choice }));
-    if (choices.length <= MOST_SEGMENTS)
+    if (choices.length <= MAX_SEGMENTS)
       return <Segmented label={name} value={now} choices={offered} onChange={onType} />;
     return <Select label={name} value={now} choices={offered} onChange={onType} />;
   }

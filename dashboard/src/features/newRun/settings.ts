@@ -50,9 +50,9 @@ export function readSettings({ settings }: Pick<Recipe, "settings">, typed: Type
   for (const setting of settings) {
     const text = typed[setting.name];
     if (text === undefined || (text === "" && setting.kind !== "text")) continue;
-    const found = readSetting(setting, text);
-    if ("problem" in found) read.problems[setting.name] = found.problem;
-    else if (found.value !== setting.default) read.settings[setting.name] = found.value;
+    const result = readSetting(setting, text);
+    if ("problem" in result) read.problems[setting.name] = result.problem;
+    else if (result.value !== setting.default) read.settings[setting.name] = result.value;
   }
   return read;
 }

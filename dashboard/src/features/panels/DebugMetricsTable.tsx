@@ -6,14 +6,14 @@ import { statusOf } from "@/lib/rowStatus";
 import { Icon, StatusWord } from "@/ui";
 import { csvOf, jsonOf } from "@/ui/export/csv";
 import { ExportMenu } from "@/ui/export/ExportMenu";
-import { pngOfPanel } from "@/ui/export/panelToPng";
+import { panelToPng } from "@/ui/export/panelToPng";
 import { DataTable, type Sort, type TableColumn } from "@/ui/table/DataTable";
 import { FilterField, PROBLEM_ID } from "./FilterField";
 import { hintedSort, type MetricsTable, metricsTable } from "./metricsModel";
-import { HintPanel, type HintPanelProps } from "./PanelFrame";
+import { PanelFrame, type PanelFrameProps } from "./PanelFrame";
 import { filterProblem, filterRows } from "./tableModel";
 
-export interface MetricsProps extends HintPanelProps {
+export interface MetricsProps extends PanelFrameProps {
   filter: string;
   onFilter: (filter: string) => void;
   sort: Sort | null;
@@ -28,11 +28,11 @@ export interface MetricsProps extends HintPanelProps {
 
 export function DebugMetricsTable(props: MetricsProps) {
   const { entry, onFilter, sort, onSort, selected, onSelect, running } = props;
-  const place = useRef<HTMLDivElement>(null);
+  const container = useRef<HTMLDivElement>(null);
   const table = useMemo(() => metricsTable(entry), [entry]);
   const filter = useDeferredValue(props.filter);
   const problem = useMemo(() => filterProblem(table.columns, filter), [table, filter]);
-  const places = useMemo(
+  const rows = useMemo(
     () => (problem === null ? (filterRows(table.columns, filter) ?? undefined) : undefined),
     [table, filter, problem],
   );
@@ -40,13 +40,13 @@ export function DebugMetricsTable(props: MetricsProps) {
   const tools = (
     <>
       <FilterField narrow value={props.filter} onChange={onFilter} problem={problem} />
-      <ExportMenu subject={entry.panel.title ?? entry.key} items={exportsOf(props, table, place)} />
+      <ExportMenu subject={entry.panel.title ?? entry.key} items={exportsOf(props, table, container)} />
     </>
   );
   return (
-    <HintPanel
+    <PanelFrame
       {...props}
-      fact={<Fact table={table} shown={places?.length ?? null} step={entry.step} />}
+      fact={<Fact table={table} shown={rows?.length ?? null} step={entry.step} />}
       tools={tools}
     >
       {problem && (
@@ -54,8 +54,8 @@ export function DebugMetricsTable(props: MetricsProps) {
           {problem}
         </p>
       )}
-      <div ref={place} className="flex min-h-0 flex-1 flex-col">
-        {places?.length === 0 ? (
+      <div ref={container} className="flex min-h-0 flex-1 flex-col">
+        {rows?.length === 0 ? (
           <p className="px-3 py-1 text-t3">
             No row matches. Clear the filter to see all {formatCount(table.rows)}.
           </p>
@@ -63,7 +63,7 @@ export function DebugMetricsTable(props: MetricsProps) {
           <DataTable
             label={entry.panel.title ?? entry.key}
             columns={columns}
-            places={places}
+            rows={rows}
             sort={sort ?? hintedSort(entry)}
             onSort={onSort}
             selected={selected}
@@ -73,7 +73,7 @@ export function DebugMetricsTable(props: MetricsProps) {
           />
         )}
       </div>
-    </HintPanel>
+    </PanelFrame>
   );
 }
 
@@ -117,8 +117,8 @@ function useDrawn(table: MetricsTable, { entry, watched, onWatch }: MetricsProps
       return {
         ...column,
         render: (row) => {
-          const found = statusOf(rule, Number(judged?.[row]));
-          return found && <StatusWord tone={found.tone} word={String(column.cells[row])} />;
+          const status = statusOf(rule, Number(judged?.[row]));
+          return status && <StatusWord tone={status.tone} word={String(column.cells[row])} />;
         },
       };
     });
@@ -145,13 +145,13 @@ function WatchCell({ name, on, onWatch }: { name: string; on: boolean; onWatch: 
   );
 }
 
-function exportsOf({ entry }: MetricsProps, table: MetricsTable, place: { current: Element | null }) {
+function exportsOf({ entry }: MetricsProps, table: MetricsTable, container: { current: Element | null }) {
   const name = `${entry.key}-${entry.step}`;
   return [
     {
       label: "PNG, what is seen",
       onSelect: () =>
-        void pngOfPanel(place.current).then((blob) => blob && downloadBlob(`${name}.png`, blob)),
+        void panelToPng(container.current).then((blob) => blob && downloadBlob(`${name}.png`, blob)),
     },
     { label: "CSV, all rows", onSelect: () => downloadText(`${name}.csv`, csvOf(table.columns), "text/csv") },
     {

@@ -3,37 +3,37 @@ import { useRef } from "react";
 import { formatCount } from "@/lib/format";
 import type { MetricsProps } from "./DebugMetricsTable";
 import { DebugMetricsTable } from "./DebugMetricsTable";
-import { HintImages } from "./ImagesPanel";
-import { HintMatrix } from "./MatrixPanel";
-import { HintExport, HintPanel, type HintPanelProps } from "./PanelFrame";
-import { HintScatter } from "./ScatterPanel";
-import { HintSeries } from "./SeriesPanel";
+import { ImagesPanel } from "./ImagesPanel";
+import { MatrixPanel } from "./MatrixPanel";
+import { PanelExport, PanelFrame, type PanelFrameProps } from "./PanelFrame";
+import { ScatterPanel } from "./ScatterPanel";
+import { SeriesPanel } from "./SeriesPanel";
 
 export interface DebugPanelProps extends MetricsProps {
   runId: string;
 }
 
 /** Words that a hook pushed. */
-function HintText(props: HintPanelProps) {
+function TextPanel(props: PanelFrameProps) {
   const { entry } = props;
-  const place = useRef<HTMLPreElement>(null);
+  const container = useRef<HTMLPreElement>(null);
   const text = String(entry.data);
   const columns = () => [{ name: "text", cells: text.split("\n") }];
   return (
-    <HintPanel
+    <PanelFrame
       {...props}
       fact={`step ${formatCount(entry.step)}`}
-      tools={<HintExport entry={entry} place={place} columns={columns} />}
+      tools={<PanelExport entry={entry} container={container} columns={columns} />}
     >
       <pre
-        ref={place}
+        ref={container}
         // biome-ignore lint/a11y/noNoninteractiveTabindex: a region that scrolls must be reachable by keyboard
         tabIndex={0}
         className="min-h-0 flex-1 overflow-auto px-3 py-1 font-mono whitespace-pre-wrap"
       >
         {text}
       </pre>
-    </HintPanel>
+    </PanelFrame>
   );
 }
 
@@ -43,14 +43,14 @@ export default function DebugPanel(props: DebugPanelProps) {
     case "table":
       return <DebugMetricsTable {...props} />;
     case "scatter":
-      return <HintScatter {...props} />;
+      return <ScatterPanel {...props} />;
     case "matrix":
-      return <HintMatrix key={entry.key} {...props} />;
+      return <MatrixPanel key={entry.key} {...props} />;
     case "images":
-      return <HintImages {...props} />;
+      return <ImagesPanel {...props} />;
     case "series":
-      return <HintSeries {...props} />;
+      return <SeriesPanel {...props} />;
     case "text":
-      return <HintText {...props} />;
+      return <TextPanel {...props} />;
   }
 }

@@ -2,14 +2,14 @@
 import { formatCount } from "@/lib/format";
 import { Panel, rowClass } from "@/ui";
 
-interface KeyListProps {
+interface EntryMenuProps {
   keys: readonly string[];
   selected: string | null;
   onSelect: (key: string) => void;
   stale: string | null;
 }
 
-export function KeyList({ keys, selected, onSelect, stale }: KeyListProps) {
+export function EntryMenu({ keys, selected, onSelect, stale }: EntryMenuProps) {
   return (
     <Panel title="Step data" fact={formatCount(keys.length)} stale={stale} className="h-full">
       <div

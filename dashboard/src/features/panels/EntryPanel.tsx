@@ -13,7 +13,7 @@ import { useStepEntry } from "./useStepEntry";
 
 const DebugPanel = lazy(() => import("./DebugPanel"));
 
-interface PanelSlotProps {
+interface EntryPanelProps {
   stepKey: string;
   menu?: ReactNode;
   corner?: ReactNode;
@@ -28,7 +28,7 @@ interface PanelSlotProps {
   stale: string | null;
 }
 
-export function PanelSlot(props: PanelSlotProps) {
+export function EntryPanel(props: EntryPanelProps) {
   const { stepKey, menu, corner, onEntry, seen = true, stale } = props;
   const [full, setFull] = useState<string | null>(null);
   const { data, error } = useStepEntry(seen ? stepKey : null, full === stepKey);
@@ -48,7 +48,7 @@ export function PanelSlot(props: PanelSlotProps) {
     return <Panel title={stepKey} className="h-full" state={state} tools={corner} />;
   }
   if (entry === null) return <Panel title={stepKey} className="h-full" tools={corner} />;
-  if (isHinted(entry)) return <HintedSlot {...props} entry={entry} running={running} />;
+  if (isHinted(entry)) return <HintedPanel {...props} entry={entry} running={running} />;
   return (
     <StepDataView
       {...{ entry, menu, corner, stale, running, theme }}
@@ -61,7 +61,7 @@ export function PanelSlot(props: PanelSlotProps) {
   );
 }
 
-function HintedSlot({ entry, running, ...props }: PanelSlotProps & { entry: Hinted; running: boolean }) {
+function HintedPanel({ entry, running, ...props }: EntryPanelProps & { entry: Hinted; running: boolean }) {
   const runId = useRunId() ?? "";
   const theme = useTheme();
   const { source } = entry.panel;

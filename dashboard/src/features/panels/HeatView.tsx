@@ -19,7 +19,7 @@ const LARGEST_CELL = 24;
 export function HeatView({ name, matrix, theme }: HeatViewProps) {
   const { rows, columns, values } = matrix;
   const canvas = useRef<HTMLCanvasElement>(null);
-  const [place, area] = useSize<HTMLDivElement>();
+  const [container, area] = useSize<HTMLDivElement>();
   const [at, setAt] = useState<{ row: number; column: number } | null>(null);
   const scale = useMemo(() => heatScale(values, theme), [values, theme]);
   // Whole pixels per cell where they fit; larger matrices are shrunk to the panel.
@@ -55,7 +55,7 @@ export function HeatView({ name, matrix, theme }: HeatViewProps) {
   return (
     <div className="flex min-h-40 flex-1 flex-col">
       <div
-        ref={place}
+        ref={container}
         role="img"
         aria-label={`${name}, ${rows} by ${columns}, from ${formatValue(scale.low)} to ${formatValue(scale.high)}. Arrows move the cursor.`}
         // biome-ignore lint/a11y/noNoninteractiveTabindex: the arrows move a cursor that is read out

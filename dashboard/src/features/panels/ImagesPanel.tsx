@@ -7,23 +7,23 @@ import { useSize } from "@/charts/useSize";
 import { formatCount, formatValue, plural } from "@/lib/format";
 import { summarise } from "@/lib/statistics";
 import { type ImageSet, imagesOf } from "./hint";
-import { HintExport, HintPanel, type HintPanelProps } from "./PanelFrame";
+import { PanelExport, PanelFrame, type PanelFrameProps } from "./PanelFrame";
 
 /** More are counted, not drawn. */
-const MOST_SHOWN = 512;
+const MAX_SHOWN = 512;
 const TILES = { smallest: 28, largest: 160, gap: 8, caption: 16 };
 
-export function HintImages(props: HintPanelProps) {
+export function ImagesPanel(props: PanelFrameProps) {
   const { entry, theme } = props;
   const images = useMemo(() => imagesOf(entry), [entry]);
-  const place = useRef<HTMLDivElement>(null);
+  const container = useRef<HTMLDivElement>(null);
   if (images === null)
     return (
-      <HintPanel {...props} fact="" tools={null}>
+      <PanelFrame {...props} fact="" tools={null}>
         <p className="px-3 py-1 text-t3">These are no images.</p>
-      </HintPanel>
+      </PanelFrame>
     );
-  const shown = Math.min(images.count, MOST_SHOWN);
+  const shown = Math.min(images.count, MAX_SHOWN);
   const { minimum, maximum } = summarise(images.values);
   const fact = [
     shown < images.count ? `${shown} of ${formatCount(images.count)} images` : plural(images.count, "image"),
@@ -31,15 +31,15 @@ export function HintImages(props: HintPanelProps) {
     `step ${formatCount(entry.step)}`,
   ].join(" · ");
   return (
-    <HintPanel
+    <PanelFrame
       {...props}
       fact={fact}
-      tools={<HintExport entry={entry} place={place} columns={() => imageColumns(images)} />}
+      tools={<PanelExport entry={entry} container={container} columns={() => imageColumns(images)} />}
     >
-      <div ref={place} className="flex min-h-0 flex-1">
+      <div ref={container} className="flex min-h-0 flex-1">
         <ImageGrid images={images} shown={shown} low={minimum} high={maximum} theme={theme} />
       </div>
-    </HintPanel>
+    </PanelFrame>
   );
 }
 
@@ -52,7 +52,7 @@ interface ImageGridProps {
 }
 
 function ImageGrid({ images, shown, low, high, theme }: ImageGridProps) {
-  const [place, area] = useSize<HTMLDivElement>();
+  const [container, area] = useSize<HTMLDivElement>();
   const canvas = useRef<HTMLCanvasElement>(null);
   const layout = useMemo(
     () =>
@@ -86,7 +86,7 @@ function ImageGrid({ images, shown, low, high, theme }: ImageGridProps) {
   }, [images, shown, low, high, theme, layout, area.width]);
   return (
     <div
-      ref={place}
+      ref={container}
       role="img"
       aria-label={`${shown} images`}
       // biome-ignore lint/a11y/noNoninteractiveTabindex: a region that scrolls must be reachable by keyboard
@@ -108,7 +108,7 @@ function pictureOf(images: ImageSet, index: number, low: number, high: number, t
   const { channels, width, height, values } = images;
   const start = index * channels * width * height;
   if (channels === 3 || low >= 0) return plainImage(values, start, images, low, high);
-  const part = Float64Array.from({ length: width * height }, (_, place) => values[start + place] as number);
+  const part = Float64Array.from({ length: width * height }, (_, offset) => values[start + offset] as number);
   return signedImage(part, width, height, theme);
 }
 
@@ -116,6 +116,6 @@ function imageColumns({ count, channels, width, height, values, labels }: ImageS
   const size = channels * width * height;
   return Array.from({ length: count }, (_, index) => ({
     name: labels?.[index] ?? String(index),
-    cells: Array.from({ length: size }, (_, place) => values[index * size + place]),
+    cells: Array.from({ length: size }, (_, offset) => values[index * size + offset]),
   }));
 }

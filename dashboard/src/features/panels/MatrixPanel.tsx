@@ -7,7 +7,7 @@ import { formatCount, formatValue } from "@/lib/format";
 import { summarise } from "@/lib/statistics";
 import { Segmented } from "@/ui";
 import { matrixOf } from "./hint";
-import { HintExport, HintPanel, type HintPanelProps } from "./PanelFrame";
+import { PanelExport, PanelFrame, type PanelFrameProps } from "./PanelFrame";
 
 const PRESETS = [
   { value: "signed", label: "−1…1" },
@@ -15,9 +15,9 @@ const PRESETS = [
   { value: "range", label: "Range" },
 ] as const;
 
-export function HintMatrix(props: HintPanelProps) {
+export function MatrixPanel(props: PanelFrameProps) {
   const { entry, theme } = props;
-  const place = useRef<HTMLDivElement>(null);
+  const container = useRef<HTMLDivElement>(null);
   const matrix = useMemo(() => matrixOf(entry), [entry]);
   const [preset, setPreset] = useState<HeatPreset>(entry.panel.scale ?? "range");
   const [cursor, setCursor] = useState<HeatCell | null>(null);
@@ -27,9 +27,9 @@ export function HintMatrix(props: HintPanelProps) {
   const statistics = useMemo(() => summarise(values), [values]);
   if (matrix === null)
     return (
-      <HintPanel {...props} fact="" tools={null}>
+      <PanelFrame {...props} fact="" tools={null}>
         <p className="px-3 py-1 text-t3">This is no matrix of numbers.</p>
-      </HintPanel>
+      </PanelFrame>
     );
   const at = cursor && cursor.row < matrix.rows && cursor.column < matrix.columns ? cursor : null;
   const name = (index: number, labels: readonly string[] | null) => labels?.[index] ?? String(index);
@@ -45,9 +45,9 @@ export function HintMatrix(props: HintPanelProps) {
   const tools = (
     <>
       <Segmented label="Colour scale" value={preset} choices={PRESETS} onChange={setPreset} />
-      <HintExport
+      <PanelExport
         entry={entry}
-        place={place}
+        container={container}
         columns={() =>
           matrixColumns(matrix.rows, matrix.columns, matrix.values, matrix.labels, matrix.columnLabels)
         }
@@ -56,8 +56,8 @@ export function HintMatrix(props: HintPanelProps) {
   );
   const fact = `${formatCount(matrix.rows)} × ${formatCount(matrix.columns)} · step ${formatCount(entry.step)}`;
   return (
-    <HintPanel {...props} fact={fact} tools={tools}>
-      <div ref={place} className="flex min-h-0 flex-1 flex-col px-3">
+    <PanelFrame {...props} fact={fact} tools={tools}>
+      <div ref={container} className="flex min-h-0 flex-1 flex-col px-3">
         <HeatMap
           label={`${entry.panel.title ?? entry.key}, ${matrix.rows} by ${matrix.columns}.`}
           {...{ matrix, scale, theme, window, cursor, readout }}
@@ -80,7 +80,7 @@ export function HintMatrix(props: HintPanelProps) {
           </span>
         </div>
       </div>
-    </HintPanel>
+    </PanelFrame>
   );
 }
 

@@ -2,14 +2,14 @@
 
 import { hasEnded } from "@/live/commandAvailability";
 import { useRunState, useVerb } from "@/live/hooks";
-import { useLive } from "@/live/store";
+import { useRun } from "@/live/store";
 import { Panel, StepAction } from "@/ui";
 import { pushesNothing } from "./useStepEntry";
 
 export function NothingCaptured() {
   const step = useVerb("step");
   const ended = useRunState(hasEnded) ?? false;
-  const watchedFrom = useLive((live) => live.watchedFrom);
+  const watchedFrom = useRun((live) => live.watchedFrom);
   const silent = useRunState((state) => pushesNothing(watchedFrom, state)) ?? false;
   if (ended) {
     const text = "This run ended without captures for its last step.";

@@ -5,11 +5,11 @@ import { downloadBlob, downloadText } from "@/lib/download";
 import { Panel } from "@/ui";
 import { csvOf, jsonOf } from "@/ui/export/csv";
 import { ExportMenu } from "@/ui/export/ExportMenu";
-import { pngOfPanel } from "@/ui/export/panelToPng";
+import { panelToPng } from "@/ui/export/panelToPng";
 import type { Cell } from "@/ui/table/sortCells";
 import type { Hinted } from "./hint";
 
-export interface HintPanelProps {
+export interface PanelFrameProps {
   entry: Hinted;
   /** Beside the title: another key to choose, or a larger view. */
   menu?: ReactNode;
@@ -19,14 +19,14 @@ export interface HintPanelProps {
   theme: Theme;
 }
 
-interface FrameProps extends HintPanelProps {
+interface FrameProps extends PanelFrameProps {
   fact: ReactNode;
   tools: ReactNode;
   children: ReactNode;
   bodyClassName?: string;
 }
 
-export function HintPanel({ entry, menu, corner, stale, fact, tools, children, bodyClassName }: FrameProps) {
+export function PanelFrame({ entry, menu, corner, stale, fact, tools, children, bodyClassName }: FrameProps) {
   return (
     <Panel
       title={entry.panel.title ?? entry.key}
@@ -52,21 +52,21 @@ export function HintPanel({ entry, menu, corner, stale, fact, tools, children, b
   );
 }
 
-interface HintExportProps {
+interface PanelExportProps {
   entry: Hinted;
   /** An element inside the panel. */
-  place: { current: Element | null };
+  container: { current: Element | null };
   columns: () => readonly { name: string; cells: ArrayLike<Cell> }[];
 }
 
 /** PNG, CSV and JSON of what a hinted panel shows. */
-export function HintExport({ entry, place, columns }: HintExportProps) {
+export function PanelExport({ entry, container, columns }: PanelExportProps) {
   const name = `${entry.key}-${entry.step}`;
   const items = [
     {
       label: "PNG",
       onSelect: () =>
-        void pngOfPanel(place.current).then((blob) => blob && downloadBlob(`${name}.png`, blob)),
+        void panelToPng(container.current).then((blob) => blob && downloadBlob(`${name}.png`, blob)),
     },
     { label: "CSV", onSelect: () => downloadText(`${name}.csv`, csvOf(columns()), "text/csv") },
     {

@@ -4,7 +4,7 @@ import { useUrlState } from "@/lib/urlState";
 import { useRunState } from "@/live/hooks";
 import { IconButton } from "@/ui";
 import type { Sort } from "@/ui/table/DataTable";
-import { PanelSlot } from "./EntryPanel";
+import { EntryPanel } from "./EntryPanel";
 import { NothingCaptured } from "./NothingCaptured";
 import { LargePanel } from "./StepDataPanel";
 import { useStepKeys } from "./useStepEntry";
@@ -52,7 +52,7 @@ function GridSlot({ stepKey, seen, stale, onLarge }: GridSlotProps) {
   const [filter, setFilter] = useState("");
   const [sort, setSort] = useState<Sort | null>(null);
   return (
-    <PanelSlot
+    <EntryPanel
       {...{ stepKey, seen, stale, filter, sort }}
       onFilter={setFilter}
       onSort={setSort}
@@ -63,17 +63,17 @@ function GridSlot({ stepKey, seen, stale, onLarge }: GridSlotProps) {
 
 /** Tells its content whether it is in sight, so that only what is seen is fetched. */
 function Seen({ children }: { children: (seen: boolean) => ReactNode }) {
-  const place = useRef<HTMLDivElement>(null);
+  const container = useRef<HTMLDivElement>(null);
   const [seen, setSeen] = useState(false);
   useEffect(() => {
-    const element = place.current;
+    const element = container.current;
     if (!element) return;
     const observer = new IntersectionObserver(([entry]) => setSeen(entry?.isIntersecting ?? false));
     observer.observe(element);
     return () => observer.disconnect();
   }, []);
   return (
-    <div ref={place} className="min-h-0 min-w-0">
+    <div ref={container} className="min-h-0 min-w-0">
       {children(seen)}
     </div>
   );

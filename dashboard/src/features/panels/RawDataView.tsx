@@ -9,7 +9,7 @@ import type { Shaped } from "./dataShape";
 import { HeatView } from "./HeatView";
 import { filterRows, statistics, tableColumns } from "./tableModel";
 
-interface ValueViewProps {
+interface RawDataViewProps {
   name: string;
   shaped: Shaped;
   filter: string;
@@ -19,7 +19,7 @@ interface ValueViewProps {
   theme: Theme;
 }
 
-export function ValueView(props: ValueViewProps) {
+export function RawDataView(props: RawDataViewProps) {
   const { shaped, theme } = props;
   switch (shaped.kind) {
     case "table":
@@ -54,17 +54,17 @@ export function ValueView(props: ValueViewProps) {
   }
 }
 
-function TableValue(props: ValueViewProps & { shaped: Extract<Shaped, { kind: "table" }> }) {
+function TableValue(props: RawDataViewProps & { shaped: Extract<Shaped, { kind: "table" }> }) {
   const { name, shaped, filter, sort, onSort, running } = props;
   const [selected, setSelected] = useState<number | null>(null);
   const columns: TableColumn[] = useMemo(() => tableColumns(shaped), [shaped]);
-  const places = useMemo(() => filterRows(columns, filter), [columns, filter]);
+  const rows = useMemo(() => filterRows(columns, filter), [columns, filter]);
   return (
     <>
       <DataTable
         label={name}
         columns={columns}
-        places={places ?? undefined}
+        rows={rows ?? undefined}
         sort={sort}
         onSort={onSort}
         selected={selected}
@@ -72,7 +72,7 @@ function TableValue(props: ValueViewProps & { shaped: Extract<Shaped, { kind: "t
         summary={shaped.rows > 1}
         running={running}
       />
-      {places?.length === 0 && <p className="absolute top-8 px-3 text-t3">No row matches “{filter}”.</p>}
+      {rows?.length === 0 && <p className="absolute top-8 px-3 text-t3">No row matches “{filter}”.</p>}
       {shaped.rest.length > 0 && (
         <div className="max-h-32 shrink-0 overflow-auto border-t border-line">
           <Members {...props} members={shaped.rest} />
@@ -83,7 +83,7 @@ function TableValue(props: ValueViewProps & { shaped: Extract<Shaped, { kind: "t
 }
 
 /** Scalars side by side as a list, everything else under its own name. */
-function Members(props: ValueViewProps & { members: [string, Shaped][] }) {
+function Members(props: RawDataViewProps & { members: [string, Shaped][] }) {
   const scalars = props.members.filter(([, { kind }]) => kind === "scalar");
   const others = props.members.filter(([, { kind }]) => kind !== "scalar");
   const entries = scalars.map(([name, shaped]): [string, Cell] => [
@@ -99,7 +99,7 @@ function Members(props: ValueViewProps & { members: [string, Shaped][] }) {
             {name} <span className="font-normal text-t3">{extentOf(shaped)}</span>
           </h3>
           <div className={`flex flex-col ${shaped.kind === "table" ? "max-h-60" : ""}`}>
-            <ValueView {...props} name={name} shaped={shaped} filter="" />
+            <RawDataView {...props} name={name} shaped={shaped} filter="" />
           </div>
         </section>
       ))}

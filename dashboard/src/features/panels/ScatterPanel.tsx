@@ -5,18 +5,18 @@ import { Scatter } from "@/charts/points/Scatter";
 import { formatCount, formatValue } from "@/lib/format";
 import { summarise } from "@/lib/statistics";
 import { columnsOf, numbersOf } from "./hint";
-import { HintExport, HintPanel, type HintPanelProps } from "./PanelFrame";
+import { PanelExport, PanelFrame, type PanelFrameProps } from "./PanelFrame";
 
-interface HintScatterProps extends HintPanelProps {
+interface ScatterPanelProps extends PanelFrameProps {
   selected: number | null;
   onSelect: (row: number) => void;
   watched: readonly number[];
 }
 
-export function HintScatter(props: HintScatterProps) {
+export function ScatterPanel(props: ScatterPanelProps) {
   const { entry, selected, onSelect, watched, theme } = props;
   const { panel } = entry;
-  const place = useRef<HTMLDivElement>(null);
+  const container = useRef<HTMLDivElement>(null);
   const [hovered, setHovered] = useState<number | null>(null);
   const columns = useMemo(() => columnsOf(entry), [entry]);
   const column = (name: string | null) => columns.find((one) => one.name === name);
@@ -47,12 +47,12 @@ export function HintScatter(props: HintScatterProps) {
           {formatValue(colours.high, 2)}
         </span>
       )}
-      <HintExport entry={entry} place={place} columns={() => columns} />
+      <PanelExport entry={entry} container={container} columns={() => columns} />
     </>
   );
   return (
-    <HintPanel {...props} fact={fact} tools={tools}>
-      <div ref={place} className="flex min-h-0 flex-1 px-3 pb-2">
+    <PanelFrame {...props} fact={fact} tools={tools}>
+      <div ref={container} className="flex min-h-0 flex-1 px-3 pb-2">
         <Scatter
           label={`${panel.title ?? entry.key}: ${panel.y} against ${panel.x}, ${x.length} points.`}
           x={x}
@@ -70,6 +70,6 @@ export function HintScatter(props: HintScatterProps) {
           theme={theme}
         />
       </div>
-    </HintPanel>
+    </PanelFrame>
   );
 }

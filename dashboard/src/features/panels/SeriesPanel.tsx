@@ -5,16 +5,16 @@ import { cursorText, LinesChart } from "@/charts/line/LinesChart";
 import { type Line, stepExtent } from "@/charts/line/lines";
 import { formatCount, plural } from "@/lib/format";
 import { type Hinted, seriesOf } from "./hint";
-import { HintExport, HintPanel, type HintPanelProps } from "./PanelFrame";
+import { PanelExport, PanelFrame, type PanelFrameProps } from "./PanelFrame";
 import { historyOf } from "./seriesHistory";
 
-interface HintSeriesProps extends HintPanelProps {
+interface SeriesPanelProps extends PanelFrameProps {
   runId: string;
 }
 
-export function HintSeries(props: HintSeriesProps) {
+export function SeriesPanel(props: SeriesPanelProps) {
   const { entry, runId, theme } = props;
-  const place = useRef<HTMLDivElement>(null);
+  const container = useRef<HTMLDivElement>(null);
   const [cursor, setCursor] = useState<number | null>(null);
   // biome-ignore lint/correctness/useExhaustiveDependencies: the theme changes what the colours are
   const lines = useMemo(() => linesOf(entry, runId), [entry, runId, theme]);
@@ -25,12 +25,12 @@ export function HintSeries(props: HintSeriesProps) {
       ? `${plural(lines.length, "series", "series")} · ${grows ? `to step ${formatCount(entry.step)}` : `step ${formatCount(entry.step)}`}`
       : cursorText(lines, cursor);
   return (
-    <HintPanel
+    <PanelFrame
       {...props}
       fact={<span aria-live="polite">{fact}</span>}
-      tools={<HintExport entry={entry} place={place} columns={() => lineColumns(lines)} />}
+      tools={<PanelExport entry={entry} container={container} columns={() => lineColumns(lines)} />}
     >
-      <div ref={place} className="flex min-h-0 flex-1 px-3 pb-2">
+      <div ref={container} className="flex min-h-0 flex-1 px-3 pb-2">
         <LinesChart
           label={`${entry.panel.title ?? entry.key}.`}
           lines={lines}
@@ -42,7 +42,7 @@ export function HintSeries(props: HintSeriesProps) {
           theme={theme}
         />
       </div>
-    </HintPanel>
+    </PanelFrame>
   );
 }
 
@@ -56,7 +56,7 @@ function linesOf(entry: Hinted, runId: string): Line[] {
     return series.lines.map(([name, value], index) => ({
       id: name,
       label: labelOf(name),
-      step: Float64Array.from({ length: value.length }, (_, place) => place),
+      step: Float64Array.from({ length: value.length }, (_, index) => index),
       value,
       colour: seriesColour(index),
     }));

@@ -4,8 +4,8 @@ import type { StepDataOut } from "@/api/types";
 import { useUrlState } from "@/lib/urlState";
 import { IconButton, Menu } from "@/ui";
 import type { Sort } from "@/ui/table/DataTable";
-import { KeyList } from "./EntryMenu";
-import { PanelSlot } from "./EntryPanel";
+import { EntryMenu } from "./EntryMenu";
+import { EntryPanel } from "./EntryPanel";
 import { NothingCaptured } from "./NothingCaptured";
 import { readSort, sortText } from "./sortText";
 import { useChosenKey, useStepKeys } from "./useStepEntry";
@@ -31,7 +31,7 @@ export function StepDataPanel({ stale }: StepDataPanelProps) {
     />
   );
   return (
-    <PanelSlot
+    <EntryPanel
       stepKey={key}
       {...{ menu, filter, stale }}
       onFilter={setFilter}
@@ -56,8 +56,8 @@ export function LargePanel({ stepKey, onKey, onBack, stale }: LargePanelProps) {
   const [order, setOrder] = useUrlState("order", "");
   return (
     <div className="grid h-full grid-cols-[240px_minmax(0,1fr)] gap-2 max-[719px]:grid-cols-1 max-[719px]:grid-rows-[132px_minmax(0,1fr)]">
-      <KeyList keys={keys} selected={stepKey} onSelect={onKey} stale={stale} />
-      <PanelSlot
+      <EntryMenu keys={keys} selected={stepKey} onSelect={onKey} stale={stale} />
+      <EntryPanel
         stepKey={stepKey}
         {...{ filter, stale }}
         onFilter={setFilter}

@@ -10,7 +10,7 @@ import { ExportMenu } from "@/ui/export/ExportMenu";
 import type { Sort } from "@/ui/table/DataTable";
 import { shapeOf } from "./dataShape";
 import { FilterField, PROBLEM_ID } from "./FilterField";
-import { extentOf, ValueView } from "./RawDataView";
+import { extentOf, RawDataView } from "./RawDataView";
 import { csvOfShaped, filterProblem, tableColumns } from "./tableModel";
 
 export interface StepDataViewProps {
@@ -80,7 +80,7 @@ export function StepDataView(props: StepDataViewProps) {
         </p>
       )}
       {entry.note && <p className="px-3 pb-1 text-warn">{entry.note}</p>}
-      <ValueView
+      <RawDataView
         {...{ name: entry.key, shaped, sort, onSort, running, theme }}
         filter={problem ? "" : filter}
       />

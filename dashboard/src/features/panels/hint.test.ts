@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { BulkTensor } from "@/api/tensors";
+import { Tensor } from "@/api/tensors";
 import type { PanelOut } from "@/api/types";
 import { columnsOf, type Hinted, imagesOf, isHinted, matrixOf, seriesOf } from "./hint";
 import { hintedSort, metricsTable } from "./metricsModel";
@@ -72,7 +72,7 @@ describe("metricsTable", () => {
 
   it("takes columns of a tensor as they came", () => {
     const values = new Float32Array(100_000);
-    const [column] = columnsOf(entry({ rate: new BulkTensor([100_000], values) }));
+    const [column] = columnsOf(entry({ rate: new Tensor([100_000], values) }));
     expect(column?.cells).toBe(values);
     expect(column?.numeric).toBe(true);
   });
@@ -105,7 +105,7 @@ describe("matrices and images", () => {
       }),
     );
     expect(labelled?.columnLabels).toEqual(["a", "7"]);
-    expect(matrixOf(entry({ matrix: new BulkTensor([1, 2], [1, 2]) }))?.columns).toBe(2);
+    expect(matrixOf(entry({ matrix: new Tensor([1, 2], [1, 2]) }))?.columns).toBe(2);
     expect(matrixOf(entry({ matrix: [[1], [1, 2]] }))).toBeNull();
   });
 
@@ -128,7 +128,7 @@ describe("matrices and images", () => {
       height: 3,
       width: 2,
     });
-    expect(imagesOf(entry(new BulkTensor([2, 3, 4, 5], new Float32Array(120))))).toMatchObject({
+    expect(imagesOf(entry(new Tensor([2, 3, 4, 5], new Float32Array(120))))).toMatchObject({
       count: 2,
       channels: 3,
       height: 4,

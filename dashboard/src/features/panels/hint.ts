@@ -1,5 +1,5 @@
 /** Step data as its panel hint wants it: columns, a matrix, images or series. Lists and tensors look the same from here. */
-import { BulkTensor } from "@/api/tensors";
+import { Tensor } from "@/api/tensors";
 import type { PanelOut, StepDataOut } from "@/api/types";
 import type { HeatMatrix } from "@/charts/heatmap/HeatMap";
 import type { TableColumn } from "@/ui/table/DataTable";
@@ -14,14 +14,14 @@ export function isHinted(entry: StepDataOut | null): entry is Hinted {
 }
 
 function mapping(data: unknown): Record<string, unknown> {
-  return data !== null && typeof data === "object" && !Array.isArray(data) && !(data instanceof BulkTensor)
+  return data !== null && typeof data === "object" && !Array.isArray(data) && !(data instanceof Tensor)
     ? (data as Record<string, unknown>)
     : {};
 }
 
 /** A column of cells, from a list or from a tensor of one dimension; null for anything else. */
 function cellsOf(value: unknown): ArrayLike<Cell> | null {
-  if (value instanceof BulkTensor) return value.shape.length === 1 ? value.values : null;
+  if (value instanceof Tensor) return value.shape.length === 1 ? value.values : null;
   return Array.isArray(value) ? value.map(readCell) : null;
 }
 
@@ -59,7 +59,7 @@ function labelsOf(value: unknown): readonly string[] | null {
 
 /** Nested lists or a tensor as one run of numbers with its shape; null when it is ragged or not numeric. */
 export function tensorOf(value: unknown): { shape: readonly number[]; values: ArrayLike<number> } | null {
-  if (value instanceof BulkTensor) return value;
+  if (value instanceof Tensor) return value;
   const shape: number[] = [];
   for (let level: unknown = value; Array.isArray(level); level = level[0]) shape.push(level.length);
   if (!shape.length) return null;

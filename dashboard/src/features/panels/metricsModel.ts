@@ -40,8 +40,8 @@ export function metricsTable(entry: Hinted): MetricsTable {
   const values = numbersOf(judged);
   const statusName = freeName(["status", "state"], taken);
   const words: Cell[] = Array.from(values, (value) => {
-    const found = statusOf(rule, value);
-    return found === null ? null : capitalised(found.word);
+    const status = statusOf(rule, value);
+    return status === null ? null : capitalised(status.word);
   });
   const status: TableColumn = { name: statusName, title: "Status", cells: words, numeric: false };
   return { columns: [first, status, ...rest], rowName, statusName, counts: countStatus(rule, values), rows };

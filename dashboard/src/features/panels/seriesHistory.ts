@@ -1,6 +1,6 @@
 /** Numbers that a hook pushes step by step, kept by the page so that they make a line. */
 
-const MOST_POINTS = 10_000;
+const MAX_POINTS = 10_000;
 
 export interface Track {
   step: number[];
@@ -21,7 +21,7 @@ export class SeriesHistory {
       }
       track.step.push(step);
       track.value.push(value);
-      if (track.step.length > MOST_POINTS) halve(track);
+      if (track.step.length > MAX_POINTS) halve(track);
     }
   }
 }
@@ -39,7 +39,7 @@ const histories = new Map<string, SeriesHistory>();
 /** The history of a key of a run; it outlives the panel that shows it. */
 export function historyOf(runId: string, key: string): SeriesHistory {
   const name = JSON.stringify([runId, key]);
-  const found = histories.get(name) ?? new SeriesHistory();
-  histories.set(name, found);
-  return found;
+  const history = histories.get(name) ?? new SeriesHistory();
+  histories.set(name, history);
+  return history;
 }

@@ -21,7 +21,7 @@ export function tableColumns({ columns, rows }: Table): TableColumn[] {
 const COMPARED = /^\s*([^<>=!]+?)\s*(<=|>=|<|>|=)\s*(-?[\d.]+(?:e-?\d+)?)\s*$/i;
 
 /**
- * Places of the rows that match: `win_rate > 0.05` compares a column, a whole number is a row, other text is looked for.
+ * Indices of the rows that match: `win_rate > 0.05` compares a column, a whole number is a row, other text is looked for.
  *
  * Null when there is nothing to filter by.
  */
@@ -33,12 +33,10 @@ export function filterRows(columns: readonly TableColumn[], filter: string): num
   const column = compared && columns.find(({ name }) => name.toLowerCase() === compared[1]);
   if (compared && column) {
     const holds = comparison(compared[2] as string, Number(compared[3]));
-    return all.filter((place) => holds(column.cells[place]));
+    return all.filter((row) => holds(column.cells[row]));
   }
-  if (/^\d+$/.test(wanted)) return all.filter((place) => place === Number(wanted));
-  return all.filter((place) =>
-    columns.some(({ cells }) => String(cells[place]).toLowerCase().includes(wanted)),
-  );
+  if (/^\d+$/.test(wanted)) return all.filter((row) => row === Number(wanted));
+  return all.filter((row) => columns.some(({ cells }) => String(cells[row]).toLowerCase().includes(wanted)));
 }
 
 /** Why a filter finds nothing it could have meant, in words; null when it is fine or simply matches no row. */

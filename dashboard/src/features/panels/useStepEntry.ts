@@ -5,7 +5,7 @@ import { getEntry } from "@/api/tensors";
 import type { StateOut, StepDataOut } from "@/api/types";
 import { type Latest, useLatest } from "@/live/captures";
 import { useMoment, useRunId, useRunState } from "@/live/hooks";
-import { useLive } from "@/live/store";
+import { useRun } from "@/live/store";
 import { looksLikeTable } from "./dataShape";
 
 export function useStepKeys(): string[] {
@@ -37,8 +37,8 @@ export function momentOf({
 /** One entry; `full` asks for large tensors whole. What a hint shows comes whole by itself, as far as it can be shown. */
 export function useStepEntry(key: string | null, full: boolean): Latest<StepDataOut> {
   const runId = useRunId();
-  const generation = useLive((live) => live.generation);
-  const { moment, beatMs, ask } = useMoment(momentOf);
+  const generation = useRun((live) => live.generation);
+  const { moment, intervalMs, ask } = useMoment(momentOf);
   const hinted = useRunState((state) => key !== null && key in state.step_data_panels) ?? false;
   const wanted =
     runId === null || key === null || moment === null
@@ -49,7 +49,7 @@ export function useStepEntry(key: string | null, full: boolean): Latest<StepData
     if (hinted && !full) return getEntry(ask, path, signal);
     return full ? api.get<StepDataOut>(`${path}?full=1`, signal) : ask.get<StepDataOut>(path, signal);
   };
-  return useLatest(wanted, load, { beatMs });
+  return useLatest(wanted, load, { intervalMs });
 }
 
 /** The key to show when none is chosen: one hinted as a table, else the first that makes a table, else the first of all. */

@@ -23,12 +23,13 @@ export default function ConsolePanel({ runId, live }: ConsolePanelProps) {
   const scroller = useRef<HTMLDivElement>(null);
   // biome-ignore lint/correctness/useExhaustiveDependencies: new text moves the end
   useLayoutEffect(() => {
-    const place = scroller.current;
-    if (follows && place) place.scrollTop = place.scrollHeight;
+    const container = scroller.current;
+    if (follows && container) container.scrollTop = container.scrollHeight;
   }, [printed, follows]);
   const onScroll = () => {
-    const place = scroller.current;
-    if (place) setFollows(place.scrollHeight - place.scrollTop - place.clientHeight < NEAR_PX);
+    const container = scroller.current;
+    if (container)
+      setFollows(container.scrollHeight - container.scrollTop - container.clientHeight < NEAR_PX);
   };
   return (
     <Panel

@@ -94,7 +94,7 @@ function useEvents(runId: string, version: string) {
     known.current = await readEvents(runId, known.current, signal);
     return known.current;
   };
-  return useLatest(version, load, { beatMs: 1_000 });
+  return useLatest(version, load, { intervalMs: 1_000 });
 }
 
 function Line({ line: { at, step, title, text, who, tone } }: { line: EventLine }) {

@@ -10,7 +10,7 @@ import {
   formatValue,
   NONE,
 } from "@/lib/format";
-import { measureTitle } from "@/lib/metricNames";
+import { metricTitle } from "@/lib/metricNames";
 import { Panel } from "@/ui";
 
 interface FactsPanelProps {
@@ -121,7 +121,7 @@ export function SummaryPanel({ summary }: SummaryPanelProps) {
             return (
               <tr key={name} className="h-6 hover:bg-s2">
                 <th scope="row" className="px-3 text-left font-normal text-t2">
-                  {measureTitle(name)}
+                  {metricTitle(name)}
                 </th>
                 <td
                   className={`px-3 text-right font-medium ${odd ? "text-bad" : ""}`}

@@ -11,7 +11,7 @@ interface FiguresPanelProps {
 }
 
 /** More pictures than anybody looks at; the others are among the files. */
-const MOST_SHOWN = 60;
+const MAX_SHOWN = 60;
 
 export default function FiguresPanel({ runId, live }: FiguresPanelProps) {
   const { data, error } = useRunFiles(runId, live);
@@ -19,9 +19,9 @@ export default function FiguresPanel({ runId, live }: FiguresPanelProps) {
   const all = (data?.files ?? [])
     .filter(({ kind, path }) => kind === "figure" && /\.(png|svg|jpe?g)$/i.test(path))
     .sort((a, b) => b.modified_at - a.modified_at);
-  const figures = all.slice(0, MOST_SHOWN);
+  const figures = all.slice(0, MAX_SHOWN);
   const fact =
-    all.length > figures.length ? `newest ${MOST_SHOWN} of ${all.length}` : plural(all.length, "figure");
+    all.length > figures.length ? `newest ${MAX_SHOWN} of ${all.length}` : plural(all.length, "figure");
   return (
     <Panel
       title="Figures"
@@ -69,17 +69,17 @@ function Figure({ runId, file, className }: FigureProps) {
   // biome-ignore lint/correctness/useExhaustiveDependencies: a figure drawn anew is another picture under the same id
   useEffect(() => {
     const closing = new AbortController();
-    let made: string | null = null;
+    let objectUrl: string | null = null;
     readRunFile(runId, id, closing.signal)
       .then((blob) => {
-        made = URL.createObjectURL(blob);
-        setAddress(made);
+        objectUrl = URL.createObjectURL(blob);
+        setAddress(objectUrl);
       })
       // Its place stays empty; the file list says whether it is still there.
       .catch(() => setAddress(null));
     return () => {
       closing.abort();
-      if (made !== null) URL.revokeObjectURL(made);
+      if (objectUrl !== null) URL.revokeObjectURL(objectUrl);
     };
   }, [runId, id, modified_at]);
   if (address === null) return <span className={`block rounded-mark bg-s2 ${className}`} />;

@@ -4,7 +4,7 @@ import { ApiError } from "@/api/client";
 import { labelRun } from "@/api/runs";
 import type { RunRow } from "@/api/runTypes";
 import { Button, Icon, Panel } from "@/ui";
-import { MOST_NOTE, MOST_TAGS, withTag } from "./tags";
+import { MAX_NOTE, MAX_TAGS, withTag } from "./tags";
 
 interface LabelsPanelProps {
   run: Pick<RunRow, "id" | "tags" | "note">;
@@ -57,7 +57,7 @@ interface TagsProps {
 
 function Tags({ tags, disabledReason, onChange }: TagsProps) {
   const [typed, setTyped] = useState("");
-  const full = tags.length >= MOST_TAGS;
+  const full = tags.length >= MAX_TAGS;
   const add = () => {
     const next = withTag(tags, typed);
     setTyped("");
@@ -125,7 +125,7 @@ function Note({ note, busy, disabledReason, onSave }: NoteProps) {
         placeholder={disabledReason === null ? "What was tried, and what came of it" : "No note"}
         value={typed ?? note}
         readOnly={disabledReason !== null}
-        maxLength={MOST_NOTE}
+        maxLength={MAX_NOTE}
         onChange={(event) => setTyped(event.target.value)}
         onKeyDown={(event) => {
           if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) void save();

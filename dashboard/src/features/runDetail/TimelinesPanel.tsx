@@ -73,14 +73,14 @@ interface LanesProps {
 
 /** x is the step; each timeline has a lane, and leaves the one before at the step it was taken back to. */
 function Lanes({ timelines, step, total }: LanesProps) {
-  const [place, { width }] = useSize<HTMLDivElement>();
+  const [container, { width }] = useSize<HTMLDivElement>();
   useTheme();
   const lanes = lanesOf(timelines, step);
   const last = Math.max(1, total ?? 0, ...lanes.map(({ to }) => to));
   const x = (at: number) => LEFT + (at / last) * Math.max(0, width - LEFT - RIGHT);
   const y = (lane: number) => TOP + lane * LANE + LANE / 2;
   return (
-    <div ref={place} className="min-w-0 shrink-0">
+    <div ref={container} className="min-w-0 shrink-0">
       <svg
         width={width}
         height={TOP + lanes.length * LANE + 24}

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { asPrinted, EMPTY_CONSOLE, MOST_CHARACTERS, withPart } from "./consoleText";
+import { asPrinted, EMPTY_CONSOLE, MAX_CHARACTERS, withPart } from "./consoleText";
 
 describe("withPart", () => {
   const first = { text: "one\n", start: 0, end: 4, size: 4 };
@@ -14,12 +14,12 @@ describe("withPart", () => {
 
   it("keeps the end of a long text and says so", () => {
     const long = withPart(withPart(EMPTY_CONSOLE, first), {
-      text: "y".repeat(MOST_CHARACTERS),
+      text: "y".repeat(MAX_CHARACTERS),
       start: 4,
-      end: 4 + MOST_CHARACTERS,
+      end: 4 + MAX_CHARACTERS,
       size: 0,
     });
-    expect(long.text.length).toBe(MOST_CHARACTERS);
+    expect(long.text.length).toBe(MAX_CHARACTERS);
     expect(long.cut).toBe(true);
   });
 });

@@ -1,7 +1,7 @@
 /** What a process printed, kept to its end: parts arrive by their place in bytes. */
 import type { ConsolePart } from "@/api/runTypes";
 
-export const MOST_CHARACTERS = 400_000;
+export const MAX_CHARACTERS = 400_000;
 
 export interface ConsoleText {
   text: string;
@@ -17,7 +17,7 @@ export const EMPTY_CONSOLE: ConsoleText = { text: "", end: 0, cut: false };
 export function withPart(before: ConsoleText, part: ConsolePart): ConsoleText {
   const follows = part.start === before.end && before.end > 0;
   const whole = follows ? before.text + part.text : part.text;
-  const kept = whole.slice(-MOST_CHARACTERS);
+  const kept = whole.slice(-MAX_CHARACTERS);
   const cut = kept.length < whole.length || (follows ? before.cut : part.start > 0);
   return { text: kept, end: part.end, cut };
 }

@@ -95,8 +95,11 @@ function named(name: string, value: unknown): string | null {
 
 /** Whatever else a record says, short. */
 function detailText(record: EventRecord): string {
-  const asked = number(record.asked_step);
-  const late = asked !== null && asked !== record.step ? `asked at step ${formatCount(asked)}` : null;
+  const requestedStep = number(record.asked_step);
+  const late =
+    requestedStep !== null && requestedStep !== record.step
+      ? `asked at step ${formatCount(requestedStep)}`
+      : null;
   const others = Object.entries(record).flatMap(([key, value]) => {
     if (TOLD.has(key) || value === null || value === undefined || value === "" || value === false) return [];
     const name = key.replace(/_s$/, "").replaceAll("_", " ");

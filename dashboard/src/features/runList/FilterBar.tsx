@@ -15,9 +15,9 @@ export function FilterBar({ runs, conditions, text, onChange }: FilterBarProps) 
   // While it is typed the last word may still become a condition; the list follows the words at once.
   const [typed, setTyped] = useState<string | null>(null);
   const take = (now: string) => {
-    const { conditions: found, words } = readFilter(now);
+    const { conditions: added, words } = readFilter(now);
     setTyped(null);
-    onChange([...conditions, ...found], words);
+    onChange([...conditions, ...added], words);
   };
   const type = (now: string) => {
     if (now.endsWith(" ") && readFilter(now).conditions.length > 0) return take(now);

@@ -17,7 +17,7 @@ export interface RunsTableProps {
   /** Id of the row that the keys move. */
   cursor: string | null;
   onCursor: (id: string) => void;
-  /** Which runs are drawn beside the table, by the place of their colour. */
+  /** Which runs are drawn beside the table, by the slot of their colour. */
   shown: ReadonlyMap<string, number>;
   onShow: (id: string) => void;
   onOpen: (id: string) => void;
@@ -78,7 +78,7 @@ export function RunsTable(props: RunsTableProps) {
       <div className="relative" style={{ height: virtual.getTotalSize(), minWidth: tracks.minWidth }}>
         {virtual.getVirtualItems().map(({ index, start }) => {
           const item = items[index] as TableItem;
-          const place = { ...tracks, transform: `translateY(${start}px)` };
+          const rowStyle = { ...tracks, transform: `translateY(${start}px)` };
           if (item.kind === "group")
             return (
               <GroupLine
@@ -86,7 +86,7 @@ export function RunsTable(props: RunsTableProps) {
                 item={item}
                 columns={columns}
                 sorting={props.sorting}
-                style={place}
+                style={rowStyle}
                 onFold={props.onFold}
               />
             );
@@ -100,10 +100,10 @@ export function RunsTable(props: RunsTableProps) {
               run={run}
               depth={item.depth}
               columns={columns}
-              style={place}
+              style={rowStyle}
               top={start}
               current={run.id === cursor}
-              place={props.shown.get(run.id)}
+              colourSlot={props.shown.get(run.id)}
               theme={props.theme}
               age={ageText(run, props.now)}
               address={props.addressOf(run.id)}
@@ -135,6 +135,6 @@ export function stepTo(items: readonly TableItem[], at: number, key: string, pag
   const ahead = items.slice(from);
   const behind = items.slice(0, from + 1).reverse();
   const tried = backward ? [...behind, ...ahead] : [...ahead, ...behind];
-  const found = tried.find((item) => item.kind === "run");
-  return found?.kind === "run" ? found.id : null;
+  const nearest = tried.find((item) => item.kind === "run");
+  return nearest?.kind === "run" ? nearest.id : null;
 }

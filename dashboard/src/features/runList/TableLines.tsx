@@ -50,7 +50,7 @@ interface HeadCellProps {
 
 function HeadCell({ name, title, right, sorting, onSort }: HeadCellProps) {
   const on = sorting.key === name;
-  // The youngest first is what one wants of ages, the smallest of measures, A to Z of names.
+  // The youngest first is what one wants of ages, the smallest of metrics, A to Z of names.
   const next = on ? !sorting.descending : name === "started_at" || name === "progress";
   return (
     <span
@@ -82,10 +82,10 @@ interface GroupLineProps {
 
 /** One measure speaks for the group: the one that is sorted by, else the first. */
 export function GroupLine({ item, columns, sorting, style, onFold }: GroupLineProps) {
-  const measures = columns.filter(({ key }) => key.startsWith("summary."));
-  const column = measures.find(({ key }) => key === sorting.key) ?? measures[0];
+  const metrics = columns.filter(({ key }) => key.startsWith("summary."));
+  const column = metrics.find(({ key }) => key === sorting.key) ?? metrics[0];
   const spread = column && spreadOf(item.runs, column.key);
-  const place = column ? columns.indexOf(column) + 4 : 0;
+  const lastTrack = column ? columns.indexOf(column) + 4 : 0;
   return (
     <div
       role="row"
@@ -109,7 +109,7 @@ export function GroupLine({ item, columns, sorting, style, onFold }: GroupLinePr
       {column && spread && (
         <span
           className="pr-2 text-right whitespace-nowrap text-t2"
-          style={{ gridColumn: `4 / ${place + 1}` }}
+          style={{ gridColumn: `4 / ${lastTrack + 1}` }}
           title={`${column.title}: mean ± spread over ${plural(spread.count, "run")}`}
         >
           {spreadText(spread, column.style)}
@@ -128,7 +128,7 @@ interface RunLineProps {
   style: Tracks & { transform: string };
   top: number;
   current: boolean;
-  place: number | undefined;
+  colourSlot: number | undefined;
   theme: string;
   age: string;
   address: string;
@@ -140,7 +140,7 @@ interface RunLineProps {
 /** Drawn anew only when something of its own changed; the rest of the list may tick on. */
 export const RunLine = memo(
   function RunLine(props: RunLineProps) {
-    const { run, depth, columns, style, current, place, onCursor, onShow, onOpen } = props;
+    const { run, depth, columns, style, current, colourSlot, onCursor, onShow, onOpen } = props;
     const damaged = run.state === "damaged";
     return (
       // biome-ignore lint/a11y/useKeyWithClickEvents: the arrows on the grid do the same
@@ -149,13 +149,13 @@ export const RunLine = memo(
         role="row"
         tabIndex={-1}
         aria-rowindex={props.row}
-        aria-selected={place !== undefined}
+        aria-selected={colourSlot !== undefined}
         onClick={() => onCursor(run.id)}
         onDoubleClick={() => onOpen(run.id)}
         className={`${LINE} absolute inset-x-0 top-0 ${rowClass({ selected: current, excluded: damaged })}`}
         style={style}
       >
-        <Swatch name={run.name} place={place} onToggle={() => onShow(run.id)} />
+        <Swatch name={run.name} colourSlot={colourSlot} onToggle={() => onShow(run.id)} />
         <span role="gridcell" tabIndex={-1} className={`${CELL} flex items-center`}>
           {depth > 0 && (
             <span
@@ -199,7 +199,7 @@ export const RunLine = memo(
     before.columns === after.columns &&
     before.top === after.top &&
     before.current === after.current &&
-    before.place === after.place &&
+    before.colourSlot === after.colourSlot &&
     before.theme === after.theme &&
     before.age === after.age &&
     before.depth === after.depth &&
@@ -240,13 +240,13 @@ function Value({ run, column: { key, right, style } }: { run: RunRow; column: Co
 
 interface SwatchProps {
   name: string;
-  place: number | undefined;
+  colourSlot: number | undefined;
   onToggle: () => void;
 }
 
 /** Filled with its colour while the run is drawn. */
-function Swatch({ name, place, onToggle }: SwatchProps) {
-  const on = place !== undefined;
+function Swatch({ name, colourSlot, onToggle }: SwatchProps) {
+  const on = colourSlot !== undefined;
   return (
     <button
       type="button"
@@ -263,7 +263,7 @@ function Swatch({ name, place, onToggle }: SwatchProps) {
     >
       <span
         className={`size-3 rounded-mark ${on ? "" : "border-[1.5px] border-line3"}`}
-        style={on ? { background: seriesColour(place) } : undefined}
+        style={on ? { background: seriesColour(colourSlot) } : undefined}
       />
     </button>
   );

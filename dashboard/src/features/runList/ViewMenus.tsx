@@ -11,7 +11,7 @@ interface GroupMenuProps {
 }
 
 const OWN_GROUPS = ["state", "recipe", "host", "seed", "tags"];
-const MOST_SETTINGS = 12;
+const MAX_SETTINGS = 12;
 
 export function GroupMenu({ columns, group, onGroup }: GroupMenuProps) {
   const item = (key: string) => ({
@@ -28,7 +28,7 @@ export function GroupMenu({ columns, group, onGroup }: GroupMenuProps) {
       items={[
         { label: "Nothing", checked: group === "", onSelect: () => onGroup("") },
         "line",
-        ...settings.slice(0, MOST_SETTINGS).map(item),
+        ...settings.slice(0, MAX_SETTINGS).map(item),
         "line",
         ...OWN_GROUPS.map(item),
       ]}
@@ -84,12 +84,12 @@ function ColumnList({ columns, onColumns }: ColumnsMenuProps) {
       <Field small label="Find a column" placeholder="Find a column" value={words} onChange={setWords} />
       <div className="flex max-h-90 flex-col gap-2 overflow-y-auto">
         {parts.map(({ title, keys }) => {
-          const found = keys.filter(matches);
-          if (found.length === 0) return null;
+          const matching = keys.filter(matches);
+          if (matching.length === 0) return null;
           return (
             <fieldset key={title}>
               <legend className="text-label text-t3">{title}</legend>
-              {found.map((key) => (
+              {matching.map((key) => (
                 <label key={key} className="flex h-6 items-center gap-2 rounded-chip px-1 hover:bg-s2">
                   <input
                     type="checkbox"

@@ -13,8 +13,8 @@ export interface Columns {
 
 const OWN = ["progress", "tags", "seed", "epoch", "step", "duration", "bytes", "recipe", "host", "attempt"];
 /** What one looks at first, where it was measured. */
-const FIRST_MEASURES = ["best_val_loss", "val_loss", "loss"];
-/** Settings, tags and measures besides the main one that find room beside the curves. */
+const FIRST_METRICS = ["best_val_loss", "val_loss", "loss"];
+/** Settings, tags and metrics besides the main one that find room beside the curves. */
 const ROOM = 3;
 
 /** Settings that are not the same in all runs, in the order given. */
@@ -43,10 +43,10 @@ export function usualColumns(
 ): string[] {
   const tags = runs.some((run) => run.tags.length > 0) ? ["tags"] : [];
   const settings = differing(runs, config).slice(0, ROOM - tags.length);
-  const first = FIRST_MEASURES.find((name) => summary.includes(name)) ?? summary[0];
+  const first = FIRST_METRICS.find((name) => summary.includes(name)) ?? summary[0];
   const speed = summary.filter((name) => name === "steps_per_s");
   const others = summary.filter((name) => name !== first && name !== "steps_per_s");
-  const measures = [
+  const metrics = [
     ...(first === undefined ? [] : [first]),
     ...others.slice(0, Math.max(0, ROOM - 1 - tags.length - settings.length)),
     ...speed,
@@ -55,7 +55,7 @@ export function usualColumns(
     ...tags,
     ...settings.map((key) => `config.${key}`),
     "progress",
-    ...[...new Set(measures)].map((name) => `summary.${name}`),
+    ...[...new Set(metrics)].map((name) => `summary.${name}`),
   ];
 }
 

@@ -14,9 +14,9 @@ const CONDITION = /^([A-Za-z_][\w./-]*)\s*(!=|<=|>=|=|<|>)\s*(.+)$/;
 
 /** Reads `lr<=0.001`, `state=running`, `tag=baseline`; null for plain words. */
 export function readCondition(text: string): Condition | null {
-  const found = CONDITION.exec(text.trim());
-  if (found === null) return null;
-  const [, key, operator, value] = found as unknown as [string, string, Operator, string];
+  const match = CONDITION.exec(text.trim());
+  if (match === null) return null;
+  const [, key, operator, value] = match as unknown as [string, string, Operator, string];
   return { key, operator, value: value.trim() };
 }
 
@@ -37,15 +37,15 @@ export function readFilter(text: string): { conditions: Condition[]; words: stri
 /** The name without its `config.` or `summary.`, as a chip writes it. */
 export const chipKey = (key: string): string => key.replace(/^(config|summary)\./, "");
 
-function holds(found: string | number, { operator, value }: Condition): boolean {
+function holds(cell: string | number, { operator, value }: Condition): boolean {
   const wanted = Number(value);
-  const size = typeof found === "number" ? found : Number(found);
+  const size = typeof cell === "number" ? cell : Number(cell);
   const bothNumbers = value !== "" && !Number.isNaN(wanted) && !Number.isNaN(size);
   switch (operator) {
     case "=":
-      return bothNumbers ? size === wanted : String(found).toLowerCase() === value.toLowerCase();
+      return bothNumbers ? size === wanted : String(cell).toLowerCase() === value.toLowerCase();
     case "!=":
-      return bothNumbers ? size !== wanted : String(found).toLowerCase() !== value.toLowerCase();
+      return bothNumbers ? size !== wanted : String(cell).toLowerCase() !== value.toLowerCase();
     case "<":
       return bothNumbers && size < wanted;
     case "<=":
@@ -66,10 +66,10 @@ export function fulfils(run: RunRow, condition: Condition): boolean {
     const any = own.some((one) => wanted.includes(one));
     return operator === "!=" ? !any : any;
   }
-  const found = cellOf(run, key);
-  if (found === null || found === undefined)
+  const cell = cellOf(run, key);
+  if (cell === null || cell === undefined)
     return value.toLowerCase() === "none" ? operator !== "!=" : operator === "!=";
-  return holds(typeof found === "boolean" ? String(found) : found, condition);
+  return holds(typeof cell === "boolean" ? String(cell) : cell, condition);
 }
 
 function textOf(run: RunRow): string {

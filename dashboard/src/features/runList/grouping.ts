@@ -30,34 +30,34 @@ export function sortRuns(runs: readonly RunRow[], { key, descending }: Sorting):
   );
 }
 
-export interface PlacedRun {
+export interface RunAtDepth {
   run: RunRow;
   /** How many forks it is away from a run without a parent in the list. */
   depth: number;
 }
 
 /** Forks under their parents, each level in the order given. */
-export function withForks(runs: readonly RunRow[]): PlacedRun[] {
+export function withForks(runs: readonly RunRow[]): RunAtDepth[] {
   const known = new Set(runs.map(({ id }) => id));
   const children = new Map<string | null, RunRow[]>();
   for (const run of runs) {
     const parent = run.parent !== null && run.parent !== run.id && known.has(run.parent) ? run.parent : null;
     children.set(parent, [...(children.get(parent) ?? []), run]);
   }
-  const placed: PlacedRun[] = [];
+  const listed: RunAtDepth[] = [];
   const seen = new Set<string>();
-  const place = (parent: string | null, depth: number) => {
+  const addChildren = (parent: string | null, depth: number) => {
     for (const run of children.get(parent) ?? []) {
       if (seen.has(run.id)) continue;
       seen.add(run.id);
-      placed.push({ run, depth });
-      place(run.id, depth + 1);
+      listed.push({ run, depth });
+      addChildren(run.id, depth + 1);
     }
   };
-  place(null, 0);
+  addChildren(null, 0);
   // A ring of parents cannot happen, but a run must never be hidden.
-  for (const run of runs) if (!seen.has(run.id)) placed.push({ run, depth: 0 });
-  return placed;
+  for (const run of runs) if (!seen.has(run.id)) listed.push({ run, depth: 0 });
+  return listed;
 }
 
 export interface RunGroup {
@@ -125,4 +125,4 @@ export function itemsOf(
   });
 }
 
-const itemOf = ({ run, depth }: PlacedRun): TableItem => ({ kind: "run", id: run.id, depth });
+const itemOf = ({ run, depth }: RunAtDepth): TableItem => ({ kind: "run", id: run.id, depth });

@@ -41,7 +41,7 @@ function row(id: string, values: Partial<RunRow> = {}): RunRow {
 const ids = (runs: readonly { id: string }[]) => runs.map(({ id }) => id);
 
 describe("values", () => {
-  it("reads settings, measures and what every run has by one name each", () => {
+  it("reads settings, metrics and what every run has by one name each", () => {
     const run = row("a", { config: { "trainer.lr": 0.001 }, summary: { loss: "NaN" } });
     expect(cellOf(run, "config.trainer.lr")).toBe(0.001);
     expect(cellOf(run, "trainer.lr")).toBe(0.001);
@@ -186,7 +186,7 @@ describe("columns", () => {
     expect(config).toEqual(["config.lr", "config.loop", "config.k"]);
   });
 
-  it("leave out settings for which there is no room, never the measures", () => {
+  it("leave out settings for which there is no room, never the metrics", () => {
     const long = row("a", {
       config: { model: "Sequential", optimizers: '["AdamW"]', k: 8 },
       summary: { loss: 1 },

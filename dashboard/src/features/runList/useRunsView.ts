@@ -2,8 +2,8 @@
 import { useCallback, useEffect, useMemo, useRef, useState } from "react";
 import type { RunTable } from "@/api/runList";
 import type { RunRow } from "@/api/runTypes";
-import { ColourBook } from "@/charts/colors/seriesColors";
-import { measuresOf } from "@/lib/metricNames";
+import { ColorAssignments } from "@/charts/colors/seriesColors";
+import { metricsOf } from "@/lib/metricNames";
 import { showToast } from "@/lib/toasts";
 import { useUrlList, useUrlState } from "@/lib/urlState";
 import { type Columns, columnsOf } from "./columns";
@@ -12,14 +12,14 @@ import { itemsOf, readSort, type Sorting, type TableItem, writeSort } from "./gr
 import { fitting } from "./tableColumns";
 
 /** Curves beyond this many tell nothing apart. */
-export const MOST_SHOWN = 50;
+export const MAX_SHOWN = 50;
 /** Drawn while nobody has chosen. */
 const SHOWN_AT_FIRST = 6;
 const NOBODY = "none";
 const RENEW_MS = 1_000;
 
 /** A run keeps its colour for as long as it is drawn, also on the way to another page and back. */
-const colours = new ColourBook();
+const colours = new ColorAssignments();
 
 export interface RunsView {
   conditions: readonly Condition[];
@@ -36,7 +36,7 @@ export interface RunsView {
   matching: readonly RunRow[];
   items: readonly TableItem[];
   setHovered: (hovered: boolean) => void;
-  /** Drawn runs in the order they were chosen, with the places of their colours. */
+  /** Drawn runs in the order they were chosen, with the slots of their colours. */
   chosen: readonly RunRow[];
   shown: ReadonlyMap<string, number>;
   toggleShown: (id: string) => void;
@@ -54,8 +54,8 @@ export function useRunsView({ rows, columns: named }: RunTable): RunsView {
   const conditions = useMemo(() => where.flatMap((one) => readCondition(one) ?? []), [where]);
   const columns = useMemo(() => {
     const chosen = columnText === "" ? null : columnText.split(",").filter(Boolean);
-    const found = columnsOf(runs, named, chosen);
-    return chosen === null ? { ...found, shown: fitting(rows, found.shown) } : found;
+    const columns = columnsOf(runs, named, chosen);
+    return chosen === null ? { ...columns, shown: fitting(rows, columns.shown) } : columns;
   }, [rows, runs, named, columnText]);
   const matching = useMemo(() => filterRuns(runs, conditions, text), [runs, conditions, text]);
   const [hovered, setHovered] = useState(false);
@@ -113,21 +113,21 @@ function useShown(rows: ReadonlyMap<string, RunRow>): Shown {
   const [named, setNamed] = useUrlState("show", "");
   const ids = useMemo(() => {
     if (named !== "") return named.split(",").filter((id) => rows.has(id));
-    const measured = [...rows.values()].filter((run) => measuresOf(run).length > 0);
+    const measured = [...rows.values()].filter((run) => metricsOf(run).length > 0);
     return measured.slice(0, SHOWN_AT_FIRST).map(({ id }) => id);
   }, [named, rows]);
   const key = ids.join(",");
   const shown = useMemo(() => {
     const all = key === "" ? [] : key.split(",");
     colours.keep(all);
-    return new Map(all.map((id) => [id, colours.placeOf(id)]));
+    return new Map(all.map((id) => [id, colours.slotOf(id)]));
   }, [key]);
   const chosen = useMemo(() => ids.flatMap((id) => rows.get(id) ?? []), [ids, rows]);
   const showAll = useCallback(
     (all: readonly string[]) => {
-      if (all.length > MOST_SHOWN)
-        showToast({ kind: "refused", title: `${MOST_SHOWN} curves at most.`, text: "Take one away first." });
-      const kept = all.slice(0, MOST_SHOWN);
+      if (all.length > MAX_SHOWN)
+        showToast({ kind: "refused", title: `${MAX_SHOWN} curves at most.`, text: "Take one away first." });
+      const kept = all.slice(0, MAX_SHOWN);
       setNamed(kept.length === 0 ? NOBODY : kept.join(","));
     },
     [setNamed],

@@ -6,13 +6,13 @@ import { type ChartCurve, CurvesChart } from "@/charts/line/CurvesChart";
 import type { Pointed } from "@/charts/line/curvesFrame";
 import { downloadBlob, downloadText } from "@/lib/download";
 import { formatCount, formatFixed, formatValue, plural } from "@/lib/format";
-import { mainMeasure, measureTitle } from "@/lib/metricNames";
+import { mainMetric, metricTitle } from "@/lib/metricNames";
 import { useTheme } from "@/lib/theme";
 import { useUrlChoice, useUrlState } from "@/lib/urlState";
 import { Icon, IconButton, Menu, Panel, type PanelState, Segmented } from "@/ui";
 import { csvOf } from "@/ui/export/csv";
 import { ExportMenu } from "@/ui/export/ExportMenu";
-import { pngOfPanel } from "@/ui/export/panelToPng";
+import { panelToPng } from "@/ui/export/panelToPng";
 import { middleOf, smooth, timeLabel, timeUnit } from "./smoothing";
 import { type CurveRun, useCurves } from "./useCurves";
 
@@ -33,7 +33,7 @@ const X_TEXTS: Record<CurveAxis, (value: number, span: number) => string> = {
 const thousands = (value: number) => (value === 0 ? "0" : `${formatCount(value / 1_000)}k`);
 const wholes = (value: number) => (Number.isInteger(value) ? formatCount(value) : "");
 const AXES = ["step", "epoch", "time"] as const;
-const MOST_SMOOTHING = 0.99;
+const MAX_SMOOTHING = 0.99;
 
 export default function CurvesPanel({ runs, expanded, onExpand, onPick, emptyText }: CurvesPanelProps) {
   const names = useMemo(() => [...new Set(runs.flatMap(({ scalars }) => scalars))].sort(), [runs]);
@@ -41,14 +41,14 @@ export default function CurvesPanel({ runs, expanded, onExpand, onPick, emptyTex
   const [x, setX] = useUrlChoice("x", AXES);
   const [scale, setScale] = useUrlChoice("scale", ["linear", "log"]);
   const [smoothText, setSmooth] = useUrlState("smooth", "0");
-  const weight = Math.min(MOST_SMOOTHING, Math.max(0, Number(smoothText) || 0));
-  const name = chosen !== "" && names.includes(chosen) ? chosen : mainMeasure(names);
+  const weight = Math.min(MAX_SMOOTHING, Math.max(0, Number(smoothText) || 0));
+  const name = chosen !== "" && names.includes(chosen) ? chosen : mainMetric(names);
   const { curves, loading, error } = useCurves(runs, name, x);
   const theme = useTheme();
   const [pointed, setPointed] = useState<Pointed | null>(null);
   const body = useRef<HTMLDivElement>(null);
   const lines = useMemo(() => linesOf(runs, curves, weight, theme), [runs, curves, weight, theme]);
-  const title = name === null ? "Curves" : measureTitle(name);
+  const title = name === null ? "Curves" : metricTitle(name);
   const missing = runs.length - lines.length;
   return (
     <Panel
@@ -58,7 +58,7 @@ export default function CurvesPanel({ runs, expanded, onExpand, onPick, emptyTex
           align="start"
           heading={names.length > 0 ? "Measure" : "Nothing was measured yet"}
           items={names.map((one) => ({
-            label: measureTitle(one),
+            label: metricTitle(one),
             note: <span className="font-mono">{one}</span>,
             checked: one === name,
             onSelect: () => setChosen(one),
@@ -134,7 +134,7 @@ export default function CurvesPanel({ runs, expanded, onExpand, onPick, emptyTex
             <input
               type="range"
               min={0}
-              max={MOST_SMOOTHING}
+              max={MAX_SMOOTHING}
               step={0.01}
               value={weight}
               onChange={(event) => setSmooth(String(Number(event.target.value)))}
@@ -156,7 +156,7 @@ export default function CurvesPanel({ runs, expanded, onExpand, onPick, emptyTex
 }
 
 function noneText(missing: number, name: string | null): string {
-  return `${plural(missing, "run")} without ${measureTitle(name ?? "").toLowerCase()}`;
+  return `${plural(missing, "run")} without ${metricTitle(name ?? "").toLowerCase()}`;
 }
 
 function chartLabel(title: string, x: CurveAxis, lines: readonly ChartCurve[]): string {
@@ -168,8 +168,8 @@ function chartLabel(title: string, x: CurveAxis, lines: readonly ChartCurve[]): 
 
 function pointedText({ id, x: at, y, span }: Pointed, lines: readonly ChartCurve[], x: CurveAxis): string {
   const label = lines.find((line) => line.id === id)?.label ?? id;
-  const place = x === "time" ? `after ${timeLabel(at, span)}` : `at ${x} ${X_TEXTS[x](at, 0) || at}`;
-  return `${label}  ${formatValue(y)} ${place}`;
+  const where = x === "time" ? `after ${timeLabel(at, span)}` : `at ${x} ${X_TEXTS[x](at, 0) || at}`;
+  return `${label}  ${formatValue(y)} ${where}`;
 }
 
 /** The first six have colours, the others lie grey behind them. */
@@ -192,9 +192,9 @@ function linesOf(
         raw: weight > 0 && curve.exact ? middle : undefined,
         low: curve.exact ? undefined : curve.low,
         high: curve.exact ? undefined : curve.high,
-        colour: seriesColour(run.place),
-        textColour: seriesTextColour(run.place),
-        faint: run.place >= SERIES,
+        colour: seriesColour(run.colourSlot),
+        textColour: seriesTextColour(run.colourSlot),
+        faint: run.colourSlot >= SERIES,
         live: run.live,
       },
     ];
@@ -247,6 +247,6 @@ function saveCsv(
 }
 
 async function savePng(name: string, inside: Element | null): Promise<void> {
-  const blob = await pngOfPanel(inside);
+  const blob = await panelToPng(inside);
   if (blob !== null) downloadBlob(`curves-${name}.png`, blob);
 }

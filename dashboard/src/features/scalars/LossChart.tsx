@@ -22,14 +22,14 @@ export interface LossChartProps {
 
 export default function LossChart(props: LossChartProps) {
   const { name, frame, version, onView, cursor, onCursor, theme, plotRef } = props;
-  const [place, size] = useSize<HTMLDivElement>();
+  const [container, size] = useSize<HTMLDivElement>();
   const latest = useRef(props);
   latest.current = props;
 
   useEffect(() => {
-    if (!place.current) return;
+    if (!container.current) return;
     const ends = () => endsOf(latest.current.frame);
-    const plot = new LinePlot(place.current, {
+    const plot = new LinePlot(container.current, {
       valueRange,
       onHover: (index) => latest.current.onCursor(index),
       onSelect: (from, to) => latest.current.onView(rangeView(from, to, ...ends())),
@@ -42,7 +42,7 @@ export default function LossChart(props: LossChartProps) {
       plot.destroy();
       plotRef.current = null;
     };
-  }, [place, plotRef]);
+  }, [container, plotRef]);
 
   useEffect(() => plotRef.current?.resize(size.width, size.height), [size, plotRef]);
   // biome-ignore lint/correctness/useExhaustiveDependencies: a new theme means new colours in the same variables
@@ -76,7 +76,7 @@ export default function LossChart(props: LossChartProps) {
   const summary = last < 0 ? "no points yet" : `${formatCount(last + 1)} points, ${frame.lastLabel}`;
   return (
     <div
-      ref={place}
+      ref={container}
       role="img"
       aria-label={`${name} over steps: ${summary}. Arrows move the cursor, plus and minus zoom, 0 shows all.`}
       // biome-ignore lint/a11y/noNoninteractiveTabindex: the arrows move a cursor that is read out

@@ -13,7 +13,7 @@ export interface CurveRun {
   /** Names of the series it has. */
   scalars: readonly string[];
   /** Which colour it has: the first six have one. */
-  place: number;
+  colourSlot: number;
 }
 
 /** How often live curves are asked for at most. */
@@ -56,8 +56,8 @@ const NOTHING: ReadonlyMap<string, Curve> = new Map();
 export function useCurves(runs: readonly CurveRun[], name: string | null, x: CurveAxis): Curves {
   const endedKey = keyOf(runs, name, x, false);
   const liveKey = keyOf(runs, name, x, true);
-  const ended = useLatest(endedKey, load, { beatMs: 0 });
-  const live = useLatest(liveKey, load, { beatMs: LIVE_MS });
+  const ended = useLatest(endedKey, load, { intervalMs: 0 });
+  const live = useLatest(liveKey, load, { intervalMs: LIVE_MS });
   const last = useRef(NOTHING);
   const curves = useMemo(() => {
     const fitting = [live.data, ended.data].filter((data) => data?.name === name && data?.x === x);

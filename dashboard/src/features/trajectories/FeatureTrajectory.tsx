@@ -1,7 +1,7 @@
 /** Watched features over the steps: one line and one colour each, and how alike they are. */
 import { useEffect, useMemo, useRef, useState } from "react";
 import { api } from "@/api/client";
-import { ColourBook, seriesColour, seriesTextColour } from "@/charts/colors/seriesColors";
+import { ColorAssignments, seriesColour, seriesTextColour } from "@/charts/colors/seriesColors";
 import { Brush } from "@/charts/line/Brush";
 import { cursorText, LinesChart } from "@/charts/line/LinesChart";
 import { type Line, type Range, stepExtent, type Threshold } from "@/charts/line/lines";
@@ -23,7 +23,7 @@ import { addWatches, noteWatched, removeWatch, useWatchList } from "@/live/watch
 import { ConfirmDialog, IconButton, Menu, type MenuItem, Panel, Segmented } from "@/ui";
 import { csvOf, jsonOf } from "@/ui/export/csv";
 import { ExportMenu } from "@/ui/export/ExportMenu";
-import { pngOfPanel } from "@/ui/export/panelToPng";
+import { panelToPng } from "@/ui/export/panelToPng";
 import { PairMatrix } from "./PairMatrix";
 import { metricsOf, metricWords, PAIRS, pairLines, rowLines, START, tableOf } from "./tracks";
 import { WatchChips } from "./WatchChips";
@@ -45,7 +45,7 @@ export default function FeatureTrajectory({ tensor, rule, onSelect, stale }: Fea
   const theme = useTheme();
   const runId = useRunId();
   const disabledReason = useNoCommandsReason();
-  const place = useRef<HTMLDivElement>(null);
+  const container = useRef<HTMLDivElement>(null);
   const latest = useTrajectories();
   const watches = useWatchList();
   const [metricName, setMetric] = useUrlState("track", "");
@@ -58,15 +58,15 @@ export default function FeatureTrajectory({ tensor, rule, onSelect, stale }: Fea
   useEffect(() => {
     for (const each of latest.data?.sources ?? []) noteWatched(each.source, each.watched);
   }, [latest.data]);
-  const [colours] = useState(() => new ColourBook());
+  const [colours] = useState(() => new ColorAssignments());
   const watched = (source === null ? undefined : watches.ids[source]) ?? tracks.watched;
   const metrics = metricsOf(tracks);
   const metric = metricName === PAIRS || metrics.includes(metricName) ? metricName : (metrics[0] ?? START);
   // biome-ignore lint/correctness/useExhaustiveDependencies: the theme changes what the colours are
   const drawn = useMemo(() => {
     colours.keep(watched.map(String));
-    for (const id of watched) colours.placeOf(String(id));
-    const of = (id: number) => seriesColour(colours.placeOf(String(id)));
+    for (const id of watched) colours.slotOf(String(id));
+    const of = (id: number) => seriesColour(colours.slotOf(String(id)));
     const style = getComputedStyle(document.documentElement);
     const read = (name: string) => style.getPropertyValue(name).trim();
     const palette = { of, removed: read("--t3"), faint: read("--line2") };
@@ -75,8 +75,8 @@ export default function FeatureTrajectory({ tensor, rule, onSelect, stale }: Fea
   }, [tracks, watched, metric, pair, rule, theme, colours]);
   const extent = stepExtent(drawn.lines);
   const range = rangeOf(rangeText, extent);
-  const colourOf = (id: number) => seriesColour(colours.placeOf(String(id)));
-  const textOf = (id: number) => seriesTextColour(colours.placeOf(String(id)));
+  const colourOf = (id: number) => seriesColour(colours.slotOf(String(id)));
+  const textOf = (id: number) => seriesTextColour(colours.slotOf(String(id)));
   const tools = (
     <>
       {cursor !== null && (
@@ -89,7 +89,7 @@ export default function FeatureTrajectory({ tensor, rule, onSelect, stale }: Fea
         subject="trajectories"
         disabledReason={tracks.rows.size ? null : "Nothing was watched yet"}
         items={[
-          ...exportsOf(runId ?? "", source ?? "", () => pngOfPanel(place.current)),
+          ...exportsOf(runId ?? "", source ?? "", () => panelToPng(container.current)),
           "line",
           { label: "Clear all lines…", danger: true, disabledReason, onSelect: () => setClearing(true) },
         ]}
@@ -108,7 +108,7 @@ export default function FeatureTrajectory({ tensor, rule, onSelect, stale }: Fea
   );
   return (
     <Panel title="Trajectories" fact={chips} stale={stale} tools={tools} className="h-full">
-      <div ref={place} className="flex min-h-0 flex-1 gap-4 px-3 pb-2">
+      <div ref={container} className="flex min-h-0 flex-1 gap-4 px-3 pb-2">
         {extent === null || range === null ? (
           <Empty watched={watched.length} error={latest.error?.message ?? null} />
         ) : (

@@ -63,7 +63,7 @@ export function WatchChips({ watched, colourOf, onAdd, onRemove, disabledReason 
           placeholder="0, 15, 31"
           value={typing}
           error={typing.trim() !== "" && readIds(typing) === null ? "Give whole numbers" : null}
-          errorPlace="elsewhere"
+          errorPosition="elsewhere"
           onChange={setTyping}
           onApply={apply}
           onRestore={close}

@@ -24,10 +24,10 @@ export function metricWords(name: string): string {
 
 /** Metrics of these tracks, the known ones first in their usual order. */
 export function metricsOf({ rows }: SourceTracks): string[] {
-  const found = new Set<string>();
-  for (const track of rows.values()) for (const name of track.columns.keys()) found.add(name);
-  const known = Object.keys(KNOWN).filter((name) => found.has(name));
-  return [...known, ...[...found].filter((name) => !(name in KNOWN)).sort()];
+  const names = new Set<string>();
+  for (const track of rows.values()) for (const name of track.columns.keys()) names.add(name);
+  const known = Object.keys(KNOWN).filter((name) => names.has(name));
+  return [...known, ...[...names].filter((name) => !(name in KNOWN)).sort()];
 }
 
 interface Colours {

@@ -84,7 +84,7 @@ function StepsGroup({ n, onN, onSteps }: TransportViewProps) {
         onApply={onSteps.onClick}
         check={(value) => (value < 1 ? "Give at least 1 step" : null)}
         onProblem={setProblem}
-        errorPlace="under-end"
+        errorPosition="under-end"
         className="w-11 rounded-r-none"
       />
       <Button
@@ -111,7 +111,7 @@ function RunToGroup({ target, onTarget, onRunTo, targetError }: TransportViewPro
         onApply={onRunTo.onClick}
         error={targetError}
         onProblem={setProblem}
-        errorPlace="under"
+        errorPosition="under"
         className={`rounded-r-none ${target >= 1e6 ? "w-[100px]" : "w-[72px]"}`}
       />
       <Button
@@ -128,7 +128,7 @@ function RunToGroup({ target, onTarget, onRunTo, targetError }: TransportViewPro
 }
 
 export function ProgressTrack({ state, stale }: { state: StateOut; stale: boolean }) {
-  const [place, { width }] = useSize<HTMLDivElement>();
+  const [container, { width }] = useSize<HTMLDivElement>();
   const { share, fact, ticks } = progressOf(
     state.step,
     state.total_steps,
@@ -137,7 +137,7 @@ export function ProgressTrack({ state, stale }: { state: StateOut; stale: boolea
   );
   return (
     <div className={`flex min-w-0 flex-1 items-center gap-3 max-[899px]:basis-full ${stale ? "stale" : ""}`}>
-      <div ref={place} className="min-w-0 flex-1">
+      <div ref={container} className="min-w-0 flex-1">
         <div className="flex justify-between gap-3 text-label text-t3">
           <span>Progress</span>
           <span className="truncate">{fact}</span>

@@ -34,10 +34,10 @@ export function costText(rewind: RewindOut, wanted: number): string {
 
 /** The most steps that ever have to be made again. */
 function widestGap({ snapshot_steps, step }: RewindOut): number {
-  const places = [...snapshot_steps, step + 1].sort((a, b) => a - b);
-  return places
+  const bounds = [...snapshot_steps, step + 1].sort((a, b) => a - b);
+  return bounds
     .slice(1)
-    .reduce((most, place, index) => Math.max(most, place - 1 - (places[index] as number)), 0);
+    .reduce((most, bound, index) => Math.max(most, bound - 1 - (bounds[index] as number)), 0);
 }
 
 /** "384 steps · 49 snapshots · 58 MiB" */

@@ -3,22 +3,22 @@ import { downloadBlob, downloadText } from "@/lib/download";
 import type { MenuItem } from "@/ui";
 import type { Cell } from "@/ui/table/sortCells";
 import { csvOf, jsonOf } from "./csv";
-import { pngOfPanel } from "./panelToPng";
+import { panelToPng } from "./panelToPng";
 
 export interface Column {
   name: string;
   cells: ArrayLike<Cell>;
 }
 
-/** PNG of the panel around `place`, CSV of the columns, JSON of all that stands behind it. */
-export function filesOf(
+/** PNG of the panel around `container`, CSV of the columns, JSON of all that stands behind it. */
+export function exportItems(
   name: string,
-  place: () => Element | null,
+  container: () => Element | null,
   columns: () => Column[],
   body: () => unknown,
 ): MenuItem[] {
   const png = async () => {
-    const blob = await pngOfPanel(place());
+    const blob = await panelToPng(container());
     if (blob) downloadBlob(`${name}.png`, blob);
   };
   return [

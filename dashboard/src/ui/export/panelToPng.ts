@@ -1,7 +1,7 @@
 /** A panel as a PNG: its grounds, canvases and texts where they stand, without its buttons. */
 
 /** Everything a panel shows; `panel` is any element inside it. */
-export function pngOfPanel(inside: Element | null): Promise<Blob | null> {
+export function panelToPng(inside: Element | null): Promise<Blob | null> {
   const panel = inside?.closest("section") ?? null;
   const canvas = document.createElement("canvas");
   const context = canvas.getContext("2d");

@@ -6,7 +6,7 @@ import { Icon } from "@/ui/Icon";
 import { cellText, columnStyle, type NumberStyle } from "./columnFormat";
 import { rowClass } from "./rowClass";
 import type { Cell, Direction } from "./sortCells";
-import { useHeldOrder } from "./useStableOrder";
+import { useStableOrder } from "./useStableOrder";
 
 export interface TableColumn {
   name: string;
@@ -16,7 +16,7 @@ export interface TableColumn {
   /** Figures its numbers are written with. */
   significant?: number;
   /** Draws a cell itself; the cells stay what is sorted, filtered and exported. */
-  render?: (place: number) => ReactNode;
+  render?: (row: number) => ReactNode;
 }
 
 export interface Sort {
@@ -27,13 +27,13 @@ export interface Sort {
 interface DataTableProps {
   label: string;
   columns: readonly TableColumn[];
-  /** Rows to show, as places in the columns; all of them when left out. */
-  places?: readonly number[];
+  /** Rows to show, as indices into the columns; all of them when left out. */
+  rows?: readonly number[];
   sort: Sort | null;
   onSort: (sort: Sort) => void;
-  /** Place of the selected row. */
+  /** Index of the selected row. */
   selected?: number | null;
-  onSelect?: (place: number) => void;
+  onSelect?: (row: number) => void;
   /** Whether mean, min and max stand below. */
   summary?: boolean;
   /** While the run goes on the order is renewed once a second only, and not under the pointer. */
@@ -56,7 +56,7 @@ export function DataTable(props: DataTableProps) {
   const {
     label,
     columns,
-    places,
+    rows,
     sort,
     onSort,
     selected = null,
@@ -68,7 +68,7 @@ export function DataTable(props: DataTableProps) {
   const id = useId();
   const [hovered, setHovered] = useState(false);
   const count = columns[0]?.cells.length ?? 0;
-  const order = useHeldOrder({ columns, places, sort, count, hold: running, hovered });
+  const order = useStableOrder({ columns, rows, sort, count, hold: running, hovered });
   const styles = useMemo(
     () => columns.map(({ cells, significant }) => columnStyle(cells, significant)),
     [columns],
@@ -83,15 +83,15 @@ export function DataTable(props: DataTableProps) {
   const items = virtual.getVirtualItems();
   const pool = Math.max(POOL, items.length);
   const tracks = useMemo(() => tracksOf(columns, styles), [columns, styles]);
-  const row = selected === null ? -1 : order.indexOf(selected);
+  const cursor = selected === null ? -1 : order.indexOf(selected);
 
   const move = (event: KeyboardEvent) => {
     const page = Math.max(1, Math.floor((scroller.current?.clientHeight ?? 0) / ROW_HEIGHT) - 2);
     const steps: Record<string, number> = {
-      ArrowDown: row + 1,
-      ArrowUp: Math.max(0, row - 1),
-      PageDown: row + page,
-      PageUp: row - page,
+      ArrowDown: cursor + 1,
+      ArrowUp: Math.max(0, cursor - 1),
+      PageDown: cursor + page,
+      PageUp: cursor - page,
       Home: 0,
       End: order.length - 1,
     };
@@ -110,7 +110,7 @@ export function DataTable(props: DataTableProps) {
       aria-label={label}
       aria-rowcount={order.length + 1}
       aria-colcount={columns.length}
-      aria-activedescendant={row >= 0 ? `${id}-${selected}` : undefined}
+      aria-activedescendant={cursor >= 0 ? `${id}-${selected}` : undefined}
       tabIndex={0}
       data-keys="own"
       onKeyDown={move}
@@ -140,26 +140,26 @@ export function DataTable(props: DataTableProps) {
         style={{ height: virtual.getTotalSize(), minWidth: tracks.minWidth }}
       >
         {items.map((item) => {
-          const place = order[item.index] as number;
+          const row = order[item.index] as number;
           return (
             // biome-ignore lint/a11y/useKeyWithClickEvents: the arrows on the grid do the same
             <div
               // Rows that scroll out lend their elements to those that scroll in.
               key={item.index % pool}
-              id={`${id}-${place}`}
+              id={`${id}-${row}`}
               role="row"
               tabIndex={-1}
               aria-rowindex={item.index + 2}
-              aria-selected={onSelect ? place === selected : undefined}
-              onClick={() => onSelect?.(place)}
-              className={`absolute inset-x-0 top-0 grid items-center px-3 ${rowClass({ selected: place === selected })}`}
+              aria-selected={onSelect ? row === selected : undefined}
+              onClick={() => onSelect?.(row)}
+              className={`absolute inset-x-0 top-0 grid items-center px-3 ${rowClass({ selected: row === selected })}`}
               style={{ ...tracks, transform: `translateY(${item.start}px)` }}
             >
               {columns.map((column, index) => (
                 <BodyCell
                   key={column.name}
                   column={column}
-                  place={place}
+                  row={row}
                   style={styles[index] as NumberStyle}
                   first={index === 0}
                 />
@@ -168,7 +168,7 @@ export function DataTable(props: DataTableProps) {
           );
         })}
       </div>
-      {summary && <SummaryRows columns={columns} places={places} styles={styles} tracks={tracks} />}
+      {summary && <SummaryRows columns={columns} rows={rows} styles={styles} tracks={tracks} />}
     </div>
   );
 }
@@ -227,13 +227,13 @@ function HeadCell({ column, right, sort, onSort }: HeadCellProps) {
 
 interface BodyCellProps {
   column: TableColumn;
-  place: number;
+  row: number;
   style: NumberStyle;
   first: boolean;
 }
 
-function BodyCell({ column, place, style, first }: BodyCellProps) {
-  const cell = column.cells[place];
+function BodyCell({ column, row, style, first }: BodyCellProps) {
+  const cell = column.cells[row];
   const odd = typeof cell === "number" && !Number.isFinite(cell);
   return (
     <div
@@ -241,28 +241,28 @@ function BodyCell({ column, place, style, first }: BodyCellProps) {
       tabIndex={-1}
       className={`truncate pr-2 last:pr-0 ${column.numeric && !first ? "text-right" : ""} ${first ? "font-medium" : ""} ${odd ? "font-medium text-bad" : ""}`}
     >
-      {column.render ? column.render(place) : cellText(cell, style)}
+      {column.render ? column.render(row) : cellText(cell, style)}
     </div>
   );
 }
 
 /** Statistics of a column over the rows shown; none for texts. */
-export function summaryOf({ cells, numeric }: TableColumn, places?: readonly number[]): Summary | null {
+export function summaryOf({ cells, numeric }: TableColumn, rows?: readonly number[]): Summary | null {
   if (!numeric) return null;
   const values = cells as ArrayLike<number>;
-  return summarise(places ? places.map((place) => values[place] as number) : values);
+  return summarise(rows ? rows.map((row) => values[row] as number) : values);
 }
 
 interface SummaryRowsProps {
   columns: readonly TableColumn[];
   /** Rows that are shown; all of them when left out. */
-  places?: readonly number[];
+  rows?: readonly number[];
   styles: readonly NumberStyle[];
   tracks: Tracks;
 }
 
-function SummaryRows({ columns, places, styles, tracks }: SummaryRowsProps) {
-  const summaries = useMemo(() => columns.map((column) => summaryOf(column, places)), [columns, places]);
+function SummaryRows({ columns, rows, styles, tracks }: SummaryRowsProps) {
+  const summaries = useMemo(() => columns.map((column) => summaryOf(column, rows)), [columns, rows]);
   return (
     <div
       className="sticky bottom-0 mt-auto w-full shrink-0 bg-s2 text-t2"

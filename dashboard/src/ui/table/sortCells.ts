@@ -17,18 +17,18 @@ export function compareCells(a: Cell, b: Cell, direction: Direction): number {
   return sign * String(a).localeCompare(String(b), "en", { numeric: true });
 }
 
-/** The places 0…n−1 sorted by `cells`; equal cells keep their place. */
-export function sortedPlaces(cells: ArrayLike<Cell>, direction: Direction): Uint32Array {
-  const places = Array.from({ length: cells.length }, (_, index) => index);
-  places.sort((a, b) => compareCells(cells[a], cells[b], direction) || a - b);
-  return Uint32Array.from(places);
+/** The indices 0…n−1 sorted by `cells`; equal cells keep their order. */
+export function sortedIndices(cells: ArrayLike<Cell>, direction: Direction): Uint32Array {
+  const indices = Array.from({ length: cells.length }, (_, index) => index);
+  indices.sort((a, b) => compareCells(cells[a], cells[b], direction) || a - b);
+  return Uint32Array.from(indices);
 }
 
 /** Rank of each value, 1 for the largest; NaN ranks last. */
 export function ranksFromLargest(values: ArrayLike<number>): Uint32Array {
   const ranks = new Uint32Array(values.length);
-  sortedPlaces(Array.from(values), "descending").forEach((place, rank) => {
-    ranks[place] = rank + 1;
+  sortedIndices(Array.from(values), "descending").forEach((index, rank) => {
+    ranks[index] = rank + 1;
   });
   return ranks;
 }
