@@ -1,25 +1,17 @@
 /** What the last step did to the rows of a tensor: forces, one row in detail, and how alike the rows are. */
-import { useMemo } from "react";
 import { api, runPath } from "@/api/client";
 import { readSafetensors } from "@/api/safetensors";
 import { toNumbers } from "@/api/tensors";
-import { type ForceDetailOut, type ForcesOut, fromWire, type MatrixSource } from "@/api/types";
-import { type Latest, useLatest } from "./captures";
-import { type Moment, useMoment, useRunId } from "./hooks";
-import { useRun } from "./store";
+import { type ForceDetailOut, type ForcesOut, fromWire, type MatrixSource, type StateOut } from "@/api/types";
+import { type Capture, useCapture } from "./captures";
+import type { CaptureKind, CaptureSpec } from "./subscriptions";
 
-/** A key that changes when there is something new to fetch; null while there is nothing. */
-function useStepKey(rest: string | null): Omit<Moment, "moment"> & { key: string | null; runId: string } {
-  const runId = useRunId();
-  const generation = useRun((live) => live.generation);
-  const {
-    moment: step,
-    intervalMs,
-    ask,
-  } = useMoment((state) => (state.step > 0 ? `${state.timeline} ${state.step}` : null));
-  const key =
-    runId === null || rest === null || step === null ? null : [runId, generation, step, rest].join(" ");
-  return { key, runId: runId ?? "", intervalMs, ask };
+/** Names the step that changed the weights; null before the first. */
+const momentOf = ({ step, timeline }: StateOut) => (step > 0 ? `${timeline} ${step}` : null);
+
+/** What is shown of a tensor; null for the tensor that the run chooses. */
+function specOf(kind: CaptureKind, tensor: string | null): CaptureSpec {
+  return tensor === null ? { kind } : { kind, key: tensor };
 }
 
 function query(values: Record<string, string | null>): string {
@@ -47,11 +39,13 @@ export function readForces(answer: ForcesOut): Forces {
 }
 
 /** Both forces on every row of a tensor; of the run's own choice when null. */
-export function useForces(tensor: string | null): Latest<Forces> {
-  const { key, runId, intervalMs, ask } = useStepKey(tensor ?? "");
-  const load = async (_: string, signal: AbortSignal) =>
-    readForces(await ask.get<ForcesOut>(runPath(runId, `/debug/forces${query({ tensor })}`), signal));
-  return useLatest(key, load, { intervalMs });
+export function useForces(tensor: string | null): Capture<Forces> {
+  return useCapture({
+    spec: specOf("forces", tensor),
+    moment: momentOf,
+    load: async ({ runId, reader, signal }) =>
+      readForces(await reader.get<ForcesOut>(runPath(runId, `/debug/forces${query({ tensor })}`), signal)),
+  });
 }
 
 export interface ForceDetail {
@@ -83,13 +77,16 @@ export function readDetail(answer: ForceDetailOut): ForceDetail {
 }
 
 /** One row's change in its two parts; nothing while no row is chosen. */
-export function useForceDetail(tensor: string | null, feature: number | null): Latest<ForceDetail> {
-  const { key, runId, intervalMs, ask } = useStepKey(feature === null ? null : `${feature} ${tensor ?? ""}`);
-  const load = async (_: string, signal: AbortSignal) => {
-    const rest = `/debug/step_data/force_detail${query({ feature: String(feature), tensor })}`;
-    return readDetail(await ask.get<ForceDetailOut>(runPath(runId, rest), signal));
-  };
-  return useLatest(key, load, { intervalMs });
+export function useForceDetail(tensor: string | null, feature: number | null): Capture<ForceDetail> {
+  return useCapture({
+    spec: feature === null ? null : specOf("forces", tensor),
+    variant: `row ${feature}`,
+    moment: momentOf,
+    load: async ({ runId, reader, signal }) => {
+      const rest = `/debug/step_data/force_detail${query({ feature: String(feature), tensor })}`;
+      return readDetail(await reader.get<ForceDetailOut>(runPath(runId, rest), signal));
+    },
+  });
 }
 
 export interface CosineRequest {
@@ -148,14 +145,19 @@ export function readCosine(buffer: ArrayBuffer): CosineMatrix {
 }
 
 /** Cosines of all pairs of rows; nothing while null. */
-export function useCosineMatrix(request: CosineRequest | null): Latest<CosineMatrix> {
-  const rest = useMemo(() => (request === null ? null : cosineQuery(request)), [request]);
-  const { key, runId, intervalMs, ask } = useStepKey(rest);
-  const load = async (_: string, signal: AbortSignal) =>
-    readCosine(
-      await (request?.full ? api : ask).bytes(runPath(runId, `/debug/cosine_matrix${rest}`), signal),
-    );
-  return useLatest(key, load, { intervalMs });
+export function useCosineMatrix(request: CosineRequest | null): Capture<CosineMatrix> {
+  const rest = request === null ? "" : cosineQuery(request);
+  // The weights themselves need no copy from before the step.
+  const kind = request?.source === "weights" ? "weights" : "cosine_matrix";
+  return useCapture({
+    spec: request === null ? null : specOf(kind, request.tensor),
+    variant: rest,
+    moment: momentOf,
+    load: async ({ runId, reader, signal }) =>
+      readCosine(
+        await (request?.full ? api : reader).bytes(runPath(runId, `/debug/cosine_matrix${rest}`), signal),
+      ),
+  });
 }
 
 function cosineQuery({ source, tensor, order, full }: CosineRequest): string {

@@ -1,9 +1,8 @@
 /** How panels read the run: each hook re-renders only for what it answers. */
 import { useQuery } from "@tanstack/react-query";
 import { useEffect, useState } from "react";
-import { type ApiError, api, batchedApi, type Reader, runPath } from "@/api/client";
+import { type ApiError, api, runPath } from "@/api/client";
 import type { BreakpointOut, CommandOut, RunDetail, RunList, StateOut } from "@/api/types";
-import { useThrottledStore } from "@/lib/useThrottledStore";
 import {
   commandDisabledReason,
   disabledReason,
@@ -23,32 +22,6 @@ export function useRunState<T>(select?: (state: StateOut) => T): StateOut | T | 
     if (select === undefined) return state;
     return state === null ? undefined : select(state);
   });
-}
-
-/** While a run goes on, panels take over its moments on this beat: they are for reading, not for watching run by. */
-const RUNNING_MS = 1_000;
-
-export interface Moment {
-  /** Null before the first message. */
-  moment: string | null;
-  /** The beat on which a run that goes on is asked for what belongs to the moment; 0 while it stands. */
-  intervalMs: number;
-  /** Asks for it: together with all that keeps the beat, at once while the run stands. */
-  ask: Reader;
-}
-
-/** A part of the state that changes with every step, and how to ask for what belongs to it. */
-export function useMoment(
-  select: (state: StateOut) => string | number | null,
-  runningMs = RUNNING_MS,
-): Moment {
-  const intervalMs = useRunState((state) => state.parked) ? 0 : runningMs;
-  const read = ({ state }: { state: StateOut | null }) => (state === null ? null : select(state));
-  const moment = useThrottledStore(useRun, read, intervalMs);
-  // At once: nothing of the run before is shown when another is followed.
-  const isThere = useRunState((state) => select(state) !== null) ?? false;
-  const ask = intervalMs === 0 ? api : batchedApi;
-  return { moment: isThere && moment !== null ? String(moment) : null, intervalMs, ask };
 }
 
 export const useRunId = (): string | null => useRun((live) => live.runId);
@@ -111,13 +84,13 @@ export interface SeriesHandle {
 /** One scalar over all steps: filled from the facts, continued by the stream. */
 export function useSeries(name: string): SeriesHandle {
   const runId = useRunId();
-  const generation = useRun((live) => live.generation);
+  const restarts = useRun((live) => live.restarts);
   const version = useRun((live) => live.seriesVersion);
   const [loading, setLoading] = useState(true);
   const [error, setError] = useState<string | null>(null);
   useEffect(() => {
     // Before the first hello the stream could still start behind a gap.
-    if (runId === null || generation === 0) return;
+    if (runId === null || restarts === 0) return;
     const closing = new AbortController();
     setLoading(true);
     fillSeries(runId, name, closing.signal)
@@ -130,7 +103,7 @@ export function useSeries(name: string): SeriesHandle {
         if (!closing.signal.aborted) setLoading(false);
       });
     return () => closing.abort();
-  }, [runId, name, generation]);
+  }, [runId, name, restarts]);
   return { series: series.get(name), version, loading, error };
 }
 

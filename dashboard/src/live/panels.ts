@@ -2,17 +2,17 @@
 
 import { api, runPath } from "@/api/client";
 import type { PanelOut, StepDataKeys } from "@/api/types";
-import { useLatest } from "./captures";
+import { useLatestRequest } from "./latestRequest";
 import { useRunId, useRunState } from "./hooks";
 import { useRun } from "./store";
 
 /** The hint of the table whose rows are those of a tensor; null where nobody pushed one. */
 export function useRowPanel(tensor: string | null): PanelOut | null {
   const runId = useRunId();
-  const generation = useRun((live) => live.generation);
+  const restarts = useRun((live) => live.restarts);
   const hinted = useRunState((state) => Object.keys(state.step_data_panels).join("\n")) ?? "";
-  const key = runId === null || hinted === "" ? null : [runId, generation, hinted].join("\n");
-  const { data } = useLatest<StepDataKeys>(
+  const key = runId === null || hinted === "" ? null : [runId, restarts, hinted].join("\n");
+  const { data } = useLatestRequest<StepDataKeys>(
     key,
     (_, signal) => api.get<StepDataKeys>(runPath(runId ?? "", "/debug/step_data/keys"), signal),
     { intervalMs: 0 },

@@ -23,7 +23,9 @@ export class TabLists<T> {
     name: string,
     private readonly onLists: (lists: ReadonlyMap<string, readonly T[]>) => void,
   ) {
-    this.channel = typeof BroadcastChannel === "undefined" ? null : new BroadcastChannel(name);
+    // Without Web Locks each tab reads a stream of its own, and its list is its own.
+    const shared = navigator.locks !== undefined && typeof BroadcastChannel !== "undefined";
+    this.channel = shared ? new BroadcastChannel(name) : null;
     if (this.channel !== null)
       this.channel.onmessage = (event: MessageEvent<TabMessage<T>>) => this.onMessage(event.data);
     this.timer = setInterval(() => this.repeat(), REPEAT_MS);

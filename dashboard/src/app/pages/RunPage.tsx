@@ -11,9 +11,9 @@ import { openDialog } from "@/lib/dialogs";
 import { formatBytes, formatCount } from "@/lib/format";
 import { metricsOf } from "@/lib/metricNames";
 import { useUrlChoice } from "@/lib/urlState";
-import { useThrottled } from "@/lib/useThrottled";
 import { toggleOf } from "@/live/commandAvailability";
 import { useConnection, useRunState, useVerb } from "@/live/hooks";
+import { useThrottledState } from "@/live/stepRequest";
 import { Button, Icon, Panel } from "@/ui";
 import { PanelBoundary } from "@/ui/PanelBoundary";
 import { PanelArea, Pill, Strip, TabRow } from "../Frame";
@@ -75,10 +75,7 @@ export function RunPage() {
 /** What the stream of the run knows better than the last answer. */
 function useFreshRun(run: RunRow | undefined): RunRow | undefined {
   const state = useRunState((live) => live.state);
-  const step = useThrottled(
-    useRunState((live) => live.step),
-    500,
-  );
+  const step = useThrottledState((live) => live.step, 500);
   const timeline = useRunState((live) => live.timeline);
   return useMemo(() => {
     if (run === undefined || !run.live || state === undefined) return run;
@@ -234,7 +231,7 @@ function Overview({ run, header }: { run: RunRow; header: Record<string, unknown
 function OneView({ tab, run }: { tab: Exclude<Tab, "overview">; run: RunRow }): ReactNode {
   const now = useNow();
   // Commands and epochs come with steps and states; between them there is nothing new to read.
-  const version = useThrottled(`${run.state} ${run.timeline} ${run.step}`, 2_000);
+  const version = `${run.state} ${run.timeline} ${run.step}`;
   switch (tab) {
     case "events":
       return <EventsPanel key={run.id} runId={run.id} version={version} />;

@@ -3,9 +3,9 @@ import { useMemo, useState } from "react";
 import { api, runPath } from "@/api/client";
 import { getEntry } from "@/api/tensors";
 import type { StateOut, StepDataOut } from "@/api/types";
-import { type Latest, useLatest } from "@/live/captures";
-import { useMoment, useRunId, useRunState } from "@/live/hooks";
-import { useRun } from "@/live/store";
+import { type Capture, useCapture, useCaptureMessages, useSubscription } from "@/live/captures";
+import { useRunState } from "@/live/hooks";
+import { subscriptionId } from "@/live/subscriptions";
 import { looksLikeTable } from "./dataShape";
 
 export function useStepKeys(): string[] {
@@ -13,16 +13,14 @@ export function useStepKeys(): string[] {
   return useMemo(() => (joined === "" ? [] : joined.split("\n")), [joined]);
 }
 
-/** A run that goes on is looked at ten times a second only, so a few steps may pass unseen. */
-const STEPS_UNSEEN = 50;
+const ALL_KEYS = { kind: "step_data" } as const;
 
-/** Whether steps were taken while this page watched and none of them pushed anything. */
-export function pushesNothing(
-  watchedFrom: number | null,
-  { step, parked, step_data_keys }: Pick<StateOut, "step" | "parked" | "step_data_keys">,
-): boolean {
-  if (watchedFrom === null || step_data_keys.length > 0) return false;
-  return step - watchedFrom >= (parked ? 1 : STEPS_UNSEEN);
+/** Shows the list of keys, so that every hook runs; answers whether a step was captured that pushed nothing. */
+export function useAllKeys(): { pushesNothing: boolean } {
+  useSubscription(ALL_KEYS);
+  const wasCaptured = useCaptureMessages((messages) => messages[subscriptionId(ALL_KEYS)] !== undefined);
+  const hasKeys = useRunState((state) => state.step_data_keys.length > 0) ?? true;
+  return { pushesNothing: wasCaptured && !hasKeys };
 }
 
 /** Names what is shown now: another step, or more that a command put beside the same one. Null: nothing. */
@@ -35,21 +33,18 @@ export function momentOf({
 }
 
 /** One entry; `full` asks for large tensors whole. What a hint shows comes whole by itself, as far as it can be shown. */
-export function useStepEntry(key: string | null, full: boolean): Latest<StepDataOut> {
-  const runId = useRunId();
-  const generation = useRun((live) => live.generation);
-  const { moment, intervalMs, ask } = useMoment(momentOf);
+export function useStepEntry(key: string | null, full: boolean): Capture<StepDataOut> {
   const hinted = useRunState((state) => key !== null && key in state.step_data_panels) ?? false;
-  const wanted =
-    runId === null || key === null || moment === null
-      ? null
-      : JSON.stringify([runId, generation, moment, key, full]);
-  const load = (_: string, signal: AbortSignal) => {
-    const path = runPath(runId ?? "", `/debug/step_data/${encodeURIComponent(key ?? "")}`);
-    if (hinted && !full) return getEntry(ask, path, signal);
-    return full ? api.get<StepDataOut>(`${path}?full=1`, signal) : ask.get<StepDataOut>(path, signal);
-  };
-  return useLatest(wanted, load, { intervalMs });
+  return useCapture({
+    spec: key === null ? null : { kind: "step_data", key },
+    variant: full ? "full" : "",
+    moment: momentOf,
+    load: ({ runId, reader, signal }) => {
+      const path = runPath(runId, `/debug/step_data/${encodeURIComponent(key ?? "")}`);
+      if (hinted && !full) return getEntry(reader, path, signal);
+      return full ? api.get<StepDataOut>(`${path}?full=1`, signal) : reader.get<StepDataOut>(path, signal);
+    },
+  });
 }
 
 /** The key to show when none is chosen: one hinted as a table, else the first that makes a table, else the first of all. */

@@ -4,7 +4,7 @@ import { useMemo, useRef, useState } from "react";
 import { type EventRecord, readEvents } from "@/api/runs";
 import { downloadText } from "@/lib/download";
 import { formatCount, formatTime, NONE, plural } from "@/lib/format";
-import { useLatest } from "@/live/captures";
+import { useLatestRequest } from "@/live/latestRequest";
 import { Panel, type PanelState, Segmented } from "@/ui";
 import { csvOf } from "@/ui/export/csv";
 import { ExportMenu } from "@/ui/export/ExportMenu";
@@ -94,7 +94,7 @@ function useEvents(runId: string, version: string) {
     known.current = await readEvents(runId, known.current, signal);
     return known.current;
   };
-  return useLatest(version, load, { intervalMs: 1_000 });
+  return useLatestRequest(version, load, { intervalMs: 2_000 });
 }
 
 function Line({ line: { at, step, title, text, who, tone } }: { line: EventLine }) {

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import { Fetcher, type Latest } from "./captures";
+import { LatestRequest, type Latest } from "./latestRequest";
 
-describe("Fetcher", () => {
+describe("LatestRequest", () => {
   beforeEach(() => void vi.useFakeTimers());
   afterEach(() => void vi.useRealTimers());
 
@@ -12,7 +12,7 @@ describe("Fetcher", () => {
       requested.push(key);
       return new Promise<string>((resolve) => setTimeout(() => resolve(`data ${key}`), tookMs));
     };
-    return { requested, shown, fetcher: new Fetcher<string>(load, (latest) => shown.push(latest)) };
+    return { requested, shown, fetcher: new LatestRequest<string>(load, (latest) => shown.push(latest)) };
   }
 
   it("asks at most once per interval while keys run by, and ends on the newest", async () => {
@@ -35,7 +35,7 @@ describe("Fetcher", () => {
         own.push(performance.now());
         return new Promise<string>((resolve) => setTimeout(() => resolve(key), 10 * panel));
       };
-      const fetcher = new Fetcher<string>(load, () => {});
+      const fetcher = new LatestRequest<string>(load, () => {});
       setInterval(() => fetcher.setKey(String(performance.now()), 1000), 70 + panel);
       await vi.advanceTimersByTimeAsync(310);
     }
@@ -102,7 +102,7 @@ describe("Fetcher", () => {
     let broken = false;
     const load = (key: string) =>
       broken ? Promise.reject(new Error("gone")) : Promise.resolve(`data ${key}`);
-    const fetcher = new Fetcher<string>(load, (latest) => shown.push(latest));
+    const fetcher = new LatestRequest<string>(load, (latest) => shown.push(latest));
     fetcher.setKey("a", 0);
     await vi.advanceTimersByTimeAsync(1);
     broken = true;
