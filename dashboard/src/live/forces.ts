@@ -2,8 +2,19 @@
 import { api, runPath } from "@/api/client";
 import { readSafetensors } from "@/api/safetensors";
 import { toNumbers } from "@/api/tensors";
-import { type ForceDetailOut, type ForcesOut, fromWire, type MatrixSource, type StateOut } from "@/api/types";
+import {
+  type ForceDetailOut,
+  type ForcesOut,
+  fromWire,
+  type MatrixSource,
+  type PanelOut,
+  type StateOut,
+  type StepDataKeys,
+} from "@/api/types";
 import { type Capture, useCapture } from "./captures";
+import { useRunId, useRunState } from "./hooks";
+import { useLatestRequest } from "./latestRequest";
+import { useRun } from "./store";
 import type { CaptureKind, CaptureSpec } from "./subscriptions";
 
 /** Names the step that changed the weights; null before the first. */
@@ -162,4 +173,20 @@ export function useCosineMatrix(request: CosineRequest | null): Capture<CosineMa
 
 function cosineQuery({ source, tensor, order, full }: CosineRequest): string {
   return query({ source, tensor, order, full: full ? "1" : null, format: "safetensors" });
+}
+
+/** The hint of the table whose rows are those of a tensor; null where nobody pushed one. */
+export function useRowPanel(tensor: string | null): PanelOut | null {
+  const runId = useRunId();
+  const restarts = useRun((live) => live.restarts);
+  const hinted = useRunState((state) => Object.keys(state.step_data_panels).join("\n")) ?? "";
+  const key = runId === null || hinted === "" ? null : [runId, restarts, hinted].join("\n");
+  const { data } = useLatestRequest<StepDataKeys>(
+    key,
+    (_, signal) => api.get<StepDataKeys>(runPath(runId ?? "", "/debug/step_data/keys"), signal),
+    { intervalMs: 0 },
+  );
+  const panels = Object.values(data?.panels ?? {}).filter((panel) => panel !== null);
+  const own = panels.filter(({ source }) => tensor !== null && source === tensor);
+  return own.find(({ status }) => status !== null) ?? own[0] ?? null;
 }

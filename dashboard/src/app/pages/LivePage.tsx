@@ -8,7 +8,7 @@ import { LossPanel } from "@/features/scalars/LossPanel";
 import { Transport } from "@/features/transport/Transport";
 import { showToast } from "@/lib/toasts";
 import { useUrlChoice } from "@/lib/urlState";
-import { addBreakpoint } from "@/live/commands";
+import { addBreakpoint } from "@/live/breakpoints";
 import { useRunId, useRunState, useRuns, useStale } from "@/live/hooks";
 import { useRun } from "@/live/store";
 import { Panel } from "@/ui";

@@ -1,7 +1,6 @@
 /** Where the clusters lie: a click or an arrow chooses one, and the pairs beside are those of it. */
 import { useMemo, useRef, useState } from "react";
-import type { DatasetMapOut, DatasetOut } from "@/api/types";
-import { fromWire } from "@/api/types";
+import { type DatasetMapOut, type DatasetOut, fromWire } from "@/api/types";
 import { formatCount, formatFixed, formatPercent, plural } from "@/lib/format";
 import { useTheme } from "@/lib/theme";
 import { Panel, type PanelState } from "@/ui";
@@ -83,7 +82,7 @@ function readout(
 
 function stateOf(map: DatasetMapOut | null, error: string | null): PanelState {
   if (map !== null) return { kind: "data" };
-  if (error !== null) return { kind: "error", title: "The map could not be made", text: error };
+  if (error !== null) return { kind: "error", title: "Could not compute the map", text: error };
   return { kind: "loading" };
 }
 

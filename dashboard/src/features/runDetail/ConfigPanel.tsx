@@ -1,6 +1,6 @@
 /** The settings of a run, flat, to be searched. */
 import { useMemo, useState } from "react";
-import type { ConfigValue } from "@/api/runTypes";
+import type { ConfigValue } from "@/api/types";
 import { downloadText } from "@/lib/download";
 import { plural } from "@/lib/format";
 import { Field, Panel, type PanelState, rowClass } from "@/ui";
@@ -37,7 +37,7 @@ export function ConfigPanel({ config }: ConfigPanelProps) {
           />
           <ExportMenu
             subject="config"
-            disabledReason={entries.length === 0 ? "There is none" : null}
+            disabledReason={entries.length === 0 ? "Nothing to export" : null}
             items={[
               {
                 label: "JSON",

@@ -1,7 +1,7 @@
 /** The timelines of a run: each begins where the run was taken back, and is what counts from there on. */
 import type { ReactNode } from "react";
 import { useLineage } from "@/api/runs";
-import type { LineageOut, TimelineOut } from "@/api/runTypes";
+import type { LineageOut, TimelineOut } from "@/api/types";
 import { seriesColour } from "@/charts/colors/seriesColors";
 import { useSize } from "@/charts/useSize";
 import { formatCount, formatTime, plural } from "@/lib/format";
@@ -156,6 +156,6 @@ function LaneMarks({ lane, index, lanes, x, y }: LaneMarksProps) {
 
 function stateOf(data: LineageOut | undefined, error: string | null): PanelState {
   if (data === undefined && error !== null)
-    return { kind: "error", title: "The lineage could not be read", text: error };
+    return { kind: "error", title: "Could not load the lineage", text: error };
   return data === undefined ? { kind: "loading" } : { kind: "data" };
 }

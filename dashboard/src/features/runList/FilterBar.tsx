@@ -1,6 +1,6 @@
 /** The filter of the list: conditions as chips, then words. */
 import { type KeyboardEvent, useState } from "react";
-import type { RunRow } from "@/api/runTypes";
+import type { RunRow } from "@/api/types";
 import { Icon } from "@/ui";
 import { type Condition, chipKey, isKnownKey, readFilter } from "./filter";
 
@@ -73,7 +73,7 @@ function ConditionChip({ condition: { key, operator, value }, known, onRemove }:
   const words = `${chipKey(key)} ${operator === "=" ? "" : `${operator} `}${value}`;
   return (
     <span
-      title={known ? undefined : "No run in the list has that"}
+      title={known ? undefined : "No run in the list has this value"}
       className={`flex h-5 items-center gap-1 rounded-chip pl-1.5 ${known ? "bg-s3" : "bg-warn-soft text-warn"}`}
     >
       <span className={known ? "text-t2" : ""}>

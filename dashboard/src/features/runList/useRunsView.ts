@@ -1,7 +1,7 @@
 /** The view of the list, all of it in the address: filter, order, groups, columns, chosen runs. */
 import { useCallback, useEffect, useMemo, useRef, useState } from "react";
 import type { RunTable } from "@/api/runList";
-import type { RunRow } from "@/api/runTypes";
+import type { RunRow } from "@/api/types";
 import { ColorAssignments } from "@/charts/colors/seriesColors";
 import { metricsOf } from "@/lib/metricNames";
 import { showToast } from "@/lib/toasts";
@@ -126,7 +126,7 @@ function useShown(rows: ReadonlyMap<string, RunRow>): Shown {
   const showAll = useCallback(
     (all: readonly string[]) => {
       if (all.length > MAX_SHOWN)
-        showToast({ kind: "refused", title: `${MAX_SHOWN} curves at most.`, text: "Take one away first." });
+        showToast({ kind: "refused", title: `${MAX_SHOWN} curves at most.`, text: "Hide one first." });
       const kept = all.slice(0, MAX_SHOWN);
       setNamed(kept.length === 0 ? NOBODY : kept.join(","));
     },
