@@ -9,7 +9,7 @@ import { useThrottledStore } from "@/lib/useThrottledStore";
 import { useLatestRequest } from "./latestRequest";
 import { RUNNING_MS } from "./stepRequest";
 import { useRun } from "./store";
-import { type CaptureSpec, subscriptionId, WantedCaptures } from "./subscriptions";
+import { type CaptureSpec, type Subscription, subscriptionId, WantedCaptures } from "./subscriptions";
 
 export type Thinning = NonNullable<CaptureMessage["thinning"]>;
 
@@ -17,7 +17,7 @@ export type Thinning = NonNullable<CaptureMessage["thinning"]>;
 export const wantedCaptures = new WantedCaptures((wanted) => useWanted.setState({ wanted }));
 
 /** `followRun` sends this list. */
-export const useWanted = create<{ wanted: WantedCaptures["list"] }>()(() => ({ wanted: [] }));
+export const useWanted = create<{ wanted: readonly Subscription[] }>()(() => ({ wanted: [] }));
 
 /** The newest message of each subscription. */
 export const useCaptureMessages = create<Record<string, CaptureMessage | undefined>>()(() => ({}));

@@ -52,7 +52,10 @@ export class TabLists<T> {
   }
 
   private get lists(): ReadonlyMap<string, readonly T[]> {
-    return new Map([[this.tab, this.own], ...[...this.others].map(([tab, { list }]) => [tab, list] as const)]);
+    return new Map([
+      [this.tab, this.own],
+      ...[...this.others].map(([tab, { list }]) => [tab, list] as const),
+    ]);
   }
 
   private report(): void {

@@ -1,14 +1,15 @@
 /** Live · Features: the forces on each row of a tensor, how alike the rows are, and what became of the watched ones. */
-import { lazy, Suspense, useMemo } from "react";
+import { lazy, useMemo } from "react";
 import { useAction } from "@/lib/actions";
 import { formatCount } from "@/lib/format";
 import { rowNames } from "@/lib/rowNames";
 import { useUrlState } from "@/lib/urlState";
+import { thinningText } from "@/live/captures";
 import { useForces, useRowPanel } from "@/live/forces";
 import { useNoCommandsReason } from "@/live/hooks";
 import { addWatches, useWatchedRows, useWatchList } from "@/live/watches";
-import { Panel } from "@/ui";
-import { PanelBoundary } from "@/ui/PanelBoundary";
+import { PanelThinning } from "@/ui";
+import { PanelSlot } from "@/ui/PanelSlot";
 import { PanelArea } from "../Frame";
 
 const DebugForceViz = lazy(() => import("@/features/forces/DebugForceViz"));
@@ -18,7 +19,7 @@ const FeatureTrajectory = lazy(() => import("@/features/trajectories/FeatureTraj
 export default function FeaturesTab({ stale }: { stale: string | null }) {
   const [tensor, setTensor] = useUrlState("tensor", "");
   const [feature, setFeature] = useUrlState("feature", "");
-  const { data: forces, error } = useForces(tensor === "" ? null : tensor);
+  const { data: forces, error, thinning } = useForces(tensor === "" ? null : tensor);
   const panel = useRowPanel(forces?.tensor ?? null);
   const names = useMemo(() => rowNames(panel), [panel]);
   const { sources } = useWatchList();
@@ -44,8 +45,8 @@ export default function FeaturesTab({ stale }: { stale: string | null }) {
   return (
     <PanelArea tab="features">
       <div className="grid h-full min-h-[560px] grid-cols-2 grid-rows-[minmax(352px,1.63fr)_minmax(200px,1fr)] gap-2 max-[1199px]:h-auto max-[1199px]:grid-cols-1 max-[1199px]:grid-rows-[380px_380px_260px]">
-        <PanelBoundary title="Forces">
-          <Suspense fallback={<Panel title="Forces" className="h-full" />}>
+        <PanelThinning value={thinning === null ? "" : thinningText(thinning)}>
+          <PanelSlot title="Forces">
             <DebugForceViz
               {...shared}
               error={error?.message ?? null}
@@ -56,26 +57,20 @@ export default function FeaturesTab({ stale }: { stale: string | null }) {
               rule={panel?.status ?? null}
               shape={panel?.shape ?? null}
             />
-          </Suspense>
-        </PanelBoundary>
-        <PanelBoundary title="Cosine similarity">
-          <Suspense fallback={<Panel title="Cosine similarity" className="h-full" />}>
+          </PanelSlot>
+          <PanelSlot title="Cosine similarity">
             <HeatmapPanel {...shared} />
-          </Suspense>
-        </PanelBoundary>
-        <div className="col-span-2 min-h-0 max-[1199px]:col-span-1">
-          <PanelBoundary title="Trajectories">
-            <Suspense fallback={<Panel title="Trajectories" className="h-full" />}>
-              <FeatureTrajectory
-                tensor={forces?.tensor ?? null}
-                names={names}
-                rule={panel?.status ?? null}
-                onSelect={select}
-                stale={stale}
-              />
-            </Suspense>
-          </PanelBoundary>
-        </div>
+          </PanelSlot>
+        </PanelThinning>
+        <PanelSlot title="Trajectories" className="col-span-2 max-[1199px]:col-span-1">
+          <FeatureTrajectory
+            tensor={forces?.tensor ?? null}
+            names={names}
+            rule={panel?.status ?? null}
+            onSelect={select}
+            stale={stale}
+          />
+        </PanelSlot>
       </div>
     </PanelArea>
   );

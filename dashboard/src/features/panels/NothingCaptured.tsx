@@ -2,20 +2,18 @@
 
 import { hasEnded } from "@/live/commandAvailability";
 import { useRunState, useVerb } from "@/live/hooks";
-import { useRun } from "@/live/store";
 import { Panel, StepAction } from "@/ui";
-import { pushesNothing } from "./useStepEntry";
+import { useAllKeys } from "./useStepEntry";
 
 export function NothingCaptured() {
   const step = useVerb("step");
   const ended = useRunState(hasEnded) ?? false;
-  const watchedFrom = useRun((live) => live.watchedFrom);
-  const silent = useRunState((state) => pushesNothing(watchedFrom, state)) ?? false;
+  const { pushesNothing } = useAllKeys();
   if (ended) {
     const text = "Not recorded: no page showed it while the run was live.";
     return <Panel title="Step data" className="h-full" state={{ kind: "unavailable", text }} />;
   }
-  if (silent) return <PushesNothing />;
+  if (pushesNothing) return <PushesNothing />;
   const action = <StepAction verb={step} onStep={() => void step.run({ n: 1 })} />;
   return (
     <Panel
@@ -31,7 +29,7 @@ export function NothingCaptured() {
   );
 }
 
-/** Steps were taken while somebody watched, and there is still nothing. */
+/** A step was captured for this panel, and there is still nothing. */
 function PushesNothing() {
   return (
     <Panel

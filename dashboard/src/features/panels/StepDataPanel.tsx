@@ -7,13 +7,14 @@ import type { Sort } from "@/ui/table/DataTable";
 import { EntryMenu } from "./EntryMenu";
 import { EntryPanel } from "./EntryPanel";
 import { NothingCaptured } from "./NothingCaptured";
-import { useChosenKey, useStepKeys } from "./useStepEntry";
+import { useAllKeys, useChosenKey, useKeyList, useStepKeys } from "./useStepEntry";
 
 interface StepDataPanelProps {
   stale: string | null;
 }
 
 export function StepDataPanel({ stale }: StepDataPanelProps) {
+  useAllKeys();
   const keys = useStepKeys();
   const [chosen, setChosen] = useUrlState("key", "");
   const [shown, setShown] = useState<StepDataOut | null>(null);
@@ -50,6 +51,7 @@ interface LargePanelProps {
 
 /** One panel with the list of all keys beside it. */
 export function LargePanel({ stepKey, onKey, onBack, stale }: LargePanelProps) {
+  useKeyList();
   const keys = useStepKeys();
   const [filter, setFilter] = useUrlState("filter", "");
   const [order, setOrder] = useUrlState("order", "");

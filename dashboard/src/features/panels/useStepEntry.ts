@@ -15,13 +15,19 @@ export function useStepKeys(): string[] {
 
 const ALL_KEYS = { kind: "step_data" } as const;
 
-/** Shows the list of keys, so that every hook runs; answers whether a step was captured that pushed nothing. */
+/**
+ * Asks once for a step in which every hook runs, so that all keys are known; again and again while there are none.
+ * Answers whether a step was captured that pushed nothing.
+ */
 export function useAllKeys(): { pushesNothing: boolean } {
-  useSubscription(ALL_KEYS);
   const wasCaptured = useCaptureMessages((messages) => messages[subscriptionId(ALL_KEYS)] !== undefined);
-  const hasKeys = useRunState((state) => state.step_data_keys.length > 0) ?? true;
+  const hasKeys = useRunState((state) => state.step_data_keys.length > 0) ?? false;
+  useSubscription(wasCaptured && hasKeys ? null : ALL_KEYS);
   return { pushesNothing: wasCaptured && !hasKeys };
 }
+
+/** Shows the list of keys for as long as it is in view. */
+export const useKeyList = (): void => useSubscription(ALL_KEYS);
 
 /** Names what is shown now: another step, or more that a command put beside the same one. Null: nothing. */
 export function momentOf({
