@@ -7,13 +7,13 @@ import { dropRun, putRun, RunListFeed, useRunTable } from "./runList";
 import type {
   ConfigValue,
   ConsolePart,
-  EndWay,
   LineageOut,
   RecipeList,
   Removed,
   RunDetail,
   RunFiles,
   RunRow,
+  StopLevel,
 } from "./types";
 
 /** Keeps the list of runs up to date while the component is mounted. */
@@ -57,7 +57,7 @@ export async function startRun({ recipe, name, settings, paused }: NewRun, id: s
 export const newRequestId = newId;
 
 /** Ends a run: its loop is asked to stop, its process is asked to end, or it is ended without asking. */
-export async function endRun(runId: string, how: EndWay): Promise<void> {
+export async function endRun(runId: string, how: StopLevel): Promise<void> {
   if (how === "stop") await api.post(runPath(runId, "/debug/stop"), { id: newId() });
   else await api.post(runPath(runId, "/end"), { how });
 }

@@ -76,7 +76,7 @@ export type Recipe = Schemas["RecipeOut"];
 export type RecipeList = Schemas["RecipeList"];
 
 /** Asking the loop, then the process, then nobody. */
-export type EndWay = "stop" | Schemas["EndIn"]["how"];
+export type StopLevel = "stop" | Schemas["EndIn"]["how"];
 
 export type HelloMessage = Schemas["HelloMessage"];
 export type CaptureMessage = Schemas["CaptureMessage"];

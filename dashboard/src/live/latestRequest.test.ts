@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import { LatestRequest, type Latest } from "./latestRequest";
+import { type Latest, LatestRequest } from "./latestRequest";
 
 describe("LatestRequest", () => {
   beforeEach(() => void vi.useFakeTimers());

@@ -8,8 +8,7 @@ import { thinningText } from "@/live/captures";
 import { useForces, useRowPanel } from "@/live/forces";
 import { useNoCommandsReason } from "@/live/hooks";
 import { addWatches, useWatchedRows, useWatchList } from "@/live/watches";
-import { PanelThinning } from "@/ui";
-import { PanelSlot } from "@/ui/PanelSlot";
+import { LivePanelSlot, PanelThinning } from "@/ui";
 import { PanelArea } from "../Frame";
 
 const DebugForceViz = lazy(() => import("@/features/forces/DebugForceViz"));
@@ -46,7 +45,7 @@ export default function FeaturesTab({ stale }: { stale: string | null }) {
     <PanelArea tab="features">
       <div className="grid h-full min-h-[560px] grid-cols-2 grid-rows-[minmax(352px,1.63fr)_minmax(200px,1fr)] gap-2 max-[1199px]:h-auto max-[1199px]:grid-cols-1 max-[1199px]:grid-rows-[380px_380px_260px]">
         <PanelThinning value={thinning === null ? "" : thinningText(thinning)}>
-          <PanelSlot title="Forces">
+          <LivePanelSlot title="Forces">
             <DebugForceViz
               {...shared}
               error={error?.message ?? null}
@@ -57,12 +56,12 @@ export default function FeaturesTab({ stale }: { stale: string | null }) {
               rule={panel?.status ?? null}
               shape={panel?.shape ?? null}
             />
-          </PanelSlot>
-          <PanelSlot title="Cosine similarity">
+          </LivePanelSlot>
+          <LivePanelSlot title="Cosine similarity">
             <HeatmapPanel {...shared} />
-          </PanelSlot>
+          </LivePanelSlot>
         </PanelThinning>
-        <PanelSlot title="Trajectories" className="col-span-2 max-[1199px]:col-span-1">
+        <LivePanelSlot title="Trajectories" className="col-span-2 max-[1199px]:col-span-1">
           <FeatureTrajectory
             tensor={forces?.tensor ?? null}
             names={names}
@@ -70,7 +69,7 @@ export default function FeaturesTab({ stale }: { stale: string | null }) {
             onSelect={select}
             stale={stale}
           />
-        </PanelSlot>
+        </LivePanelSlot>
       </div>
     </PanelArea>
   );

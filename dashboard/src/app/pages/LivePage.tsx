@@ -11,8 +11,7 @@ import { useUrlChoice } from "@/lib/urlState";
 import { addBreakpoint } from "@/live/breakpoints";
 import { useRunId, useRunState, useRuns, useStale } from "@/live/hooks";
 import { useRun } from "@/live/store";
-import { Panel } from "@/ui";
-import { PanelSlot } from "@/ui/PanelSlot";
+import { LivePanelSlot, Panel, PanelSlot } from "@/ui";
 import { PanelArea, Strip, TabRow } from "../Frame";
 import { LivePill } from "./LivePill";
 
@@ -109,7 +108,7 @@ function StepTab({ pointedOut, stale, onPanels }: StepTabProps) {
     focus.current = { ...focus.current, point };
   }, []);
   const loss = (
-    <PanelSlot title="Loss" className="h-full">
+    <PanelSlot title="Loss">
       <LossPanel
         expanded={lossLarge}
         onExpand={() => setLarge(lossLarge ? "none" : "loss")}
@@ -125,7 +124,7 @@ function StepTab({ pointedOut, stale, onPanels }: StepTabProps) {
         <div
           className={`${COLUMN} grid-rows-[minmax(0,1fr)_132px] max-[1199px]:grid-rows-[436px_132px] max-[719px]:grid-rows-[436px_272px]`}
         >
-          <PanelSlot title="Batch">
+          <LivePanelSlot title="Batch">
             <BatchPanel
               pointedOut={pointedOut}
               onFocusSample={focusSample}
@@ -133,7 +132,7 @@ function StepTab({ pointedOut, stale, onPanels }: StepTabProps) {
               onInfluence={onPanels}
               stale={stale}
             />
-          </PanelSlot>
+          </LivePanelSlot>
           <div
             className={`${COLUMN} grid-cols-[248px_minmax(0,1fr)] max-[719px]:grid-cols-1 max-[719px]:grid-rows-2`}
           >
@@ -147,9 +146,9 @@ function StepTab({ pointedOut, stale, onPanels }: StepTabProps) {
         </div>
         <div className={`${COLUMN} grid-rows-[226px_minmax(0,1fr)] max-[1199px]:grid-rows-[226px_342px]`}>
           {loss}
-          <PanelSlot title="Step data">
+          <LivePanelSlot title="Step data">
             <StepDataPanel stale={stale} />
-          </PanelSlot>
+          </LivePanelSlot>
         </div>
       </div>
     </PanelArea>

@@ -1,6 +1,7 @@
 /** One run of the list: what it is, what happened, what it wrote, and how to end or delete it. */
+
 import { useQueryClient } from "@tanstack/react-query";
-import { lazy, type ReactNode, Suspense, useMemo } from "react";
+import { lazy, type ReactNode, useMemo } from "react";
 import { Link, useParams } from "wouter";
 import { runDetailKey, useRunPage } from "@/api/runs";
 import type { RunRow } from "@/api/types";
@@ -9,13 +10,13 @@ import { FactsPanel, SummaryPanel } from "@/features/runDetail/FactsPanel";
 import { LabelsPanel } from "@/features/runDetail/LabelsPanel";
 import { openDialog } from "@/lib/dialogs";
 import { formatBytes, formatCount } from "@/lib/format";
+import { VIEW_ONLY } from "@/lib/messages";
 import { metricsOf } from "@/lib/metricNames";
 import { useUrlChoice } from "@/lib/urlState";
 import { toggleOf } from "@/live/commandAvailability";
 import { useConnection, useRunState, useVerb } from "@/live/hooks";
 import { useThrottledState } from "@/live/stepRequest";
-import { Button, Icon, Panel } from "@/ui";
-import { PanelBoundary } from "@/ui/PanelBoundary";
+import { Button, Icon, Panel, PanelSlot } from "@/ui";
 import { PanelArea, Pill, Strip, TabRow } from "../Frame";
 import { addressOf, useGo } from "../navigation";
 import { useNow } from "../useNow";
@@ -58,15 +59,13 @@ export function RunPage() {
         pill={<WhyPill run={run} />}
       />
       <PanelArea tab={tab}>
-        <PanelBoundary title={NAMES[tab]}>
-          <Suspense fallback={<Panel title={NAMES[tab]} className="h-full" />}>
-            {tab === "overview" ? (
-              <Overview run={run} header={data?.header ?? {}} />
-            ) : (
-              <OneView tab={tab} run={run} />
-            )}
-          </Suspense>
-        </PanelBoundary>
+        <PanelSlot title={NAMES[tab]}>
+          {tab === "overview" ? (
+            <Overview run={run} header={data?.header ?? {}} />
+          ) : (
+            <OneView tab={tab} run={run} />
+          )}
+        </PanelSlot>
       </PanelArea>
     </>
   );
@@ -98,7 +97,7 @@ function NoRun({ error }: { error: string | null }) {
 /** Whether this page may write: the stream says so of a run that is followed. */
 function useReadOnlyReason(): string | null {
   const { canControl, status } = useConnection();
-  return !canControl || status === "view only" ? "This link is view-only" : null;
+  return !canControl || status === "view only" ? VIEW_ONLY : null;
 }
 
 function Controls({ run }: { run: RunRow }) {

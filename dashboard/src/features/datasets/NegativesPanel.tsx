@@ -1,8 +1,10 @@
 /** Where a tier of negatives ran short, and what filled its place. */
+
 import { useRef } from "react";
 import type { DatasetAuditOut, DatasetOut, LedgerOut } from "@/api/types";
 import { formatCount, plural } from "@/lib/format";
-import { Panel, type PanelState, rowClass } from "@/ui";
+import { NOTHING_TO_EXPORT } from "@/lib/messages";
+import { Panel, panelState, rowClass } from "@/ui";
 import { ExportMenu } from "@/ui/export/ExportMenu";
 import { exportItems } from "@/ui/export/exportItems";
 import { TIER_WORDS } from "./curriculum";
@@ -28,10 +30,10 @@ export default function NegativesPanel({ dataset, answer, error, onPair }: Negat
       title="Negatives"
       fact={ledger && factOf(ledger)}
       tools={
-        <ExportMenu subject="the ledger" items={files} disabledReason={ledger ? null : "Nothing to export"} />
+        <ExportMenu subject="the ledger" items={files} disabledReason={ledger ? null : NOTHING_TO_EXPORT} />
       }
       className="h-full"
-      state={stateOf(answer, error)}
+      state={panelState({ data: answer, error }, { what: "the negatives" })}
     >
       <div ref={container} className="min-h-0 flex-1 overflow-auto pb-2">
         <Tiers dataset={dataset} ledger={ledger} />
@@ -149,11 +151,6 @@ function Shortages({ ledger, onPair }: ShortagesProps) {
 export function filledFrom(from: Readonly<Record<string, number>>): string {
   const parts = Object.entries(from).map(([tier, count]) => `${formatCount(count)} of tier ${tier}`);
   return parts.join(", ") || "nothing";
-}
-
-function stateOf(answer: DatasetAuditOut | null, error: string | null): PanelState {
-  if (error !== null) return { kind: "error", title: "Could not load the ledger", text: error };
-  return answer === null ? { kind: "loading" } : { kind: "data" };
 }
 
 function columnsOf(ledger: LedgerOut | null) {

@@ -2,8 +2,7 @@
 import { useMemo, useState } from "react";
 import { useUrlState } from "@/lib/urlState";
 import { useRunState } from "@/live/hooks";
-import { IconButton } from "@/ui";
-import { PanelSlot } from "@/ui/PanelSlot";
+import { IconButton, LivePanelSlot } from "@/ui";
 import type { Sort } from "@/ui/table/DataTable";
 import { EntryPanel } from "./EntryPanel";
 import { NothingCaptured } from "./NothingCaptured";
@@ -31,9 +30,9 @@ export default function PanelsGrid({ stale }: PanelsGridProps) {
       className={`grid grid-cols-2 gap-2 min-[1800px]:grid-cols-3 max-[1199px]:auto-rows-[320px] max-[1199px]:grid-cols-1 ${ordered.length <= 4 ? "h-full auto-rows-[minmax(0,1fr)]" : "auto-rows-[280px]"}`}
     >
       {ordered.map((key) => (
-        <PanelSlot key={key} title={key}>
+        <LivePanelSlot key={key} title={key}>
           <GridPanel stepKey={key} stale={stale} onLarge={() => setLarge(key)} />
-        </PanelSlot>
+        </LivePanelSlot>
       ))}
     </div>
   );
