@@ -1,28 +1,21 @@
-/** Fetches the batch: at once when the run stands, once a second while it goes on. */
+/** The samples of the newest batch that are in view: at once when the run is paused, once a second while it runs. */
 
-import { useEffect, useState } from "react";
-import { runPath } from "@/api/client";
-import type { BatchOut } from "@/api/types";
+import { useEffect, useRef, useState } from "react";
+import type { BatchRange } from "@/api/tiles";
 import { useAction } from "@/lib/actions";
 import { CAPTURED_IN_VIEW, NOT_RECORDED, NOTHING_CAPTURED, PAUSE_FIRST } from "@/lib/messages";
 import { useTheme } from "@/lib/theme";
 import { useUrlChoice, useUrlState } from "@/lib/urlState";
-import { useLatest } from "@/live/captures";
+import { useBatch } from "@/live/batch";
+import { thinningText } from "@/live/captures";
 import { hasEnded } from "@/live/commandAvailability";
 import { runCommand } from "@/live/commands";
-import {
-  useCommandReason,
-  useMoment,
-  useNoCommandsReason,
-  useRunId,
-  useRunState,
-  useVerb,
-} from "@/live/hooks";
-import { useRun } from "@/live/store";
+import { useCommandReason, useNoCommandsReason, useRunState, useVerb } from "@/live/hooks";
 import { Panel, StepAction } from "@/ui";
 import { BatchView, INFLUENCE } from "./BatchView";
-import { type Order, samplesOf, shownOrder } from "./samples";
-import { decode } from "./tilePicture";
+import { MAX_SHOWN, type Order, SHOWN_AT_FIRST, sampleAt, samplesOf, shownOrder } from "./samples";
+
+const FIRST: BatchRange = { first: 0, count: SHOWN_AT_FIRST };
 
 interface BatchPanelProps {
   /** Ids to ring; the first one gets the cursor when the set is new. */
@@ -36,8 +29,14 @@ interface BatchPanelProps {
 
 export function BatchPanel({ pointedOut, onFocusSample, onBreak, onInfluence, stale }: BatchPanelProps) {
   const influence = useInfluence(onInfluence);
-  const { batch, picture, error, running } = useShownBatch();
   const [order, setOrder] = useUrlChoice<Order>("sort", ["loader", "loss"]);
+  const [range, setRange] = useState<BatchRange>(FIRST);
+  const total = useRef(SHOWN_AT_FIRST);
+  // Only losses that are loaded can be compared.
+  const sorted = { first: 0, count: Math.min(MAX_SHOWN, total.current) };
+  const { data, error, running, thinning } = useBatch(order === "loss" ? sorted : range);
+  const { batch, sheet } = data ?? { batch: null, sheet: null };
+  total.current = batch?.count ?? total.current;
   const [cursor, setCursor] = useCursor();
   const breakReason = useNoCommandsReason();
   const theme = useTheme();
@@ -47,7 +46,7 @@ export function BatchPanel({ pointedOut, onFocusSample, onBreak, onInfluence, st
     if (!batch || !pointedOut.size) return;
     const samples = samplesOf(batch);
     const first = shownOrder(samples, order).findIndex((batchIndex) =>
-      pointedOut.has(samples.all[batchIndex]?.id ?? -1),
+      pointedOut.has(sampleAt(samples, batchIndex)?.id ?? -1),
     );
     if (first >= 0) setCursor(first);
   }, [pointedOut, batch !== null]);
@@ -74,7 +73,8 @@ export function BatchPanel({ pointedOut, onFocusSample, onBreak, onInfluence, st
     <BatchView
       {...{
         batch,
-        picture,
+        sheet,
+        thinning: thinning && thinningText(thinning),
         order,
         cursor,
         pointedOut,
@@ -86,6 +86,7 @@ export function BatchPanel({ pointedOut, onFocusSample, onBreak, onInfluence, st
         theme,
       }}
       onOrder={reorder}
+      onRange={setRange}
       onCursor={setCursor}
       onFocusSample={onFocusSample}
     />
@@ -121,17 +122,6 @@ function useCursor(): [number | null, (cursor: number | null) => void] {
   const [text, setText] = useUrlState("sample", "");
   const cursor = /^\d{1,4}$/.test(text) ? Number(text) : null;
   return [cursor, (next) => setText(next === null ? "" : String(next))];
-}
-
-function useShownBatch() {
-  const runId = useRunId();
-  const generation = useRun((live) => live.generation);
-  const { moment: step, intervalMs, ask } = useMoment((state) => (state.has_batch ? state.batch_step : null));
-  const key = runId === null || step === null ? null : `${runId} ${generation} ${step}`;
-  const load = async (_: string, signal: AbortSignal) =>
-    decode(await ask.get<BatchOut>(runPath(runId ?? "", "/debug/batch"), signal));
-  const { data, error } = useLatest(key, load, { intervalMs });
-  return { batch: data?.batch ?? null, picture: data?.picture ?? null, error, running: intervalMs > 0 };
 }
 
 function NoBatch({ error }: { error: Error | null }) {
