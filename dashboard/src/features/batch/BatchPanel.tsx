@@ -124,10 +124,14 @@ function useCursor(): [number | null, (cursor: number | null) => void] {
 function useShownBatch() {
   const runId = useRunId();
   const generation = useLive((live) => live.generation);
-  const { moment: step, beatMs, ask } = useMoment((state) => (state.has_batch ? state.batch_step : null));
+  // While a run goes on, a request is what makes it capture its batch: every step is worth asking for.
+  const { moment: step, beatMs, ask } = useMoment((state) => {
+    if (!state.parked && !hasEnded(state) && state.step > 0) return `${state.timeline} ${state.step}`;
+    return state.has_batch ? state.batch_step : null;
+  });
   const key = runId === null || step === null ? null : `${runId} ${generation} ${step}`;
   const load = async (_: string, signal: AbortSignal) =>
-    decode(await ask.get<BatchOut>(runPath(runId ?? "", "/debug/batch"), signal));
+    decode(await ask.get<BatchOut>(runPath(runId ?? "", "/debug/batch?inline=1&count=512"), signal));
   const { data, error } = useLatest(key, load, { beatMs });
   return { batch: data?.batch ?? null, picture: data?.picture ?? null, error, running: beatMs > 0 };
 }

@@ -34,11 +34,17 @@ export function momentOf({
   return step === null ? null : `${timeline} ${step} ${additions}`;
 }
 
+/** The same; but while a run goes on, a request is what makes it capture: every step is worth asking for. */
+function momentToAsk(state: StateOut): string | null {
+  if (!state.parked && !hasEnded(state) && state.step > 0) return `${state.timeline} ${state.step}`;
+  return momentOf(state);
+}
+
 /** One entry; `full` asks for large tensors whole. What a hint shows comes whole by itself, as far as it can be shown. */
 export function useStepEntry(key: string | null, full: boolean): Latest<StepDataOut> {
   const runId = useRunId();
   const generation = useLive((live) => live.generation);
-  const { moment, beatMs, ask } = useMoment(momentOf);
+  const { moment, beatMs, ask } = useMoment(momentToAsk);
   const hinted = useRunState((state) => key !== null && key in state.step_data_panels) ?? false;
   const wanted =
     runId === null || key === null || moment === null

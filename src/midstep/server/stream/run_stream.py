@@ -213,10 +213,12 @@ class RunStream:
         """Send each viewer which of its captures are new. It reads memory only."""
         timeline = self.run.timeline
         for queue in tuple(self.viewers):
-            for notice in self.run.capture_notices(queue.stream) if queue.stream else ():
+            notices = self.run.capture_notices(queue.stream) if queue.stream else []
+            for notice in notices:
                 if queue.sent_captures.get(notice.id) != notice.etag:
-                    queue.sent_captures[notice.id] = notice.etag
                     queue.offer(capture_frame(notice, timeline))
+            # Only what is subscribed now: ids are chosen by the viewer, and may be many in time.
+            queue.sent_captures = {notice.id: notice.etag for notice in notices}
 
     def _frame_for(self, queue: ViewerQueue, frame: Frame) -> Frame:
         """The same frame for all viewers, except that a state tells how many one has missed."""
