@@ -9,7 +9,15 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
-from midstep.control import Breakpoint, CapturedBatch, CommandRecord, DebugController, StepData
+from midstep.control import (
+    Breakpoint,
+    CapturedBatch,
+    CommandRecord,
+    DebugController,
+    StepData,
+    Viewer,
+)
+from midstep.control.capture.notices import CaptureNotice
 from midstep.control.capture.weight_changes import WeightChange
 from midstep.control.command_queue import VERBS
 from midstep.control.watches.watches import TrackedRows
@@ -138,11 +146,15 @@ class StoredRunView(RunView):
             state |= _read_lease_state(self.dir, end)
         return state
 
-    def batch(self) -> CapturedBatch | None:
+    def captured_batch(self, first: int, count: int | None) -> CapturedBatch | None:
         """None: no run writes its batches to disk."""
         return None
 
-    def step_data(self) -> StepData:
+    def capture_named(self, etag: str) -> CapturedBatch | None:
+        """None: no run writes its batches to disk."""
+        return None
+
+    def step_data(self, key: str | None = None) -> StepData:
         """The last feature table, where the facts hold one."""
         return self._step().step_data
 
@@ -219,9 +231,17 @@ class StoredRunView(RunView):
         del callback
         return lambda: None
 
-    def viewer(self) -> AbstractContextManager[object]:
+    def viewer(self) -> AbstractContextManager[Viewer | None]:
         """Counts nothing: a stored run captures no steps."""
         return nullcontext()
+
+    def subscriptions(self) -> None:
+        """None: a stored run captures no steps."""
+        return
+
+    def capture_notices(self, stream: str) -> list[CaptureNotice]:
+        """None: a stored run captures no steps."""
+        return []
 
     def control(self) -> DebugController:
         """Raise `Refusal`: the run has ended, or its process cannot be reached from here."""

@@ -1,0 +1,103 @@
+"""Which captures are ready for a stream: the content of its `capture` messages."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from midstep.control.capture.subscriptions import Need
+
+if TYPE_CHECKING:
+    from midstep.control.controller import DebugController
+
+
+@dataclass(frozen=True, kw_only=True)
+class CaptureNotice:
+    """A capture that a stream has subscribed to, and that can be read."""
+
+    id: str
+    """As the stream chose it."""
+    step: int
+    """Finished steps after the captured step."""
+    etag: str
+    """Names the capture."""
+    bytes: int
+    """Bytes that are held of it."""
+    every: int = 1
+    """One of so many steps was captured."""
+    shown: int | None = None
+    """Samples that are shown; None outside a batch."""
+    of: int | None = None
+    """Samples in the batch."""
+
+    @property
+    def is_thinned(self) -> bool:
+        """Whether steps or samples were left out."""
+        return self.every > 1 or self.shown != self.of
+
+
+class CaptureNotices:
+    """Describes what is captured for the streams of one run. Used by any thread.
+
+    Args:
+        controller: of the run.
+    """
+
+    def __init__(self, controller: DebugController) -> None:
+        self._controller = controller
+        self._captures = controller.captures
+
+    def of(self, stream: str) -> list[CaptureNotice]:
+        """All captures of a stream that can be read now."""
+        wanted = self._captures.subscriptions.list_of(stream)
+        notices = (self._describe(name, need) for name, need in wanted.items())
+        return [notice for notice in notices if notice is not None]
+
+    def _describe(self, name: str, need: Need) -> CaptureNotice | None:
+        step, every = self._captures.subscriptions.progress(need)
+        # A paused or ended run shows what is there. While a run moves, what was captured before
+        # this subscription may be old.
+        is_settled = not self._controller.status.moves_on
+        if not is_settled and step is None:
+            return None
+        every = 1 if is_settled and step is None else every
+        if need.kind == "batch":
+            return self._describe_batch(name, need, every)
+        if need.is_data:
+            return self._describe_data(name, need, every)
+        captured = self._controller.weight_changes.captured(need)
+        if captured is None:
+            return None
+        etag = f"{captured[0]}.{self._timeline}.{int(captured[1] > 0)}"
+        return CaptureNotice(id=name, step=captured[0], etag=etag, bytes=captured[1], every=every)
+
+    @property
+    def _timeline(self) -> int:
+        return self._controller.status.timeline
+
+    def _describe_batch(self, name: str, need: Need, every: int) -> CaptureNotice | None:
+        captured = self._captures.newest_with(need)
+        if captured is None:
+            return None
+        of = captured.layout.count
+        stop = of if need.count is None else min(need.first + need.count, of)
+        return CaptureNotice(
+            id=name,
+            step=captured.step + 1,
+            etag=captured.etag,
+            bytes=captured.nbytes,
+            every=every,
+            shown=max(0, stop - need.first),
+            of=of,
+        )
+
+    def _describe_data(self, name: str, need: Need, every: int) -> CaptureNotice | None:
+        data, key = self._captures.data.published, need.data_key
+        if key is None:
+            if not data.values:
+                return None
+            return CaptureNotice(id=name, step=data.step, etag=data.etag, bytes=0, every=every)
+        if key not in data.values:
+            return None
+        etag = data.etag_of(key) or ""
+        return CaptureNotice(id=name, step=data.step_of(key), etag=etag, bytes=0, every=every)
