@@ -1578,7 +1578,23 @@ export interface components {
          * BatchOut
          * @description The last captured batch.
          */
+        CaptureMessage: {
+            type: "capture";
+            id: string;
+            step: number;
+            timeline: number;
+            etag: string;
+            bytes: number;
+            thinning: { every: number; shown: number | null; of: number | null } | null;
+        };
+        SampleOut: {
+            step: number; index: number; count: number; etag: string; kind: "images" | "tokens" | "vectors" | "other";
+            shape: number[]; dtype: string; width: number | null; height: number | null; channels: number | null;
+            low: number | ("NaN" | "Infinity" | "-Infinity"); high: number | ("NaN" | "Infinity" | "-Infinity"); nonfinite: number; label: number | ("NaN" | "Infinity" | "-Infinity") | string | null; loss: number | ("NaN" | "Infinity" | "-Infinity") | null; sample_id: number | null;
+            values: (number | ("NaN" | "Infinity" | "-Infinity"))[] | null;
+        };
         BatchOut: {
+            first: number; etag: string; nonfinite: number; predictions: (number | ("NaN" | "Infinity" | "-Infinity") | string)[] | null;
             /** Count */
             count: number;
             /** Dtype */
@@ -2277,6 +2293,7 @@ export interface components {
          * @description How to cut the picture into tiles: tile i is at column i % columns, row i // columns.
          */
         GridOut: {
+            stride: number; full_width: number; full_height: number;
             /** Channels */
             channels: number;
             /** Columns */
@@ -2331,6 +2348,8 @@ export interface components {
             breakpoints: components["schemas"]["BreakpointOut"][];
             /** Can Control */
             can_control: boolean;
+            captures: boolean;
+            stream: string;
             /** Resumed */
             resumed: boolean;
             /** Run */

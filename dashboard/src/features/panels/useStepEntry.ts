@@ -1,10 +1,11 @@
 /** Fetches step data: when the run stands at once, while it goes on at most once a second. */
-import { useMemo, useState } from "react";
+import { useEffect, useMemo, useRef, useState } from "react";
 import { api, runPath } from "@/api/client";
 import { getEntry } from "@/api/tensors";
 import type { StateOut, StepDataOut } from "@/api/types";
 import { type Capture, useCapture, useCaptureMessages, useSubscription } from "@/live/captures";
 import { useRunState } from "@/live/hooks";
+import { useRun } from "@/live/store";
 import { subscriptionId } from "@/live/subscriptions";
 import { looksLikeTable } from "./dataShape";
 
@@ -15,15 +16,36 @@ export function useStepKeys(): string[] {
 
 const ALL_KEYS = { kind: "step_data" } as const;
 
+/** A running run needs a moment until it captures for this page. */
+const RUNNING_STEPS = 50;
+const SETTLED_MS = 2_000;
+
 /**
  * Asks once for a step in which every hook runs, so that all keys are known; again and again while there are none.
- * Answers whether a step was captured that pushed nothing.
+ * Answers whether steps were made since then and pushed nothing.
  */
 export function useAllKeys(): { pushesNothing: boolean } {
   const wasCaptured = useCaptureMessages((messages) => messages[subscriptionId(ALL_KEYS)] !== undefined);
-  const hasKeys = useRunState((state) => state.step_data_keys.length > 0) ?? false;
-  useSubscription(wasCaptured && hasKeys ? null : ALL_KEYS);
-  return { pushesNothing: wasCaptured && !hasKeys };
+  useSubscription(wasCaptured ? null : ALL_KEYS);
+  const from = useRef<number | null>(null);
+  from.current ??= useRun.getState().state?.step ?? null;
+  const [isSettled, setSettled] = useState(false);
+  useEffect(() => {
+    const timer = setTimeout(() => setSettled(true), SETTLED_MS);
+    return () => clearTimeout(timer);
+  }, []);
+  const pushesNothing = useRunState((state) => hasPushedNothing(from.current, isSettled, state)) ?? false;
+  return { pushesNothing };
+}
+
+/** Whether steps were made since step `from`, with every hook running, and none of them pushed anything. */
+export function hasPushedNothing(
+  from: number | null,
+  isSettled: boolean,
+  { step, parked, step_data_keys }: Pick<StateOut, "step" | "parked" | "step_data_keys">,
+): boolean {
+  if (from === null || step_data_keys.length > 0) return false;
+  return parked ? step > from : isSettled && step - from >= RUNNING_STEPS;
 }
 
 /** Shows the list of keys for as long as it is in view. */
