@@ -18,7 +18,7 @@ export interface Connection {
   version: string | null;
   /** What the server said when it refused the stream. */
   why: string | null;
-  /** Whether the link held since the last hello. Another process numbers its states afresh, and breaks the link first. */
+  /** Whether the link held since the last hello. If it did, a state with a lower number is an old one. */
   unbroken: boolean;
 }
 

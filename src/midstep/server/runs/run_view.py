@@ -7,6 +7,7 @@ disk, which has no controller.
 from __future__ import annotations
 
 import threading
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -65,7 +66,10 @@ class RunView(ABC):
         self._header: dict[str, Any] = {}
         self._state_lock = threading.Lock()
         self._last_state: dict[str, Any] = {}
-        self._state_number = 0
+        # Numbers start at the time in microseconds, so that a later view of the same run, in this
+        # process or another one, continues above the numbers of the earlier view. A page that saw
+        # the earlier one would ignore lower numbers as old. 2^53 is reached in the year 2255.
+        self._state_number = time.time_ns() // 1_000
 
     # -- shared by live and stored runs -----------------------------------------------------------
 
