@@ -75,7 +75,7 @@ export type RecipeSetting = Schemas["SettingOut"];
 export type Recipe = Schemas["RecipeOut"];
 export type RecipeList = Schemas["RecipeList"];
 
-/** Asking the loop, then the process, then nobody. */
+/** By the loop, by SIGTERM, by SIGKILL. */
 export type StopLevel = "stop" | Schemas["EndIn"]["how"];
 
 export type HelloMessage = Schemas["HelloMessage"];

@@ -8,7 +8,7 @@ export type VerbName = "pause" | "resume" | "step" | "back" | "run_until" | "sto
 
 const ENDED = new Set(["stopped", "finished", "failed", "killed", "lost"]);
 
-/** Whether the run takes no more commands; one that stands at its error can still be let go. */
+/** Whether the run takes no more commands. A run that is parked at an exception still takes Resume and Stop. */
 export function hasEnded(state: StateOut | null): boolean {
   return state !== null && (state.stopped || (ENDED.has(state.state) && !state.parked));
 }
@@ -43,7 +43,7 @@ export function verbDisabledReason(
   return null;
 }
 
-/** What Space and the one filled button do now: stop what moves, or let go what stands. */
+/** What Space and the filled button do now: pause a moving run, or resume a paused one. */
 export function toggleOf(state: StateOut | null): "pause" | "resume" {
   return state !== null && ["running", "stepping", "pausing"].includes(state.state) ? "pause" : "resume";
 }

@@ -89,7 +89,7 @@ export function useSeries(name: string): SeriesHandle {
   const [loading, setLoading] = useState(true);
   const [error, setError] = useState<string | null>(null);
   useEffect(() => {
-    // Before the first hello the stream could still start behind a gap.
+    // Before the first hello the stream could still start after a gap.
     if (runId === null || restarts === 0) return;
     const closing = new AbortController();
     setLoading(true);
@@ -111,7 +111,7 @@ function isRefusal(error: ApiError | null): boolean {
   return error?.status === 401 || error?.status === 403;
 }
 
-/** The newest runs that the server knows, as many as a menu shows; asked for again each few seconds. */
+/** The newest runs, as many as a menu shows; polled every few seconds. */
 export function useRuns() {
   return useQuery<RunListing, ApiError>({
     queryKey: ["runs"],

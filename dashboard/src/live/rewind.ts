@@ -1,4 +1,4 @@
-/** How far back the run can be taken, asked for again when it stands somewhere else. */
+/** How far back the run can go, fetched again when its step changes. */
 
 import { runPath } from "@/api/client";
 import type { RewindOut } from "@/api/types";
@@ -8,7 +8,7 @@ import { runVerb } from "./commands";
 import { useStepRequest } from "./stepRequest";
 import { useRun } from "./store";
 
-/** While it goes on the slider cannot be used; how far it reaches need not be known so soon. */
+/** While the run trains the slider is disabled, so its range may be older. */
 const RUNNING_MS = 2_000;
 
 /** Null while nothing is known, and for a run that cannot be taken back at all. */

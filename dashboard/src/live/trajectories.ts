@@ -6,7 +6,7 @@ import type { Latest } from "./latestRequest";
 import { useStepRequest } from "./stepRequest";
 import { useWatches } from "./watches";
 
-/** Points a series is asked for at most; beyond, the server keeps first, last and extremes. */
+/** Most points of one series; if there are more, the server keeps first, last and extremes. */
 const SHOWN_POINTS = 2_000;
 export const ALL_POINTS = 10_000;
 
@@ -75,7 +75,7 @@ export async function fetchTrajectories(
   return readTrajectories(await ask.bytes(path, signal));
 }
 
-/** All tracks, asked for again after each step and when the watches change. */
+/** All tracks, fetched again after each step and when the watches change. */
 export function useTrajectories(): Latest<Trajectories> {
   const watched = useWatches(({ ids, source }) => JSON.stringify([source, ids]));
   return useStepRequest({

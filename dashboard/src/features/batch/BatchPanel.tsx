@@ -1,4 +1,4 @@
-/** The samples of the newest batch that are in view: at once when the run is paused, once a second while it runs. */
+/** Fetches the samples in view: at once while the run is paused, once a second while it trains. */
 
 import { useEffect, useRef, useState } from "react";
 import type { BatchRange } from "@/api/tiles";

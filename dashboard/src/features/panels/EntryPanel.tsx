@@ -22,7 +22,7 @@ interface EntryPanelProps {
   onFilter: (filter: string) => void;
   sort: Sort | null;
   onSort: (sort: Sort) => void;
-  /** Told of each entry that came. */
+  /** Called with each entry that arrives. */
   onEntry?: (entry: StepDataOut) => void;
   stale: string | null;
 }

@@ -1,4 +1,4 @@
-/** Fetches step data: when the run stands at once, while it goes on at most once a second. */
+/** Fetches step data: at once while the run is paused, at most once a second while it trains. */
 import { useEffect, useMemo, useRef, useState } from "react";
 import { api, runPath } from "@/api/client";
 import { getEntry } from "@/api/tensors";

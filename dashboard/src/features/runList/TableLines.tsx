@@ -137,7 +137,7 @@ interface RunLineProps {
   onOpen: (id: string) => void;
 }
 
-/** Drawn anew only when something of its own changed; the rest of the list may tick on. */
+/** Redrawn only when its own run changed, however often the rest of the list does. */
 export const RunLine = memo(
   function RunLine(props: RunLineProps) {
     const { run, depth, columns, style, current, colourSlot, onCursor, onShow, onOpen } = props;

@@ -36,7 +36,7 @@ interface DataTableProps {
   onSelect?: (row: number) => void;
   /** Whether mean, min and max stand below. */
   summary?: boolean;
-  /** While the run goes on the order is renewed once a second only, and not under the pointer. */
+  /** While the run trains the order is renewed at most once a second, and not under the pointer. */
   running?: boolean;
 }
 
