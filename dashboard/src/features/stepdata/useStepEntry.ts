@@ -4,6 +4,7 @@ import { getEntry } from "@/api/bulk";
 import { api, runPath } from "@/api/client";
 import { useMoment, useRunId, useRunState } from "@/api/hooks";
 import type { StateOut, StepDataOut } from "@/api/types";
+import { hasEnded } from "@/lib/allowed";
 import { useLive } from "@/lib/store";
 import { type Latest, useLatest } from "@/lib/useLatest";
 import { looksLikeTable } from "./shape";
