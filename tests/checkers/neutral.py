@@ -26,6 +26,7 @@ from midstep.core.errors import ControlError
 from midstep.live import attach, serve
 from midstep.session import hooks as ready_made
 from midstep.session.hooks import Hook
+from tests.control.loop import IN_VIEW
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -274,7 +275,7 @@ def _watch(control: DebugController, training: Training) -> None:
     name, weight = next(iter(training.model.named_parameters()))
     control.watches.add_source(name, lambda: weight)
     control.watches.replace([0, 1], name)
-    control.captures.viewer()
+    control.captures.viewer(*IN_VIEW)
 
 
 def _look(scene: Scene) -> None:

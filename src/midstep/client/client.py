@@ -147,9 +147,7 @@ class Client(CommandMethods):
         path, flag = self._requests.debug_path("batch"), "true" if inline else None
         return dict(self._requests.get(path, first=first, count=count, inline=flag))
 
-    def batch_picture(
-        self, *, first: int = 0, count: int = 64, etag: str | None = None
-    ) -> bytes:
+    def batch_picture(self, *, first: int = 0, count: int = 64, etag: str | None = None) -> bytes:
         """Return the picture of the same samples: a PNG, whose tiles `batch()["grid"]` describes.
 
         Args:

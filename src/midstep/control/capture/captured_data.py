@@ -96,7 +96,7 @@ class CapturedBatch:
 
     def holds(self, first: int, count: int) -> bool:
         """Whether these samples are there: always, because this is the whole batch."""
-        return True
+        return first >= 0 and count >= 0
 
     def samples(self, first: int, count: int) -> ShownSamples:
         """These samples as tiles. On a reader's thread."""

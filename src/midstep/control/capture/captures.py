@@ -284,6 +284,7 @@ class Captures:
         batch = self.cloned_batch
         if batch is None:
             return None
+        self.subscriptions.note_read(Need(kind="batch"))
         fields = vars(batch.arrived())
         return {name: fields[name] for name in _BATCH_FIELDS}
 
@@ -327,7 +328,7 @@ class Captures:
         before = self.data.published
         if self.subscriptions.read(Need(kind="step_data", key=key)):
             self._wait_for_step(lambda: self._is_newer(before, key), patience_s)
-        return self.shown()
+        return self.data.published.arrived()
 
     def _is_newer(self, before: StepData, key: str | None) -> bool:
         now = self.data.published
@@ -347,6 +348,7 @@ class Captures:
 
     def shown(self) -> StepData:
         """The newest step data of each key, which the page shows."""
+        self.subscriptions.note_read(Need(kind="step_data"))
         return self.data.published.arrived()
 
     def viewer(self, *needs: Need) -> Viewer:

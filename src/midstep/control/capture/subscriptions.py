@@ -226,11 +226,7 @@ class Subscriptions:
         with self._state.lock:
             now = self._state.clock()
             self._end_leases(now)
-            covering = [
-                each for each in self._progress if any(map(each.covers, (need, *others)))
-            ]
-            for each in covering:
-                self._progress[each].is_read = True
+            covering = self._note_read(need, *others)
             shown = {each for stream in self._streams.values() for each in stream.needs.values()}
             if not shown.isdisjoint(covering):
                 return False
@@ -240,6 +236,19 @@ class Subscriptions:
                 del self._leases[next(iter(self._leases))]
             self._refresh()
             return not covering
+
+    def note_read(self, need: Need) -> None:
+        """Note that `need` is read now, without a lease."""
+        if self.active:
+            with self._state.lock:
+                self._note_read(need)
+
+    def _note_read(self, *needs: Need) -> list[Need]:
+        """Under the lock: let all that covers one of these be captured again; returns them."""
+        covering = [each for each in self._progress if any(map(each.covers, needs))]
+        for each in covering:
+            self._progress[each].is_read = True
+        return covering
 
     def declare_tensor_keys(self, source: str, names: Iterable[str]) -> None:
         """Declare which step data the views of a tensor need; under the lock."""

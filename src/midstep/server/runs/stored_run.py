@@ -11,7 +11,6 @@ from typing import Any
 
 from midstep.control import (
     Breakpoint,
-    CapturedBatch,
     CommandRecord,
     DebugController,
     StepData,
@@ -146,15 +145,13 @@ class StoredRunView(RunView):
             state |= _read_lease_state(self.dir, end)
         return state
 
-    def captured_batch(self, first: int, count: int | None) -> CapturedBatch | None:
+    def captured_batch(self, first: int, count: int | None) -> None:  # noqa: ARG002 - there is none
         """None: no run writes its batches to disk."""
-        return None
 
-    def capture_named(self, etag: str) -> CapturedBatch | None:
+    def capture_named(self, etag: str) -> None:  # noqa: ARG002 - there is none
         """None: no run writes its batches to disk."""
-        return None
 
-    def step_data(self, key: str | None = None) -> StepData:
+    def step_data(self, key: str | None = None) -> StepData:  # noqa: ARG002 - all is read
         """The last feature table, where the facts hold one."""
         return self._step().step_data
 
@@ -237,9 +234,8 @@ class StoredRunView(RunView):
 
     def subscriptions(self) -> None:
         """None: a stored run captures no steps."""
-        return
 
-    def capture_notices(self, stream: str) -> list[CaptureNotice]:
+    def capture_notices(self, stream: str) -> list[CaptureNotice]:  # noqa: ARG002 - there is none
         """None: a stored run captures no steps."""
         return []
 

@@ -1,4 +1,4 @@
-"""A captured batch as JSON: geometry of its picture, ids, labels and losses of the shown samples."""
+"""A captured batch as JSON: geometry of its picture, ids, labels and losses of its samples."""
 
 from __future__ import annotations
 

@@ -124,9 +124,7 @@ class ParameterNorms:
             torch._foreach_sub_(changes, self._weights[: len(changes)])
         unknown = [None] * (len(self._weights) - len(changes))
         weights = _norms(self._weights, self._device)
-        return torch.stack(
-            [weights, self._gradients, _norms([*changes, *unknown], self._device)]
-        )
+        return torch.stack([weights, self._gradients, _norms([*changes, *unknown], self._device)])
 
     def table(self) -> dict[str, object]:
         """The columns of `norm_columns`; waits for the device."""
