@@ -3243,6 +3243,7 @@ export interface components {
          */
         RunList: {
             /** Can Start */
+            has_stream: boolean;
             can_start: boolean;
             columns: components["schemas"]["RunColumns"];
             /** Groups */

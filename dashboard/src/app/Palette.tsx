@@ -1,6 +1,6 @@
 import { Command } from "cmdk";
+import { useRuns } from "@/api/runs";
 import { type Action, type ActionGroup, inOrder, useActions } from "@/lib/actions";
-import { useRuns } from "@/live/hooks";
 import { Dialog, Icon, KeyCap, StateChip } from "@/ui";
 import { useGo } from "./navigation";
 
@@ -77,10 +77,12 @@ function ActionRows({ group, actions, choose }: ActionRowsProps) {
   );
 }
 
+/** Of a long list the newest; the rest is on the Runs page. */
+const MAX_LISTED = 50;
+
 function RunRows({ onClose }: { onClose: () => void }) {
-  const { data } = useRuns();
+  const runs = useRuns()?.slice(0, MAX_LISTED) ?? [];
   const go = useGo();
-  const runs = data?.runs ?? [];
   if (runs.length === 0) return null;
   return (
     <Command.Group heading="Runs" className={HEADING}>

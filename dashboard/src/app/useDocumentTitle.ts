@@ -1,8 +1,9 @@
 import { useEffect } from "react";
 import { useLocation } from "wouter";
+import { useRunDetail } from "@/api/runs";
 import type { RunState } from "@/api/types";
 import { formatCount } from "@/lib/format";
-import { useRunDetail, useRunId, useRunState } from "@/live/hooks";
+import { useRunId, useRunState } from "@/live/hooks";
 import { useThrottledState } from "@/live/stepRequest";
 import { PAGES, PAGES_WITHOUT_RUN } from "./routes";
 

@@ -1,8 +1,6 @@
 /** How panels read the run: each hook re-renders only for what it answers. */
-import { useQuery } from "@tanstack/react-query";
 import { useEffect, useState } from "react";
-import { type ApiError, api, runPath } from "@/api/client";
-import type { BreakpointOut, CommandOut, RunDetail, RunListing, StateOut } from "@/api/types";
+import type { BreakpointOut, CommandOut, StateOut } from "@/api/types";
 import {
   commandDisabledReason,
   disabledReason,
@@ -105,27 +103,4 @@ export function useSeries(name: string): SeriesHandle {
     return () => closing.abort();
   }, [runId, name, restarts]);
   return { series: series.get(name), version, loading, error };
-}
-
-function isRefusal(error: ApiError | null): boolean {
-  return error?.status === 401 || error?.status === 403;
-}
-
-/** The newest runs, as many as a menu shows; polled every few seconds. */
-export function useRuns() {
-  return useQuery<RunListing, ApiError>({
-    queryKey: ["runs"],
-    queryFn: ({ signal }) => api.get<RunListing>("/runs?sort=-started_at&columns=&limit=50", signal),
-    // Without a key there is no use in asking again; the guard counts wrong tokens.
-    refetchInterval: ({ state }) => (isRefusal(state.error) ? false : 5_000),
-  });
-}
-
-/** One run with its header. */
-export function useRunDetail(runId: string | null) {
-  return useQuery<RunDetail, ApiError>({
-    queryKey: ["run", runId],
-    queryFn: ({ signal }) => api.get<RunDetail>(runPath(runId ?? ""), signal),
-    enabled: runId !== null,
-  });
 }

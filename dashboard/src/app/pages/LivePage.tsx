@@ -1,5 +1,6 @@
 import { lazy, Suspense, useCallback, useRef, useState } from "react";
 import { ApiError } from "@/api/client";
+import { useRunTable } from "@/api/runList";
 import { BatchPanel } from "@/features/batch/BatchPanel";
 import { BreakpointsPanel } from "@/features/breakpoints/BreakpointsPanel";
 import type { Draft } from "@/features/breakpoints/conditions";
@@ -9,7 +10,7 @@ import { Transport } from "@/features/transport/Transport";
 import { showToast } from "@/lib/toasts";
 import { useUrlChoice } from "@/lib/urlState";
 import { addBreakpoint } from "@/live/breakpoints";
-import { useRunId, useRunState, useRuns, useStale } from "@/live/hooks";
+import { useRunId, useRunState, useStale } from "@/live/hooks";
 import { useRun } from "@/live/store";
 import { LivePanelSlot, Panel, PanelSlot } from "@/ui";
 import { PanelArea, Strip, TabRow } from "../Frame";
@@ -27,7 +28,7 @@ const NONE: ReadonlySet<number> = new Set();
 /** The run as it goes: control, batch, loss, breakpoints, commands, step data. */
 export function LivePage() {
   const runId = useRunId();
-  const { isPending } = useRuns();
+  const isPending = useRunTable((table) => !table.loaded && table.error === null);
   if (runId === null) return isPending ? <main className="flex-1" /> : <NoRun />;
   // Another run starts with nothing selected.
   return <LiveRun key={runId} />;

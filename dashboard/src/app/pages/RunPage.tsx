@@ -3,7 +3,7 @@
 import { useQueryClient } from "@tanstack/react-query";
 import { lazy, type ReactNode, useMemo } from "react";
 import { Link, useParams } from "wouter";
-import { runDetailKey, useRunPage } from "@/api/runs";
+import { runDetailKey, useRunDetail } from "@/api/runs";
 import type { RunRow } from "@/api/types";
 import { ConfigPanel } from "@/features/runDetail/ConfigPanel";
 import { FactsPanel, SummaryPanel } from "@/features/runDetail/FactsPanel";
@@ -42,7 +42,7 @@ const NAMES: Record<Tab, string> = {
 export function RunPage() {
   const { id = "" } = useParams<{ id: string }>();
   const runId = decodeURIComponent(id);
-  const { data, error } = useRunPage(runId);
+  const { data, error } = useRunDetail(runId, { polls: true });
   const [tab, setTab] = useUrlChoice("tab", TABS);
   const run = useFreshRun(data);
   if (run === undefined) return <NoRun error={error?.message ?? null} />;
