@@ -31,7 +31,7 @@ def test_each_step_shows_its_own_batch(served):
     pictures = set()
     for step in range(5):
         served.ask("POST", "/debug/step", {})
-        batch = served.ask("GET", "/debug/batch").json()
+        batch = served.ask("GET", "/debug/batch?inline=1").json()
         BatchOut.model_validate(batch)
         assert batch["step"] == step
         assert batch["sample_ids"] == [4 * step + i for i in range(4)]

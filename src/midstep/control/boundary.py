@@ -324,7 +324,7 @@ class StepBoundary:
             # All clones are complete before `is_parked` is visible to readers.
             state.captures.publish_everything()
             state.loss_readout.read_now(state.loss)
-            self._weight_changes.end()
+            self._weight_changes.end(is_parking=True)
             with state.lock:
                 state.is_parked = True
             state.notify()

@@ -127,10 +127,11 @@ class RunStatus:
     def _step_data(self) -> tuple[StepData, list[str], dict[str, str]]:
         """The newest step data; all keys that can be shown; the kinds of their panels.
 
-        Also keys that nobody has subscribed to: a page learns from them what it can show.
+        After the first step also keys that nobody has subscribed to: a page learns from them what
+        it can show.
         """
         data = self._state.captures.data
-        shown, offered = data.published, data.offered
+        shown, offered = data.published, data.offered if self._state.finished_steps else {}
         panels = {key: panel for key, panel in offered.items() if panel is not None}
         panels |= shown.panels
         keys = list(dict.fromkeys([*shown.values, *offered]))

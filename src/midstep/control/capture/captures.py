@@ -299,11 +299,9 @@ class Captures:
             patience_s: how long the first call waits.
         """
         need = Need(kind="batch", first=0 if count is None else first, count=count)
-        before = self._serial
+        before = self.newest_with(need)
         if self.subscriptions.read(need):
-            self._wait_for_step(
-                lambda: self._serial > before and self.newest_with(need) is not None, patience_s
-            )
+            self._wait_for_step(lambda: self.newest_with(need) is not before, patience_s)
         return self.newest_with(need)
 
     def newest_with(self, need: Need) -> CapturedBatch | CapturedSamples | None:

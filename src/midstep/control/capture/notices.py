@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from midstep.control.capture.subscriptions import Need
@@ -57,25 +57,27 @@ class CaptureNotices:
         step, every = self._captures.subscriptions.progress(need)
         # A paused or ended run shows what is there. While a run moves, what was captured before
         # this subscription may be old.
-        is_settled = not self._controller.status.moves_on
-        if not is_settled and step is None:
+        if step is None and self._controller.status.moves_on:
             return None
-        every = 1 if is_settled and step is None else every
         if need.kind == "batch":
-            return self._describe_batch(name, need, every)
-        if need.is_data:
-            return self._describe_data(name, need, every)
+            notice = self._describe_batch(name, need)
+        elif need.is_data:
+            notice = self._describe_data(name, need)
+        else:
+            notice = self._describe_tensor(name, need)
+        # Another step than the planned one was made by hand, or is where the run is paused.
+        is_planned = notice is not None and notice.step == step
+        return replace(notice, every=every) if notice is not None and is_planned else notice
+
+    def _describe_tensor(self, name: str, need: Need) -> CaptureNotice | None:
         captured = self._controller.weight_changes.captured(need)
         if captured is None:
             return None
-        etag = f"{captured[0]}.{self._timeline}.{int(captured[1] > 0)}"
-        return CaptureNotice(id=name, step=captured[0], etag=etag, bytes=captured[1], every=every)
+        step, size = captured
+        etag = f"{step}.{self._controller.status.timeline}.{int(size > 0)}"
+        return CaptureNotice(id=name, step=step, etag=etag, bytes=size)
 
-    @property
-    def _timeline(self) -> int:
-        return self._controller.status.timeline
-
-    def _describe_batch(self, name: str, need: Need, every: int) -> CaptureNotice | None:
+    def _describe_batch(self, name: str, need: Need) -> CaptureNotice | None:
         captured = self._captures.newest_with(need)
         if captured is None:
             return None
@@ -86,18 +88,17 @@ class CaptureNotices:
             step=captured.step + 1,
             etag=captured.etag,
             bytes=captured.nbytes,
-            every=every,
             shown=max(0, stop - need.first),
             of=of,
         )
 
-    def _describe_data(self, name: str, need: Need, every: int) -> CaptureNotice | None:
+    def _describe_data(self, name: str, need: Need) -> CaptureNotice | None:
         data, key = self._captures.data.published, need.data_key
         if key is None:
             if not data.values:
                 return None
-            return CaptureNotice(id=name, step=data.step, etag=data.etag, bytes=0, every=every)
+            return CaptureNotice(id=name, step=data.step, etag=data.etag, bytes=0)
         if key not in data.values:
             return None
         etag = data.etag_of(key) or ""
-        return CaptureNotice(id=name, step=data.step_of(key), etag=etag, bytes=0, every=every)
+        return CaptureNotice(id=name, step=data.step_of(key), etag=etag, bytes=0)

@@ -277,7 +277,10 @@ class Subscriptions:
         if not due or (len(due) < len(self._progress) and waited_s < TOGETHER_S):
             return NOTHING
         self._planned_at = now
-        return self._make_plan(due)
+        # Tensors are cloned together: one record holds those of one step.
+        with_tensors = any(need.is_tensor for need in due)
+        others = self.tensors() if with_tensors else []
+        return self._make_plan(dict.fromkeys([*due, *others]))
 
     def note_captured(self, needs: Iterable[Need], step: int) -> None:
         """Note that a step has captured these needs.

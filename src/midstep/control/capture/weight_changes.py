@@ -107,10 +107,8 @@ class WeightChanges:
         reusable, self._before = self._before, {}
         is_shown = bool(state.captures.plan.tensors)
         if not (is_requested or is_shown or state.breakpoints.may_stop_step):
-            with state.lock:
-                is_in_view = bool(state.captures.subscriptions.tensors())
-            if not is_in_view:
-                self._drop()
+            if state.holds_weights:
+                self._drop_unless_in_view()
             return
         running_bytes = SHOWN_BYTES if is_shown else RUNNING_BYTES
         self._before = self._clone_sources(
@@ -120,18 +118,24 @@ class WeightChanges:
         )
         self._before_step, state.holds_weights = state.finished_steps, True
 
-    def _drop(self) -> None:
+    def _drop_unless_in_view(self) -> None:
         """Free all clones when none is in view any more, so that the boundary is cheap again."""
         state = self._state
-        if state.holds_weights:
-            self._record = self._last_with_before = None
-            with state.lock:
+        with state.lock:
+            if not state.captures.subscriptions.tensors():
+                self._record = self._last_with_before = None
                 state.holds_weights = False
                 state.refresh_flags()
 
-    def end(self) -> None:
-        """Clone the same tensors again after a step that is shown."""
-        state = self._state
+    def end(self, *, is_parking: bool = False) -> None:
+        """Clone the same tensors again after a step that shows them.
+
+        Args:
+            is_parking: whether the loop parks here. Then the step is recorded in any case.
+        """
+        state, plan = self._state, self._state.captures.plan
+        if not (is_parking or plan.everything or plan.tensors):
+            return
         # Called at the end of a shown step and once more if the loop parks there.
         if self._record is not None and self._record.step == state.finished_steps:
             return

@@ -145,10 +145,10 @@ class StoredRunView(RunView):
             state |= _read_lease_state(self.dir, end)
         return state
 
-    def captured_batch(self, first: int, count: int | None) -> None:  # noqa: ARG002 - there is none
+    def captured_batch(self, first: int, count: int | None) -> None:
         """None: no run writes its batches to disk."""
 
-    def capture_named(self, etag: str) -> None:  # noqa: ARG002 - there is none
+    def capture_named(self, etag: str) -> None:
         """None: no run writes its batches to disk."""
 
     def step_data(self, key: str | None = None) -> StepData:  # noqa: ARG002 - all is read
