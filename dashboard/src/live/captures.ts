@@ -6,6 +6,7 @@ import type { CaptureMessage, StateOut } from "@/api/types";
 import { formatCount } from "@/lib/format";
 import { useInView } from "@/lib/inView";
 import { useThrottledStore } from "@/lib/useThrottledStore";
+import { hasEnded } from "./commandAvailability";
 import { useLatestRequest } from "./latestRequest";
 import { RUNNING_MS } from "./stepRequest";
 import { useRun } from "./store";
@@ -72,9 +73,11 @@ export function useCapture<T>({ spec, variant = "", moment, load }: CaptureSourc
   const isInView = useInView();
   const runId = useRun((run) => run.runId);
   const restarts = useRun((run) => run.restarts);
-  const running = useRun(({ state }) => state?.parked !== true);
+  const running = useRun(({ state }) => state?.parked !== true && !hasEnded(state));
   const reports = useRun((run) => run.reportsCaptures) && running;
-  const intervalMs = running ? RUNNING_MS : 0;
+  // The first one is shown as soon as it is there.
+  const hasData = useRef(false);
+  const intervalMs = running && hasData.current ? RUNNING_MS : 0;
   const id = spec === null ? null : subscriptionId(spec);
   useSubscription(spec);
 
@@ -83,11 +86,7 @@ export function useCapture<T>({ spec, variant = "", moment, load }: CaptureSourc
     (messages) => (id === null ? null : (messages[id] ?? null)),
     intervalMs,
   );
-  const now = useThrottledStore(
-    useRun,
-    ({ state }) => (state === null ? null : moment(state)),
-    reports ? RUNNING_MS : intervalMs,
-  );
+  const now = useThrottledStore(useRun, ({ state }) => (state === null ? null : moment(state)), intervalMs);
   const step = useRun(({ state }) => (running ? null : (state?.step ?? null)));
   // Before the first report, what an earlier viewer left is better than nothing.
   const newest = reports ? (message?.etag ?? (now === null ? null : "first")) : now;
@@ -95,7 +94,7 @@ export function useCapture<T>({ spec, variant = "", moment, load }: CaptureSourc
     runId === null || id === null || newest === null
       ? null
       : JSON.stringify([runId, restarts, id, variant, newest]);
-  const kept = useRef(key);
+  const kept = useRef<string | null>(null);
   if (isInView) kept.current = key;
 
   const isCurrent = message !== null && (running || message.step === step);
@@ -103,6 +102,7 @@ export function useCapture<T>({ spec, variant = "", moment, load }: CaptureSourc
   const request = (_: string, signal: AbortSignal) =>
     load({ runId: runId ?? "", etag, reader: running ? batchedApi : api, signal });
   const latest = useLatestRequest(kept.current, request, { intervalMs });
+  hasData.current = latest.data !== null;
   return {
     data: latest.data,
     step: isCurrent ? message.step : step,
