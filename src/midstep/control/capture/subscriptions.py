@@ -308,10 +308,11 @@ class Subscriptions:
         added = [need for need in self._progress if need not in earlier and not need.is_tensor]
         now = self._state.clock()
         # Batch and step data of the step in progress can still be captured; clones of weights from
-        # before it cannot. The limit of ten captures a second holds here too.
-        if added and now - self._planned_at >= MIN_INTERVAL_S:
+        # before it cannot. At most ten steps a second are captured, but one may capture more.
+        captures = self._state.captures
+        if added and (captures.plan or now - self._planned_at >= MIN_INTERVAL_S):
             self._planned_at = now
-            self._state.captures.extend_plan(self._make_plan(added))
+            captures.extend_plan(self._make_plan(added))
         self._state.refresh_flags()
 
     def _end_leases(self, now: float) -> None:
