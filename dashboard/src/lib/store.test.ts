@@ -25,6 +25,8 @@ const hello = (resumed: boolean, seq = 0) =>
     breakpoints: [],
     version: "1",
     can_control: true,
+    stream: "s",
+    captures: true,
   }) as StreamMessage;
 const command = (id: string, seq: number, status: CommandOut["status"]) =>
   ({ id, seq, status }) as CommandOut;
