@@ -84,9 +84,7 @@ class StepDataStore:
         if (ready := copies.take()) is not None:
             self._ready[key] = ready
 
-    def publish(
-        self, plan: StepPlan, *, additions: int = 0, is_complete: bool = False
-    ) -> None:
+    def publish(self, plan: StepPlan, *, additions: int = 0, is_complete: bool = False) -> None:
         """Publish the data that the plan takes; entries that are not copies yet are copied now.
 
         Args:
