@@ -54,7 +54,7 @@ class LargeBatches:
             batch = self._batches[step % 2]
             loss = self._model(batch).square().mean()
             self._optimizer.zero_grad()
-            loss.backward()  # type: ignore[no-untyped-call]
+            loss.backward()
             controller.capture_batch(batch, loss, labels=torch.arange(BATCH[0]))
             self._optimizer.step()
             self._run.log(loss=loss.detach())

@@ -99,9 +99,11 @@ class Block(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """The output of the block."""
         parts = self.qkv(self.first(x)).unflatten(-1, (3, self.heads, -1)).permute(2, 0, 3, 1, 4)
-        seen = functional.scaled_dot_product_attention(*parts.unbind(), is_causal=True)
+        query, key, value = parts.unbind()
+        seen = functional.scaled_dot_product_attention(query, key, value, is_causal=True)
         x = x + self.out(seen.transpose(1, 2).flatten(2))
-        return x + self.mlp(self.second(x))
+        result: torch.Tensor = x + self.mlp(self.second(x))
+        return result
 
 
 class Gpt(nn.Module):
@@ -117,7 +119,9 @@ class Gpt(nn.Module):
     def forward(self, ids: torch.Tensor) -> torch.Tensor:
         """Logits of the next token at each position."""
         places = torch.arange(ids.shape[1], device=ids.device)
-        return self.head(self.norm(self.blocks(self.tokens(ids) + self.places(places))))
+        hidden = self.blocks(self.tokens(ids) + self.places(places))
+        logits: torch.Tensor = self.head(self.norm(hidden))
+        return logits
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -246,7 +250,9 @@ class SyncCounter:
         """Calls so far."""
         return sum(self.places.values())
 
-    def note(self, message: Any, _kind: Any, file: str, line: int, *_: Any) -> None:
+    def note(
+        self, message: Any, _kind: Any, file: str, line: int, _file: Any = None, _line: Any = None
+    ) -> None:
         """A `showwarning`."""
         if threading.get_ident() == self._thread and "synchroniz" in str(message):
             place = f"{file}:{line}"
@@ -262,7 +268,7 @@ def counting(device: str) -> Iterator[SyncCounter]:
         return
     with warnings.catch_warnings():
         warnings.simplefilter("always")
-        warnings.showwarning = counter.note
+        warnings.showwarning = counter.note  # type: ignore[assignment]
         torch.cuda.set_sync_debug_mode("warn")
         try:
             yield counter

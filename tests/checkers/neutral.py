@@ -120,7 +120,7 @@ class Scene:
         debug = f"{base}/api/v1/runs/{run_id}/debug"
         with _get(f"{base}/api/v1/stream?run={run_id}", token) as answer:
             for line in answer:
-                message = json.loads(line[5:]) if line.startswith(b"data:") else {"type": None}
+                message = json.loads(line[5:]) if line.startswith(b"data:") else {"type": "none"}
                 if self.subscribes and message["type"] == "hello":
                     _subscribe(f"{debug}/streams/{message['stream']}/subscriptions", token)
                 if message["type"] == "capture":

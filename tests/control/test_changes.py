@@ -13,6 +13,7 @@ from torch import Tensor
 
 from midstep.control import Command, DebugController
 from midstep.control.capture import weight_changes as module
+from midstep.control.capture.subscriptions import Need
 from midstep.core.errors import ConfigError, ControlError
 from tests.control.loop import IN_VIEW, until
 
@@ -176,12 +177,13 @@ def test_running_loop_clones_in_the_steps_that_are_shown_alone(clones: Callable[
     controller = DebugController(clock=lambda: now[0])
     weight = Counted(torch.zeros(2, 3))
     controller.watches.add_source("weight", lambda: weight)
-    with controller.captures.viewer(*IN_VIEW):
+    with controller.captures.viewer(Need(kind="forces")):
         controller.boundary.enter()
         for shown in range(1, 6):
             for _ in range(50):
                 controller.wait_if_paused()
             assert clones() == 2 * shown  # before and after
+            controller.weight_changes.get()  # so that the next is worth a capture
             now[0] += 0.11
 
 

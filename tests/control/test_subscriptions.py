@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from dataclasses import dataclass, field
 from itertools import pairwise
-from types import SimpleNamespace
 from typing import Any, ClassVar
 
 import pytest
@@ -24,6 +24,7 @@ from midstep.control.capture.subscriptions import (
 from tests.control.loop import PATIENCE_S, running, until
 
 SIDE = 224
+TICK_S = 1 / 32  # exact in binary
 
 
 @dataclass
@@ -190,7 +191,7 @@ def test_forces_capture_the_step_data_that_they_are_computed_from() -> None:
     loop = Stepped(small=torch.zeros(2, 3))
     loop.controller.weight_changes.declare_extra_update("small", delta_key="second.delta")
     with loop.captures.viewer(Need(kind="forces", key="small")):
-        loop.step()
+        loop.step(times=2)  # its weights from before the first one are not there
     assert loop.calls == ["second"]
 
 
@@ -211,28 +212,27 @@ def steps_captured(loop: Stepped, steps: int, by_s: float, *, reads: bool) -> li
 
 
 def test_what_is_read_is_captured_ten_times_a_second() -> None:
-    every = round(MIN_INTERVAL_S / 0.02)
-    captured = steps_captured(Stepped(), 50, 0.02, reads=True)
-    assert {b - a for a, b in pairwise(captured[1:])} == {every}
+    captured = steps_captured(Stepped(), 50, TICK_S, reads=True)
+    # Planned when the time is over, captured in the step after that.
+    assert {b - a for a, b in pairwise(captured)} == {math.ceil(MIN_INTERVAL_S / TICK_S) + 1}
 
 
 def test_what_nobody_reads_is_captured_once_a_second() -> None:
-    every = round(UNREAD_INTERVAL_S / 0.02)
-    captured = steps_captured(Stepped(), 160, 0.02, reads=False)
-    assert {b - a for a, b in pairwise(captured[1:])} == {every}
+    captured = steps_captured(Stepped(), 160, TICK_S, reads=False)
+    assert {b - a for a, b in pairwise(captured)} == {round(UNREAD_INTERVAL_S / TICK_S) + 1}
 
 
 def test_panels_that_are_read_together_show_the_same_step() -> None:
     loop = Stepped()
     needs = Need(kind="batch", count=4), Need(kind="step_data", key="first")
     with loop.captures.viewer(*needs):
-        loop.step()
+        loop.step(TICK_S)
         loop.captures.read_samples(0, 4, patience_s=0)  # the other is read a moment later
-        loop.step(MIN_INTERVAL_S)
+        loop.step(TICK_S, times=4)
         loop.captures.read_step_data("first", patience_s=0)
-        loop.step(MIN_INTERVAL_S, times=2)
+        loop.step(TICK_S, times=2)
         shown = loop.captures.shown()
-        assert loop.captures.recent[0].step + 1 == shown.step_of("first") > 1
+        assert loop.captures.recent[0].step + 1 == shown.step_of("first") > 5
 
 
 def test_a_lease_ends_after_five_seconds(copied: Copied) -> None:
@@ -251,7 +251,7 @@ def test_reading_again_renews_the_lease(copied: Copied) -> None:
     loop = Stepped()
     loop.captures.read_samples(0, 4, patience_s=0)
     for _ in range(4):
-        loop.step(LEASE_S - 1)
+        loop.step(1.0, times=int(LEASE_S) - 1)
         assert copied.take()
         loop.captures.read_samples(0, 4, patience_s=0)
 
@@ -347,7 +347,7 @@ def test_a_run_paused_at_full_speed_shows_batch_and_loss_of_its_last_step() -> N
 class DeviceTensor:
     """A tensor of one element on CUDA; reading it waits for the device, copying it does not."""
 
-    device = SimpleNamespace(type="cuda")
+    device = torch.device("cuda")
     shape: tuple[int, ...] = ()
     dtype = "torch.float32"
 

@@ -11,6 +11,7 @@ from torch import nn
 
 from midstep import hooks as ready_made
 from midstep.control import Panel
+from midstep.control.capture.subscriptions import Need
 from midstep.control.panels import panel_problem
 from midstep.core.errors import ConfigError
 from midstep.session import Run
@@ -313,10 +314,34 @@ def test_dear_hooks_run_only_in_the_steps_that_are_shown(monkeypatch) -> None:
             asked.append(control.boundary.finished_steps)
 
     with hooked(model, optimizer, Dear()) as (control, _board, _told):
-        control._state.clock = lambda: control.boundary.finished_steps / 49  # five steps a show
+        control._state.clock = lambda: control.boundary.finished_steps / 4.9
         control.captures.viewer(*IN_VIEW)
         train(control, model, optimizer, 21, loss_of=squared, inputs=vectors)
-    assert asked == [0, 5, 10, 15, 20]
+    assert asked == [0, 6, 12, 18]  # once a second, as nobody reads it
+
+
+@pytest.mark.parametrize(
+    ("in_view", "pushed"),
+    [
+        ([Need(kind="layers")], {"layers"}),
+        ([Need(kind="step_data", key="activations")], {"activations"}),
+        ([Need(kind="step_data")], {"layers", "activations"}),
+        ([Need(kind="batch", count=8), Need(kind="step_data", key="other")], set()),
+        ([], set()),
+    ],
+    ids=["layers", "one key", "list of keys", "other things", "nothing"],
+)
+def test_a_hook_runs_while_its_key_or_the_list_of_keys_is_in_view(in_view, pushed) -> None:
+    model = mlp()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    hooks = ready_made.LayerNorms(), ready_made.ActivationStatistics()
+    with hooked(model, optimizer, *hooks) as (control, _board, _told):
+        control._state.clock = itertools.count().__next__
+        control.captures.viewer(*in_view)
+        train(control, model, optimizer, 3, loss_of=squared, inputs=vectors)
+        assert set(control.captures.shown().values) == pushed
+        assert hook_count(model) == 0 or "activations" in pushed
+        assert control.get_state()["step_data_offered"] == ["layers", "activations"]
 
 
 def test_validation_passes_are_not_looked_at() -> None:

@@ -3951,6 +3951,8 @@ export interface components {
             step_data_additions: number;
             /** Step Data Keys */
             step_data_keys: string[];
+            /** Step Data Offered */
+            step_data_offered: string[];
             /** Step Data Panels */
             step_data_panels: {
                 [key: string]: "table" | "scatter" | "matrix" | "images" | "series" | "text";

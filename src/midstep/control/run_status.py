@@ -111,6 +111,7 @@ class RunStatus:
                 "has_batch": batch is not None,
                 "batch_step": None if batch is None else batch.step,
                 "step_data_keys": keys,
+                "step_data_offered": list(state.captures.data.offered),
                 "step_data_step": shown.step if shown.values else None,
                 "step_data_additions": shown.additions,
                 "step_data_panels": panels,
@@ -125,13 +126,13 @@ class RunStatus:
             }
 
     def _step_data(self) -> tuple[StepData, list[str], dict[str, str]]:
-        """The newest step data; all keys that can be shown; the kinds of their panels.
+        """The newest step data; the keys that can be shown; the kinds of their panels.
 
-        After the first step also keys that nobody has subscribed to: a page learns from them what
-        it can show.
+        While the run moves, also keys that nobody has subscribed to: the next step may show them.
         """
         data = self._state.captures.data
-        shown, offered = data.published, data.offered if self._state.finished_steps else {}
+        shown = data.published
+        offered = data.offered if self.moves_on and self._state.finished_steps else {}
         panels = {key: panel for key, panel in offered.items() if panel is not None}
         panels |= shown.panels
         keys = list(dict.fromkeys([*shown.values, *offered]))

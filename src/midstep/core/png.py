@@ -49,7 +49,7 @@ def encode_png(
     # Z_RLE looks for runs of equal bytes only: for digits it takes a third less time than zlib's
     # default strategy at level 1, and gives a tenth fewer bytes.
     packer = zlib.compressobj(level, strategy=strategy)
-    body = packer.compress(lines) + packer.flush()
+    body = packer.compress(lines.data) + packer.flush()
     chunks = ((b"IHDR", header), (b"IDAT", body), (b"IEND", b""))
     return b"\x89PNG\r\n\x1a\n" + b"".join(_chunk(name, data) for name, data in chunks)
 

@@ -54,6 +54,8 @@ class Captures:
         """A reference to this step's batch; it is copied whole if the loop parks after the step."""
         self._has_samples = False
         """Whether samples of this step's batch were copied."""
+        self._is_complete = False
+        """Whether all hooks run in this step: it was planned for all keys when it began."""
         self._serial = 0
         self.data = StepDataStore(state, self._new_etag)
         """The step data."""
@@ -183,7 +185,7 @@ class Captures:
         """Publish what the plan takes of this step; what was only held by reference is copied."""
         plan, step = self.plan, self._state.finished_steps
         self._copy_batch(plan)
-        self.data.publish(plan)
+        self.data.publish(plan, is_complete=self._is_complete)
         if plan.needs:
             captured = [need for need in plan.needs if self._has_captured(need, step)]
             with self._state.lock:
@@ -193,7 +195,7 @@ class Captures:
     def publish_everything(self) -> None:
         """Publish all of this step: the loop parks."""
         self._copy_batch(EVERYTHING)
-        self.data.publish(EVERYTHING)
+        self.data.publish(EVERYTHING, is_complete=self._is_complete)
 
     def _has_captured(self, need: Need, step: int) -> bool:
         if need.kind == "batch":
@@ -217,6 +219,7 @@ class Captures:
             self.plan = EVERYTHING
         else:
             self.plan = self.subscriptions.plan() if self.subscriptions.active else NOTHING
+        self._is_complete = self.plan.everything or self.plan.all_keys
 
     def extend_plan(self, plan: StepPlan) -> None:
         """Capture this too in the step in progress. Called under the lock, from any thread."""
@@ -338,9 +341,10 @@ class Captures:
         """Wait until a running loop has captured what a reader needs, or time is over."""
         state, until = self._state, time.monotonic() + patience_s
         with state.lock:
-            while state.has_started and not (state.is_parked or state.end or is_there()):
+            while not (state.is_parked or state.end or is_there()):
                 left_s = until - time.monotonic()
-                if left_s <= 0:
+                # Before the first step a run may still load its data for a long time.
+                if left_s <= 0 or not (state.has_started or state.step_index):
                     return
                 state.changed.wait(min(left_s, 0.1))
 

@@ -84,8 +84,15 @@ class StepDataStore:
         if (ready := copies.take()) is not None:
             self._ready[key] = ready
 
-    def publish(self, plan: StepPlan, *, additions: int = 0) -> None:
-        """Publish the data that the plan takes; entries that are not copies yet are copied now."""
+    def publish(self, plan: StepPlan, *, additions: int = 0, is_complete: bool = False) -> None:
+        """Publish the data that the plan takes; entries that are not copies yet are copied now.
+
+        Args:
+            plan: which keys to publish.
+            additions: how many times a command has added data to this step.
+            is_complete: whether all hooks ran in this step. Then keys that only earlier steps
+                have are dropped: their hooks are gone.
+        """
         # Without data of its own a step leaves the last published data in place.
         keys = [key for key in self.pushed if key in self._unpublished and plan.takes_key(key)]
         if not keys:
@@ -96,12 +103,10 @@ class StepDataStore:
         self._unpublished.difference_update(keys)
         step, before = self._state.finished_steps, self.published
         etag = self._new_etag(step)
-        # A step that publishes all its keys drops those of earlier steps: their hooks may be gone.
-        takes_all = plan.everything or plan.all_keys
         kept = [
             key
             for key in before.values
-            if key not in keys and (not takes_all or before.step_of(key) == step)
+            if key not in keys and (not is_complete or before.step_of(key) == step)
         ]
         self.published = StepData(
             step=step,

@@ -142,6 +142,8 @@ class _Progress:
     """When a need was captured last, and whether it was read since."""
 
     captured_at: float | None = None
+    is_new: bool = True
+    """Whether no step was planned to capture it yet."""
     is_read: bool = True
     step: int | None = None
     """Finished steps after the captured step; None before the first capture."""
@@ -173,7 +175,8 @@ class Subscriptions:
         self._progress: dict[Need, _Progress] = {}
         """All needs of streams and leases; each once, however many name it."""
         self._tensor_keys: dict[str, tuple[str, ...]] = {}
-        self._planned_at = float("-inf")
+        self._captured_at = float("-inf")
+        """When the last step with a plan ended."""
         self.active = False
         """Whether anything is in view. Read without the lock."""
 
@@ -270,17 +273,21 @@ class Subscriptions:
         """What the step that begins captures; called by the training thread."""
         now = self._state.clock()
         self._end_leases(now)
-        waited_s = now - self._planned_at
-        if waited_s < MIN_INTERVAL_S:
+        due = self._due(now)
+        if not due:
             return NOTHING
-        due = [need for need, progress in self._progress.items() if progress.is_due(now)]
-        if not due or (len(due) < len(self._progress) and waited_s < TOGETHER_S):
-            return NOTHING
-        self._planned_at = now
         # Tensors are cloned together: one record holds those of one step.
         with_tensors = any(need.is_tensor for need in due)
         others = self.tensors() if with_tensors else []
         return self._make_plan(dict.fromkeys([*due, *others]))
+
+    def _due(self, now: float) -> list[Need]:
+        """What the next step should capture."""
+        waited_s = now - self._captured_at
+        if waited_s < MIN_INTERVAL_S:  # what is newly in view does not wait
+            return [need for need, progress in self._progress.items() if progress.is_new]
+        due = [need for need, progress in self._progress.items() if progress.is_due(now)]
+        return due if len(due) == len(self._progress) or waited_s >= TOGETHER_S else []
 
     def note_captured(self, needs: Iterable[Need], step: int) -> None:
         """Note that a step has captured these needs.
@@ -289,7 +296,7 @@ class Subscriptions:
             needs: what was captured.
             step: finished steps after it.
         """
-        now = self._state.clock()
+        now = self._captured_at = self._state.clock()
         for need in needs:
             held = self._progress.get(need)
             if held is not None:
@@ -308,10 +315,10 @@ class Subscriptions:
         added = [need for need in self._progress if need not in earlier and not need.is_tensor]
         now = self._state.clock()
         # Batch and step data of the step in progress can still be captured; clones of weights from
-        # before it cannot. The limit of ten captures a second holds here too.
-        if added and now - self._planned_at >= MIN_INTERVAL_S:
-            self._planned_at = now
-            self._state.captures.extend_plan(self._make_plan(added))
+        # before it cannot. At most ten steps a second are captured, but one may capture more.
+        captures = self._state.captures
+        if added and (captures.plan or now - self._captured_at >= MIN_INTERVAL_S):
+            captures.extend_plan(self._make_plan(added))
         self._state.refresh_flags()
 
     def _end_leases(self, now: float) -> None:
@@ -323,6 +330,8 @@ class Subscriptions:
 
     def _make_plan(self, needs: Iterable[Need]) -> StepPlan:
         needs = tuple(needs)
+        for need in needs:
+            self._progress[need].is_new = False
         tensors = tuple(need for need in needs if need.is_tensor)
         keys = {need.data_key for need in needs if need.is_data}
         for need in tensors:

@@ -129,6 +129,7 @@ class StoredRunView(RunView):
             "has_batch": False,
             "batch_step": None,
             "step_data_keys": list(data.values),
+            "step_data_offered": [],
             "step_data_step": data.step if data.values else None,
             "step_data_additions": data.additions,
             "step_data_panels": {key: panel.kind for key, panel in data.panels.items()},

@@ -16,7 +16,7 @@ from midstep.core.png import encode_png
 from midstep.server.array_json import all_finite, as_array
 
 COLUMNS = 16
-INLINE_BYTES = 190_000
+INLINE_BYTES = 150_000
 """Limit of a picture inside JSON; as base64 it is a third longer."""
 LEAST_TILE = 4
 _EXACT_IN_FLOAT32 = ("uint8", "int8", "bool", "float16", "float32")
@@ -67,7 +67,7 @@ def make_grid(values: Any, *, stride: int, full_width: int, full_height: int) ->
 
 
 def small_png(values: Any, grid: Grid, **geometry: int) -> tuple[bytes, Grid]:
-    """A PNG of at most 190 kB, with coarser tiles if it takes them; and its grid.
+    """A PNG of at most 150 kB, with coarser tiles if it takes them; and its grid.
 
     Args:
         values: tiles [N, C, h, w].

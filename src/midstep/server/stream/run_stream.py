@@ -211,6 +211,8 @@ class RunStream:
 
     def _send_captures(self) -> None:
         """Send each viewer which of its captures are new. It reads memory only."""
+        if self.run.subscriptions() is None:  # a stored run, whose timeline is read from disk
+            return
         timeline = self.run.timeline
         for queue in tuple(self.viewers):
             notices = self.run.capture_notices(queue.stream) if queue.stream else []
