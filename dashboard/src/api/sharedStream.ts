@@ -72,6 +72,13 @@ export function channelName(subject: string): string {
 const LOCKS = "midstep-";
 /** A ping comes each second. */
 const SILENCE_MS = 3_000;
+/**
+ * Other tabs are told of a lost link after this time. When a tab is closed, the browser ends its requests before or
+ * after it tells the page so; the page still runs for a moment and sees a lost link. The next tab opens a stream of
+ * its own. Told of that loss, it would show Reconnecting and disable its buttons for a moment, and a click would be
+ * lost.
+ */
+const TELL_LOSS_MS = 750;
 /** More streams than this, and a few tabs would leave no connection for anything else. */
 const MAX_STREAMS = 3;
 
@@ -103,6 +110,7 @@ class SharedStream<M extends Message> {
   /** Whether the browser leaves this page and cuts its requests off, which says nothing about the server. */
   private isLeaving = false;
   private welcomed: boolean;
+  private lossTimer: ReturnType<typeof setTimeout> | undefined;
 
   constructor(
     private readonly address: string,
@@ -129,6 +137,7 @@ class SharedStream<M extends Message> {
   }
 
   close(): void {
+    clearTimeout(this.lossTimer);
     this.closing.abort();
     this.channel?.close();
   }
@@ -208,9 +217,14 @@ class SharedStream<M extends Message> {
 
   private link(link: Link, why: string | null = null): void {
     this.isOpen = link === "open";
-    // The next tab opens a stream of its own. Told of a loss, it would disable its buttons and lose a click.
-    if (this.hasFollowers && !this.isLeaving) this.postToTabs({ kind: "link", link, why });
+    clearTimeout(this.lossTimer);
+    if (link === "lost") this.lossTimer = setTimeout(() => this.postLink(link, why), TELL_LOSS_MS);
+    else this.postLink(link, why);
     this.handlers.onLink(link, why);
+  }
+
+  private postLink(link: Link, why: string | null): void {
+    if (this.hasFollowers && !this.isLeaving) this.postToTabs({ kind: "link", link, why });
   }
 
   private postToTabs(message: TabMessage<M>): void {

@@ -4,12 +4,12 @@ import { CAPTURED_IN_VIEW, NOT_RECORDED, NOTHING_CAPTURED } from "@/lib/messages
 import { hasEnded } from "@/live/commandAvailability";
 import { useRunState, useVerb } from "@/live/hooks";
 import { Panel, StepAction } from "@/ui";
-import { useAllKeys } from "./useStepEntry";
+import { usePushesNothing } from "./useStepEntry";
 
 export function NothingCaptured() {
   const step = useVerb("step");
   const ended = useRunState(hasEnded) ?? false;
-  const { pushesNothing } = useAllKeys();
+  const pushesNothing = usePushesNothing();
   if (ended) {
     const text = NOT_RECORDED;
     return <Panel title="Step data" className="h-full" state={{ kind: "unavailable", text }} />;

@@ -7,14 +7,13 @@ import type { Sort } from "@/ui/table/DataTable";
 import { EntryPanel } from "./EntryPanel";
 import { NothingCaptured } from "./NothingCaptured";
 import { LargePanel } from "./StepDataPanel";
-import { useAllKeys, useStepKeys } from "./useStepEntry";
+import { useStepKeys } from "./useStepEntry";
 
 interface PanelsGridProps {
   stale: string | null;
 }
 
 export default function PanelsGrid({ stale }: PanelsGridProps) {
-  useAllKeys();
   const keys = useStepKeys();
   const [large, setLarge] = useUrlState("panel", "");
   const hinted = useRunState((state) => Object.keys(state.step_data_panels).join("\n")) ?? "";

@@ -7,14 +7,13 @@ import type { Sort } from "@/ui/table/DataTable";
 import { EntryMenu } from "./EntryMenu";
 import { EntryPanel } from "./EntryPanel";
 import { NothingCaptured } from "./NothingCaptured";
-import { useAllKeys, useChosenKey, useKeyList, useStepKeys } from "./useStepEntry";
+import { useChosenKey, useKeyList, useStepKeys } from "./useStepEntry";
 
 interface StepDataPanelProps {
   stale: string | null;
 }
 
 export function StepDataPanel({ stale }: StepDataPanelProps) {
-  useAllKeys();
   const keys = useStepKeys();
   const [chosen, setChosen] = useUrlState("key", "");
   const [shown, setShown] = useState<StepDataOut | null>(null);

@@ -3,10 +3,9 @@ import { useEffect, useMemo, useRef, useState } from "react";
 import { api, runPath } from "@/api/client";
 import { getEntry } from "@/api/tensors";
 import type { StateOut, StepDataOut } from "@/api/types";
-import { type Capture, useCapture, useCaptureMessages, useSubscription } from "@/live/captures";
+import { type Capture, useCapture, useSubscription } from "@/live/captures";
 import { useRunState } from "@/live/hooks";
 import { useRun } from "@/live/store";
-import { subscriptionId } from "@/live/subscriptions";
 import { looksLikeTable } from "./dataShape";
 
 export function useStepKeys(): string[] {
@@ -20,13 +19,9 @@ const ALL_KEYS = { kind: "step_data" } as const;
 const RUNNING_STEPS = 50;
 const SETTLED_MS = 2_000;
 
-/**
- * Asks once for a step in which every hook runs, so that all keys are known; again and again while there are none.
- * Answers whether steps were made since then and pushed nothing.
- */
-export function useAllKeys(): { pushesNothing: boolean } {
-  const wasCaptured = useCaptureMessages((messages) => messages[subscriptionId(ALL_KEYS)] !== undefined);
-  useSubscription(wasCaptured ? null : ALL_KEYS);
+/** Runs every hook while there is no step data; answers whether steps were made since then and pushed nothing. */
+export function usePushesNothing(): boolean {
+  useKeyList();
   const from = useRef<number | null>(null);
   from.current ??= useRun.getState().state?.step ?? null;
   const [isSettled, setSettled] = useState(false);
@@ -34,8 +29,7 @@ export function useAllKeys(): { pushesNothing: boolean } {
     const timer = setTimeout(() => setSettled(true), SETTLED_MS);
     return () => clearTimeout(timer);
   }, []);
-  const pushesNothing = useRunState((state) => hasPushedNothing(from.current, isSettled, state)) ?? false;
-  return { pushesNothing };
+  return useRunState((state) => hasPushedNothing(from.current, isSettled, state)) ?? false;
 }
 
 /** Whether steps were made since step `from`, with every hook running, and none of them pushed anything. */
@@ -48,7 +42,7 @@ export function hasPushedNothing(
   return parked ? step > from : isSettled && step - from >= RUNNING_STEPS;
 }
 
-/** Shows the list of keys for as long as it is in view. */
+/** Shows the list of keys for as long as it is in view: then every hook runs. */
 export const useKeyList = (): void => useSubscription(ALL_KEYS);
 
 /** Names what is shown now: another step, or more that a command put beside the same one. Null: nothing. */
