@@ -92,6 +92,6 @@ export function split(whole: ArrayBuffer): Response[] {
     start += bytes;
     return new Response(whole.slice(start - bytes, start), { status });
   });
-  if (start !== whole.byteLength) throw new TypeError("the answers break off");
+  if (start !== whole.byteLength) throw new TypeError("the batched answer is incomplete");
   return answers;
 }

@@ -104,7 +104,7 @@ function networkError(error: unknown, signal: AbortSignal | undefined): unknown 
   if (signal?.aborted) return error;
   return new ApiError(0, {
     error: "unreachable",
-    message: "The server does not answer. Check that the run's process is still there.",
+    message: "No answer from the server. Check that the training process is running.",
   } as Problem);
 }
 

@@ -21,7 +21,7 @@ export function Rail() {
       ))}
       <IconButton
         icon="help"
-        label="List of keys"
+        label="Keyboard shortcuts"
         keys="?"
         onClick={() => openDialog("shortcuts")}
         className="mt-auto mb-3.5"

@@ -9,10 +9,10 @@ export default function ShortcutsDialog({ onClose }: { onClose: () => void }) {
   const actions = inOrder(useActions((registry) => registry.actions)).filter((action) => action.keys);
   const singleKeys = usePreferences((settings) => settings.singleKeys);
   return (
-    <Dialog title="Keys" onClose={onClose} className="w-[560px] p-4">
+    <Dialog title="Keyboard shortcuts" onClose={onClose} className="w-[560px] p-4">
       <p className="mt-1 text-t2">
-        Single keys act while focus is on the page. In a field, slider, grid, chart, table or menu the arrows
-        and Space belong to that.
+        Single-key shortcuts work while focus is on the page. In a field, chart, table or menu, the arrows and
+        Space control that element.
       </p>
       <div className="mt-3 grid grid-cols-2 gap-x-8 gap-y-3">
         {GROUPS.map((group) => (
@@ -20,8 +20,8 @@ export default function ShortcutsDialog({ onClose }: { onClose: () => void }) {
         ))}
       </div>
       <div className="mt-4 flex items-center gap-2">
-        <Switch label="Single keys" on={singleKeys} onChange={setSingleKeys} />
-        <span>Single keys</span>
+        <Switch label="Single-key shortcuts" on={singleKeys} onChange={setSingleKeys} />
+        <span>Single-key shortcuts</span>
         <span className="text-t3">{singleKeys ? "on" : "off; Ctrl K still opens every command"}</span>
         <Button data-autofocus className="ml-auto" onClick={onClose}>
           Close

@@ -28,21 +28,20 @@ export const WAYS: Record<EndWay, WayWords> = {
   stop: {
     verb: "Stop",
     busy: "Stopping…",
-    text: (step) => `Training ends after step ${step}. What was recorded so far stays.`,
-    waiting: "Asked to stop; it ends at the next step boundary.",
+    text: (step) => `Training stops after step ${step}. The record is kept.`,
+    waiting: "Stopping after the current step.",
   },
   terminate: {
     verb: "Terminate",
-    busy: "Ending…",
-    text: () =>
-      "It has not stopped at a step boundary. The process is asked to end (SIGTERM); it may still save and write its end.",
-    waiting: "The process was asked to end.",
+    busy: "Terminating…",
+    text: () => "The run did not stop. Terminate sends SIGTERM; the process can still save a checkpoint.",
+    waiting: "SIGTERM was sent. The process is ending.",
   },
   kill: {
     verb: "Kill",
     busy: "Killing…",
     text: () =>
-      "The process has not ended. It is killed at once (SIGKILL); acknowledged records stay, nothing more is written.",
-    waiting: "The process was killed.",
+      "The process is still running. Kill sends SIGKILL. Written records are kept; no checkpoint is saved.",
+    waiting: "SIGKILL was sent.",
   },
 };

@@ -26,7 +26,7 @@ function useRunActions(): void {
   const step = useVerb("step");
   const back = useVerb("back");
   const hparams = useCommandReason("set_hparams");
-  const certificate = useCommandReason("determinism_health");
+  const determinism = useCommandReason("determinism_health");
   const runTo = useVerb("run_until");
   const stop = useVerb("stop");
   const [location] = useLocation();
@@ -86,10 +86,10 @@ function useRunActions(): void {
   });
   useAction({
     id: "determinism",
-    title: "Check that steps repeat bit for bit…",
+    title: "Determinism check…",
     group,
     words: "determinism certificate health",
-    disabledReason: unseen ?? certificate,
+    disabledReason: unseen ?? determinism,
     run: () => openDialog("determinism"),
   });
   useAction({
@@ -136,7 +136,7 @@ function usePageActions(): void {
   });
   useAction({
     id: "filter",
-    title: "Filter of the focused panel",
+    title: "Filter this panel",
     group: "View",
     keys: "/",
     words: "find",
@@ -144,14 +144,14 @@ function usePageActions(): void {
   });
   useAction({
     id: "palette",
-    title: "Search and every command",
+    title: "Search and commands",
     group: "Help",
     keys: "Ctrl K",
     run: () => openDialog("palette"),
   });
   useAction({
     id: "shortcuts",
-    title: "List of keys",
+    title: "Keyboard shortcuts",
     group: "Help",
     keys: "?",
     words: "shortcuts help",

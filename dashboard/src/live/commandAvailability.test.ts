@@ -41,6 +41,6 @@ describe("what a run does not offer", () => {
     expect(verbDisabledReason("back", session, "live")).toBeNull();
     expect(verbDisabledReason("back", { ...session, parked: false }, "live")).toBe("Pause first");
     expect(commandDisabledReason("set_hparams", { ...session, parked: false }, "live")).toBeNull();
-    expect(commandDisabledReason("set_hparams", session, "view only")).toMatch(/only look/);
+    expect(commandDisabledReason("set_hparams", session, "view only")).toMatch(/view-only/);
   });
 });

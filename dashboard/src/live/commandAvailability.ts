@@ -13,12 +13,12 @@ export function hasEnded(state: StateOut | null): boolean {
 
 /** Why nothing at all can be commanded; null when it can. */
 export function disabledReason(state: StateOut | null, status: ConnectionStatus): string | null {
-  if (status === "view only") return "This link can only look";
+  if (status === "view only") return "This link is view-only";
   if (status === "denied")
-    return "The server does not know this page's token. Open the link that the run printed.";
-  if (status === "reconnecting") return "Waiting for the connection to come back";
+    return "The token in this link is not valid. Open the link that midstep printed in the terminal.";
+  if (status === "reconnecting") return "Not connected. Reconnecting.";
   // After two silent seconds a command is still sent and waits for its answer: a press is not lost to a hiccup.
-  if (status === "not responding") return "Waiting for an answer from the run";
+  if (status === "not responding") return "The run does not answer";
   if (state === null) return "No run is live";
   if (hasEnded(state)) return "The run has ended";
   return null;
@@ -33,12 +33,12 @@ export function verbDisabledReason(
   const none = disabledReason(state, status);
   if (none !== null || state === null) return none;
   if (state.state === "failed" && (verb === "step" || verb === "back" || verb === "run_until"))
-    return "The run has failed; resume or stop lets it end";
+    return "The run raised an exception. Resume or Stop ends it.";
   if (verb === "back" && !state.offers.includes("back"))
-    return "This loop keeps no snapshots to go back to; train with a Session, or attach with a loader";
+    return "Back needs snapshots. Use midstep.Session, or pass a DataLoader to midstep.attach.";
   if ((verb === "step" || verb === "back") && !state.parked) return "Pause first";
-  if (verb === "pause" && state.paused && state.steps_left === null) return "The run is paused already";
-  if (verb === "resume" && !state.paused) return "The run is running already";
+  if (verb === "pause" && state.paused && state.steps_left === null) return "The run is already paused";
+  if (verb === "resume" && !state.paused) return "The run is already running";
   return null;
 }
 
@@ -55,5 +55,5 @@ export function commandDisabledReason(
 ): string | null {
   const none = disabledReason(state, status);
   if (none !== null || state === null) return none;
-  return state.offers.includes(name) ? null : "This run does not offer it; train with a Session";
+  return state.offers.includes(name) ? null : "This run does not support this command. midstep.Session does.";
 }

@@ -6,7 +6,7 @@ export function showEventToast(record: Readonly<Record<string, unknown>>): void 
   if (record.kind !== "hook_off") return;
   showToast({
     kind: "failed",
-    title: `Hook ${String(record.hook)} is off.`,
-    text: `It raised ${String(record.why)}. Training goes on.`,
+    title: `Hook ${String(record.hook)} was switched off.`,
+    text: `It raised ${String(record.why)}. Training continues.`,
   });
 }

@@ -61,7 +61,7 @@ export function useStale(): boolean {
   return useRun(({ connection }) => ["stale", "reconnecting", "not responding"].includes(connection.status));
 }
 
-/** What the connection allows: a link that can only look stays one while messages are late. */
+/** What the connection allows: a view-only link stays one while messages are late. */
 function allowing({ status, canControl }: Connection): Connection["status"] {
   return status === "stale" && !canControl ? "view only" : status;
 }

@@ -42,7 +42,7 @@ export async function goBack(to: { n: number } | { step: number }): Promise<void
   showToast({
     kind: "done",
     title: `Went back ${formatCount(steps)} ${steps === 1 ? "step" : "steps"} to ${formatCount(now)}.`,
-    text: "A change from here starts a new timeline of this run.",
+    text: "If you change something now, the run continues as a new timeline. The old one is kept.",
     action: { label: "Undo", keys: "Ctrl Z", run: () => void runVerb("step", { n: steps }) },
   });
 }

@@ -106,8 +106,8 @@ describe("verbDisabledReason", () => {
     expect(verbDisabledReason("step", state(), "live")).toBe("Pause first");
     expect(verbDisabledReason("step", state({ paused: true, parked: true }), "live")).toBe(null);
     expect(verbDisabledReason("pause", state(), "live")).toBe(null);
-    expect(verbDisabledReason("resume", state(), "live")).toBe("The run is running already");
-    expect(verbDisabledReason("pause", state(), "view only")).toBe("This link can only look");
+    expect(verbDisabledReason("resume", state(), "live")).toBe("The run is already running");
+    expect(verbDisabledReason("pause", state(), "view only")).toBe("This link is view-only");
     expect(verbDisabledReason("stop", state({ state: "finished" }), "live")).toBe("The run has ended");
     expect(verbDisabledReason("stop", state(), "reconnecting")).toContain("connection");
     expect(verbDisabledReason("stop", state(), "not responding")).toContain("Waiting");

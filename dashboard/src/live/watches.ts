@@ -101,7 +101,7 @@ export async function removeWatch(row: number, source: string): Promise<void> {
     return;
   showToast({
     kind: "done",
-    title: `No longer watching ${row}. Its line stays.`,
+    title: `Stopped watching ${row}.`,
     action: { label: "Undo", keys: "Ctrl Z", run: () => void replaceRows(source, rows) },
   });
 }

@@ -22,12 +22,12 @@ export class PanelBoundary extends Component<Props, State> {
     const { problem } = this.state;
     if (problem === null) return this.props.children;
     const again = <PanelAction onClick={() => this.setState({ problem: null })}>Try again</PanelAction>;
-    const text = `${problem.name}: ${problem.message}. Training goes on.`;
+    const text = `${problem.name}: ${problem.message}. Training is not affected.`;
     return (
       <Panel
         title={this.props.title}
         className="h-full"
-        state={{ kind: "error", title: "This panel stopped", text, action: again }}
+        state={{ kind: "error", title: "This panel crashed", text, action: again }}
       />
     );
   }

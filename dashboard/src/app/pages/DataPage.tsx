@@ -145,7 +145,7 @@ function useView(): View {
 function Facts({ shown, dataset }: { shown: DatasetSummary | null; dataset: DatasetOut | null }) {
   if (shown?.counts == null)
     return (
-      <p className="text-t3">Questions, the sources that answer them, and what a model is steered by.</p>
+      <p className="text-t3">Questions, the sources that answer them, and the vectors that steer a model.</p>
     );
   const { counts } = shown;
   const splits = dataset
@@ -225,7 +225,7 @@ function Waiting({ error }: { error: string | null }) {
   const state =
     error === null
       ? ({ kind: "loading" } as const)
-      : ({ kind: "error", title: "This dataset could not be read", text: error } as const);
+      : ({ kind: "error", title: "Could not load this dataset", text: error } as const);
   return <Panel title="Dataset" className="h-full" state={state} />;
 }
 

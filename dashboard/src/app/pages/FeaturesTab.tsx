@@ -1,7 +1,8 @@
 /** Live · Features: the forces on each row of a tensor, how alike the rows are, and what became of the watched ones. */
-import { lazy, Suspense } from "react";
+import { lazy, Suspense, useMemo } from "react";
 import { useAction } from "@/lib/actions";
 import { formatCount } from "@/lib/format";
+import { rowNames } from "@/lib/rowNames";
 import { useUrlState } from "@/lib/urlState";
 import { useForces } from "@/live/forces";
 import { useNoCommandsReason } from "@/live/hooks";
@@ -20,6 +21,7 @@ export default function FeaturesTab({ stale }: { stale: string | null }) {
   const [feature, setFeature] = useUrlState("feature", "");
   const { data: forces, error } = useForces(tensor === "" ? null : tensor);
   const panel = useRowPanel(forces?.tensor ?? null);
+  const names = useMemo(() => rowNames(panel), [panel]);
   const { sources } = useWatchList();
   const watched = useWatchedRows(forces?.tensor ?? null);
   const noCommands = useNoCommandsReason();
@@ -29,21 +31,17 @@ export default function FeaturesTab({ stale }: { stale: string | null }) {
   const select = (row: number) => setFeature(String(row));
   useAction({
     id: "watch-feature",
-    title: "Watch the selected feature",
+    title: "Watch the selected row",
     group: "Panels",
     keys: "W",
     words: "follow trajectory row",
     disabledReason:
-      selected === null
-        ? "Select a feature first"
-        : watchable
-          ? null
-          : (noCommands ?? "Nothing to watch yet"),
+      selected === null ? "Select a row first" : watchable ? null : (noCommands ?? "Nothing to watch yet"),
     run: () => selected !== null && watch(selected),
   });
   // What could not be had for this step is said, and the older one stays at half strength.
   const old = stale ?? (error && forces ? `of step ${formatCount(forces.step)}` : null);
-  const shared = { forces, stale: old, onSelect: select, onWatch: watchable ? watch : null };
+  const shared = { forces, names, stale: old, onSelect: select, onWatch: watchable ? watch : null };
   return (
     <PanelArea tab="features">
       <div className="grid h-full min-h-[560px] grid-cols-2 grid-rows-[minmax(352px,1.63fr)_minmax(200px,1fr)] gap-2 max-[1199px]:h-auto max-[1199px]:grid-cols-1 max-[1199px]:grid-rows-[380px_380px_260px]">
@@ -71,6 +69,7 @@ export default function FeaturesTab({ stale }: { stale: string | null }) {
             <Suspense fallback={<Panel title="Trajectories" className="h-full" />}>
               <FeatureTrajectory
                 tensor={forces?.tensor ?? null}
+                names={names}
                 rule={panel?.status ?? null}
                 onSelect={select}
                 stale={stale}

@@ -101,7 +101,7 @@ interface HeaderProps {
 function Header({ results, shown, update, onResult }: HeaderProps) {
   const { data } = useInfluenceResult(shown && keyOf(shown));
   const [batch, setBatch] = useUrlState("batch", "0");
-  if (shown === null) return <p className="text-t3">Which sequences of an update moved which answers.</p>;
+  if (shown === null) return <p className="text-t3">Which training sequences changed which answers.</p>;
   const request = data?.requests.find(({ index }) => String(index) === batch) ?? data?.requests[0];
   const items = (results ?? []).map((one) => ({
     label: one.name,
@@ -209,7 +209,7 @@ function ResultView({ shown, update }: { shown: InfluenceSummary; update: boolea
       <Panel
         title="Influence"
         className="h-full"
-        state={{ kind: "error", title: "This result could not be read", text: error.message }}
+        state={{ kind: "error", title: "Could not load this result", text: error.message }}
       />
     );
   if (none)
@@ -248,7 +248,7 @@ function InfluenceView({ influence, kernelError }: { influence: InfluenceData; k
         </Guarded>
       </div>
       <div className="col-span-2 min-h-0">
-        <Guarded title="What moved it">
+        <Guarded title="What changed it">
           <ContributorsPanel {...{ influence, row, contributions }} by={by === "" ? null : by} onBy={setBy} />
         </Guarded>
       </div>

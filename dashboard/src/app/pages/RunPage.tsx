@@ -92,9 +92,7 @@ function NoRun({ error }: { error: string | null }) {
       <Panel
         title="Run"
         className="h-full"
-        state={
-          error === null ? { kind: "loading" } : { kind: "error", title: "The run is not there", text: error }
-        }
+        state={error === null ? { kind: "loading" } : { kind: "error", title: "Run not found", text: error }}
       />
     </PanelArea>
   );
@@ -103,7 +101,7 @@ function NoRun({ error }: { error: string | null }) {
 /** Whether this page may write: the stream says so of a run that is followed. */
 function useReadOnlyReason(): string | null {
   const { canControl, status } = useConnection();
-  return !canControl || status === "view only" ? "This link can only look" : null;
+  return !canControl || status === "view only" ? "This link is view-only" : null;
 }
 
 function Controls({ run }: { run: RunRow }) {
@@ -173,7 +171,7 @@ function WhyPill({ run }: { run: RunRow }) {
       <Pill
         tone="warn"
         glyph={<Icon name="unplugged" size={14} />}
-        title="Cannot be commanded from here."
+        title="This run cannot be controlled from here."
         text={run.why}
       />
     );
@@ -224,7 +222,7 @@ function Overview({ run, header }: { run: RunRow; header: Record<string, unknown
         <ConfigPanel config={run.config} />
       </div>
       <div className="grid min-h-0 grid-rows-[minmax(0,1fr)_180px] gap-2 max-[1199px]:grid-rows-[360px_180px]">
-        <CurvesPanel runs={curveRuns} emptyText="Nothing was measured." />
+        <CurvesPanel runs={curveRuns} emptyText="No metrics were logged." />
         <SummaryPanel summary={run.summary} />
       </div>
     </div>

@@ -24,15 +24,15 @@ import { useNow } from "../useNow";
 const CurvesPanel = lazy(() => import("@/features/scalars/CurvesPanel"));
 const ConfigDiffPanel = lazy(() => import("@/features/runList/ConfigDiffPanel"));
 
-const NO_START = "Runs are started from the page of midstep serve";
-const LOOK_ONLY = "This link can only look";
+const NO_START = "Only midstep serve can start runs from the page";
+const VIEW_ONLY = "This link is view-only";
 
 export function RunsPage() {
   useRunListFeed();
   const table = useRunTable();
   const view = useRunsView(table);
   const { canControl } = useConnection();
-  const noStart = !table.loaded || table.canStart ? null : canControl ? NO_START : LOOK_ONLY;
+  const noStart = !table.loaded || table.canStart ? null : canControl ? NO_START : VIEW_ONLY;
   const [diff, setDiff] = useUrlChoice("diff", ["off", "on"]);
   const [large, setLarge] = useUrlChoice("large", ["none", "curves"]);
   const [cursor, setCursor] = useUrlState("at", "");
@@ -57,7 +57,7 @@ export function RunsPage() {
           expanded={large === "curves"}
           onExpand={() => setLarge(large === "curves" ? "none" : "curves")}
           onPick={setCursor}
-          emptyText="Tick runs in the table to draw their curves over each other."
+          emptyText="Select runs to compare their curves."
         />
       </Suspense>
     </PanelBoundary>
@@ -138,7 +138,7 @@ function TablePanel({ view, cursor, setCursor }: TablePanelProps) {
       tools={
         <ExportMenu
           subject="runs"
-          disabledReason={view.items.length === 0 ? "There is nothing to export" : null}
+          disabledReason={view.items.length === 0 ? "Nothing to export" : null}
           items={[
             {
               label: "CSV, as listed",
@@ -188,7 +188,7 @@ function Fact({ view, damaged }: { view: RunsView; damaged: number }) {
 
 function stateOf(table: RunTable, view: RunsView): PanelState {
   if (!table.loaded && table.error !== null)
-    return { kind: "error", title: "The runs could not be read", text: table.error };
+    return { kind: "error", title: "Could not load the runs", text: table.error };
   if (!table.loaded) return { kind: "loading" };
   if (view.matching.length > 0) return { kind: "data" };
   if (table.rows.size > 0)
@@ -223,7 +223,7 @@ function useTableKeys(
 ): void {
   const go = useGo();
   const at = view.items.findIndex((item) => item.kind === "run" && item.id === cursor);
-  const none = at < 0 ? "Choose a run with J and K first" : null;
+  const none = at < 0 ? "Select a run with J or K first" : null;
   const move = (key: string) => {
     const next = stepTo(view.items, at, key, 1);
     if (next !== null) setCursor(next);
@@ -233,7 +233,7 @@ function useTableKeys(
   useAction({ id: "run-previous", title: "Previous run", group, keys: "K", run: () => move("ArrowUp") });
   useAction({
     id: "run-show",
-    title: "Draw the run or not",
+    title: "Show or hide this curve",
     group,
     keys: "X",
     disabledReason: none,

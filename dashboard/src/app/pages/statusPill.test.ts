@@ -91,7 +91,7 @@ describe("reasonOf", () => {
       run_until: 13_000,
       waiting_for: null,
     } as StateOut;
-    expect(reasonOf({ ...going, state: "running" }, live)?.text).toBe("520 steps to go");
+    expect(reasonOf({ ...going, state: "running" }, live)?.text).toBe("520 steps left");
     const pausing = { ...going, state: "pausing", waiting_for: "in validation, 40 of 79" } as StateOut;
     expect(reasonOf(pausing, live)?.text).toBe("in validation, 40 of 79");
   });
@@ -106,6 +106,6 @@ describe("reasonOf", () => {
   it("says what the server said of a run that it cannot reach", () => {
     const why = "It runs on another machine.";
     const reason = reasonOf(null, { status: "reconnecting", ageS: 0, why });
-    expect(reason).toMatchObject({ tone: "bad", title: "Not reached.", text: why });
+    expect(reason).toMatchObject({ tone: "bad", title: "Run not reachable.", text: why });
   });
 });

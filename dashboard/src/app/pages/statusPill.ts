@@ -61,7 +61,9 @@ function whyParked({ breakpoint, reason }: StateOut): Reason | null {
     const title = explanation ? `${explanation.title}, breakpoint ${id}` : `Stopped by breakpoint ${id}`;
     return { tone: "warn", icon: "diamond", title, text, samples, explanation };
   }
-  return reason ? { tone: "warn", icon: "warning", title: "Held.", text: reason, samples: [] } : null;
+  return reason
+    ? { tone: "warn", icon: "warning", title: "Paused by midstep:", text: reason, samples: [] }
+    : null;
 }
 
 function whereTo({ state, waiting_for, run_until, step }: StateOut): Reason | null {
@@ -69,20 +71,26 @@ function whereTo({ state, waiting_for, run_until, step }: StateOut): Reason | nu
     return { tone: "warn", icon: "clock", title: "Pausing", text: waiting_for, samples: [] };
   }
   if (run_until === null) return null;
-  const text = `${formatCount(Math.max(0, run_until - step))} steps to go`;
-  return { tone: "neutral", icon: "runTo", title: `Runs to ${formatCount(run_until)}`, text, samples: [] };
+  const text = `${formatCount(Math.max(0, run_until - step))} steps left`;
+  return {
+    tone: "neutral",
+    icon: "runTo",
+    title: `Running to step ${formatCount(run_until)}`,
+    text,
+    samples: [],
+  };
 }
 
 function silence(state: StateOut | null, { status, ageS, why }: Freshness): Reason | null {
   if (status !== "reconnecting" && status !== "not responding") return null;
-  if (why) return { tone: "bad", icon: "unplugged", title: "Not reached.", text: why, samples: [] };
+  if (why) return { tone: "bad", icon: "unplugged", title: "Run not reachable.", text: why, samples: [] };
   const dead = status === "not responding";
   const known = dead && state ? `Last known step ${formatCount(state.step)}. ` : "";
   return {
     tone: dead ? "bad" : "warn",
     icon: "unplugged",
     title: `No answer for ${formatCount(ageS)} s.`,
-    text: `${known}Training may still run; nothing is lost. Trying again.`,
+    text: `${known}Training may still be running. Reconnecting.`,
     samples: [],
   };
 }

@@ -141,13 +141,13 @@ function NoBatch({ error }: { error: Error | null }) {
       <Panel
         title="Batch"
         className="h-full"
-        state={{ kind: "error", title: "The batch did not come", text: error.message }}
+        state={{ kind: "error", title: "Could not load the batch", text: error.message }}
       />
     );
   }
   if (known === undefined || known) return <Panel title="Batch" className="h-full" />;
   if (ended) {
-    const text = "This run ended before its batch was looked at.";
+    const text = "Not recorded: no page showed it while the run was live.";
     return <Panel title="Batch" className="h-full" state={{ kind: "unavailable", text }} />;
   }
   const action = <StepAction verb={step} onStep={() => void step.run({ n: 1 })} />;
@@ -158,7 +158,7 @@ function NoBatch({ error }: { error: Error | null }) {
       state={{
         kind: "empty",
         title: "Nothing captured for this step",
-        text: "Captures start while this page is open. Take one step to fill the panel.",
+        text: "Captured while this panel is in view. Take one step to fill it.",
         action,
       }}
     />

@@ -37,7 +37,7 @@ export interface BatchViewProps {
   theme: Theme;
 }
 
-export const INFLUENCE = "Influence: which samples moved which";
+export const INFLUENCE = "Influence: which samples changed which losses";
 
 const ORDERS = [
   { value: "loader", label: "Loader order" },
@@ -84,7 +84,7 @@ export function BatchView(props: BatchViewProps) {
       onSelect: () => downloadText(`${name}.json`, jsonOf(batch), "application/json"),
     },
     {
-      label: "CSV, one line a sample",
+      label: "CSV, one row per sample",
       onSelect: () => downloadText(`${name}.csv`, csvOf(columns), "text/csv"),
     },
     "line",

@@ -93,8 +93,8 @@ export default function AddBreakpoint({ start, scalars, onAdd, onClose }: AddBre
 }
 
 const ACTIONS = [
-  ["pause", "Stop the run"],
-  ["mark", "Only mark the chart"],
+  ["pause", "Pause the run"],
+  ["mark", "Only mark it on the chart"],
 ] as const;
 
 /** What a choice of the menu puts into the form. */
@@ -148,7 +148,7 @@ function KindFields({ draft, change, error, scalars, rule }: KindFieldsProps) {
     case "metric":
       return (
         <>
-          {input("name", "Scalar", "w-40")}
+          {input("name", "Metric", "w-40")}
           <datalist id="scalar-names">
             {scalars.map((name) => (
               <option key={name} value={name} />

@@ -26,7 +26,7 @@ export function BreakpointsPanel({ propose, stale }: BreakpointsPanelProps) {
   const open = () => setAdding({ ...EMPTY_DRAFT, ...propose() });
   useAction({
     id: "add-breakpoint",
-    title: "Add breakpoint from what is focused",
+    title: "Add breakpoint (from the selected sample or point)",
     group: "Breakpoints",
     keys: "B",
     words: "stop condition",

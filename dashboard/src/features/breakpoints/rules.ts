@@ -26,8 +26,8 @@ const LABELS: Record<RuleField, string> = {
   low: "Lower limit",
   window: "Window",
   every: "Every n steps",
-  metric: "Scalar",
-  layers: "Only layers with",
+  metric: "Metric",
+  layers: "Layer name contains",
 };
 
 /** The fields that a rule takes, in the order of the form. */

@@ -41,8 +41,8 @@ export function CommandsView({ commands, ended, stale }: CommandsViewProps) {
           ? {
               kind: "unavailable",
               text: ended
-                ? "Nobody gave this run a command."
-                : "No commands yet. Pause, step or set a breakpoint; it is listed here.",
+                ? "No commands were sent."
+                : "No commands yet. Pauses, steps and breakpoint hits appear here.",
             }
           : undefined
       }

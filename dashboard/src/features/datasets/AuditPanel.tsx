@@ -42,7 +42,7 @@ export default function AuditPanel({ answer, error }: AuditPanelProps) {
             <Level key={name} name={LEVELS[name] ?? name} level={level} />
           ))}
           <p className="px-3 pt-2 text-t3">
-            As audit.json tells it. For tables that were changed since:{" "}
+            From audit.json. If the tables have changed since, run:{" "}
             <code className="font-mono">midstep data audit --write</code>
           </p>
         </div>
@@ -129,21 +129,21 @@ function Examples({ examples }: Pick<LevelOut, "examples">) {
 }
 
 function stateOf(answer: DatasetAuditOut | null, error: string | null): PanelState {
-  if (error !== null) return { kind: "error", title: "The audit could not be read", text: error };
+  if (error !== null) return { kind: "error", title: "Could not load the audit", text: error };
   if (answer === null) return { kind: "loading" };
   if (answer.audit !== null) return { kind: "data" };
   if (answer.audit_problem !== null)
     return {
       kind: "error",
-      title: "The audit could not be read",
-      text: `${answer.audit_problem}. Make it anew with midstep data audit FOLDER --write.`,
+      title: "Could not load the audit",
+      text: `${answer.audit_problem}. Write it again with midstep data audit FOLDER --write.`,
     };
   return {
     kind: "empty",
     title: "Not audited yet",
     text: (
       <>
-        Look for leaks between its splits with{" "}
+        Check for leaks between its splits with{" "}
         <code className="font-mono">midstep data audit FOLDER --write</code>.
       </>
     ),

@@ -6,7 +6,7 @@ import { useTheme } from "@/lib/theme";
 import { Chip, Panel } from "@/ui";
 import { ExportMenu } from "@/ui/export/ExportMenu";
 import { exportItems } from "@/ui/export/exportItems";
-import { restsFrom, SCHEDULE_NAMES, sharesOf, VARIANTS } from "./curriculum";
+import { constantFrom, SCHEDULE_NAMES, sharesOf, VARIANTS } from "./curriculum";
 import { ShareChart } from "./ShareChart";
 import { VariantLegend } from "./VariantStrip";
 
@@ -26,7 +26,7 @@ export default function CurriculumPanels({ curriculum, error, epoch, onEpoch }: 
         state={
           error === null
             ? { kind: "loading" }
-            : { kind: "error", title: "The schedules could not be computed", text: error }
+            : { kind: "error", title: "Could not compute the schedules", text: error }
         }
       />
     );
@@ -64,7 +64,7 @@ function SchedulePanel({ schedule, epoch, onEpoch }: SchedulePanelProps) {
   return (
     <Panel
       title={name}
-      fact={`rests from epoch ${restsFrom(shares)}`}
+      fact={`constant from epoch ${constantFrom(shares)}`}
       tools={
         <>
           {schedule.own && <Chip tone="accent">This dataset's</Chip>}

@@ -78,25 +78,25 @@ function Entry({ one, selected, onOpen }: EntryProps) {
 
 function stateOf(list: DatasetListOut | null, error: string | null): PanelState {
   if (list === null && error !== null)
-    return { kind: "error", title: "The datasets could not be read", text: error };
+    return { kind: "error", title: "Could not load the datasets", text: error };
   if (list === null) return { kind: "loading" };
   if (list.datasets.length > 0) return { kind: "data" };
   const named = list.roots > 0;
   return {
     kind: "empty",
-    title: named ? "No datasets yet" : "No data folder is named",
+    title: named ? "No datasets yet" : "No data folder",
     text: (
       <>
         {named
-          ? `The ${list.roots === 1 ? "folder that was named holds" : "folders that were named hold"} no dataset. `
-          : "This server was not told where datasets lie. "}
+          ? `The ${list.roots === 1 ? "data folder holds" : "data folders hold"} no dataset. `
+          : "Start the server with --data FOLDER. "}
         Build one from a table of questions and sources with{" "}
         <code className="font-mono">midstep data build pairs.csv --out data/mine</code>
         {named ? (
           ". It is shown here as soon as it is finished."
         ) : (
           <>
-            , then name its folder: <code className="font-mono">midstep serve outputs --data data/</code>.
+            , then pass its folder: <code className="font-mono">midstep serve outputs --data data/</code>.
           </>
         )}
       </>

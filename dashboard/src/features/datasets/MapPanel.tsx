@@ -83,7 +83,7 @@ function readout(
 
 function stateOf(map: DatasetMapOut | null, error: string | null): PanelState {
   if (map !== null) return { kind: "data" };
-  if (error !== null) return { kind: "error", title: "The map could not be made", text: error };
+  if (error !== null) return { kind: "error", title: "Could not compute the map", text: error };
   return { kind: "loading" };
 }
 

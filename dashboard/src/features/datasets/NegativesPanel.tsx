@@ -38,7 +38,8 @@ export default function NegativesPanel({ dataset, answer, error, onPair }: Negat
         {ledger && <Shortages ledger={ledger} onPair={onPair} />}
         {ledger === null && (
           <p className="px-3 py-2 text-t3">
-            {answer?.ledger_problem ?? "The dataset has no ledger of shortages; the builder writes one."}
+            {answer?.ledger_problem ??
+              "The dataset has no record of missing negatives. midstep data build writes one."}
           </p>
         )}
       </div>
@@ -48,7 +49,7 @@ export default function NegativesPanel({ dataset, answer, error, onPair }: Negat
 
 function factOf({ short_pairs, dropped }: LedgerOut): string {
   const left = dropped > 0 ? `, ${formatCount(dropped)} dropped` : "";
-  return `${plural(short_pairs, "pair")} short of a tier${left}`;
+  return `${plural(short_pairs, "pair")} ${short_pairs === 1 ? "lacks" : "lack"} negatives in a tier${left}`;
 }
 
 const HEAD = "px-2 font-normal text-label text-t3";
@@ -92,7 +93,7 @@ interface ShortagesProps {
 
 function Shortages({ ledger, onPair }: ShortagesProps) {
   if (ledger.shortages.length === 0)
-    return <p className="px-3 py-2 text-t3">No tier ran short: every pair has its quota of each.</p>;
+    return <p className="px-3 py-2 text-t3">Every pair has all its negatives in every tier.</p>;
   return (
     <>
       <table className="mt-2 w-full table-fixed border-collapse" aria-label="Shortages">
@@ -151,7 +152,7 @@ export function filledFrom(from: Readonly<Record<string, number>>): string {
 }
 
 function stateOf(answer: DatasetAuditOut | null, error: string | null): PanelState {
-  if (error !== null) return { kind: "error", title: "The ledger could not be read", text: error };
+  if (error !== null) return { kind: "error", title: "Could not load the ledger", text: error };
   return answer === null ? { kind: "loading" } : { kind: "data" };
 }
 

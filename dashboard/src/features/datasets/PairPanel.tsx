@@ -47,7 +47,7 @@ function factOf({ split, cluster, relevance, distance }: PairOut): string {
 }
 
 function stateOf(pair: PairOut | null, error: string | null): PanelState {
-  if (error !== null) return { kind: "error", title: "This pair could not be read", text: error };
+  if (error !== null) return { kind: "error", title: "Could not load this pair", text: error };
   return pair === null ? { kind: "loading" } : { kind: "data" };
 }
 
@@ -87,7 +87,7 @@ function Words({ head, text }: { head: string; text: string | null }) {
 
 function Keywords({ keywords }: Pick<PairOut, "keywords">) {
   if (keywords.length === 0)
-    return <p className="text-t3">No keywords: keyword steering falls back to the centroid's.</p>;
+    return <p className="text-t3">No keywords. Keyword steering uses the centroid vector.</p>;
   return (
     <ul className="flex flex-wrap gap-1" aria-label="Keywords">
       {keywords.map(({ id, text, similarity }) => (

@@ -162,7 +162,7 @@ function Pages({ total, offset, onOffset }: PagesProps) {
 
 function stateOf(list: PairListOut | null, error: string | null): PanelState {
   if (list === null && error !== null)
-    return { kind: "error", title: "The pairs could not be read", text: error };
+    return { kind: "error", title: "Could not load the pairs", text: error };
   if (list === null) return { kind: "loading" };
   if (list.total > 0) return { kind: "data" };
   return { kind: "empty", title: "No pair matches", text: "Choose another split, or clear the cluster." };

@@ -3,8 +3,8 @@ import { pairQuery } from "@/api/datasets";
 import type { ClusterOut, NegativeOut, PairOut } from "@/api/types";
 import {
   clusterColours,
+  constantFrom,
   largestSimilarity,
-  restsFrom,
   rowAfter,
   sharesOf,
   sizeOf,
@@ -102,13 +102,13 @@ describe("shares", () => {
 
   it("rest from the epoch after which nothing changes", () => {
     expect(
-      restsFrom([
+      constantFrom([
         [1, 0],
         [0.5, 0.5],
         [0.5, 0.5],
       ]),
     ).toBe(1);
-    expect(restsFrom([[1, 0]])).toBe(0);
+    expect(constantFrom([[1, 0]])).toBe(0);
   });
 });
 

@@ -99,7 +99,7 @@ export function sharesOf({ shares }: Pick<ScheduleOut, "shares">): number[][] {
 }
 
 /** Epochs in which something changes against the one before; the last of the others is where a schedule rests. */
-export function restsFrom(shares: readonly (readonly number[])[]): number {
+export function constantFrom(shares: readonly (readonly number[])[]): number {
   let rest = shares.length - 1;
   const last = shares[rest];
   while (rest > 0 && shares[rest - 1]?.every((share, at) => Math.abs(share - (last?.[at] ?? 0)) < 1e-9))

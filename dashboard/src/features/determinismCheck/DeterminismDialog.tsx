@@ -1,4 +1,4 @@
-/** The certificate: some steps are made twice from the same snapshot, and every bit is compared. */
+/** The determinism check: runs some steps twice from one snapshot and compares every bit. */
 import { useState } from "react";
 import { runCommand } from "@/live/commands";
 import { useCommandReason, useRunState } from "@/live/hooks";
@@ -24,23 +24,23 @@ export default function DeterminismDialog({ onClose }: { onClose: () => void }) 
   const [report, setReport] = useState<Report | null>(null);
   const check = async () => {
     setBusy(true);
-    const done = await runCommand("determinism_health", { steps }, "Check");
+    const done = await runCommand("determinism_health", { steps }, "Determinism check");
     setBusy(false);
     setReport(done === null ? null : readReport(done.result));
   };
   return (
-    <Dialog title="Check that steps repeat bit for bit" onClose={onClose}>
+    <Dialog title="Determinism check" onClose={onClose}>
       <p className="mt-2 text-t2">
-        The next steps are made twice from where the run stands, every bit is compared, and the run stands
-        again where it stood.
+        Runs the next steps twice from the current state and compares every bit. The run then returns to the
+        current step.
       </p>
       <div className="mt-3 flex items-center gap-2">
         <span className="text-t3">Steps</span>
         <NumberField
-          label="Steps to make twice"
+          label="Steps to run twice"
           value={steps}
           onChange={(value) => value !== null && value >= 1 && setSteps(value)}
-          check={(value) => (value < 1 ? "Give at least 1 step" : null)}
+          check={(value) => (value < 1 ? "Enter 1 or more" : null)}
           className="w-20"
           data-autofocus=""
         />

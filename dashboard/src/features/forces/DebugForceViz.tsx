@@ -1,9 +1,11 @@
-/** Forces: gradient against SOM magnitude of every feature, and one feature's step in four pictures. */
+/** Forces: the gradient against the other force on every row, and one row's step in four pictures. */
 import { type ReactNode, useRef, useState } from "react";
 import { markGradient } from "@/charts/colors/viridis";
 import { downloadBlob, downloadText } from "@/lib/download";
 import { formatCount, formatValue } from "@/lib/format";
+import type { RowNames } from "@/lib/rowNames";
 import type { StatusRule } from "@/lib/rowStatus";
+import { summarise } from "@/lib/statistics";
 import { useTheme } from "@/lib/theme";
 import { hasEnded } from "@/live/commandAvailability";
 import type { Forces } from "@/live/forces";
@@ -14,10 +16,11 @@ import { csvOf, jsonOf } from "@/ui/export/csv";
 import { ExportMenu } from "@/ui/export/ExportMenu";
 import { panelToPng } from "@/ui/export/panelToPng";
 import type { Cell } from "@/ui/table/sortCells";
-import { type ForceWords, TwoForceView } from "./TwoForceView";
+import { type ForceWords, TwoForceView, verdictWord } from "./TwoForceView";
 
 export interface DebugForceVizProps {
   forces: Forces | null;
+  names: RowNames;
   error: string | null;
   /** The tensor that was chosen; null for the run's own choice. */
   chosen: string | null;
@@ -31,10 +34,8 @@ export interface DebugForceVizProps {
   stale: string | null;
 }
 
-const WORDS: ForceWords = { first: "Gradient", second: "SOM" };
-
 export default function DebugForceViz(props: DebugForceVizProps) {
-  const { forces, error, selected, stale } = props;
+  const { forces, names, error, selected, stale } = props;
   const theme = useTheme();
   const container = useRef<HTMLDivElement>(null);
   const [hovered, setHovered] = useState<number | null>(null);
@@ -46,12 +47,18 @@ export default function DebugForceViz(props: DebugForceVizProps) {
     const menu = <TensorMenu {...forces} tensor={props.chosen} onTensor={props.onTensor} />;
     return <NoForces error={error} fact={menu} />;
   }
+  const words: ForceWords = {
+    first: names.labelOf("grad_magnitude"),
+    second: names.labelOf("som_magnitude"),
+  };
+  const judged = judgedColumn(forces, names);
   const tools = (
     <>
-      {forces.columns.has("win_rate") && (
+      {judged && (
         <span className="flex items-center gap-2 whitespace-nowrap text-label text-t3">
-          Win rate 0
-          <span className="h-2 w-16 rounded-mark" style={{ background: markGradient(theme) }} />1
+          {judged.label} {formatValue(judged.low, 2)}
+          <span className="h-2 w-16 rounded-mark" style={{ background: markGradient(theme) }} />
+          {formatValue(judged.high, 2)}
         </span>
       )}
       <ExportMenu
@@ -67,7 +74,7 @@ export default function DebugForceViz(props: DebugForceVizProps) {
         <span className="flex items-center gap-2">
           <TensorMenu {...forces} onTensor={props.onTensor} />
           <span className="truncate" aria-live={hovered === null ? undefined : "polite"}>
-            {hovered === null ? summaryOf(forces) : pointText(forces, hovered)}
+            {hovered === null ? summaryOf(forces) : pointText(forces, names, hovered)}
           </span>
         </span>
       }
@@ -80,7 +87,8 @@ export default function DebugForceViz(props: DebugForceVizProps) {
         <TwoForceView
           {...props}
           forces={forces}
-          words={WORDS}
+          words={words}
+          colour={judged?.units ?? null}
           detail={shown === null ? null : detail.data}
           detailError={detail.error?.message ?? null}
           onHover={setHovered}
@@ -91,18 +99,39 @@ export default function DebugForceViz(props: DebugForceVizProps) {
   );
 }
 
-/** "33 fight, 31 agree", with the neutral ones where there are any. */
+/** "33 oppose, 31 agree", with the neutral ones where there are any. */
 export function summaryOf({ agree, fight, neutral, tensor }: Forces): string {
-  if (agree + fight === 0) return `${formatCount(neutral)} neutral: one force alone moves ${tensor}`;
-  const parts = [`${formatCount(fight)} fight`, `${formatCount(agree)} agree`];
+  if (agree + fight === 0) return `${formatCount(neutral)} neutral: only one force acts on ${tensor}`;
+  const parts = [`${formatCount(fight)} oppose`, `${formatCount(agree)} agree`];
   if (neutral > 0) parts.push(`${formatCount(neutral)} neutral`);
   return parts.join(", ");
 }
 
-function pointText({ columns, verdicts }: Forces, index: number): string {
-  const value = (name: string) => formatValue(columns.get(name)?.[index], 3);
-  const rate = columns.has("win_rate") ? `, win rate ${value("win_rate")}` : "";
-  return `${index}: gradient ${value("grad_magnitude")}, SOM ${value("som_magnitude")}${rate}, ${verdicts[index] ?? ""}`;
+function pointText({ columns, verdicts }: Forces, { labelOf, main }: RowNames, index: number): string {
+  const shown = ["grad_magnitude", "som_magnitude", ...(main === null ? [] : [main])];
+  const values = shown
+    .filter((name) => columns.has(name))
+    .map((name) => `${labelOf(name)} ${formatValue(columns.get(name)?.[index], 3)}`);
+  return `${index}: ${[...values, verdictWord(verdicts[index] ?? null)].filter(Boolean).join(", ")}`;
+}
+
+interface JudgedColumn {
+  label: string;
+  low: number;
+  high: number;
+  /** Each value between low and high, 0…1. */
+  units: Float64Array;
+}
+
+/** The column by which the run judges its rows, for the colours; null where it names none. */
+function judgedColumn({ columns }: Forces, { labelOf, main }: RowNames): JudgedColumn | null {
+  const values = main === null ? undefined : columns.get(main);
+  if (main === null || values === undefined) return null;
+  const { minimum, maximum, finite } = summarise(values);
+  const isShare = finite === 0 || (minimum >= 0 && maximum <= 1);
+  const [low, high] = isShare ? [0, 1] : [minimum, maximum];
+  const units = values.map((value) => (high > low ? (value - low) / (high - low) : 0.5));
+  return { label: labelOf(main), low, high, units };
 }
 
 function TensorMenu({ tensor, tensors, onTensor }: Forces & { onTensor: (tensor: string) => void }) {
@@ -128,14 +157,13 @@ function NoForces({ error, fact }: { error: string | null; fact?: ReactNode }) {
   if (ended && error === null && coming)
     return <Panel title="Forces" fact={fact} className="h-full" state={{ kind: "loading" }} />;
   if (ended) {
-    const message = error ?? "This run ended before its forces were looked at.";
+    const message = error ?? "Not recorded: no page showed it while the run was live.";
     return (
       <Panel title="Forces" fact={fact} className="h-full" state={{ kind: "unavailable", text: message }} />
     );
   }
   const action = <StepAction verb={step} onStep={() => void step.run({ n: 1 })} />;
-  const text =
-    error ?? "Captures start while this page is open. Take one step to see what it does to the weights.";
+  const text = error ?? "Captured while this panel is in view. Take one step to fill it.";
   return (
     <Panel
       title="Forces"
@@ -154,9 +182,9 @@ function exportsOf(forces: Forces, detail: unknown, png: () => Promise<Blob | nu
   ];
   return [
     { label: "PNG", onSelect: () => void png().then((blob) => blob && downloadBlob(`${name}.png`, blob)) },
-    { label: "CSV, all features", onSelect: () => downloadText(`${name}.csv`, csvOf(columns), "text/csv") },
+    { label: "CSV, all rows", onSelect: () => downloadText(`${name}.csv`, csvOf(columns), "text/csv") },
     {
-      label: "JSON, with the selected feature",
+      label: "JSON, with the selected row",
       onSelect: () => {
         const { step, tensor, agree, fight, neutral, thresholds } = forces;
         const features = Object.fromEntries(columns.map((column) => [column.name, Array.from(column.cells)]));

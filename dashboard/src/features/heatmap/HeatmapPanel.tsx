@@ -6,6 +6,7 @@ import { presetScale } from "@/charts/heatmap/heatScale";
 import type { HeatCell, HeatWindow } from "@/charts/heatmap/heatWindow";
 import { downloadBlob, downloadText } from "@/lib/download";
 import { formatCount, formatFixed, formatValue } from "@/lib/format";
+import type { RowNames } from "@/lib/rowNames";
 import { useTheme } from "@/lib/theme";
 import { useUrlChoice, useUrlState } from "@/lib/urlState";
 import { hasEnded } from "@/live/commandAvailability";
@@ -21,6 +22,7 @@ import { choiceText, inOrderOf, labelOf, readChoice, rowAt, rowName, shortOf } f
 interface HeatmapPanelProps {
   /** What is known of the rows; null before a step was watched. The weights can be compared without. */
   forces: Forces | null;
+  names: RowNames;
   /** A click on a cell: its row is looked at. */
   onSelect: (feature: number) => void;
   /** Follows a row; null where rows cannot be watched. */
@@ -35,7 +37,7 @@ const PRESET_WORDS: Record<HeatPreset, string> = {
   range: "Scale to the values",
 };
 
-export default function HeatmapPanel({ forces, onSelect, onWatch, stale }: HeatmapPanelProps) {
+export default function HeatmapPanel({ forces, names, onSelect, onWatch, stale }: HeatmapPanelProps) {
   const theme = useTheme();
   const container = useRef<HTMLDivElement>(null);
   const [order, setOrder] = useUrlState("rows", "id");
@@ -69,7 +71,7 @@ export default function HeatmapPanel({ forces, onSelect, onWatch, stale }: Heatm
     if (!follows || a === null || b === null || b.order !== "id" || a.rows !== b.rows) return b;
     return inOrderOf(b, a.permutation);
   }, [first.data, second.data, follows]);
-  const strip = useStrip(first.data, forces, metric ?? (forces?.columns.has("win_rate") ? "win_rate" : null));
+  const strip = useStrip(first.data, forces, metric ?? names.main);
   const share = { preset, theme, cursor, window, onWindow: setWindow };
   const scale = useMemo(
     () => presetScale(preset, first.data?.values ?? [], theme),
@@ -98,15 +100,17 @@ export default function HeatmapPanel({ forces, onSelect, onWatch, stale }: Heatm
       <Segmented
         label="Order of the rows"
         value={metric === null ? (order === "cluster" ? "cluster" : "id") : "metric"}
-        choices={orderChoices(forces, metric)}
-        onChange={(next) => setOrder(next === "metric" ? `metric:${metric ?? defaultMetric(forces)}` : next)}
+        choices={orderChoices(forces, names, metric)}
+        onChange={(next) =>
+          setOrder(next === "metric" ? `metric:${metric ?? defaultMetric(forces, names)}` : next)
+        }
       />
       <Button
         small
         icon="columns"
         aria-pressed={both}
         className={both ? "bg-s3!" : ""}
-        tooltip="Two matrices beside each other"
+        tooltip="Two matrices side by side"
         onClick={() => setCompared(both ? "off" : "on")}
       >
         Compare
@@ -122,7 +126,7 @@ export default function HeatmapPanel({ forces, onSelect, onWatch, stale }: Heatm
             onSelect: () => setPreset(one),
           })),
           "line",
-          ...metricItems(forces, metric, setOrder),
+          ...metricItems(forces, names, metric, setOrder),
           ...(full ? [{ label: "Block means above 512 rows", onSelect: () => setFull(false) }] : []),
         ]}
       />
@@ -172,7 +176,7 @@ function NoMatrix({ error }: { error: string | null }) {
   if (ended && error === null && coming)
     return <Panel title="Cosine similarity" className="h-full" state={{ kind: "loading" }} />;
   if (ended) {
-    const text = error ?? "This run ended before its rows were looked at.";
+    const text = error ?? "Not recorded: no page showed it while the run was live.";
     return <Panel title="Cosine similarity" className="h-full" state={{ kind: "unavailable", text }} />;
   }
   const action = <StepAction verb={step} onStep={() => void step.run({ n: 1 })} />;
@@ -205,31 +209,28 @@ function metricOf(order: string, forces: Forces | null): string | null {
   return name !== null && forces?.columns.has(name) ? name : null;
 }
 
-function defaultMetric(forces: Forces | null): string {
-  return forces === null || forces.columns.has("win_rate") ? "win_rate" : "grad_magnitude";
+function defaultMetric(forces: Forces | null, { main }: RowNames): string {
+  return main !== null && (forces === null || forces.columns.has(main)) ? main : "grad_magnitude";
 }
 
-/** "win_rate" → "Win rate". */
-function words(name: string): string {
-  const spaced = name.replaceAll("_", " ");
-  return spaced.charAt(0).toUpperCase() + spaced.slice(1);
-}
-
-function orderChoices(forces: Forces | null, metric: string | null) {
+function orderChoices(forces: Forces | null, names: RowNames, metric: string | null) {
   return [
     { value: "id" as const, label: "Id" },
-    ...(forces ? [{ value: "metric" as const, label: words(metric ?? defaultMetric(forces)) }] : []),
+    ...(forces
+      ? [{ value: "metric" as const, label: names.labelOf(metric ?? defaultMetric(forces, names)) }]
+      : []),
     { value: "cluster" as const, label: "Cluster" },
   ];
 }
 
 function metricItems(
   forces: Forces | null,
+  names: RowNames,
   metric: string | null,
   setOrder: (order: string) => void,
 ): MenuItem[] {
   return (forces ? metricsOf(forces) : []).map((name) => ({
-    label: `Order by ${words(name).toLowerCase()}`,
+    label: `Order by ${names.labelOf(name)}`,
     checked: name === metric,
     onSelect: () => setOrder(`metric:${name}`),
   }));

@@ -11,7 +11,7 @@ export interface MatrixChoice {
 
 export const SOURCES: readonly { value: MatrixSource; label: string; short: string }[] = [
   { value: "weights", label: "Weights", short: "weights" },
-  { value: "som_targets", label: "SOM targets", short: "targets" },
+  { value: "som_targets", label: "Targets", short: "targets" },
   { value: "grad_delta", label: "Gradient delta", short: "gradient" },
 ];
 

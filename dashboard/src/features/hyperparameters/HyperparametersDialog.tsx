@@ -53,7 +53,7 @@ export default function HyperparametersDialog({ onClose }: { onClose: () => void
               <Field
                 label={label}
                 value={typed[name] ?? ""}
-                placeholder={name === "lr" && lr !== null ? formatRate(lr) : "as it is"}
+                placeholder={name === "lr" && lr !== null ? formatRate(lr) : "unchanged"}
                 error={wrong?.name === name ? wrong.problem : null}
                 onChange={(text) => setTyped({ ...typed, [name]: text })}
                 className="w-28"
@@ -63,8 +63,8 @@ export default function HyperparametersDialog({ onClose }: { onClose: () => void
           </div>
         ))}
         <p className="text-t3">
-          They count from the next step on, in every group of the optimizer, and are recorded with the run. A
-          scheduler goes on in proportion.
+          Used from the next step on, in every parameter group, and recorded. A scheduler is scaled by the
+          same factor.
         </p>
         <div className="flex justify-end gap-2">
           <Button onClick={onClose}>Cancel</Button>

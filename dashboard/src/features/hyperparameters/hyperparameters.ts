@@ -21,10 +21,10 @@ export function payloadOf(
     if (text === "") continue;
     const value = parseNumber(text, false);
     if (value === null || !Number.isFinite(value) || value < 0)
-      return { name, problem: "Give a number from 0" };
+      return { name, problem: "Enter a number, 0 or more" };
     payload[name] = value;
   }
-  return Object.keys(payload).length ? { payload } : { name: null, problem: "Fill in what is to change" };
+  return Object.keys(payload).length ? { payload } : { name: null, problem: "Enter at least one value" };
 }
 
 /** "lr 5.0e−4, momentum 0.9" */

@@ -48,7 +48,7 @@ export default function ContributorsPanel({
   if (evaluated === undefined)
     return (
       <Panel
-        title="What moved it"
+        title="What changed it"
         className="h-full"
         state={{ kind: "unavailable", text: "Select a row." }}
       />
@@ -76,7 +76,7 @@ export default function ContributorsPanel({
     </>
   );
   return (
-    <Panel title={`What moved ${evaluated.sequence_id}`} fact={fact} tools={tools} className="h-full">
+    <Panel title={`What changed ${evaluated.sequence_id}`} fact={fact} tools={tools} className="h-full">
       <div ref={container} className="flex min-h-0 flex-1 flex-col">
         <div className="mx-3 grid shrink-0 grid-cols-2 gap-2">
           <Words id={evaluated.sequence_id} sequence={evaluated} />
@@ -92,7 +92,9 @@ export default function ContributorsPanel({
               {formatCount(MOST)} of {formatCount(shown.length)} are listed; the CSV has all.
             </p>
           )}
-          {shown.length === 0 && <p className="px-3 py-2 text-t3">No sequence moved it that way.</p>}
+          {shown.length === 0 && (
+            <p className="px-3 py-2 text-t3">No sequence changed it in this direction.</p>
+          )}
         </div>
       </div>
     </Panel>

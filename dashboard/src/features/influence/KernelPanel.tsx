@@ -94,7 +94,7 @@ function largestOf(cells: Float32Array | null): number {
 }
 
 function missing({ batch }: InfluenceData, error: string | null): PanelState {
-  if (error !== null) return { kind: "error", title: "The kernel could not be read", text: error };
+  if (error !== null) return { kind: "error", title: "Could not load the kernel", text: error };
   if (batch.has_kernel) return { kind: "loading" };
   const text = (
     <>
@@ -102,5 +102,5 @@ function missing({ batch }: InfluenceData, error: string | null): PanelState {
       <code className="font-mono">full_kernel: true</code> to see all pairs and to try other advantages.
     </>
   );
-  return { kind: "empty", title: "This batch kept no kernel", text };
+  return { kind: "empty", title: "The full kernel was not stored", text };
 }

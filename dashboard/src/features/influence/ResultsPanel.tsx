@@ -96,7 +96,7 @@ function Row({ one, selected, onOpen }: RowProps) {
 
 function stateOf(results: readonly InfluenceSummary[] | null, error: string | null): PanelState {
   if (results === null && error !== null)
-    return { kind: "error", title: "The results could not be read", text: error };
+    return { kind: "error", title: "Could not load the results", text: error };
   if (results === null) return { kind: "loading" };
   if (results.length > 0) return { kind: "data" };
   return {
@@ -104,11 +104,11 @@ function stateOf(results: readonly InfluenceSummary[] | null, error: string | nu
     title: "No results yet",
     text: (
       <>
-        Which sequences of an update moved which answers: run a plan with{" "}
+        To see which training sequences changed which answers, run a plan with{" "}
         <code className="font-mono">midstep influence run plan.yaml</code>, or train and study the example
         with <code className="font-mono">python examples/rl/arithmetic_grpo.py</code>. Results under{" "}
         <code className="font-mono">outputs/influence</code> beside the runs of this server are shown here.
-        Which samples of a batch moved which in a paused run: Influence in the Batch panel of the Live page.
+        For the samples of one batch, pause a run and use Influence in the Batch panel of the Live page.
       </>
     ),
   };

@@ -66,7 +66,7 @@ export default function ValidationPanel({ result, validation, selected, onSelect
   const tools = (
     <>
       <Menu
-        heading="A true step at"
+        heading="Checked with a real step at"
         trigger={
           <Button small look="ghost">
             {shown.label}
@@ -126,7 +126,7 @@ function NotChecked() {
   const text = (
     <>
       Add <code className="font-mono">validate_rates: [1.0e-4, 1.0e-5]</code> to the plan and run it again:
-      true steps on copies show how right the prediction is.
+      real steps on copies show how accurate the prediction is.
     </>
   );
   return (

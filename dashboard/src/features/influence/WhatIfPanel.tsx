@@ -115,7 +115,7 @@ function AdvantageRow({ id, original, value, usable, limit, onChange }: Advantag
   if (!usable || value === null) {
     return (
       <li className="flex h-7 items-center gap-3 text-t3">
-        <span className="w-20 shrink-0 font-mono">{id}</span>stored without its normaliser
+        <span className="w-20 shrink-0 font-mono">{id}</span>cannot change: no normaliser stored
       </li>
     );
   }
@@ -244,7 +244,7 @@ function NoKernel({ kept }: { kept: boolean }) {
     <Panel
       title="What if"
       className="h-full"
-      state={kept ? { kind: "loading" } : { kind: "empty", title: "This batch kept no kernel", text }}
+      state={kept ? { kind: "loading" } : { kind: "empty", title: "The full kernel was not stored", text }}
     />
   );
 }

@@ -149,7 +149,7 @@ function exportsOf({ entry }: MetricsProps, table: MetricsTable, container: { cu
   const name = `${entry.key}-${entry.step}`;
   return [
     {
-      label: "PNG, what is seen",
+      label: "PNG, the visible rows",
       onSelect: () =>
         void panelToPng(container.current).then((blob) => blob && downloadBlob(`${name}.png`, blob)),
     },

@@ -14,7 +14,7 @@ export function EntryMenu({ keys, selected, onSelect, stale }: EntryMenuProps) {
     <Panel title="Step data" fact={formatCount(keys.length)} stale={stale} className="h-full">
       <div
         role="listbox"
-        aria-label="Keys of the step data"
+        aria-label="Entries of the step data"
         tabIndex={0}
         aria-activedescendant={selected === null ? undefined : `key-${selected}`}
         onKeyDown={(event) => {

@@ -44,7 +44,7 @@ export function EntryPanel(props: EntryPanelProps) {
   const running = !(useRunState((state) => state.parked) ?? false);
   const theme = useTheme();
   if (error && entry === null) {
-    const state = { kind: "error", title: "The data did not come", text: error.message } as const;
+    const state = { kind: "error", title: "Could not load the data", text: error.message } as const;
     return <Panel title={stepKey} className="h-full" state={state} tools={corner} />;
   }
   if (entry === null) return <Panel title={stepKey} className="h-full" tools={corner} />;

@@ -18,7 +18,7 @@ export function FilterField({ value, onChange, problem, narrow = false }: Filter
       <Field
         small
         data-filter=""
-        label="Filter rows, for example win_rate > 0.05"
+        label="Filter rows, for example loss > 0.05"
         placeholder="Filter rows"
         error={problem}
         errorPosition="elsewhere"

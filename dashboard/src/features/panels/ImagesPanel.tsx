@@ -20,7 +20,7 @@ export function ImagesPanel(props: PanelFrameProps) {
   if (images === null)
     return (
       <PanelFrame {...props} fact="" tools={null}>
-        <p className="px-3 py-1 text-t3">These are no images.</p>
+        <p className="px-3 py-1 text-t3">This data cannot be shown as images.</p>
       </PanelFrame>
     );
   const shown = Math.min(images.count, MAX_SHOWN);

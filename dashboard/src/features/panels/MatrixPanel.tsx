@@ -28,7 +28,7 @@ export function MatrixPanel(props: PanelFrameProps) {
   if (matrix === null)
     return (
       <PanelFrame {...props} fact="" tools={null}>
-        <p className="px-3 py-1 text-t3">This is no matrix of numbers.</p>
+        <p className="px-3 py-1 text-t3">This data is not a numeric matrix.</p>
       </PanelFrame>
     );
   const at = cursor && cursor.row < matrix.rows && cursor.column < matrix.columns ? cursor : null;

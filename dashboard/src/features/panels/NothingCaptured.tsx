@@ -12,7 +12,7 @@ export function NothingCaptured() {
   const watchedFrom = useRun((live) => live.watchedFrom);
   const silent = useRunState((state) => pushesNothing(watchedFrom, state)) ?? false;
   if (ended) {
-    const text = "This run ended without captures for its last step.";
+    const text = "Not recorded: no page showed it while the run was live.";
     return <Panel title="Step data" className="h-full" state={{ kind: "unavailable", text }} />;
   }
   if (silent) return <PushesNothing />;
@@ -24,7 +24,7 @@ export function NothingCaptured() {
       state={{
         kind: "empty",
         title: "Nothing captured for this step",
-        text: "Captures start while this page is open. Take one step to see what the run pushes.",
+        text: "Captured while this panel is in view. Take one step to fill it.",
         action,
       }}
     />
@@ -42,7 +42,7 @@ function PushesNothing() {
         title: "No step data",
         text: (
           <>
-            This run pushes no step data. Push some with{" "}
+            Add a hook with <code className="font-mono">run.show(…)</code>, or call{" "}
             <code className="font-mono">run.controller.capture_step_data(key, data)</code>.
           </>
         ),

@@ -56,7 +56,7 @@ function GridSlot({ stepKey, seen, stale, onLarge }: GridSlotProps) {
       {...{ stepKey, seen, stale, filter, sort }}
       onFilter={setFilter}
       onSort={setSort}
-      corner={<IconButton icon="expand" label={`Show ${stepKey} large`} onClick={onLarge} />}
+      corner={<IconButton icon="expand" label={`Maximize ${stepKey}`} onClick={onLarge} />}
     />
   );
 }

@@ -29,12 +29,7 @@ export function RawDataView(props: RawDataViewProps) {
     case "entries":
       return <Entries entries={shaped.entries} />;
     case "summary":
-      return (
-        <Entries
-          entries={statistics(shaped.summary)}
-          note="Too large to send whole; these are its statistics."
-        />
-      );
+      return <Entries entries={statistics(shaped.summary)} note="Too large to send. Statistics are shown." />;
     case "scalar":
       return <Entries entries={[["value", shaped.value]]} />;
     case "text":

@@ -26,7 +26,7 @@ export function StepDataPanel({ stale }: StepDataPanelProps) {
     <Menu
       align="start"
       heading="Step data"
-      trigger={<IconButton icon="chevronDown" label="Choose a key" className="-mx-1" />}
+      trigger={<IconButton icon="chevronDown" label="Choose an entry" className="-mx-1" />}
       items={keys.map((one) => ({ label: one, checked: one === key, onSelect: () => setChosen(one) }))}
     />
   );

@@ -43,7 +43,7 @@ export function StepDataView(props: StepDataViewProps) {
     <>
       {entry.summarised && (
         <Button small look="ghost" onClick={props.onFull}>
-          Load whole
+          Load full tensor
         </Button>
       )}
       {shaped.kind === "table" && <FilterField value={filter} onChange={onFilter} problem={problem} />}

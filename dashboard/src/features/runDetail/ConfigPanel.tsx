@@ -37,7 +37,7 @@ export function ConfigPanel({ config }: ConfigPanelProps) {
           />
           <ExportMenu
             subject="config"
-            disabledReason={entries.length === 0 ? "There is none" : null}
+            disabledReason={entries.length === 0 ? "Nothing to export" : null}
             items={[
               {
                 label: "JSON",

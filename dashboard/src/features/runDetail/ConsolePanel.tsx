@@ -34,7 +34,7 @@ export default function ConsolePanel({ runId, live }: ConsolePanelProps) {
   return (
     <Panel
       title="Console"
-      fact={known ? `${formatBytes(printed.end)}${printed.cut ? ", its end" : ""}` : undefined}
+      fact={known ? `${formatBytes(printed.end)}${printed.cut ? ", last part" : ""}` : undefined}
       stale={known && error !== null ? "not up to date" : null}
       className="h-full"
       tools={
@@ -46,13 +46,13 @@ export default function ConsolePanel({ runId, live }: ConsolePanelProps) {
           )}
           <IconButton
             icon="download"
-            label="Save what is shown"
+            label="Save the shown output"
             disabledReason={printed.text === "" ? "Nothing was printed" : null}
             onClick={() => downloadText("console.txt", printed.text, "text/plain")}
           />
         </>
       }
-      state={stateOf(known, printed.text, error, live)}
+      state={stateOf(known, printed.text, error)}
     >
       <div
         ref={scroller}
@@ -107,17 +107,15 @@ function useConsole(runId: string, live: boolean) {
 
 const isRefusal = (problem: unknown) => problem instanceof ApiError && problem.status === 403;
 
-function stateOf(known: boolean, text: string, error: Error | null, live: boolean): PanelState {
+function stateOf(known: boolean, text: string, error: Error | null): PanelState {
   if (!known && isRefusal(error)) return { kind: "unavailable", text: error?.message ?? "" };
   if (!known && error !== null)
-    return { kind: "error", title: "The console could not be read", text: error.message };
+    return { kind: "error", title: "Could not load the console", text: error.message };
   if (!known) return { kind: "loading" };
   if (text !== "") return { kind: "data" };
   return {
     kind: "empty",
     title: "Nothing was printed",
-    text: live
-      ? "What it prints is kept here if the page started it; other runs print where they were started."
-      : "Runs that the page started keep what they print; others printed where they were started.",
+    text: "Console output is kept only for runs started from the page.",
   };
 }

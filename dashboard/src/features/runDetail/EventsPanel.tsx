@@ -54,7 +54,7 @@ export default function EventsPanel({ runId, version }: EventsPanelProps) {
           />
           <ExportMenu
             subject="events"
-            disabledReason={shown.length === 0 ? "There are none" : null}
+            disabledReason={shown.length === 0 ? "Nothing to export" : null}
             items={[{ label: "CSV, as listed", onSelect: () => save(shown) }]}
           />
         </>
@@ -112,10 +112,10 @@ function Line({ line: { at, step, title, text, who, tone } }: { line: EventLine 
 }
 
 function stateOf(known: boolean, count: number, error: string | null): PanelState {
-  if (!known && error !== null) return { kind: "error", title: "The events could not be read", text: error };
+  if (!known && error !== null) return { kind: "error", title: "Could not load the events", text: error };
   if (!known) return { kind: "loading" };
   if (count > 0) return { kind: "data" };
-  return { kind: "empty", title: "Nothing was recorded", text: "Epochs and commands are listed here." };
+  return { kind: "empty", title: "No events yet", text: "Epochs and commands appear here." };
 }
 
 function save(lines: readonly EventLine[]): void {

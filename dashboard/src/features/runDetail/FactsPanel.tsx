@@ -43,8 +43,8 @@ function factsOf(run: RunRow, header: Readonly<Record<string, unknown>>, now: nu
   const end = run.ended_at ?? (run.live ? now : run.updated_at);
   const lasted = run.started_at === null || end === null ? null : Math.max(0, end - run.started_at);
   return [
-    ["Why it ended", run.live ? null : run.why],
-    ["Reached", run.live && !run.reachable ? (run.why ?? "commands do not arrive") : null],
+    ["End reason", run.live ? null : run.why],
+    ["Reachable", run.live && !run.reachable ? `No. ${run.why ?? "Commands do not arrive."}` : null],
     [
       "Directory",
       <span key="d" className="font-mono">
@@ -69,7 +69,7 @@ function factsOf(run: RunRow, header: Readonly<Record<string, unknown>>, now: nu
       "Started",
       run.started_at === null ? null : `${dayText(run.started_at)}, ${formatAge(now - run.started_at)} ago`,
     ],
-    ["Lasted", lasted === null ? null : formatDuration(lasted)],
+    ["Duration", lasted === null ? null : formatDuration(lasted)],
     ["Seed", run.seed === null ? null : String(run.seed)],
     ["Host", run.host],
     ["Device", textOf(header.device)],
@@ -91,7 +91,7 @@ function commitText(git: unknown): string | null {
   if (typeof git !== "object" || git === null) return null;
   const { commit, dirty } = git as { commit?: unknown; dirty?: unknown };
   const short = textOf(commit)?.slice(0, 10);
-  return short === undefined ? null : `${short}${dirty === true ? ", changed since" : ""}`;
+  return short === undefined ? null : `${short}${dirty === true ? " (uncommitted changes)" : ""}`;
 }
 
 interface SummaryPanelProps {
@@ -107,9 +107,7 @@ export function SummaryPanel({ summary }: SummaryPanelProps) {
       className="h-full"
       bodyClassName="overflow-auto"
       state={
-        names.length === 0
-          ? { kind: "empty", title: "Nothing measured yet", text: "Take a step." }
-          : undefined
+        names.length === 0 ? { kind: "empty", title: "No metrics yet", text: "Take a step." } : undefined
       }
     >
       <table className="w-full">

@@ -87,13 +87,12 @@ function Figure({ runId, file, className }: FigureProps) {
 }
 
 function stateOf(known: boolean, count: number, error: string | null): PanelState {
-  if (!known && error !== null)
-    return { kind: "error", title: "The figures could not be listed", text: error };
+  if (!known && error !== null) return { kind: "error", title: "Could not load the figures", text: error };
   if (!known) return { kind: "loading" };
   if (count > 0) return { kind: "data" };
   return {
     kind: "empty",
     title: "No figures",
-    text: "Loops that draw some put them into figures/ of the run.",
+    text: "Figures that your loop saves in figures/ of the run directory appear here.",
   };
 }

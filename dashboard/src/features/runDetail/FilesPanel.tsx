@@ -29,7 +29,7 @@ export default function FilesPanel({ runId, live, now }: FilesPanelProps) {
   const { data, error } = useRunFiles(runId, live);
   const [sort, setSort] = useState<{ key: SortKey; down: boolean }>({ key: "kind", down: false });
   const files = useMemo(() => sorted(data?.files ?? [], sort.key, sort.down), [data, sort]);
-  const foreign = data && data.foreign > 0 ? `, ${plural(data.foreign, "file")} not its own` : "";
+  const foreign = data && data.foreign > 0 ? `, ${plural(data.foreign, "file")} not written by midstep` : "";
   return (
     <Panel
       title="Files"
@@ -58,7 +58,7 @@ export default function FilesPanel({ runId, live, now }: FilesPanelProps) {
               </td>
               <td className="px-3 text-t2">
                 {file.kind}
-                {!file.own && <span className="text-warn"> · not its own</span>}
+                {!file.own && <span className="text-warn"> · not written by midstep</span>}
               </td>
               <td className="px-3 text-right">{formatBytes(file.bytes)}</td>
               <td className="px-3 text-right text-t2">{formatAge(Math.max(0, now - file.modified_at))}</td>
@@ -120,9 +120,11 @@ export function sorted(files: readonly RunFile[], key: SortKey, down: boolean): 
 }
 
 function stateOf(known: boolean, count: number, error: string | null): PanelState {
-  if (!known && error !== null) return { kind: "error", title: "The files could not be listed", text: error };
+  if (!known && error !== null) return { kind: "error", title: "Could not load the files", text: error };
   if (!known) return { kind: "loading" };
-  return count > 0 ? { kind: "data" } : { kind: "empty", title: "No files", text: "The run wrote none yet." };
+  return count > 0
+    ? { kind: "data" }
+    : { kind: "empty", title: "No files", text: "The run has not written any files yet." };
 }
 
 /** The token does not go into an address, so a file is fetched first and then handed over. */
@@ -132,6 +134,6 @@ async function save(runId: string, file: RunFile): Promise<void> {
     downloadBlob(file.path.split("/").at(-1) ?? file.path, blob);
   } catch (error) {
     if (!(error instanceof ApiError)) throw error;
-    showToast({ kind: "failed", title: "The file could not be read.", text: error.message });
+    showToast({ kind: "failed", title: "Could not load the file.", text: error.message });
   }
 }

@@ -122,7 +122,7 @@ function Note({ note, busy, disabledReason, onSave }: NoteProps) {
     <div className="flex min-h-0 flex-1 flex-col gap-2">
       <textarea
         aria-label="Note"
-        placeholder={disabledReason === null ? "What was tried, and what came of it" : "No note"}
+        placeholder={disabledReason === null ? "What you tried, and the result" : "No note"}
         value={typed ?? note}
         readOnly={disabledReason !== null}
         maxLength={MAX_NOTE}

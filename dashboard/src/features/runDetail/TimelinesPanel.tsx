@@ -156,6 +156,6 @@ function LaneMarks({ lane, index, lanes, x, y }: LaneMarksProps) {
 
 function stateOf(data: LineageOut | undefined, error: string | null): PanelState {
   if (data === undefined && error !== null)
-    return { kind: "error", title: "The lineage could not be read", text: error };
+    return { kind: "error", title: "Could not load the lineage", text: error };
   return data === undefined ? { kind: "loading" } : { kind: "data" };
 }

@@ -31,7 +31,7 @@ describe("eventLine", () => {
       crc: "ab",
     });
     expect(line).toMatchObject({ title: "Run until", who: "page", tone: "intervention" });
-    expect(line.text).toBe("asked at step 7 · bytes 2.0 KiB");
+    expect(line.text).toBe("requested at step 7 · bytes 2.0 KiB");
   });
 
   it("does not count what the loop does by itself as an intervention", () => {

@@ -98,7 +98,7 @@ function detailText(record: EventRecord): string {
   const requestedStep = number(record.asked_step);
   const late =
     requestedStep !== null && requestedStep !== record.step
-      ? `asked at step ${formatCount(requestedStep)}`
+      ? `requested at step ${formatCount(requestedStep)}`
       : null;
   const others = Object.entries(record).flatMap(([key, value]) => {
     if (TOLD.has(key) || value === null || value === undefined || value === "" || value === false) return [];

@@ -19,7 +19,7 @@ interface ConfigDiffPanelProps {
 
 export default function ConfigDiffPanel({ runs, shown, onClose }: ConfigDiffPanelProps) {
   const diff = useMemo(() => configDiff(runs), [runs]);
-  const fact = runs.length < 2 ? undefined : `${plural(diff.equal, "setting")} alike`;
+  const fact = runs.length < 2 ? undefined : `${plural(diff.equal, "setting")} equal`;
   return (
     <Panel
       title="Config diff"
@@ -38,9 +38,13 @@ export default function ConfigDiffPanel({ runs, shown, onClose }: ConfigDiffPane
       }
       state={
         runs.length < 2
-          ? { kind: "empty", title: "Choose two runs or more", text: "Tick them in the table." }
+          ? { kind: "empty", title: "Select two or more runs", text: "Select them in the table." }
           : diff.lines.length === 0
-            ? { kind: "empty", title: "No setting differs", text: "The chosen runs were configured alike." }
+            ? {
+                kind: "empty",
+                title: "No setting differs",
+                text: "The selected runs have the same settings.",
+              }
             : { kind: "data" }
       }
     >

@@ -73,7 +73,7 @@ function ConditionChip({ condition: { key, operator, value }, known, onRemove }:
   const words = `${chipKey(key)} ${operator === "=" ? "" : `${operator} `}${value}`;
   return (
     <span
-      title={known ? undefined : "No run in the list has that"}
+      title={known ? undefined : "No run in the list has this value"}
       className={`flex h-5 items-center gap-1 rounded-chip pl-1.5 ${known ? "bg-s3" : "bg-warn-soft text-warn"}`}
     >
       <span className={known ? "text-t2" : ""}>

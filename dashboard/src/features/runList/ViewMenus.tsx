@@ -24,9 +24,9 @@ export function GroupMenu({ columns, group, onGroup }: GroupMenuProps) {
   return (
     <Menu
       align="start"
-      heading="Group runs that agree in"
+      heading="Group by"
       items={[
-        { label: "Nothing", checked: group === "", onSelect: () => onGroup("") },
+        { label: "No grouping", checked: group === "", onSelect: () => onGroup("") },
         "line",
         ...settings.slice(0, MAX_SETTINGS).map(item),
         "line",
@@ -107,7 +107,7 @@ function ColumnList({ columns, onColumns }: ColumnsMenuProps) {
         })}
       </div>
       <Button small onClick={() => onColumns(null)}>
-        Usual columns
+        Reset columns
       </Button>
     </div>
   );

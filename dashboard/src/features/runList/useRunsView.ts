@@ -126,7 +126,7 @@ function useShown(rows: ReadonlyMap<string, RunRow>): Shown {
   const showAll = useCallback(
     (all: readonly string[]) => {
       if (all.length > MAX_SHOWN)
-        showToast({ kind: "refused", title: `${MAX_SHOWN} curves at most.`, text: "Take one away first." });
+        showToast({ kind: "refused", title: `${MAX_SHOWN} curves at most.`, text: "Hide one first." });
       const kept = all.slice(0, MAX_SHOWN);
       setNamed(kept.length === 0 ? NOBODY : kept.join(","));
     },

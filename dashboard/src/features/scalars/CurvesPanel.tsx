@@ -56,7 +56,7 @@ export default function CurvesPanel({ runs, expanded, onExpand, onPick, emptyTex
       titleShown={
         <Menu
           align="start"
-          heading={names.length > 0 ? "Measure" : "Nothing was measured yet"}
+          heading={names.length > 0 ? "Metric" : "No metrics yet"}
           items={names.map((one) => ({
             label: metricTitle(one),
             note: <span className="font-mono">{one}</span>,
@@ -66,7 +66,7 @@ export default function CurvesPanel({ runs, expanded, onExpand, onPick, emptyTex
           trigger={
             <button
               type="button"
-              aria-label={`Measure: ${title}`}
+              aria-label={`Metric: ${title}`}
               className="-mx-1.5 flex h-6 min-w-0 items-center gap-1 rounded-control px-1.5 font-semibold hover:bg-s2"
             >
               <span className="truncate">{title}</span>
@@ -99,13 +99,13 @@ export default function CurvesPanel({ runs, expanded, onExpand, onPick, emptyTex
           {onExpand && (
             <IconButton
               icon={expanded ? "shrink" : "expand"}
-              label={expanded ? "Small curves" : "Large curves"}
+              label={expanded ? "Restore size" : "Maximize"}
               onClick={onExpand}
             />
           )}
           <ExportMenu
             subject="curves"
-            disabledReason={lines.length === 0 ? "There are no curves" : null}
+            disabledReason={lines.length === 0 ? "Nothing to export" : null}
             items={[
               { label: "CSV, as fetched", onSelect: () => saveCsv(name ?? "curves", x, runs, curves) },
               { label: "PNG, as shown", onSelect: () => void savePng(name ?? "curves", body.current) },
@@ -210,13 +210,13 @@ function stateOf(
   emptyText: string,
 ): PanelState {
   if (drawn > 0) return { kind: "data" };
-  if (runs.length === 0) return { kind: "empty", title: "No run is chosen", text: emptyText };
-  if (error !== null) return { kind: "error", title: "The curves could not be read", text: error };
+  if (runs.length === 0) return { kind: "empty", title: "No run is selected", text: emptyText };
+  if (error !== null) return { kind: "error", title: "Could not load the curves", text: error };
   if (names.length > 0 && loading) return { kind: "loading" };
   return {
     kind: "empty",
-    title: "Nothing was measured yet",
-    text: "Curves begin with the first step that logs a number.",
+    title: "No metrics yet",
+    text: "Curves start with the first logged number.",
   };
 }
 

@@ -86,7 +86,7 @@ export function LossPanel({ expanded, onExpand, onFocusPoint, stale }: LossPanel
 
 /** Esc leads back while the chart is large. */
 function LeaveLarge({ onLeave }: { onLeave: () => void }) {
-  useAction({ id: "loss-leave", title: "Chart back to its place", group: "View", keys: "Esc", run: onLeave });
+  useAction({ id: "loss-leave", title: "Restore chart size", group: "View", keys: "Esc", run: onLeave });
   return null;
 }
 
@@ -109,7 +109,7 @@ function useTrend(name: string, { window, fewest }: Band, points: Points): Trend
 
 function stateOf(count: number, loading: boolean, error: string | null): PanelState {
   if (count > 0) return { kind: "data" };
-  if (error) return { kind: "error", title: "The curve did not come", text: error };
+  if (error) return { kind: "error", title: "Could not load the curve", text: error };
   if (loading) return { kind: "data" };
-  return { kind: "empty", title: "No points yet", text: "The first step draws the first point." };
+  return { kind: "empty", title: "No values yet", text: "Log one with run.log(loss=loss)." };
 }

@@ -81,7 +81,7 @@ export function LossView(props: LossViewProps) {
       <ExportMenu subject={name} items={exportsOf(props, plotRef, asTable, setAsTable)} />
       <IconButton
         icon={props.expanded ? "shrink" : "expand"}
-        label={props.expanded ? "Back to its place" : "Show large"}
+        label={props.expanded ? "Restore size" : "Maximize"}
         pressed={props.expanded}
         onClick={props.onExpand}
       />

@@ -15,8 +15,7 @@ const PATIENCE_MS = 2_000;
 
 export function Transport() {
   const ended = useRunState(hasEnded);
-  if (ended === undefined)
-    return <p className="flex h-full items-center text-t3">Waiting for the run's first message.</p>;
+  if (ended === undefined) return <p className="flex h-full items-center text-t3">Connecting to the run…</p>;
   return ended ? <EndedTransport /> : <LiveTransport />;
 }
 

@@ -82,13 +82,13 @@ function StepsGroup({ n, onN, onSteps }: TransportViewProps) {
         value={n}
         onChange={(value) => value !== null && value >= 1 && onN(value)}
         onApply={onSteps.onClick}
-        check={(value) => (value < 1 ? "Give at least 1 step" : null)}
+        check={(value) => (value < 1 ? "Enter 1 or more" : null)}
         onProblem={setProblem}
         errorPosition="under-end"
         className="w-11 rounded-r-none"
       />
       <Button
-        tooltip={`Take ${formatCount(n)} steps, then stand again`}
+        tooltip={`Run ${formatCount(n)} steps, then pause`}
         className="rounded-l-none"
         {...onSteps}
         disabledReason={onSteps.disabledReason ?? problem}
@@ -116,7 +116,7 @@ function RunToGroup({ target, onTarget, onRunTo, targetError }: TransportViewPro
       />
       <Button
         icon="runTo"
-        tooltip="Run, then stand at this step"
+        tooltip="Run to this step, then pause"
         className="rounded-l-none"
         {...onRunTo}
         disabledReason={onRunTo.disabledReason ?? problem}

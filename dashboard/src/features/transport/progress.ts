@@ -15,7 +15,7 @@ export function progressOf(
   stepsPerS: number | null,
   running: boolean,
 ): Progress {
-  if (total === null || total <= 0) return { share: null, fact: "Total not known", ticks: [] };
+  if (total === null || total <= 0) return { share: null, fact: "Total steps unknown", ticks: [] };
   const share = Math.min(1, step / total);
   const parts = [`${formatPercent(share)} of ${formatCount(total)} steps`];
   if (running && stepsPerS && step < total) parts.push(`${formatDuration((total - step) / stepsPerS)} left`);

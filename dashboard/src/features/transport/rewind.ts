@@ -23,7 +23,7 @@ export function replays({ snapshot_steps }: RewindOut, wanted: number): number {
 /** "12,344, replays 8 steps, 0.2 s" */
 export function costText(rewind: RewindOut, wanted: number): string {
   const again = replays(rewind, wanted);
-  if (again === 0) return `${formatCount(wanted)}, at a snapshot`;
+  if (again === 0) return `${formatCount(wanted)}, no replay needed`;
   const longest = widestGap(rewind);
   const cost =
     rewind.replay_cost_s === null || longest === 0
