@@ -55,7 +55,8 @@ const CLICK_PX = 4;
 
 export default function LineChart(props: LineChartProps) {
   const { lines, range, label, theme, version, cursor, onCursor, sync } = props;
-  const { logY = false, marks, thresholds = NONE, xText = stepText, xUnit = one, byLine = false } = props;
+  const { logY = false, marks, thresholds = NONE, gapMarks = true } = props;
+  const { xText = stepText, xUnit = one, byLine = false } = props;
   const bounds = props.onRange ? (props.bounds ?? extentOf(lines)) : null;
   const [host, size] = useSize<HTMLDivElement>();
   const overlay = useRef<HTMLCanvasElement>(null);
@@ -82,12 +83,12 @@ export default function LineChart(props: LineChartProps) {
   // biome-ignore lint/correctness/useExhaustiveDependencies: the version says that columns grew in place
   useLayoutEffect(() => {
     if (size.width <= 0 || plot.current === null) return;
-    plot.current.draw({ lines, theme, range: [from, to], logY, marks, thresholds, xText, xUnit });
+    plot.current.draw({ lines, theme, range: [from, to], logY, marks, thresholds, gapMarks, xText, xUnit });
     const area = plot.current.area;
     if (area === null) return;
     const next = { left: Math.round(area.left), right: Math.round(size.width - area.left - area.width) };
     setMargins((old) => (old.left === next.left && old.right === next.right ? old : next));
-  }, [lines, theme, version, from, to, logY, marks, thresholds, xText, xUnit, size]);
+  }, [lines, theme, version, from, to, logY, marks, thresholds, gapMarks, xText, xUnit, size]);
   useEffect(() => {
     if (document.fonts.status !== "loaded") void document.fonts.ready.then(() => plot.current?.redraw());
   }, []);

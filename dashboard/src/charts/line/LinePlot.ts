@@ -30,6 +30,8 @@ export interface Frame {
   /** Diamonds above the lines; room is kept for them unless this is left out. */
   marks?: readonly Mark[];
   thresholds: readonly Threshold[];
+  /** Whether values that are not finite are marked on the axis; off where a gap only means "not measured". */
+  gapMarks: boolean;
   /** A value of the x axis in words; `span` is the length of the axis. An empty text leaves the tick out. */
   xText: (value: number, span: number) => string;
   /** In what unit ticks of x are round over such a span: 60 for minutes of seconds. */

@@ -50,7 +50,7 @@ export function drawUnderlay(plot: uPlot, token: Token, _: readonly DrawnLine[],
 export function drawDecorations(plot: uPlot, token: Token, drawn: readonly DrawnLine[], frame: Frame): void {
   const pen = penOf(plot, token);
   pen.context.save();
-  for (const one of drawn) drawGaps(pen, one);
+  if (frame.gapMarks) for (const one of drawn) drawGaps(pen, one);
   for (const one of drawn) drawSinglePoints(pen, one);
   drawMarks(pen, frame.marks ?? []);
   drawNames(pen, drawn, frame);

@@ -53,8 +53,16 @@ function movedCursor(
   if (line === null || last < 0) return null;
   const stride = shift ? 10 : 1;
   // Where the range can be moved, Page Up and Page Down move it.
-  const pages = bounds === null ? { PageUp: -20, PageDown: 20 } : {};
-  const by = { ArrowLeft: -stride, ArrowRight: stride, Home: -last, End: last, ...pages }[key];
+  const page = bounds === null ? 20 : undefined;
+  const moves: Record<string, number | undefined> = {
+    ArrowLeft: -stride,
+    ArrowRight: stride,
+    Home: -last,
+    End: last,
+    PageUp: page && -page,
+    PageDown: page,
+  };
+  const by = moves[key];
   if (by === undefined && across === 0) return null;
   const start = cursor === null ? nearestPoint(line, range[1]) : nearestPoint(line, cursor.x);
   // The first key shows the cursor at the end; Home and End go to where they say.
