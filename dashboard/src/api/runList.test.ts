@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { RunListFeed, useRunTable, withChanges } from "./runList";
-import type { RunListing, RunRow } from "./runTypes";
+import type { RunListing, RunRow } from "./types";
 
 /** Only a test that fails waits this long, on a machine that may be busy. */
 const PATIENCE_MS = 20_000;

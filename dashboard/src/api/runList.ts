@@ -1,8 +1,8 @@
 /** The list of all runs: read once, then kept up to date by its stream, or asked for again where there is none. */
 import { create } from "zustand";
 import { api, RUNS_AT_A_TIME, runsPath } from "./client";
-import type { ListMessage, RunListing, RunRow, RunsMessage } from "./runTypes";
 import { type Link, ListStream } from "./sharedStream";
+import type { ListMessage, RunListing, RunRow, RunsMessage } from "./types";
 
 export interface RunTable {
   /** By id, newest first. */

@@ -14,7 +14,7 @@ import type {
   RunDetail,
   RunFiles,
   RunRow,
-} from "./runTypes";
+} from "./types";
 
 /** Keeps the list of runs up to date while the component is mounted. */
 export function useRunListFeed(): void {

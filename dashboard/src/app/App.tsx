@@ -2,7 +2,7 @@ import { lazy, Suspense } from "react";
 import { Redirect, Route, Switch } from "wouter";
 import { closeDialog, useDialog } from "@/lib/dialogs";
 import { useRuns } from "@/live/hooks";
-import { PanelBoundary } from "@/ui/PanelBoundary";
+import { PanelBoundary } from "@/ui";
 import { AccessPage } from "./AccessPage";
 import { Announcer } from "./Announcer";
 import { firstPage } from "./navigation";

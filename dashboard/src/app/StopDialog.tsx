@@ -1,7 +1,7 @@
 import { useEffect, useState } from "react";
 import { ApiError } from "@/api/client";
 import { endRun, useRunRow } from "@/api/runs";
-import type { EndWay, ListedState } from "@/api/runTypes";
+import type { EndWay, ListedState } from "@/api/types";
 import { formatCount } from "@/lib/format";
 import { runVerb } from "@/live/commands";
 import { useRunDetail, useRunId, useRunState } from "@/live/hooks";

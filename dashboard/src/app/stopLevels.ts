@@ -1,5 +1,5 @@
 /** Ways to end a run, each harder than the one before. */
-import type { EndWay, ListedState } from "@/api/runTypes";
+import type { EndWay, ListedState } from "@/api/types";
 
 /** After this long without an end the next harder way is offered. */
 export const PATIENCE_MS = 5_000;

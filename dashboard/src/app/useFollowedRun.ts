@@ -1,7 +1,7 @@
 import { useQueryClient } from "@tanstack/react-query";
 import { useEffect, useState } from "react";
 import { useRoute } from "wouter";
-import type { RunOut } from "@/api/types";
+import type { RunRow } from "@/api/types";
 import { useUrlState } from "@/lib/urlState";
 import { followRun } from "@/live/followRun";
 import { useRuns } from "@/live/hooks";
@@ -9,7 +9,7 @@ import { RUN_PATH } from "./routes";
 
 /** The run that the address names; else the one already followed, the newest live one, the newest. */
 export function chooseRun(
-  runs: readonly RunOut[] | undefined,
+  runs: readonly RunRow[] | undefined,
   named: string,
   kept: string | null,
   whole = true,

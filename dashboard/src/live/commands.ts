@@ -1,7 +1,7 @@
 /** Verbs and commands: busy at once, ended only by the server's answer, refused with a message that offers the way out. */
 import { create } from "zustand";
 import { ApiError, api, runPath } from "@/api/client";
-import type { BreakpointAction, BreakpointOut, CommandOut, Condition, StateOut } from "@/api/types";
+import type { CommandOut, StateOut } from "@/api/types";
 import type { components, paths } from "@/api/types.gen";
 import { newId } from "@/lib/ids";
 import { showToast, type ToastAction } from "@/lib/toasts";
@@ -110,7 +110,7 @@ function wayOut(verb: VerbName): ToastAction | undefined {
   return running && verb === "step" ? { label: "Pause", run: () => void runVerb("pause", {}) } : undefined;
 }
 
-function report(title: string, outcome: Outcome, action?: ToastAction): void {
+export function reportOutcome(title: string, outcome: Outcome, action?: ToastAction): void {
   if (outcome.status === "done") return;
   showToast({
     kind: outcome.status,
@@ -120,7 +120,7 @@ function report(title: string, outcome: Outcome, action?: ToastAction): void {
   });
 }
 
-function outcomeOf(error: unknown): Outcome {
+export function outcomeOf(error: unknown): Outcome {
   if (!(error instanceof ApiError)) throw error;
   const refused = error.status >= 400 && error.status < 500;
   return { status: refused ? "refused" : "failed", reason: error.message };
@@ -176,11 +176,11 @@ async function askVerb<V extends VerbName>(
       return { status: "done", reason: null };
     }
     const outcome = await endOf(runId, id);
-    report(TITLES[verb], outcome);
+    reportOutcome(TITLES[verb], outcome);
     return outcome;
   } catch (error) {
     const outcome = outcomeOf(error);
-    report(TITLES[verb], outcome, wayOut(verb));
+    reportOutcome(TITLES[verb], outcome, wayOut(verb));
     return outcome;
   }
 }
@@ -197,58 +197,10 @@ export async function runCommand<N extends CommandName>(
   try {
     await api.post<CommandOut>(runPath(runId, "/commands"), { command: name, payload, id });
     const outcome = await endOf(runId, id);
-    report(title, outcome);
+    reportOutcome(title, outcome);
     return outcome.status === "done" ? await api.get<CommandOut>(runPath(runId, `/commands/${id}`)) : null;
   } catch (error) {
-    report(title, outcomeOf(error));
+    reportOutcome(title, outcomeOf(error));
     return null;
-  }
-}
-
-function breakpointPath(id?: number): string {
-  const { runId } = useRun.getState();
-  return runPath(runId ?? "", `/debug/breakpoints${id === undefined ? "" : `/${id}`}`);
-}
-
-function putBreakpoint(breakpoint: BreakpointOut): void {
-  const { breakpoints, setBreakpoints } = useRun.getState();
-  const others = breakpoints.filter((one) => one.id !== breakpoint.id);
-  setBreakpoints([...others, breakpoint].sort((a, b) => a.id - b.id));
-}
-
-/** Sets a breakpoint; a condition that cannot be read is thrown as ApiError, so that the form can show it beside its field. */
-export async function addBreakpoint(
-  condition: Condition,
-  enabled = true,
-  action: BreakpointAction = "pause",
-): Promise<BreakpointOut> {
-  const { body } = await api.post<BreakpointOut>(breakpointPath(), { condition, enabled, action });
-  putBreakpoint(body);
-  return body;
-}
-
-/** Switches a breakpoint on or off. */
-export async function switchBreakpoint(id: number, enabled: boolean): Promise<void> {
-  try {
-    putBreakpoint((await api.patch<BreakpointOut>(breakpointPath(id), { enabled })).body);
-  } catch (error) {
-    report(`Breakpoint ${id}`, outcomeOf(error));
-  }
-}
-
-/** Removes a breakpoint and offers to set it again. */
-export async function removeBreakpoint(breakpoint: BreakpointOut): Promise<void> {
-  try {
-    await api.delete(breakpointPath(breakpoint.id));
-    const { breakpoints, setBreakpoints } = useRun.getState();
-    setBreakpoints(breakpoints.filter((one) => one.id !== breakpoint.id));
-    const undo = () => void addBreakpoint(breakpoint.condition, breakpoint.enabled, breakpoint.action);
-    showToast({
-      kind: "done",
-      title: `Removed breakpoint ${breakpoint.id}.`,
-      action: { label: "Undo", keys: "Ctrl Z", run: undo },
-    });
-  } catch (error) {
-    report(`Remove breakpoint ${breakpoint.id}`, outcomeOf(error));
   }
 }

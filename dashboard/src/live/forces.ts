@@ -3,9 +3,16 @@ import { useMemo } from "react";
 import { api, runPath } from "@/api/client";
 import { readSafetensors } from "@/api/safetensors";
 import { toNumbers } from "@/api/tensors";
-import { type ForceDetailOut, type ForcesOut, fromWire, type MatrixSource } from "@/api/types";
+import {
+  type ForceDetailOut,
+  type ForcesOut,
+  fromWire,
+  type MatrixSource,
+  type PanelOut,
+  type StepDataKeys,
+} from "@/api/types";
 import { type Latest, useLatest } from "./captures";
-import { type Moment, useMoment, useRunId } from "./hooks";
+import { type Moment, useMoment, useRunId, useRunState } from "./hooks";
 import { useRun } from "./store";
 
 /** A key that changes when there is something new to fetch; null while there is nothing. */
@@ -160,4 +167,20 @@ export function useCosineMatrix(request: CosineRequest | null): Latest<CosineMat
 
 function cosineQuery({ source, tensor, order, full }: CosineRequest): string {
   return query({ source, tensor, order, full: full ? "1" : null, format: "safetensors" });
+}
+
+/** The hint of the table whose rows are those of a tensor; null where nobody pushed one. */
+export function useRowPanel(tensor: string | null): PanelOut | null {
+  const runId = useRunId();
+  const generation = useRun((live) => live.generation);
+  const hinted = useRunState((state) => Object.keys(state.step_data_panels).join("\n")) ?? "";
+  const key = runId === null || hinted === "" ? null : [runId, generation, hinted].join("\n");
+  const { data } = useLatest<StepDataKeys>(
+    key,
+    (_, signal) => api.get<StepDataKeys>(runPath(runId ?? "", "/debug/step_data/keys"), signal),
+    { intervalMs: 0 },
+  );
+  const panels = Object.values(data?.panels ?? {}).filter((panel) => panel !== null);
+  const own = panels.filter(({ source }) => tensor !== null && source === tensor);
+  return own.find(({ status }) => status !== null) ?? own[0] ?? null;
 }

@@ -2,7 +2,7 @@
 import { useQuery } from "@tanstack/react-query";
 import { useEffect, useState } from "react";
 import { type ApiError, api, batchedApi, type Reader, runPath } from "@/api/client";
-import type { BreakpointOut, CommandOut, RunDetail, RunList, StateOut } from "@/api/types";
+import type { BreakpointOut, CommandOut, RunDetail, RunListing, StateOut } from "@/api/types";
 import { useThrottledStore } from "@/lib/useThrottledStore";
 import {
   commandDisabledReason,
@@ -140,9 +140,9 @@ function isRefusal(error: ApiError | null): boolean {
 
 /** The newest runs that the server knows, as many as a menu shows; asked for again each few seconds. */
 export function useRuns() {
-  return useQuery<RunList, ApiError>({
+  return useQuery<RunListing, ApiError>({
     queryKey: ["runs"],
-    queryFn: ({ signal }) => api.get<RunList>("/runs?sort=-started_at&columns=&limit=50", signal),
+    queryFn: ({ signal }) => api.get<RunListing>("/runs?sort=-started_at&columns=&limit=50", signal),
     // Without a key there is no use in asking again; the guard counts wrong tokens.
     refetchInterval: ({ state }) => (isRefusal(state.error) ? false : 5_000),
   });

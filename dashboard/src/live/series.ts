@@ -1,6 +1,5 @@
 /** Scalars of a run as growing columns: exact up to a million points per name, appended from the stream. */
-import type { ScalarsMessage } from "@/api/types";
-import { fromWire } from "@/api/types";
+import { fromWire, type ScalarsMessage } from "@/api/types";
 
 export const MAX_POINTS = 1_000_000;
 const FIRST_CAPACITY = 1024;

@@ -1,5 +1,5 @@
 /** Data: embedding datasets with their clusters, pairs and negatives, the curriculum over epochs, and the audit. */
-import { lazy, type ReactNode, Suspense } from "react";
+import { lazy, type ReactNode } from "react";
 import {
   type DatasetKey,
   EPOCHS,
@@ -16,8 +16,7 @@ import { SPLITS, type SplitChoice, sizeOf, wholeNumber } from "@/features/datase
 import { useAction } from "@/lib/actions";
 import { formatBytes, formatCount, NONE, plural } from "@/lib/format";
 import { useUrlChoice, useUrlState } from "@/lib/urlState";
-import { Icon, Panel } from "@/ui";
-import { PanelBoundary } from "@/ui/PanelBoundary";
+import { Icon, Panel, PanelSlot } from "@/ui";
 import { PanelArea, Pill, Strip, TabRow } from "../Frame";
 
 const DatasetsPanel = lazy(() => import("@/features/datasets/DatasetsPanel"));
@@ -47,14 +46,14 @@ export function DataPage() {
     view.reset();
   };
   const datasets = (
-    <Guarded title="Datasets">
+    <PanelSlot title="Datasets">
       <DatasetsPanel
         list={list.data ?? null}
         error={list.error?.message ?? null}
         shown={shown?.id ?? null}
         onOpen={open}
       />
-    </Guarded>
+    </PanelSlot>
   );
   return (
     <>
@@ -202,14 +201,6 @@ function Chosen({ dataset, cluster, onClear }: ChosenProps) {
   );
 }
 
-function Guarded({ title, children }: { title: string; children: ReactNode }) {
-  return (
-    <PanelBoundary title={title}>
-      <Suspense fallback={<Panel title={title} className="h-full" />}>{children}</Suspense>
-    </PanelBoundary>
-  );
-}
-
 /** The list on the left, and the pairs below it where they are looked at. */
 function SideColumn({ datasets, pairs }: { datasets: ReactNode; pairs: ReactNode }) {
   if (pairs === null) return <div className="min-h-0 max-[1199px]:h-60">{datasets}</div>;
@@ -237,7 +228,7 @@ function Pairs({ of, view }: { of: DatasetKey; view: View }) {
   };
   const { data, error, isPlaceholderData } = usePairs(of, filter);
   return (
-    <Guarded title="Pairs">
+    <PanelSlot title="Pairs">
       <PairsPanel
         list={data ?? null}
         error={error?.message ?? null}
@@ -249,7 +240,7 @@ function Pairs({ of, view }: { of: DatasetKey; view: View }) {
         pair={view.pair ?? data?.pairs[0]?.pair ?? null}
         onPair={view.setPair}
       />
-    </Guarded>
+    </PanelSlot>
   );
 }
 
@@ -277,7 +268,7 @@ function PairsView({ of, dataset, view }: TabViewProps) {
   const pair = usePair(of, number);
   return (
     <div className="grid min-h-0 grid-cols-[minmax(0,1fr)_minmax(0,1.15fr)] gap-2 max-[1199px]:grid-cols-1 max-[1199px]:grid-rows-[420px_640px]">
-      <Guarded title="Clusters">
+      <PanelSlot title="Clusters">
         <MapPanel
           dataset={dataset}
           map={map.data ?? null}
@@ -286,14 +277,14 @@ function PairsView({ of, dataset, view }: TabViewProps) {
           onChoose={view.choose}
           pair={number}
         />
-      </Guarded>
-      <Guarded title="Pair">
+      </PanelSlot>
+      <PanelSlot title="Pair">
         <PairPanel
           pair={pair.data ?? null}
           error={pair.error?.message ?? null}
           old={pair.isPlaceholderData}
         />
-      </Guarded>
+      </PanelSlot>
     </div>
   );
 }
@@ -302,14 +293,14 @@ function CurriculumView({ of, view }: TabViewProps) {
   const { data, error } = useCurriculum(of);
   return (
     <div className="min-h-0 max-[1199px]:h-160">
-      <Guarded title="Curriculum">
+      <PanelSlot title="Curriculum">
         <CurriculumPanels
           curriculum={data ?? null}
           error={error?.message ?? null}
           epoch={view.epoch}
           onEpoch={view.setEpoch}
         />
-      </Guarded>
+      </PanelSlot>
     </div>
   );
 }
@@ -323,12 +314,12 @@ function AuditView({ of, dataset, view, onTab }: TabViewProps) {
   };
   return (
     <div className="grid min-h-0 grid-cols-2 gap-2 max-[1199px]:grid-cols-1 max-[1199px]:grid-rows-[420px_420px]">
-      <Guarded title="Leaks between splits">
+      <PanelSlot title="Leaks between splits">
         <AuditPanel {...shared} />
-      </Guarded>
-      <Guarded title="Negatives">
+      </PanelSlot>
+      <PanelSlot title="Negatives">
         <NegativesPanel {...shared} dataset={dataset} onPair={show} />
-      </Guarded>
+      </PanelSlot>
     </div>
   );
 }

@@ -1,15 +1,13 @@
 /** Live · Features: the forces on each row of a tensor, how alike the rows are, and what became of the watched ones. */
-import { lazy, Suspense, useMemo } from "react";
+import { lazy, useMemo } from "react";
 import { useAction } from "@/lib/actions";
 import { formatCount } from "@/lib/format";
 import { rowNames } from "@/lib/rowNames";
 import { useUrlState } from "@/lib/urlState";
-import { useForces } from "@/live/forces";
+import { useForces, useRowPanel } from "@/live/forces";
 import { useNoCommandsReason } from "@/live/hooks";
-import { useRowPanel } from "@/live/panels";
 import { addWatches, useWatchedRows, useWatchList } from "@/live/watches";
-import { Panel } from "@/ui";
-import { PanelBoundary } from "@/ui/PanelBoundary";
+import { PanelSlot } from "@/ui";
 import { PanelArea } from "../Frame";
 
 const DebugForceViz = lazy(() => import("@/features/forces/DebugForceViz"));
@@ -45,37 +43,31 @@ export default function FeaturesTab({ stale }: { stale: string | null }) {
   return (
     <PanelArea tab="features">
       <div className="grid h-full min-h-[560px] grid-cols-2 grid-rows-[minmax(352px,1.63fr)_minmax(200px,1fr)] gap-2 max-[1199px]:h-auto max-[1199px]:grid-cols-1 max-[1199px]:grid-rows-[380px_380px_260px]">
-        <PanelBoundary title="Forces">
-          <Suspense fallback={<Panel title="Forces" className="h-full" />}>
-            <DebugForceViz
-              {...shared}
-              error={error?.message ?? null}
-              chosen={tensor === "" ? null : tensor}
-              onTensor={setTensor}
-              selected={selected}
-              watched={watched}
-              rule={panel?.status ?? null}
-              shape={panel?.shape ?? null}
-            />
-          </Suspense>
-        </PanelBoundary>
-        <PanelBoundary title="Cosine similarity">
-          <Suspense fallback={<Panel title="Cosine similarity" className="h-full" />}>
-            <HeatmapPanel {...shared} />
-          </Suspense>
-        </PanelBoundary>
+        <PanelSlot title="Forces">
+          <DebugForceViz
+            {...shared}
+            error={error?.message ?? null}
+            chosen={tensor === "" ? null : tensor}
+            onTensor={setTensor}
+            selected={selected}
+            watched={watched}
+            rule={panel?.status ?? null}
+            shape={panel?.shape ?? null}
+          />
+        </PanelSlot>
+        <PanelSlot title="Cosine similarity">
+          <HeatmapPanel {...shared} />
+        </PanelSlot>
         <div className="col-span-2 min-h-0 max-[1199px]:col-span-1">
-          <PanelBoundary title="Trajectories">
-            <Suspense fallback={<Panel title="Trajectories" className="h-full" />}>
-              <FeatureTrajectory
-                tensor={forces?.tensor ?? null}
-                names={names}
-                rule={panel?.status ?? null}
-                onSelect={select}
-                stale={stale}
-              />
-            </Suspense>
-          </PanelBoundary>
+          <PanelSlot title="Trajectories">
+            <FeatureTrajectory
+              tensor={forces?.tensor ?? null}
+              names={names}
+              rule={panel?.status ?? null}
+              onSelect={select}
+              stale={stale}
+            />
+          </PanelSlot>
         </div>
       </div>
     </PanelArea>

@@ -1,5 +1,5 @@
 /** Influence: which sequences of an update moved which answers, by how much, and was the prediction right. */
-import { lazy, type ReactNode, Suspense, useMemo } from "react";
+import { lazy, useMemo } from "react";
 import {
   type ResultKey,
   useInfluenceBatch,
@@ -16,8 +16,7 @@ import {
 } from "@/features/influence/influenceData";
 import { formatAge, formatCount, formatRate, plural } from "@/lib/format";
 import { useUrlChoice, useUrlState } from "@/lib/urlState";
-import { Button, Icon, Menu, Panel } from "@/ui";
-import { PanelBoundary } from "@/ui/PanelBoundary";
+import { Button, Icon, Menu, Panel, PanelSlot } from "@/ui";
 import { PanelArea, Pill, Strip, TabRow } from "../Frame";
 
 const KernelPanel = lazy(() => import("@/features/influence/KernelPanel"));
@@ -59,14 +58,14 @@ export function InfluencePage() {
       />
       <PanelArea tab={view}>
         {view === "results" || shown === null ? (
-          <Guarded title="Stored results">
+          <PanelSlot title="Stored results">
             <ResultsPanel
               results={results}
               error={list.error?.message ?? null}
               shown={shown?.id ?? null}
               onOpen={open}
             />
-          </Guarded>
+          </PanelSlot>
         ) : (
           <ResultView key={`${shown.id} ${view}`} shown={shown} update={view === "update"} />
         )}
@@ -179,14 +178,6 @@ function Choice({ name, text, heading, items }: ChoiceProps) {
   );
 }
 
-function Guarded({ title, children }: { title: string; children: ReactNode }) {
-  return (
-    <PanelBoundary title={title}>
-      <Suspense fallback={<Panel title={title} className="h-full" />}>{children}</Suspense>
-    </PanelBoundary>
-  );
-}
-
 function ResultView({ shown, update }: { shown: InfluenceSummary; update: boolean }) {
   const key = keyOf(shown);
   const result = useInfluenceResult(key);
@@ -240,36 +231,36 @@ function InfluenceView({ influence, kernelError }: { influence: InfluenceData; k
   return (
     <div className="grid h-full min-h-[560px] grid-cols-4 grid-rows-[minmax(300px,1.2fr)_minmax(240px,1fr)] gap-2 max-[1199px]:h-auto max-[1199px]:grid-cols-2 max-[1199px]:grid-rows-[360px_360px_280px_300px]">
       <div className="col-span-2 min-h-0">
-        <Guarded title="Kernel">
+        <PanelSlot title="Kernel">
           <KernelPanel
             {...{ influence, error: kernelError, selected: row, onSelect: select }}
             onColumn={(column) => setBy(influence.result.update[column]?.sequence_id ?? "")}
           />
-        </Guarded>
+        </PanelSlot>
       </div>
       <div className="col-span-2 min-h-0">
-        <Guarded title="What changed it">
+        <PanelSlot title="What changed it">
           <ContributorsPanel {...{ influence, row, contributions }} by={by === "" ? null : by} onBy={setBy} />
-        </Guarded>
+        </PanelSlot>
       </div>
-      <Guarded title="Predicted and actual">
+      <PanelSlot title="Predicted and actual">
         <ValidationPanel
           result={influence.result.name}
           validation={influence.result.validation}
           selected={sequences[row]?.sequence_id ?? null}
           onSelect={(id) => sequences.some(({ sequence_id }) => sequence_id === id) && setSequence(id)}
         />
-      </Guarded>
-      <Guarded title="Coverage">
+      </PanelSlot>
+      <PanelSlot title="Coverage">
         <CoveragePanel result={influence.result} />
-      </Guarded>
+      </PanelSlot>
       <div className="col-span-2 min-h-0">
-        <Guarded title="What if">
+        <PanelSlot title="What if">
           <WhatIfPanel
             {...{ influence, row, contributions, changed }}
             onChange={(next) => setText(writeAdvantages(next))}
           />
-        </Guarded>
+        </PanelSlot>
       </div>
     </div>
   );

@@ -1,9 +1,9 @@
 /** One run of the list: what it is, what happened, what it wrote, and how to end or delete it. */
 import { useQueryClient } from "@tanstack/react-query";
-import { lazy, type ReactNode, Suspense, useMemo } from "react";
+import { lazy, type ReactNode, useMemo } from "react";
 import { Link, useParams } from "wouter";
 import { runDetailKey, useRunPage } from "@/api/runs";
-import type { RunRow } from "@/api/runTypes";
+import type { RunRow } from "@/api/types";
 import { ConfigPanel } from "@/features/runDetail/ConfigPanel";
 import { FactsPanel, SummaryPanel } from "@/features/runDetail/FactsPanel";
 import { LabelsPanel } from "@/features/runDetail/LabelsPanel";
@@ -14,8 +14,7 @@ import { useUrlChoice } from "@/lib/urlState";
 import { useThrottled } from "@/lib/useThrottled";
 import { toggleOf } from "@/live/commandAvailability";
 import { useConnection, useRunState, useVerb } from "@/live/hooks";
-import { Button, Icon, Panel } from "@/ui";
-import { PanelBoundary } from "@/ui/PanelBoundary";
+import { Button, Icon, Panel, PanelSlot } from "@/ui";
 import { PanelArea, Pill, Strip, TabRow } from "../Frame";
 import { addressOf, useGo } from "../navigation";
 import { useNow } from "../useNow";
@@ -58,15 +57,13 @@ export function RunPage() {
         pill={<WhyPill run={run} />}
       />
       <PanelArea tab={tab}>
-        <PanelBoundary title={NAMES[tab]}>
-          <Suspense fallback={<Panel title={NAMES[tab]} className="h-full" />}>
-            {tab === "overview" ? (
-              <Overview run={run} header={data?.header ?? {}} />
-            ) : (
-              <OneView tab={tab} run={run} />
-            )}
-          </Suspense>
-        </PanelBoundary>
+        <PanelSlot title={NAMES[tab]}>
+          {tab === "overview" ? (
+            <Overview run={run} header={data?.header ?? {}} />
+          ) : (
+            <OneView tab={tab} run={run} />
+          )}
+        </PanelSlot>
       </PanelArea>
     </>
   );

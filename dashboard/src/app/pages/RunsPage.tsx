@@ -1,5 +1,5 @@
 /** All runs of the server: a table with true end states, and the curves of the chosen ones over each other. */
-import { lazy, Suspense, useCallback, useMemo } from "react";
+import { lazy, useCallback, useMemo } from "react";
 import { type RunTable, useRunTable } from "@/api/runList";
 import { useRunListFeed } from "@/api/runs";
 import { saveRunsCsv, saveRunsJson } from "@/features/runList/exportRuns";
@@ -14,9 +14,8 @@ import { metricsOf } from "@/lib/metricNames";
 import { useTheme } from "@/lib/theme";
 import { useUrlChoice, useUrlState } from "@/lib/urlState";
 import { useConnection } from "@/live/hooks";
-import { Button, Panel, type PanelState } from "@/ui";
+import { Button, Panel, PanelSlot, type PanelState } from "@/ui";
 import { ExportMenu } from "@/ui/export/ExportMenu";
-import { PanelBoundary } from "@/ui/PanelBoundary";
 import { PanelArea, Strip } from "../Frame";
 import { addressOf, useGo } from "../navigation";
 import { useNow } from "../useNow";
@@ -50,17 +49,15 @@ export function RunsPage() {
     [view.chosen, view.shown],
   );
   const curves = (
-    <PanelBoundary title="Curves">
-      <Suspense fallback={<Panel title="Curves" className="h-full" />}>
-        <CurvesPanel
-          runs={runs}
-          expanded={large === "curves"}
-          onExpand={() => setLarge(large === "curves" ? "none" : "curves")}
-          onPick={setCursor}
-          emptyText="Select runs to compare their curves."
-        />
-      </Suspense>
-    </PanelBoundary>
+    <PanelSlot title="Curves">
+      <CurvesPanel
+        runs={runs}
+        expanded={large === "curves"}
+        onExpand={() => setLarge(large === "curves" ? "none" : "curves")}
+        onPick={setCursor}
+        emptyText="Select runs to compare their curves."
+      />
+    </PanelSlot>
   );
   return (
     <>
@@ -95,17 +92,15 @@ export function RunsPage() {
           <div
             className={`grid h-full min-h-[420px] grid-cols-[minmax(0,1fr)_452px] gap-2 max-[1199px]:h-auto max-[1199px]:grid-cols-1 max-[1199px]:grid-rows-[420px_380px] ${diff === "on" ? "grid-rows-[minmax(0,1fr)_196px]" : "grid-rows-[minmax(0,1fr)]"}`}
           >
-            <PanelBoundary title="Runs">
+            <PanelSlot title="Runs">
               <TablePanel view={view} cursor={cursor || null} setCursor={setCursor} />
-            </PanelBoundary>
+            </PanelSlot>
             {curves}
             {diff === "on" && (
               <div className="col-span-full min-h-0">
-                <PanelBoundary title="Config diff">
-                  <Suspense fallback={<Panel title="Config diff" className="h-full" />}>
-                    <ConfigDiffPanel runs={view.chosen} shown={view.shown} onClose={() => setDiff("off")} />
-                  </Suspense>
-                </PanelBoundary>
+                <PanelSlot title="Config diff">
+                  <ConfigDiffPanel runs={view.chosen} shown={view.shown} onClose={() => setDiff("off")} />
+                </PanelSlot>
               </div>
             )}
           </div>

@@ -1,6 +1,5 @@
 /** A matrix as pixels: signed ramp where values have both signs, magnitude ramp otherwise, or a preset. */
 import { signed } from "@/charts/colors/signed";
-import { similarity } from "@/charts/colors/similarity";
 import { css, type Rgb, type Theme, viridis } from "@/charts/colors/viridis";
 import { summarise } from "@/lib/statistics";
 
@@ -30,6 +29,24 @@ export function heatScale(values: ArrayLike<number>, theme: Theme): HeatScale {
   return scaleOf(low, high, (value) =>
     bothSigns ? signed(unit(value) * 2 - 1, theme) : viridis(unit(value)),
   );
+}
+
+/** Blue at 0, white at a half, red at 1. */
+const SIMILARITY_STOPS: readonly Rgb[] = [
+  [33, 102, 172],
+  [255, 255, 255],
+  [178, 39, 47],
+];
+
+/** Colour of a similarity in 0…1; anything outside is clamped. */
+function similarity(t: number): Rgb {
+  const position = Math.min(1, Math.max(0, t)) * 2;
+  const below = Math.min(Math.floor(position), 1);
+  const share = position - below;
+  const from = SIMILARITY_STOPS[below] as Rgb;
+  const to = SIMILARITY_STOPS[below + 1] as Rgb;
+  const mix = (channel: 0 | 1 | 2) => Math.round(from[channel] + share * (to[channel] - from[channel]));
+  return [mix(0), mix(1), mix(2)];
 }
 
 /** A scale by name; only `range` looks at the values. */

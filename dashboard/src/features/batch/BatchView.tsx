@@ -1,18 +1,16 @@
 /** The batch as it is drawn: all samples with label and loss, one of them under the cursor. */
 import { useEffect, useMemo, useRef, useState } from "react";
-import type { BatchOut } from "@/api/types";
-import type { Theme } from "@/charts/colors/viridis";
+import { type BatchOut, fromWire } from "@/api/types";
+import { markGradient, type Theme } from "@/charts/colors/viridis";
 import { downloadBlob, downloadText } from "@/lib/download";
-import { formatCount, plural } from "@/lib/format";
+import { formatCount, formatFixed, plural, type TileScale } from "@/lib/format";
 import { IconButton, type MenuItem, Panel, Segmented } from "@/ui";
 import { csvOf, jsonOf } from "@/ui/export/csv";
 import { ExportMenu } from "@/ui/export/ExportMenu";
 import { pngOf } from "@/ui/export/png";
-import { DataTable, type Sort } from "@/ui/table/DataTable";
-import { LossLegend } from "./LossLegend";
+import { DataTable, type Sort, type TableColumn } from "@/ui/table/DataTable";
 import { SampleLine } from "./SampleLine";
-import { type Order, samplesOf, shownOrder } from "./samples";
-import { sampleColumns } from "./sampleTable";
+import { type Order, type Samples, samplesOf, shownOrder } from "./samples";
 import { TileGrid } from "./TileGrid";
 
 export interface BatchViewProps {
@@ -182,4 +180,42 @@ function SampleTable({ columns, batchIndices, order, onOrder, cursor, onCursor, 
       running={running}
     />
   );
+}
+
+interface LossLegendProps {
+  low: number;
+  high: number;
+  scale: TileScale;
+  theme: Theme;
+}
+
+/** What the colours of the loss bars mean, and in what the losses below the tiles are written. */
+function LossLegend({ low, high, scale: { factor, unit }, theme }: LossLegendProps) {
+  const decimals = high * factor >= 9.995 ? 1 : 2;
+  return (
+    <span className="mr-2 flex @max-[420px]:mr-0 items-center gap-2 text-label whitespace-nowrap text-t3">
+      Loss {unit} <span>{formatFixed(low * factor, decimals)}</span>
+      <span className="h-2 w-16 rounded-mark @max-[420px]:w-8" style={{ background: markGradient(theme) }} />
+      <span>{formatFixed(high * factor, decimals)}</span>
+    </span>
+  );
+}
+
+/** Values of a sample beyond these stay out of the table; the export has them all. */
+const SHOWN_VALUES = 12;
+
+/** The batch as a table: for samples that are not images, for the table view, and for export. */
+function sampleColumns(batch: BatchOut, { all, lossRange }: Samples): TableColumn[] {
+  const columns: TableColumn[] = [{ name: "sample", cells: all.map(({ id }) => id), numeric: true }];
+  if (batch.labels) columns.push({ name: "label", cells: all.map(({ label }) => label), numeric: false });
+  if (lossRange) columns.push({ name: "loss", cells: all.map(({ loss }) => loss), numeric: true });
+  const width = Math.min(SHOWN_VALUES, batch.rows?.[0]?.length ?? 0);
+  for (let index = 0; index < width; index += 1) {
+    const values = all.map(({ batchIndex }) => fromWire(batch.rows?.[batchIndex]?.[index]));
+    // A token is a name, not a quantity: it gets no thousands separator.
+    const cells =
+      batch.kind === "tokens" ? values.map((value) => (value === null ? null : String(value))) : values;
+    columns.push({ name: `value ${index}`, title: String(index), cells, numeric: true });
+  }
+  return columns;
 }

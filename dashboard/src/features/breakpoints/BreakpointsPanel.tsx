@@ -3,7 +3,7 @@ import { lazy, Suspense, useState } from "react";
 import { ApiError } from "@/api/client";
 import type { BreakpointAction, Condition } from "@/api/types";
 import { useAction } from "@/lib/actions";
-import { addBreakpoint, removeBreakpoint, switchBreakpoint } from "@/live/commands";
+import { addBreakpoint, removeBreakpoint, switchBreakpoint } from "@/live/breakpoints";
 import { useBreakpoints, useNoCommandsReason, useRunState } from "@/live/hooks";
 import { series } from "@/live/store";
 import { BreakpointsView, exportBreakpoints } from "./BreakpointsView";

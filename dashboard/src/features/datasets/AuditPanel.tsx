@@ -2,7 +2,7 @@
 import { useRef } from "react";
 import { type AuditOut, type DatasetAuditOut, fromWire } from "@/api/types";
 import { formatCount, formatFixed, plural } from "@/lib/format";
-import { Chip, Icon, Panel, type PanelState, rowClass } from "@/ui";
+import { Chip, Icon, Panel, type PanelState, panelState, rowClass } from "@/ui";
 import { ExportMenu } from "@/ui/export/ExportMenu";
 import { exportItems } from "@/ui/export/exportItems";
 
@@ -128,10 +128,11 @@ function Examples({ examples }: Pick<LevelOut, "examples">) {
   );
 }
 
-function stateOf(answer: DatasetAuditOut | null, error: string | null): PanelState {
-  if (error !== null) return { kind: "error", title: "Could not load the audit", text: error };
-  if (answer === null) return { kind: "loading" };
-  if (answer.audit !== null) return { kind: "data" };
+const stateOf = (data: DatasetAuditOut | null, error: string | null): PanelState =>
+  panelState({ data, error }, { what: "the audit", empty: noAudit });
+
+function noAudit(answer: DatasetAuditOut): PanelState | null {
+  if (answer.audit !== null) return null;
   if (answer.audit_problem !== null)
     return {
       kind: "error",

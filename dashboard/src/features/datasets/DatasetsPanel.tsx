@@ -1,7 +1,7 @@
 /** The datasets in the folders that the server was given, or how to come by one. */
 import type { DatasetListOut, DatasetSummary } from "@/api/types";
 import { formatAge, formatBytes, formatCount, plural } from "@/lib/format";
-import { Panel, type PanelState } from "@/ui";
+import { Panel, type PanelState, panelState } from "@/ui";
 
 interface DatasetsPanelProps {
   list: DatasetListOut | null;
@@ -76,11 +76,12 @@ function Entry({ one, selected, onOpen }: EntryProps) {
   );
 }
 
-function stateOf(list: DatasetListOut | null, error: string | null): PanelState {
-  if (list === null && error !== null)
-    return { kind: "error", title: "Could not load the datasets", text: error };
-  if (list === null) return { kind: "loading" };
-  if (list.datasets.length > 0) return { kind: "data" };
+function stateOf(data: DatasetListOut | null, error: string | null): PanelState {
+  const empty = (list: DatasetListOut) => (list.datasets.length > 0 ? null : noDatasets(list));
+  return panelState({ data, error }, { what: "the datasets", empty });
+}
+
+function noDatasets(list: DatasetListOut): PanelState {
   const named = list.roots > 0;
   return {
     kind: "empty",

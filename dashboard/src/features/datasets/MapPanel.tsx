@@ -1,10 +1,9 @@
 /** Where the clusters lie: a click or an arrow chooses one, and the pairs beside are those of it. */
 import { useMemo, useRef, useState } from "react";
-import type { DatasetMapOut, DatasetOut } from "@/api/types";
-import { fromWire } from "@/api/types";
+import { type DatasetMapOut, type DatasetOut, fromWire } from "@/api/types";
 import { formatCount, formatFixed, formatPercent, plural } from "@/lib/format";
 import { useTheme } from "@/lib/theme";
-import { Panel, type PanelState } from "@/ui";
+import { Panel, panelState } from "@/ui";
 import { ExportMenu } from "@/ui/export/ExportMenu";
 import { exportItems } from "@/ui/export/exportItems";
 import { ClusterMap } from "./ClusterMap";
@@ -42,7 +41,7 @@ export default function MapPanel(props: MapPanelProps) {
         <ExportMenu subject="clusters" items={files} disabledReason={map ? null : "Nothing to export yet"} />
       }
       className="h-full"
-      state={stateOf(map, error)}
+      state={panelState({ data: map, error }, { what: "the map" })}
     >
       {points && map && (
         <>
@@ -79,12 +78,6 @@ function readout(
     return `${plural(centroids.x.length, "cluster")}, the six largest in colour. Click one to see its pairs.`;
   const { train, val, test } = pointed.pairs;
   return `cluster ${pointed.cluster}: ${plural(sizeOf(pointed), "pair")} (${formatCount(train ?? 0)} train, ${formatCount(val ?? 0)} val, ${formatCount(test ?? 0)} test), mean distance ${formatFixed(fromWire(pointed.mean_distance), 3)}`;
-}
-
-function stateOf(map: DatasetMapOut | null, error: string | null): PanelState {
-  if (map !== null) return { kind: "data" };
-  if (error !== null) return { kind: "error", title: "Could not compute the map", text: error };
-  return { kind: "loading" };
 }
 
 function columnsOf({ clusters }: DatasetOut, map: DatasetMapOut | null) {

@@ -2,7 +2,7 @@
 import { useRef } from "react";
 import type { DatasetAuditOut, DatasetOut, LedgerOut } from "@/api/types";
 import { formatCount, plural } from "@/lib/format";
-import { Panel, type PanelState, rowClass } from "@/ui";
+import { Panel, panelState, rowClass } from "@/ui";
 import { ExportMenu } from "@/ui/export/ExportMenu";
 import { exportItems } from "@/ui/export/exportItems";
 import { TIER_WORDS } from "./curriculum";
@@ -31,7 +31,7 @@ export default function NegativesPanel({ dataset, answer, error, onPair }: Negat
         <ExportMenu subject="the ledger" items={files} disabledReason={ledger ? null : "Nothing to export"} />
       }
       className="h-full"
-      state={stateOf(answer, error)}
+      state={panelState({ data: answer, error }, { what: "the negatives" })}
     >
       <div ref={container} className="min-h-0 flex-1 overflow-auto pb-2">
         <Tiers dataset={dataset} ledger={ledger} />
@@ -149,11 +149,6 @@ function Shortages({ ledger, onPair }: ShortagesProps) {
 export function filledFrom(from: Readonly<Record<string, number>>): string {
   const parts = Object.entries(from).map(([tier, count]) => `${formatCount(count)} of tier ${tier}`);
   return parts.join(", ") || "nothing";
-}
-
-function stateOf(answer: DatasetAuditOut | null, error: string | null): PanelState {
-  if (error !== null) return { kind: "error", title: "Could not load the ledger", text: error };
-  return answer === null ? { kind: "loading" } : { kind: "data" };
 }
 
 function columnsOf(ledger: LedgerOut | null) {

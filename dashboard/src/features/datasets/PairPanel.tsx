@@ -2,7 +2,7 @@
 import { type ReactNode, useRef, useState } from "react";
 import { fromWire, type NegativeOut, type PairOut } from "@/api/types";
 import { formatCount, formatFixed, formatPercent } from "@/lib/format";
-import { Panel, type PanelState, rowClass } from "@/ui";
+import { Panel, panelState, rowClass } from "@/ui";
 import { ExportMenu } from "@/ui/export/ExportMenu";
 import { exportItems } from "@/ui/export/exportItems";
 import { largestSimilarity, TIER_WORDS, type Tier, tiersOf } from "./curriculum";
@@ -31,7 +31,7 @@ export default function PairPanel({ pair, error, old }: PairPanelProps) {
         <ExportMenu subject="the pair" items={files} disabledReason={pair ? null : "Choose a pair first"} />
       }
       className="h-full"
-      state={stateOf(pair, error)}
+      state={panelState({ data: pair, error }, { what: "this pair" })}
     >
       {pair && (
         <div ref={container} className={`min-h-0 flex-1 overflow-auto pb-2 ${old ? "stale" : ""}`}>
@@ -44,11 +44,6 @@ export default function PairPanel({ pair, error, old }: PairPanelProps) {
 
 function factOf({ split, cluster, relevance, distance }: PairOut): string {
   return `${split ?? "in no split"} · cluster ${cluster} · relevance ${formatFixed(fromWire(relevance), 2)} · distance ${formatFixed(fromWire(distance), 3)}`;
-}
-
-function stateOf(pair: PairOut | null, error: string | null): PanelState {
-  if (error !== null) return { kind: "error", title: "Could not load this pair", text: error };
-  return pair === null ? { kind: "loading" } : { kind: "data" };
 }
 
 function PairView({ pair }: { pair: PairOut }) {

@@ -4,7 +4,7 @@ import type { PairFilter } from "@/api/datasets";
 import { PAGE } from "@/api/datasets";
 import { fromWire, type PairLine, type PairListOut } from "@/api/types";
 import { formatCount, formatFixed, plural } from "@/lib/format";
-import { IconButton, Panel, type PanelState, rowClass, Segmented } from "@/ui";
+import { IconButton, Panel, type PanelState, panelState, rowClass, Segmented } from "@/ui";
 import { ExportMenu } from "@/ui/export/ExportMenu";
 import { exportItems } from "@/ui/export/exportItems";
 import { rowAfter, type SplitChoice } from "./curriculum";
@@ -160,13 +160,17 @@ function Pages({ total, offset, onOffset }: PagesProps) {
   );
 }
 
-function stateOf(list: PairListOut | null, error: string | null): PanelState {
-  if (list === null && error !== null)
-    return { kind: "error", title: "Could not load the pairs", text: error };
-  if (list === null) return { kind: "loading" };
-  if (list.total > 0) return { kind: "data" };
-  return { kind: "empty", title: "No pair matches", text: "Choose another split, or clear the cluster." };
-}
+const stateOf = (list: PairListOut | null, error: string | null): PanelState =>
+  panelState(
+    { data: list, error },
+    {
+      what: "the pairs",
+      empty: ({ total }) =>
+        total > 0
+          ? null
+          : { kind: "empty", title: "No pair matches", text: "Choose another split, or clear the cluster." },
+    },
+  );
 
 function columnsOf(pairs: readonly PairLine[]) {
   return [

@@ -1,7 +1,7 @@
 /** All stored results, with what each holds or why it cannot be shown. */
 import type { InfluenceSummary } from "@/api/types";
 import { formatAge, formatCount, NONE } from "@/lib/format";
-import { Panel, type PanelState, rowClass } from "@/ui";
+import { Panel, type PanelState, panelState, rowClass } from "@/ui";
 
 interface ResultsPanelProps {
   results: readonly InfluenceSummary[] | null;
@@ -94,11 +94,12 @@ function Row({ one, selected, onOpen }: RowProps) {
   );
 }
 
-function stateOf(results: readonly InfluenceSummary[] | null, error: string | null): PanelState {
-  if (results === null && error !== null)
-    return { kind: "error", title: "Could not load the results", text: error };
-  if (results === null) return { kind: "loading" };
-  if (results.length > 0) return { kind: "data" };
+function stateOf(data: readonly InfluenceSummary[] | null, error: string | null): PanelState {
+  const empty = ({ length }: readonly InfluenceSummary[]) => (length > 0 ? null : noResults());
+  return panelState({ data, error }, { what: "the results", empty });
+}
+
+function noResults(): PanelState {
   return {
     kind: "empty",
     title: "No results yet",

@@ -2,7 +2,7 @@
 import { type ReactNode, useState } from "react";
 import { ApiError } from "@/api/client";
 import { newRequestId, startRun } from "@/api/runs";
-import type { Recipe, RecipeSetting, RunRow } from "@/api/runTypes";
+import type { Recipe, RecipeSetting, RunRow } from "@/api/types";
 import { formatCount } from "@/lib/format";
 import { Button, Field, Segmented, Switch } from "@/ui";
 import { preview, rangeText, readSettings, type Typed } from "./settings";

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import type { RecipeSetting } from "@/api/runTypes";
+import type { RecipeSetting } from "@/api/types";
 import { preview, rangeText, readSetting, readSettings } from "./settings";
 
 function setting(values: Partial<RecipeSetting>): RecipeSetting {

@@ -1,5 +1,5 @@
 /** What is typed into the form of a recipe, read as typed settings. */
-import type { Recipe, RecipeSetting } from "@/api/runTypes";
+import type { Recipe, RecipeSetting } from "@/api/types";
 import { formatCount, formatRate } from "@/lib/format";
 import { parseNumber } from "@/ui/Field";
 

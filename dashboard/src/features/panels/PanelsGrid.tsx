@@ -2,7 +2,7 @@
 import { type ReactNode, useEffect, useMemo, useRef, useState } from "react";
 import { useUrlState } from "@/lib/urlState";
 import { useRunState } from "@/live/hooks";
-import { IconButton } from "@/ui";
+import { IconButton, PanelSlot } from "@/ui";
 import type { Sort } from "@/ui/table/DataTable";
 import { EntryPanel } from "./EntryPanel";
 import { NothingCaptured } from "./NothingCaptured";
@@ -11,11 +11,9 @@ import { useStepKeys } from "./useStepEntry";
 
 interface PanelsGridProps {
   stale: string | null;
-  /** Keeps one broken panel from taking the others along. */
-  guard: (title: string, panel: ReactNode) => ReactNode;
 }
 
-export default function PanelsGrid({ stale, guard }: PanelsGridProps) {
+export default function PanelsGrid({ stale }: PanelsGridProps) {
   const keys = useStepKeys();
   const [large, setLarge] = useUrlState("panel", "");
   const hinted = useRunState((state) => Object.keys(state.step_data_panels).join("\n")) ?? "";
@@ -32,9 +30,11 @@ export default function PanelsGrid({ stale, guard }: PanelsGridProps) {
     >
       {ordered.map((key) => (
         <Seen key={key}>
-          {(seen) =>
-            guard(key, <GridSlot stepKey={key} seen={seen} stale={stale} onLarge={() => setLarge(key)} />)
-          }
+          {(seen) => (
+            <PanelSlot title={key}>
+              <GridSlot stepKey={key} seen={seen} stale={stale} onLarge={() => setLarge(key)} />
+            </PanelSlot>
+          )}
         </Seen>
       ))}
     </div>

@@ -7,7 +7,6 @@ import type { Sort } from "@/ui/table/DataTable";
 import { EntryMenu } from "./EntryMenu";
 import { EntryPanel } from "./EntryPanel";
 import { NothingCaptured } from "./NothingCaptured";
-import { readSort, sortText } from "./sortText";
 import { useChosenKey, useStepKeys } from "./useStepEntry";
 
 interface StepDataPanelProps {
@@ -67,4 +66,16 @@ export function LargePanel({ stepKey, onKey, onBack, stale }: LargePanelProps) {
       />
     </div>
   );
+}
+
+/** A sort as it stands in the address: `win_rate` for descending, `-win_rate` for ascending. */
+function sortText({ column, direction }: Sort): string {
+  return direction === "descending" ? column : `-${column}`;
+}
+
+function readSort(text: string): Sort | null {
+  if (text === "") return null;
+  return text.startsWith("-")
+    ? { column: text.slice(1), direction: "ascending" }
+    : { column: text, direction: "descending" };
 }

@@ -1,6 +1,5 @@
 /** Step data as rows: columns with their row number, filter, statistics, export. */
-import type { TensorSummary } from "@/api/types";
-import { fromWire } from "@/api/types";
+import { fromWire, type TensorSummary } from "@/api/types";
 import { summarise } from "@/lib/statistics";
 import { csvOf } from "@/ui/export/csv";
 import type { TableColumn } from "@/ui/table/DataTable";

@@ -1,6 +1,6 @@
 /** The settings of a run, flat, to be searched. */
 import { useMemo, useState } from "react";
-import type { ConfigValue } from "@/api/runTypes";
+import type { ConfigValue } from "@/api/types";
 import { downloadText } from "@/lib/download";
 import { plural } from "@/lib/format";
 import { Field, Panel, type PanelState, rowClass } from "@/ui";

@@ -4,7 +4,7 @@ import { ApiError } from "@/api/client";
 import { readConsole } from "@/api/runs";
 import { downloadText } from "@/lib/download";
 import { formatBytes } from "@/lib/format";
-import { Button, IconButton, Panel, type PanelState } from "@/ui";
+import { Button, IconButton, Panel, type PanelState, panelState } from "@/ui";
 import { asPrinted, type ConsoleText, EMPTY_CONSOLE, withPart } from "./consoleText";
 
 interface ConsolePanelProps {
@@ -107,15 +107,16 @@ function useConsole(runId: string, live: boolean) {
 
 const isRefusal = (problem: unknown) => problem instanceof ApiError && problem.status === 403;
 
+const NO_OUTPUT: PanelState = {
+  kind: "empty",
+  title: "Nothing was printed",
+  text: "Console output is kept only for runs started from the page.",
+};
+
 function stateOf(known: boolean, text: string, error: Error | null): PanelState {
   if (!known && isRefusal(error)) return { kind: "unavailable", text: error?.message ?? "" };
-  if (!known && error !== null)
-    return { kind: "error", title: "Could not load the console", text: error.message };
-  if (!known) return { kind: "loading" };
-  if (text !== "") return { kind: "data" };
-  return {
-    kind: "empty",
-    title: "Nothing was printed",
-    text: "Console output is kept only for runs started from the page.",
-  };
+  return panelState(
+    { data: known ? text : null, error },
+    { what: "the console", empty: (printed) => (printed === "" ? NO_OUTPUT : null) },
+  );
 }

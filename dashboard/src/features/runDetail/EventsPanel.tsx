@@ -5,7 +5,7 @@ import { type EventRecord, readEvents } from "@/api/runs";
 import { downloadText } from "@/lib/download";
 import { formatCount, formatTime, NONE, plural } from "@/lib/format";
 import { useLatest } from "@/live/captures";
-import { Panel, type PanelState, Segmented } from "@/ui";
+import { Panel, type PanelState, panelState, Segmented } from "@/ui";
 import { csvOf } from "@/ui/export/csv";
 import { ExportMenu } from "@/ui/export/ExportMenu";
 import { type EventLine, eventLine } from "./events";
@@ -111,12 +111,17 @@ function Line({ line: { at, step, title, text, who, tone } }: { line: EventLine 
   );
 }
 
-function stateOf(known: boolean, count: number, error: string | null): PanelState {
-  if (!known && error !== null) return { kind: "error", title: "Could not load the events", text: error };
-  if (!known) return { kind: "loading" };
-  if (count > 0) return { kind: "data" };
-  return { kind: "empty", title: "No events yet", text: "Epochs and commands appear here." };
-}
+const stateOf = (known: boolean, count: number, error: string | null): PanelState =>
+  panelState(
+    { data: known ? count : null, error },
+    {
+      what: "the events",
+      empty: (events) =>
+        events > 0
+          ? null
+          : { kind: "empty", title: "No events yet", text: "Epochs and commands appear here." },
+    },
+  );
 
 function save(lines: readonly EventLine[]): void {
   const columns = (["seq", "at", "step", "title", "text", "who"] as const).map((name) => ({

@@ -1,6 +1,6 @@
 /** What a run is, in a list of facts. */
 import type { ReactNode } from "react";
-import type { RunRow } from "@/api/runTypes";
+import type { RunRow } from "@/api/types";
 import {
   formatAge,
   formatBytes,

@@ -1,9 +1,9 @@
 /** The figures that a run drew, newest first. */
 import { useEffect, useState } from "react";
 import { readRunFile, useRunFiles } from "@/api/runs";
-import type { RunFile } from "@/api/runTypes";
+import type { RunFile } from "@/api/types";
 import { formatBytes, plural } from "@/lib/format";
-import { Dialog, Panel, type PanelState } from "@/ui";
+import { Dialog, Panel, type PanelState, panelState } from "@/ui";
 
 interface FiguresPanelProps {
   runId: string;
@@ -86,13 +86,14 @@ function Figure({ runId, file, className }: FigureProps) {
   return <img src={address} alt={path} className={`rounded-mark bg-[#fff] object-contain ${className}`} />;
 }
 
-function stateOf(known: boolean, count: number, error: string | null): PanelState {
-  if (!known && error !== null) return { kind: "error", title: "Could not load the figures", text: error };
-  if (!known) return { kind: "loading" };
-  if (count > 0) return { kind: "data" };
-  return {
-    kind: "empty",
-    title: "No figures",
-    text: "Figures that your loop saves in figures/ of the run directory appear here.",
-  };
-}
+const NO_FIGURES: PanelState = {
+  kind: "empty",
+  title: "No figures",
+  text: "Figures that your loop saves in figures/ of the run directory appear here.",
+};
+
+const stateOf = (known: boolean, count: number, error: string | null): PanelState =>
+  panelState(
+    { data: known ? count : null, error },
+    { what: "the figures", empty: (figures) => (figures > 0 ? null : NO_FIGURES) },
+  );

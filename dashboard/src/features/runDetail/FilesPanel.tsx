@@ -2,11 +2,11 @@
 import { useMemo, useState } from "react";
 import { ApiError } from "@/api/client";
 import { readRunFile, useRunFiles } from "@/api/runs";
-import type { FileKind, RunFile } from "@/api/runTypes";
+import type { FileKind, RunFile } from "@/api/types";
 import { downloadBlob } from "@/lib/download";
 import { formatAge, formatBytes, plural } from "@/lib/format";
 import { showToast } from "@/lib/toasts";
-import { Icon, IconButton, Panel, type PanelState, rowClass } from "@/ui";
+import { Icon, IconButton, Panel, type PanelState, panelState, rowClass } from "@/ui";
 
 interface FilesPanelProps {
   runId: string;
@@ -119,13 +119,17 @@ export function sorted(files: readonly RunFile[], key: SortKey, down: boolean): 
   });
 }
 
-function stateOf(known: boolean, count: number, error: string | null): PanelState {
-  if (!known && error !== null) return { kind: "error", title: "Could not load the files", text: error };
-  if (!known) return { kind: "loading" };
-  return count > 0
-    ? { kind: "data" }
-    : { kind: "empty", title: "No files", text: "The run has not written any files yet." };
-}
+const stateOf = (known: boolean, count: number, error: string | null): PanelState =>
+  panelState(
+    { data: known ? count : null, error },
+    {
+      what: "the files",
+      empty: (files) =>
+        files > 0
+          ? null
+          : { kind: "empty", title: "No files", text: "The run has not written any files yet." },
+    },
+  );
 
 /** The token does not go into an address, so a file is fetched first and then handed over. */
 async function save(runId: string, file: RunFile): Promise<void> {

@@ -2,9 +2,22 @@
 import { type KeyboardEvent, useEffect, useState } from "react";
 import { ApiError } from "@/api/client";
 import { labelRun } from "@/api/runs";
-import type { RunRow } from "@/api/runTypes";
+import type { RunRow } from "@/api/types";
 import { Button, Icon, Panel } from "@/ui";
-import { MAX_NOTE, MAX_TAGS, withTag } from "./tags";
+
+/** Limits of what people write to a run, as the server has them. */
+const MAX_TAGS = 32;
+const MAX_NOTE = 10_000;
+const MAX_LETTERS = 64;
+
+/** The tags with those that were typed, commas between them; each once, none empty. */
+export function withTag(tags: readonly string[], typed: string): string[] {
+  const added = typed
+    .split(",")
+    .map((tag) => tag.trim().slice(0, MAX_LETTERS))
+    .filter(Boolean);
+  return [...new Set([...tags, ...added])].slice(0, MAX_TAGS);
+}
 
 interface LabelsPanelProps {
   run: Pick<RunRow, "id" | "tags" | "note">;

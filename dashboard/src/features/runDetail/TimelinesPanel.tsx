@@ -1,12 +1,12 @@
 /** The timelines of a run: each begins where the run was taken back, and is what counts from there on. */
 import type { ReactNode } from "react";
 import { useLineage } from "@/api/runs";
-import type { LineageOut, TimelineOut } from "@/api/runTypes";
+import type { LineageOut, TimelineOut } from "@/api/types";
 import { seriesColour } from "@/charts/colors/seriesColors";
 import { useSize } from "@/charts/useSize";
 import { formatCount, formatTime, plural } from "@/lib/format";
 import { useTheme } from "@/lib/theme";
-import { Panel, type PanelState } from "@/ui";
+import { Panel, panelState } from "@/ui";
 import { type Lane, lanesOf } from "./timelines";
 
 interface TimelinesPanelProps {
@@ -28,7 +28,7 @@ export default function TimelinesPanel({ runId, timeline, step, total, link }: T
       fact={data ? plural(count, "timeline") : undefined}
       className="h-full"
       bodyClassName="overflow-auto"
-      state={stateOf(data, error?.message ?? null)}
+      state={panelState({ data, error: error?.message ?? null }, { what: "the timelines" })}
     >
       {data && (
         <>
@@ -152,10 +152,4 @@ function LaneMarks({ lane, index, lanes, x, y }: LaneMarksProps) {
       </text>
     </g>
   );
-}
-
-function stateOf(data: LineageOut | undefined, error: string | null): PanelState {
-  if (data === undefined && error !== null)
-    return { kind: "error", title: "Could not load the lineage", text: error };
-  return data === undefined ? { kind: "loading" } : { kind: "data" };
 }

@@ -1,5 +1,5 @@
 /** What a process printed, kept to its end: parts arrive by their place in bytes. */
-import type { ConsolePart } from "@/api/runTypes";
+import type { ConsolePart } from "@/api/types";
 
 export const MAX_CHARACTERS = 400_000;
 

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { withTag } from "./tags";
+import { withTag } from "./LabelsPanel";
 import { lanesOf } from "./timelines";
 
 describe("lanesOf", () => {

@@ -1,5 +1,5 @@
 /** The timelines of a run as lanes over its steps. */
-import type { TimelineOut } from "@/api/runTypes";
+import type { TimelineOut } from "@/api/types";
 import { formatCount } from "@/lib/format";
 
 export interface Lane {

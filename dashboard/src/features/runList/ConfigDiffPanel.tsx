@@ -1,6 +1,6 @@
 /** The settings in which the chosen runs differ, side by side. */
 import { useMemo } from "react";
-import type { RunRow } from "@/api/runTypes";
+import type { RunRow } from "@/api/types";
 import { seriesColour } from "@/charts/colors/seriesColors";
 import { downloadText } from "@/lib/download";
 import { plural } from "@/lib/format";

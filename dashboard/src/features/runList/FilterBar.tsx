@@ -1,6 +1,6 @@
 /** The filter of the list: conditions as chips, then words. */
 import { type KeyboardEvent, useState } from "react";
-import type { RunRow } from "@/api/runTypes";
+import type { RunRow } from "@/api/types";
 import { Icon } from "@/ui";
 import { type Condition, chipKey, isKnownKey, readFilter } from "./filter";
 

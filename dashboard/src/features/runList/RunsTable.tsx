@@ -1,7 +1,7 @@
 /** The list of runs, as many as there are: only what is seen is drawn. */
 import { useVirtualizer } from "@tanstack/react-virtual";
 import { type KeyboardEvent, useEffect, useId, useMemo, useRef } from "react";
-import type { RunRow } from "@/api/runTypes";
+import type { RunRow } from "@/api/types";
 import { ageText } from "./cells";
 import type { Sorting, TableItem } from "./grouping";
 import { GroupLine, Head, RunLine } from "./TableLines";

@@ -1,7 +1,7 @@
 /** The lines of the table: heads that sort, groups that fold, runs. */
 import { memo, type ReactNode } from "react";
 import { Link } from "wouter";
-import type { RunRow } from "@/api/runTypes";
+import type { RunRow } from "@/api/types";
 import { seriesColour } from "@/charts/colors/seriesColors";
 import { plural } from "@/lib/format";
 import { Icon, rowClass, StateChip } from "@/ui";

@@ -1,5 +1,5 @@
 /** Cells of the table of runs. */
-import type { RunRow } from "@/api/runTypes";
+import type { RunRow } from "@/api/types";
 import {
   formatAge,
   formatBytes,

@@ -1,5 +1,5 @@
 /** Which columns the table has: those of every run, the settings that differ, the last values of what was measured. */
-import type { RunRow } from "@/api/runTypes";
+import type { RunRow } from "@/api/types";
 import { titleOf } from "./values";
 
 export interface Columns {

@@ -1,5 +1,5 @@
 /** Settings of several runs side by side: what differs, and what only some of them have. */
-import type { ConfigValue, RunRow } from "@/api/runTypes";
+import type { ConfigValue, RunRow } from "@/api/types";
 
 export interface DiffLine {
   key: string;

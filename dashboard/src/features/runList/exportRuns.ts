@@ -1,5 +1,5 @@
 /** The list as a file: what the table shows, in full precision. */
-import type { RunRow } from "@/api/runTypes";
+import type { RunRow } from "@/api/types";
 import { downloadText } from "@/lib/download";
 import { csvOf, jsonOf } from "@/ui/export/csv";
 import type { TableItem } from "./grouping";

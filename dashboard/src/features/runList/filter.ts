@@ -1,5 +1,5 @@
 /** Which runs are listed: words that must occur, and conditions such as `lr=0.001`, shown as chips. */
-import type { RunRow } from "@/api/runTypes";
+import type { RunRow } from "@/api/types";
 import { cellOf, isOwn } from "./values";
 
 export type Operator = "=" | "!=" | "<" | "<=" | ">" | ">=";

@@ -1,5 +1,5 @@
 /** Runs in order: sorted, in groups of equal settings, forks under their parents. */
-import type { RunRow } from "@/api/runTypes";
+import type { RunRow } from "@/api/types";
 import { summarise } from "@/lib/statistics";
 import { type Cell, compareCells } from "@/ui/table/sortCells";
 import { cellOf, settingText } from "./values";

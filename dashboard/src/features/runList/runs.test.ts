@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import type { RunRow } from "@/api/runTypes";
+import type { RunRow } from "@/api/types";
 import { columnsOf, columnTitles, differing } from "./columns";
 import { configDiff } from "./configDiff";
 import { filterRuns, fulfils, readCondition, readFilter, writeCondition } from "./filter";

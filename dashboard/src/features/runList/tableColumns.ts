@@ -1,5 +1,5 @@
 /** Widths, titles and number styles of the table's columns. */
-import type { RunRow } from "@/api/runTypes";
+import type { RunRow } from "@/api/types";
 import { columnStyle, type NumberStyle } from "@/ui/table/columnFormat";
 import { valueText } from "./cells";
 import { columnTitles } from "./columns";

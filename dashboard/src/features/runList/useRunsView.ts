@@ -1,7 +1,7 @@
 /** The view of the list, all of it in the address: filter, order, groups, columns, chosen runs. */
 import { useCallback, useEffect, useMemo, useRef, useState } from "react";
 import type { RunTable } from "@/api/runList";
-import type { RunRow } from "@/api/runTypes";
+import type { RunRow } from "@/api/types";
 import { ColorAssignments } from "@/charts/colors/seriesColors";
 import { metricsOf } from "@/lib/metricNames";
 import { showToast } from "@/lib/toasts";

@@ -1,5 +1,5 @@
 /** What a run can be sorted, filtered and grouped by: one name for each value that a row holds. */
-import type { ConfigValue, RunRow, WireValue } from "@/api/runTypes";
+import type { ConfigValue, RunRow, WireValue } from "@/api/types";
 import { formatExponent, formatFixed } from "@/lib/format";
 import type { Cell } from "@/ui/table/sortCells";
 
