@@ -19,7 +19,7 @@ const BASE = new RegExp(
     "node_modules/(react|react-dom|scheduler)/",
     "src/api/(client|batchedRequests)",
     "src/charts/(useSize|colors/viridis)",
-    "src/lib/(frameClock|download|format|ids|statistics)",
+    "src/lib/(frameClock|download|format|ids|messages|statistics)",
     "src/ui/table/(rowClass|sortCells)",
   ].join("|"),
 );

@@ -1,6 +1,6 @@
-/** Questions that come at nearly the same moment, asked in one request. */
+/** Requests that are made at nearly the same moment, sent as one. */
 
-/** How long the first one waits for the others: panels that keep one beat ask within some ten milliseconds. */
+/** How long the first request waits for others: panels on one clock send theirs within some ten milliseconds. */
 export const BATCH_WINDOW_MS = 30;
 /** Questions that the server takes at once. */
 export const MAX_BATCH = 16;
@@ -9,7 +9,7 @@ export const MAX_BATCH = 16;
 export type Fetch = (path: string, signal?: AbortSignal) => Promise<Response>;
 
 interface WaitingRequest {
-  /** What the path begins with: of all that can be asked together it is the same. */
+  /** Start of the path. Requests with the same start can be sent as one. */
   prefix: string;
   rest: string;
   signal: AbortSignal | undefined;
@@ -42,7 +42,7 @@ export function batchRequests(send: Fetch): Fetch {
   };
 }
 
-/** What is still wanted, by place, as many at once as the server takes. */
+/** Requests that were not aborted, grouped by prefix, at most as many as the server takes. */
 function groups(requests: readonly WaitingRequest[]): WaitingRequest[][] {
   const batches: WaitingRequest[][] = [];
   for (const request of requests) {

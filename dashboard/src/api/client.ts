@@ -70,13 +70,13 @@ export async function problemOf(response: Response): Promise<Problem> {
 const request: Fetch = (path, signal) =>
   fetch(`/api/v1${path}`, { headers: requestHeaders(), signal, cache: "no-store" });
 
-/** Answers on their way to who will ask for them. */
+/** Responses that were requested early, by path. */
 const prefetched = new Map<string, Promise<Response>>();
 
-/** Asks before the code that wants the answer is there; whoever asks first for the same gets it. */
+/** Sends a request before the code that needs it is loaded. The first `get` of the same path takes the response. */
 export function prefetch(path: string): void {
   const pending = request(path);
-  // Who asks for it hears of the failure; without anybody it is nobody's.
+  // A failure is reported to the `get` that takes it; without one it must not be an unhandled rejection.
   pending.catch(() => undefined);
   prefetched.set(path, pending);
 }
@@ -99,7 +99,7 @@ async function expectOk(pending: Promise<Response>, signal?: AbortSignal): Promi
   return response;
 }
 
-/** What a connection that was not made or broke off is to those who asked; what they gave up themselves stays that. */
+/** The error for a lost connection. An aborted request keeps its own error. */
 function networkError(error: unknown, signal: AbortSignal | undefined): unknown {
   if (signal?.aborted) return error;
   return new ApiError(0, {
@@ -172,14 +172,14 @@ export const api = {
   delete: <T>(path: string, body?: unknown) => write<T>("DELETE", path, body),
 };
 
-/** For what is asked again and again while a run goes on: what comes at nearly the same moment goes together. */
+/** For requests that repeat while a run trains: those made at nearly the same moment are sent as one. */
 export const batchedApi: Reader = readerOf(batchRequests(fetchOnce));
 
 /** The newest runs with everything the list shows of them. */
 export const runsPath = (offset: number, limit: number): string =>
   `/runs?sort=-started_at&offset=${offset}&limit=${limit}`;
 
-/** Runs that are asked for at a time. */
+/** Runs in one request. */
 export const RUNS_AT_A_TIME = 1_000;
 
 /** The path of something that belongs to a run. */

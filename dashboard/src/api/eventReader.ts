@@ -4,7 +4,7 @@ import { SseParser } from "./sseParser";
 
 const FIRST_WAIT_MS = 250;
 const LONGEST_WAIT_MS = 5_000;
-/** A ping comes each second; a link that is silent this long is given up and opened anew. */
+/** A ping comes every second. A link that is silent for this long is closed and opened again. */
 const SILENCE_MS = 10_000;
 
 /** Doubling waits with some chance in them, so that fifty pages do not knock at the same moment. */

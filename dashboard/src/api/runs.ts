@@ -1,4 +1,4 @@
-/** What can be asked of one run among many, and what can be done to it. */
+/** Requests about one run of the list: read, start, end, label, delete. */
 import { useQuery } from "@tanstack/react-query";
 import { useEffect } from "react";
 import { newId } from "@/lib/ids";
@@ -7,13 +7,13 @@ import { dropRun, putRun, RunListFeed, useRunTable } from "./runList";
 import type {
   ConfigValue,
   ConsolePart,
-  EndWay,
   LineageOut,
   RecipeList,
   Removed,
   RunDetail,
   RunFiles,
   RunRow,
+  StopLevel,
 } from "./types";
 
 /** Keeps the list of runs up to date while the component is mounted. */
@@ -29,7 +29,7 @@ export const useRunRow = (runId: string): RunRow | undefined => useRunTable(({ r
 
 export const runDetailKey = (runId: string) => ["run", runId] as const;
 
-/** One run with its header; asked for again while it lives. */
+/** One run with its header; polled while it is live. */
 export function useRunPage(runId: string) {
   return useQuery<RunDetail, ApiError>({
     queryKey: runDetailKey(runId),
@@ -46,7 +46,7 @@ export interface NewRun {
   paused: boolean;
 }
 
-/** Starts a recipe as a process of its own; asked twice with one id it is started once. */
+/** Starts a recipe in its own process. Two requests with one id start it once. */
 export async function startRun({ recipe, name, settings, paused }: NewRun, id: string): Promise<RunRow> {
   const named = name === null ? {} : { name };
   const { body } = await api.post<RunRow>("/runs", { recipe, ...named, settings, paused, id });
@@ -56,8 +56,8 @@ export async function startRun({ recipe, name, settings, paused }: NewRun, id: s
 
 export const newRequestId = newId;
 
-/** Ends a run: its loop is asked to stop, its process is asked to end, or it is ended without asking. */
-export async function endRun(runId: string, how: EndWay): Promise<void> {
+/** Ends a run: stops its loop, or sends SIGTERM or SIGKILL to its process. */
+export async function endRun(runId: string, how: StopLevel): Promise<void> {
   if (how === "stop") await api.post(runPath(runId, "/debug/stop"), { id: newId() });
   else await api.post(runPath(runId, "/end"), { how });
 }
@@ -86,7 +86,7 @@ export function useRecipes() {
   });
 }
 
-/** Files grow while a run lives; then they are asked for again. */
+/** The list of files is polled while the run is live. */
 export function useRunFiles(runId: string, live: boolean) {
   return useQuery<RunFiles, ApiError>({
     queryKey: ["files", runId],

@@ -1,5 +1,5 @@
-/** One scalar of many runs, as typed arrays: exact points, or the lowest and highest of each bucket. */
-import { api } from "./client";
+/** Metrics as typed arrays: exact points, or the lowest and highest value of each bucket. */
+import { api, runPath } from "./client";
 import { readSafetensors, toFloat64 } from "./safetensors";
 
 export type CurveAxis = "step" | "epoch" | "time";
@@ -16,7 +16,7 @@ export const CURVE_POINTS = 1_000;
 
 const NO_POINTS = new Float64Array(0);
 
-/** The curves of the runs that have that scalar, by id. */
+/** The curves of the runs that have that metric, by id. */
 export async function fetchCurves(
   runIds: readonly string[],
   name: string,
@@ -42,4 +42,36 @@ export async function fetchCurves(
     if (curve.x.length > 0) curves.set(id, curve);
   }
   return curves;
+}
+
+export interface FetchedSeries {
+  step: Float64Array;
+  low: Float64Array;
+  high: Float64Array;
+  exact: boolean;
+  timeline: number;
+}
+
+/** One metric of one run over all its steps, in at most `points` buckets. */
+export async function fetchSeries(
+  runId: string,
+  name: string,
+  points: number,
+  signal?: AbortSignal,
+): Promise<FetchedSeries> {
+  const query = new URLSearchParams({ names: name, points: String(points), format: "safetensors" });
+  const path = runPath(runId, `/scalars?${query}`);
+  const { tensors, metadata } = readSafetensors(await api.bytes(path, signal));
+  const column = (part: string) => {
+    const tensor = tensors.get(`${name}.${part}`);
+    return tensor === undefined ? NO_POINTS : toFloat64(tensor.data);
+  };
+  return {
+    step: column("step"),
+    low: column("low"),
+    high: column("high"),
+    // Said once for the file, or for each metric.
+    exact: (metadata[`${name}.exact`] ?? metadata.exact ?? "true").toLowerCase() === "true",
+    timeline: Number(metadata.timeline ?? 0),
+  };
 }

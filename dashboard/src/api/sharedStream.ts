@@ -24,16 +24,16 @@ type TabMessage<M> =
   | { kind: "join"; from: string }
   | { kind: "welcome"; to: string; id: string; hello: M | null };
 
-/** What a tab that joins later is told, so that it starts whole. */
+/** The state that a tab receives when it joins. */
 interface LatestState<M> {
   apply(message: M): void;
-  /** The one message to start from; null before there is one, or where a tab asks the server itself. */
+  /** The message to start from; null before there is one, or if a tab reads the list from the server. */
   welcome(): M | null;
   /** Whether nothing counts before that message. */
   readonly needed: boolean;
 }
 
-/** Last known picture of a run. */
+/** Last known state of a run. */
 class LatestRunState implements LatestState<StreamMessage> {
   readonly needed = true;
   private hello: HelloMessage | null = null;
@@ -70,7 +70,7 @@ const LOCKS = "midstep-";
 /** More streams than this, and a few tabs would leave no connection for anything else. */
 const MAX_STREAMS = 3;
 
-/** Whether the tabs of this browser hold so many streams that one nobody sees had better be closed. */
+/** Whether the tabs of this browser hold so many streams that hidden tabs should close theirs. */
 export async function tooManyStreams(): Promise<boolean> {
   const { held = [] } = (await navigator.locks?.query()) ?? {};
   return held.filter(({ name }) => name?.startsWith(LOCKS)).length >= MAX_STREAMS;
@@ -161,7 +161,7 @@ class SharedStream<M extends Message> {
       if (signal.aborted) return;
       const denied = status === 401 || status === 403;
       this.link(denied ? "denied" : "lost", why);
-      // A wrong token does not get right by asking again; a new link loads the page anew.
+      // Retrying does not make a wrong token valid. A new link reloads the page.
       if (denied) return;
       await pause(waitBeforeRetry(attempt), signal);
     }
@@ -220,7 +220,7 @@ export class RunStream extends SharedStream<StreamMessage> {
 
 const NO_LATEST_STATE = { needed: false, apply: () => undefined, welcome: () => null };
 
-/** Follows the list of all runs; who joins reads the list itself first. */
+/** Follows the list of all runs. A tab that joins reads the list from the server first. */
 export class ListStream<M extends Message> extends SharedStream<M> {
   constructor(handlers: StreamHandlers<M>) {
     super("/api/v1/stream", "runs", NO_LATEST_STATE, handlers);

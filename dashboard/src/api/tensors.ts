@@ -56,13 +56,13 @@ export function toNumbers(data: TensorData): ArrayLike<number> {
   return data instanceof BigInt64Array ? Float64Array.from(data, Number) : data;
 }
 
-/** Fetches one entry; with `path` already asked for as JSON, large tensors follow as bytes. */
+/** Fetches one entry as JSON; large tensors follow as bytes. */
 export async function getEntry(ask: Reader, path: string, signal: AbortSignal): Promise<StepDataOut> {
   const entry = await ask.get<StepDataOut>(path, signal);
   if (!entry.summarised || !entry.panel || !entry.fits) return entry;
   if (summarisedElements(entry.data) > MAX_ELEMENTS) return entry;
   const { tensors, metadata } = readSafetensors(await api.bytes(`${path}?format=safetensors`, signal));
-  // Another step may have passed between the two; then the next one is asked for anyway.
+  // A step may finish between the two requests. The entry of that step is fetched next.
   if (metadata.step !== String(entry.step)) return entry;
   const bulk = new Map(
     [...tensors].map(([name, { shape, data }]) => [name, new Tensor(shape, toNumbers(data))]),

@@ -74,8 +74,8 @@ export type RecipeSetting = Schemas["SettingOut"];
 export type Recipe = Schemas["RecipeOut"];
 export type RecipeList = Schemas["RecipeList"];
 
-/** Asking the loop, then the process, then nobody. */
-export type EndWay = "stop" | Schemas["EndIn"]["how"];
+/** By the loop, by SIGTERM, by SIGKILL. */
+export type StopLevel = "stop" | Schemas["EndIn"]["how"];
 
 export type HelloMessage = Schemas["HelloMessage"];
 export type ScalarsMessage = Schemas["ScalarsMessage"];

@@ -1,5 +1,6 @@
 import type { ReactNode } from "react";
 import { formatCount, formatTime, NONE } from "@/lib/format";
+import { TOKEN_NOT_VALID } from "@/lib/messages";
 import type { ConnectionStatus } from "@/live/connection";
 import { useConnection, useRunDetail, useRunId, useRuns } from "@/live/hooks";
 import type { Connection } from "@/live/store";
@@ -36,7 +37,7 @@ const EXPLAINED: Partial<Record<ConnectionStatus, (ageS: number) => string>> = {
   "not responding": (ageS) =>
     `No answer for ${ageS} s. Training may still be running. Reconnecting. To check the process: midstep ctl state`,
   closed: () => "The run has ended and its server stopped. The record is in the run directory.",
-  denied: () => "The token in this link is not valid. Open the link that midstep printed in the terminal.",
+  denied: () => TOKEN_NOT_VALID,
 };
 
 /** How fresh the page is; opens what is known of the connection. */

@@ -1,12 +1,12 @@
 import { useEffect, useState } from "react";
 import { ApiError } from "@/api/client";
 import { endRun, useRunRow } from "@/api/runs";
-import type { EndWay, ListedState } from "@/api/types";
+import type { ListedState, StopLevel } from "@/api/types";
 import { formatCount } from "@/lib/format";
 import { runVerb } from "@/live/commands";
 import { useRunDetail, useRunId, useRunState } from "@/live/hooks";
 import { Button, Dialog } from "@/ui";
-import { firstWay, isOver, nextWay, PATIENCE_MS, WAYS } from "./stopLevels";
+import { firstLevel, isOver, nextLevel, PATIENCE_MS, STOP_LEVELS } from "./stopLevels";
 
 interface StopDialogProps {
   /** Id of the run; null for the one that is followed. */
@@ -33,10 +33,10 @@ function useEnding(about: string | null) {
 /** Asks before stopping: a stopped run cannot go on. Where asking is not enough, it offers the next harder way. */
 export default function StopDialog({ about, onClose }: StopDialogProps) {
   const { id, own, name, state, ended, step, paused } = useEnding(about);
-  const [sent, setSent] = useState<EndWay | null>(null);
+  const [sent, setSent] = useState<StopLevel | null>(null);
   const [late, setLate] = useState(false);
   const [problem, setProblem] = useState<string | null>(null);
-  const way = sent === null ? firstWay(state) : late || problem !== null ? nextWay(sent) : null;
+  const level = sent === null ? firstLevel(state) : late || problem !== null ? nextLevel(sent) : null;
   useEffect(() => {
     if (sent === null) return;
     const timer = setTimeout(() => setLate(true), PATIENCE_MS);
@@ -46,7 +46,7 @@ export default function StopDialog({ about, onClose }: StopDialogProps) {
     if (sent !== null && ended) onClose();
   }, [sent, ended, onClose]);
 
-  const end = async (how: EndWay) => {
+  const end = async (how: StopLevel) => {
     if (id === null) return;
     setSent(how);
     setLate(false);
@@ -62,7 +62,7 @@ export default function StopDialog({ about, onClose }: StopDialogProps) {
       setProblem(error.message);
     }
   };
-  const words = WAYS[way ?? sent ?? "stop"];
+  const words = STOP_LEVELS[level ?? sent ?? "stop"];
   return (
     <Dialog
       title={sent === null ? `${words.verb} ${name}?` : `Ending ${name}`}
@@ -70,7 +70,7 @@ export default function StopDialog({ about, onClose }: StopDialogProps) {
       className="w-[336px] p-4"
     >
       <p className="mt-1.5 text-body text-t2">
-        {sent === null || way !== null ? words.text(formatCount(step)) : WAYS[sent].waiting}
+        {sent === null || level !== null ? words.text(formatCount(step)) : STOP_LEVELS[sent].waiting}
       </p>
       {problem !== null && (
         <p role="alert" className="mt-1.5 text-bad">
@@ -83,8 +83,8 @@ export default function StopDialog({ about, onClose }: StopDialogProps) {
         </Button>
         <Button
           look="danger-filled"
-          busy={sent !== null && way === null ? WAYS[sent].busy : null}
-          onClick={() => way !== null && void end(way)}
+          busy={sent !== null && level === null ? STOP_LEVELS[sent].busy : null}
+          onClick={() => level !== null && void end(level)}
         >
           {`${words.verb} run`}
         </Button>

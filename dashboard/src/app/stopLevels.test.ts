@@ -1,17 +1,17 @@
 import { describe, expect, it } from "vitest";
-import { firstWay, isOver, nextWay } from "./stopLevels";
+import { firstLevel, isOver, nextLevel } from "./stopLevels";
 
 describe("ways to end a run", () => {
   it("ask first, and where nothing answers begin with the process", () => {
-    expect(firstWay("running")).toBe("stop");
-    expect(firstWay("paused")).toBe("stop");
-    expect(firstWay("not responding")).toBe("terminate");
+    expect(firstLevel("running")).toBe("stop");
+    expect(firstLevel("paused")).toBe("stop");
+    expect(firstLevel("not responding")).toBe("terminate");
   });
 
   it("get harder one after the other", () => {
-    expect(nextWay("stop")).toBe("terminate");
-    expect(nextWay("terminate")).toBe("kill");
-    expect(nextWay("kill")).toBe("kill");
+    expect(nextLevel("stop")).toBe("terminate");
+    expect(nextLevel("terminate")).toBe("kill");
+    expect(nextLevel("kill")).toBe("kill");
   });
 
   it("know what is over", () => {

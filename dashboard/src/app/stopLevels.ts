@@ -1,5 +1,5 @@
 /** Ways to end a run, each harder than the one before. */
-import type { EndWay, ListedState } from "@/api/types";
+import type { ListedState, StopLevel } from "@/api/types";
 
 /** After this long without an end the next harder way is offered. */
 export const PATIENCE_MS = 5_000;
@@ -9,13 +9,13 @@ const OVER = new Set<ListedState>(["stopped", "finished", "failed", "killed", "l
 export const isOver = (state: ListedState | undefined): boolean => state !== undefined && OVER.has(state);
 
 /** A loop that does not answer cannot be asked to stop. */
-export const firstWay = (state: ListedState | undefined): EndWay =>
+export const firstLevel = (state: ListedState | undefined): StopLevel =>
   state === "not responding" ? "terminate" : "stop";
 
 /** The way after one that did not end it; killing can only be repeated. */
-export const nextWay = (way: EndWay): EndWay => (way === "stop" ? "terminate" : "kill");
+export const nextLevel = (level: StopLevel): StopLevel => (level === "stop" ? "terminate" : "kill");
 
-interface WayWords {
+interface LevelWords {
   verb: string;
   busy: string;
   /** What it does, before it is asked for. */
@@ -24,7 +24,7 @@ interface WayWords {
   waiting: string;
 }
 
-export const WAYS: Record<EndWay, WayWords> = {
+export const STOP_LEVELS: Record<StopLevel, LevelWords> = {
   stop: {
     verb: "Stop",
     busy: "Stopping…",

@@ -1,22 +1,22 @@
-/** The beat of the page: what goes on for as long as a run does happens at the same moments everywhere. */
+/** One clock for the page: everything that repeats while a run trains happens at the same moments. */
 import { flushSync } from "react-dom";
 
-/** The first beat that is not too soon after `at`; after a moment that kept to the beat, the one that follows it. */
+/** The first tick that is at least half an interval after `at`. */
 export function nextTick(at: number, intervalMs: number): number {
   return intervalMs === 0 ? at : Math.ceil((at + intervalMs / 2) / intervalMs) * intervalMs;
 }
 
-/** Five pictures a second of a run that goes on: more than one reads, and a training on this machine pays for each. */
+/** Five frames a second while a run trains: more cannot be read, and each costs time of a training on this machine. */
 const REDRAW_MS = 200;
 
 type Draw = () => void;
 
-/** What waits, by the moment of its picture. */
+/** Callbacks that wait, by the time of their frame. */
 const waiting = new Map<number, Set<Draw>>();
 
 /**
- * Calls `draw` with the first picture of a run that goes on at `at` or later, together with all that wait for it: each
- * picture costs the same again, however little is new in it. Returns how to take that back.
+ * Calls `draw` with the first frame at `at` or later, together with all others that wait for it: a frame costs the
+ * same however little is new in it. Returns how to cancel.
  */
 export function onFrameAt(at: number, draw: Draw): () => void {
   const moment = Math.ceil(at / REDRAW_MS) * REDRAW_MS;
@@ -25,18 +25,18 @@ export function onFrameAt(at: number, draw: Draw): () => void {
   all.add(draw);
   if (others === undefined) {
     waiting.set(moment, all);
-    // A fraction of a millisecond is cut off, and a picture before its moment would be followed by another at it.
+    // `setTimeout` cuts off fractions of a millisecond, and a frame before its time would be followed by another.
     setTimeout(() => drawAll(moment, all), Math.ceil(moment - performance.now()));
   }
   return () => void all.delete(draw);
 }
 
-/** The same with the next picture. */
+/** Calls `draw` with the next frame. */
 export const onNextFrame = (draw: Draw): (() => void) => onFrameAt(performance.now(), draw);
 
 function drawAll(moment: number, all: ReadonlySet<Draw>): void {
   waiting.delete(moment);
-  // What they tell React would else be shown in several pictures, by where it comes from.
+  // Otherwise React draws the updates in several frames, by where they come from.
   flushSync(() => {
     for (const draw of all) draw();
   });

@@ -27,7 +27,7 @@ export function mainMetric(names: readonly string[]): string | null {
 /** Values of the list that were worked out of others and have no curve of their own. */
 const WORKED_OUT = new Set(["best_val_loss", "steps_per_s"]);
 
-/** What a run has curves of: what it logged at steps, and what it told at the ends of epochs. */
+/** Metrics of a run that have curves: logged at steps, or at the ends of epochs. */
 export function metricsOf(run: {
   scalars: readonly string[];
   summary: Readonly<Record<string, unknown>>;

@@ -42,7 +42,7 @@ export function zScores(values: ArrayLike<number>): Float64Array {
   );
 }
 
-/** Whether a sample's loss stands out of its batch: z > 3, or not a finite number at all. */
+/** Whether a sample's loss is an outlier of its batch: z > 3, or not a finite number. */
 export function isOutlier(loss: number, z: number): boolean {
   return !Number.isFinite(loss) || z > 3;
 }

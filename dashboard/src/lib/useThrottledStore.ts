@@ -1,4 +1,4 @@
-/** Takes over a value that changes all the time, on the beat. */
+/** Reads a value of a store that changes all the time, at an interval. */
 import { useEffect, useRef, useState } from "react";
 import { nextTick, onFrameAt } from "./frameClock";
 
@@ -8,8 +8,8 @@ interface Source<S> {
 }
 
 /**
- * A part of a store as of the last beat, or later if it changed only then: so what shows it is not drawn again with
- * every message. With a beat of 0 it is always what the store holds.
+ * A part of a store as of the last tick, or later if it changed only then, so that it is not drawn again with every
+ * message. With an interval of 0 it is always what the store holds.
  */
 export function useThrottledStore<S, T>(source: Source<S>, select: (state: S) => T, intervalMs: number): T {
   const [taken, setTaken] = useState(() => select(source.getState()));

@@ -1,4 +1,4 @@
-/** Fetches something again when its key changes: one request at a time, on the beat, newest key wins. */
+/** Fetches again when the key changes: one request at a time, at an interval, newest key wins. */
 import { useEffect, useRef, useState } from "react";
 import { nextTick, onNextFrame } from "@/lib/frameClock";
 
@@ -94,7 +94,7 @@ export class Fetcher<T> {
     const before = this.latest;
     const latest = await this.load(key, this.closing.signal).then(
       (data): Latest<T> => ({ data, key, error: null }),
-      // What was there stays; the same key is asked for again a little later.
+      // The last data stays; the same key is requested again later.
       (error: unknown): Latest<T> => ({
         ...before,
         error: error instanceof Error ? error : new Error(String(error)),
@@ -106,7 +106,7 @@ export class Fetcher<T> {
     this.schedule();
   }
 
-  /** What takes the place of something older is drawn with the next picture, while a run goes on. */
+  /** While a run trains, newer data is drawn with the next frame of the page. */
   private publish(latest: Latest<T>): void {
     const canWait = this.intervalMs > 0 && latest.data !== null && this.latest.data !== null;
     this.latest = latest;

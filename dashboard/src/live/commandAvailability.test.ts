@@ -12,8 +12,8 @@ describe("a run that stands at its error", () => {
   });
 
   it("cannot be moved", () => {
-    expect(verbDisabledReason("step", failed, "live")).toMatch(/has failed/);
-    expect(verbDisabledReason("run_until", failed, "live")).toMatch(/has failed/);
+    expect(verbDisabledReason("step", failed, "live")).toMatch(/raised an exception/);
+    expect(verbDisabledReason("run_until", failed, "live")).toMatch(/raised an exception/);
   });
 
   it("has ended once it no longer stands", () => {
@@ -32,8 +32,8 @@ describe("what a run does not offer", () => {
 
   it("is off with a reason", () => {
     const plain = { ...paused, offers: ["pause", "step"] };
-    expect(verbDisabledReason("back", plain, "live")).toMatch(/keeps no snapshots/);
-    expect(commandDisabledReason("set_hparams", plain, "live")).toMatch(/does not offer/);
+    expect(verbDisabledReason("back", plain, "live")).toMatch(/needs snapshots/);
+    expect(commandDisabledReason("set_hparams", plain, "live")).toMatch(/does not support/);
   });
 
   it("is on where it is offered, Back only where the run stands", () => {

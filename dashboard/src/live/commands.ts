@@ -47,11 +47,11 @@ export interface Outcome {
 }
 
 interface Busy {
-  /** Verbs on their way, by name: when they were asked for. */
+  /** Verbs without a response yet, by name: when they were sent. */
   verbs: Partial<Record<VerbName, number>>;
 }
 
-/** What this page has asked for and not yet got an answer to. */
+/** Verbs that this page has sent and that have no response yet. */
 export const useBusy = create<Busy>()(() => ({ verbs: {} }));
 
 const TITLES: Record<VerbName, string> = {
@@ -93,7 +93,7 @@ function endOf(runId: string, id: string): Promise<Outcome> {
       try {
         useRun.getState().putCommand(await api.get<CommandOut>(runPath(runId, `/commands/${id}`)));
       } catch (error) {
-        // While the link is down the question is asked again; a run that is gone will not answer any more.
+        // While the link is down the request is repeated. A run that does not exist any more answers 404.
         if (error instanceof ApiError && error.status === 404)
           finish({ status: "failed", reason: error.message });
       }
@@ -126,10 +126,10 @@ export function outcomeOf(error: unknown): Outcome {
   return { status: refused ? "refused" : "failed", reason: error.message };
 }
 
-/** Steps asked for one after the other are all meant; asking twice for any other verb means it once. */
+/** Each press of Step or Back counts. Any other verb is sent once, even if pressed twice. */
 const COUNTED: ReadonlySet<VerbName> = new Set(["step", "back"]);
 
-/** The newest of each verb on its way: a counted one that is asked for again follows it. */
+/** The newest request of each verb: a counted verb that is pressed again waits for it. */
 const underWay = new Map<VerbName, Promise<Outcome | null>>();
 
 /** Asks the run for a verb. Null when that is left out: it is on its way already, or what it was to follow did not succeed. */

@@ -12,8 +12,8 @@ describe("showEventToast", () => {
     expect(useToasts.getState().toasts).toMatchObject([
       {
         kind: "failed",
-        title: "Hook ranks is off.",
-        text: "It raised ValueError: no rows. Training goes on.",
+        title: "Hook ranks was switched off.",
+        text: "It raised ValueError: no rows. Training continues.",
       },
     ]);
   });

@@ -1,7 +1,7 @@
-/** Facts that nobody asked for and everybody at the page should hear of once. */
+/** Events of the run that the page reports once. */
 import { showToast } from "@/lib/toasts";
 
-/** Tells of an event of the stream, where it is one to be told of. */
+/** Shows a message for an event that needs one: a hook that was switched off. */
 export function showEventToast(record: Readonly<Record<string, unknown>>): void {
   if (record.kind !== "hook_off") return;
   showToast({

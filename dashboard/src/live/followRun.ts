@@ -28,7 +28,7 @@ export function followRun(runId: string): () => void {
       },
     });
   let stream: RunStream | null = open();
-  // A browser keeps six connections to a server: a tab nobody sees gives its own to those that are seen.
+  // A browser opens at most six connections to a server, so a hidden tab gives up its own.
   const onVisibility = async () => {
     if (!document.hidden) stream ??= open();
     else if (await tooManyStreams()) {
@@ -56,6 +56,6 @@ async function fetchCommands(runId: string): Promise<void> {
     if (useRun.getState().runId !== runId) return;
     useRun.getState().setCommands(Array.isArray(commands) ? commands : commands.commands);
   } catch {
-    // The log then starts with the commands that the stream brings; the next hello asks again.
+    // The log then starts with the commands of the stream; the next hello fetches it again.
   }
 }

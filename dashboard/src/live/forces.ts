@@ -169,7 +169,7 @@ function cosineQuery({ source, tensor, order, full }: CosineRequest): string {
   return query({ source, tensor, order, full: full ? "1" : null, format: "safetensors" });
 }
 
-/** The hint of the table whose rows are those of a tensor; null where nobody pushed one. */
+/** The hint of the table whose rows are those of a tensor; null if no hook pushed one. */
 export function useRowPanel(tensor: string | null): PanelOut | null {
   const runId = useRunId();
   const generation = useRun((live) => live.generation);

@@ -25,19 +25,19 @@ export function useRunState<T>(select?: (state: StateOut) => T): StateOut | T | 
   });
 }
 
-/** While a run goes on, panels take over its moments on this beat: they are for reading, not for watching run by. */
+/** While a run trains, panels update at this interval: faster updates cannot be read. */
 const RUNNING_MS = 1_000;
 
 export interface Moment {
   /** Null before the first message. */
   moment: string | null;
-  /** The beat on which a run that goes on is asked for what belongs to the moment; 0 while it stands. */
+  /** The interval of requests while the run trains; 0 while it is paused. */
   intervalMs: number;
-  /** Asks for it: together with all that keeps the beat, at once while the run stands. */
+  /** Sends the requests: batched while the run trains, at once while it is paused. */
   ask: Reader;
 }
 
-/** A part of the state that changes with every step, and how to ask for what belongs to it. */
+/** A part of the state that changes with every step, and how to fetch what belongs to it. */
 export function useMoment(
   select: (state: StateOut) => string | number | null,
   runningMs = RUNNING_MS,
@@ -116,7 +116,7 @@ export function useSeries(name: string): SeriesHandle {
   const [loading, setLoading] = useState(true);
   const [error, setError] = useState<string | null>(null);
   useEffect(() => {
-    // Before the first hello the stream could still start behind a gap.
+    // Before the first hello the stream could still start after a gap.
     if (runId === null || generation === 0) return;
     const closing = new AbortController();
     setLoading(true);
@@ -138,7 +138,7 @@ function isRefusal(error: ApiError | null): boolean {
   return error?.status === 401 || error?.status === 403;
 }
 
-/** The newest runs that the server knows, as many as a menu shows; asked for again each few seconds. */
+/** The newest runs, as many as a menu shows; polled every few seconds. */
 export function useRuns() {
   return useQuery<RunListing, ApiError>({
     queryKey: ["runs"],

@@ -3,13 +3,13 @@
 import type { StreamMessage } from "@/api/types";
 import { onNextFrame } from "@/lib/frameClock";
 
-/** What a run that goes on tells all the time. */
+/** Messages that a training run sends all the time. */
 const HIGH_RATE_TYPES: ReadonlySet<StreamMessage["type"]> = new Set(["state", "scalars", "event", "ping"]);
 
 /**
- * Hands messages on in order. While a run goes on they wait for the next redraw, where one picture shows them all;
- * anything else, such as that it has paused, is handed on at once with what waits. So is all in a tab nobody sees:
- * nothing is drawn there, and its clock is slow.
+ * Passes messages on in order. While a run trains they wait for the next frame, which shows them all. Any other
+ * message, such as a pause, is passed on at once, together with those that wait. In a hidden tab nothing waits:
+ * nothing is drawn there, and its timers are slow.
  */
 export class MessageBuffer {
   private waiting: [StreamMessage, number][] = [];

@@ -1,4 +1,4 @@
-/** How far back the run can be taken, asked for again when it stands somewhere else. */
+/** How far back the run can go, fetched again when its step changes. */
 
 import { runPath } from "@/api/client";
 import type { RewindOut } from "@/api/types";
@@ -9,7 +9,7 @@ import { runVerb } from "./commands";
 import { useMoment, useRunId } from "./hooks";
 import { useRun } from "./store";
 
-/** While it goes on the slider cannot be used; how far it reaches need not be known so soon. */
+/** While the run trains the slider is disabled, so its range may be older. */
 const RUNNING_MS = 2_000;
 
 /** Null while nothing is known, and for a run that cannot be taken back at all. */
@@ -24,7 +24,7 @@ export function useRewind(): RewindOut | null {
     (state) => (state.offers.includes("back") ? `${state.timeline} ${state.step}` : null),
     RUNNING_MS,
   );
-  // Also when it comes to stand or goes on at the same step.
+  // Also when the run pauses or resumes at the same step.
   const key =
     runId === null || position === null ? null : [runId, generation, position, intervalMs].join(" ");
   const load = (_: string, signal: AbortSignal) =>

@@ -41,7 +41,7 @@ export class Series {
     return low;
   }
 
-  /** Drops every point from `step` on; the run went back and writes them anew. */
+  /** Drops every point from `step` on; the run went back and writes them again. */
   cut(step: number): void {
     this.length = this.indexOf(step);
   }
@@ -162,7 +162,7 @@ export class SeriesStore {
     return true;
   }
 
-  /** Takes a whole series from the server; rows that the stream brought since stay behind it. */
+  /** Takes a whole series from the server; rows that the stream brought since are kept after it. */
   fill(name: string, points: Points): void {
     if (points.timeline > this.timeline) {
       const last = points.step[points.step.length - 1];
@@ -171,7 +171,7 @@ export class SeriesStore {
     this.ensure(name).fill(points.step, points.low, points.high, points.exact);
   }
 
-  /** The run went back: what lies behind `step` of another timeline is undone. Answers whether anything changed. */
+  /** The run went back: points after `step` of another timeline are removed. Returns whether anything changed. */
   wentBack(timeline: number, step: number): boolean {
     if (timeline <= this.timeline) return false;
     this.changeTimeline(timeline, step + 1);

@@ -109,8 +109,8 @@ describe("verbDisabledReason", () => {
     expect(verbDisabledReason("resume", state(), "live")).toBe("The run is already running");
     expect(verbDisabledReason("pause", state(), "view only")).toBe("This link is view-only");
     expect(verbDisabledReason("stop", state({ state: "finished" }), "live")).toBe("The run has ended");
-    expect(verbDisabledReason("stop", state(), "reconnecting")).toContain("connection");
-    expect(verbDisabledReason("stop", state(), "not responding")).toContain("Waiting");
+    expect(verbDisabledReason("stop", state(), "reconnecting")).toContain("Reconnecting");
+    expect(verbDisabledReason("stop", state(), "not responding")).toContain("does not answer");
   });
 
   it("lets a command be sent while messages are late: it waits for its answer", () => {

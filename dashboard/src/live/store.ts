@@ -80,7 +80,7 @@ function refreshed(connection: Connection, now: number, state: StateOut | null):
   return { ...connection, ageS, status };
 }
 
-/** An answer may arrive after the stream has told of what came later, and the stream after an answer. */
+/** A response may arrive after a newer message of the stream, and a message after a newer response. */
 function isOlder(received: StateOut, known: StateOut | null): boolean {
   return known !== null && received.number < known.number;
 }

@@ -7,7 +7,7 @@ import { useMoment, useRunId } from "./hooks";
 import { useRun } from "./store";
 import { useWatches } from "./watches";
 
-/** Points a series is asked for at most; beyond, the server keeps first, last and extremes. */
+/** Most points of one series; if there are more, the server keeps first, last and extremes. */
 const SHOWN_POINTS = 2_000;
 export const ALL_POINTS = 10_000;
 
@@ -76,7 +76,7 @@ export async function fetchTrajectories(
   return readTrajectories(await ask.bytes(path, signal));
 }
 
-/** All tracks, asked for again after each step and when the watches change. */
+/** All tracks, fetched again after each step and when the watches change. */
 export function useTrajectories(): Latest<Trajectories> {
   const runId = useRunId();
   const generation = useRun((live) => live.generation);

@@ -1,4 +1,4 @@
-/** Which rows of which tensors are followed. The server has the list; the page changes it whole, and offers to undo. */
+/** Which rows of which tensors are watched. The server has the list; the page changes it whole, and offers to undo. */
 import { useEffect } from "react";
 import { create } from "zustand";
 import { ApiError, api, runPath } from "@/api/client";
@@ -38,7 +38,7 @@ export function useWatchList(): Watches {
       .get<WatchOut>(runPath(runId, "/debug/watch"), closing.signal)
       .then(take)
       .catch((error: unknown) => {
-        // The next message of the run asks again; an answer that was refused says so where one clicks.
+        // The next message of the run fetches again. A refused change shows its reason where it was made.
         if (!(error instanceof ApiError) && !closing.signal.aborted) throw error;
       });
     return () => closing.abort();
@@ -106,7 +106,7 @@ export async function removeWatch(row: number, source: string): Promise<void> {
   });
 }
 
-/** Takes over the list as another answer told it. */
+/** Takes over the list from another response. */
 export function noteWatched(source: string, rows: readonly number[]): void {
   const held = useWatches.getState().ids[source] ?? EMPTY;
   if (held.length === rows.length && held.every((row, index) => row === rows[index])) return;

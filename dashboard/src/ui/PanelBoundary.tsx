@@ -10,7 +10,7 @@ interface State {
   problem: Error | null;
 }
 
-/** Keeps an error of one panel inside it: the others go on, and it can be tried again. */
+/** Keeps an error of one panel inside it: the other panels work, and it can be tried again. */
 export class PanelBoundary extends Component<Props, State> {
   override state: State = { problem: null };
 

@@ -1,7 +1,7 @@
 import { useConnection, useRunState } from "@/live/hooks";
 import { Explanation, Icon, Popover } from "@/ui";
 import { Pill } from "../Frame";
-import { reasonOf } from "./statusPill";
+import { statusPillOf } from "./statusPill";
 
 const EXPLAIN = "h-5 shrink-0 rounded-chip! bg-current/15 px-2 font-medium hover:bg-current/25!";
 
@@ -9,7 +9,7 @@ const EXPLAIN = "h-5 shrink-0 rounded-chip! bg-current/15 px-2 font-medium hover
 export function LivePill({ onShowSamples }: { onShowSamples: (ids: readonly number[]) => void }) {
   const state = useRunState();
   const connection = useConnection();
-  const reason = reasonOf(state, connection);
+  const reason = statusPillOf(state, connection);
   if (reason === null) return null;
   const { tone, icon, title, text, samples, explanation } = reason;
   const show = { label: "Show samples", run: () => onShowSamples(samples) };

@@ -1,4 +1,5 @@
 /** One run of the list: what it is, what happened, what it wrote, and how to end or delete it. */
+
 import { useQueryClient } from "@tanstack/react-query";
 import { lazy, type ReactNode, useMemo } from "react";
 import { Link, useParams } from "wouter";
@@ -9,6 +10,7 @@ import { FactsPanel, SummaryPanel } from "@/features/runDetail/FactsPanel";
 import { LabelsPanel } from "@/features/runDetail/LabelsPanel";
 import { openDialog } from "@/lib/dialogs";
 import { formatBytes, formatCount } from "@/lib/format";
+import { VIEW_ONLY } from "@/lib/messages";
 import { metricsOf } from "@/lib/metricNames";
 import { useUrlChoice } from "@/lib/urlState";
 import { useThrottled } from "@/lib/useThrottled";
@@ -98,7 +100,7 @@ function NoRun({ error }: { error: string | null }) {
 /** Whether this page may write: the stream says so of a run that is followed. */
 function useReadOnlyReason(): string | null {
   const { canControl, status } = useConnection();
-  return !canControl || status === "view only" ? "This link is view-only" : null;
+  return !canControl || status === "view only" ? VIEW_ONLY : null;
 }
 
 function Controls({ run }: { run: RunRow }) {

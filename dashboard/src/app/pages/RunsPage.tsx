@@ -1,4 +1,5 @@
 /** All runs of the server: a table with true end states, and the curves of the chosen ones over each other. */
+
 import { lazy, useCallback, useMemo } from "react";
 import { type RunTable, useRunTable } from "@/api/runList";
 import { useRunListFeed } from "@/api/runs";
@@ -10,6 +11,7 @@ import { ColumnsMenu, GroupMenu } from "@/features/runList/ViewMenus";
 import { useAction } from "@/lib/actions";
 import { openDialog } from "@/lib/dialogs";
 import { formatCount } from "@/lib/format";
+import { NOT_UP_TO_DATE, NOTHING_TO_EXPORT, VIEW_ONLY } from "@/lib/messages";
 import { metricsOf } from "@/lib/metricNames";
 import { useTheme } from "@/lib/theme";
 import { useUrlChoice, useUrlState } from "@/lib/urlState";
@@ -24,7 +26,6 @@ const CurvesPanel = lazy(() => import("@/features/scalars/CurvesPanel"));
 const ConfigDiffPanel = lazy(() => import("@/features/runList/ConfigDiffPanel"));
 
 const NO_START = "Only midstep serve can start runs from the page";
-const VIEW_ONLY = "This link is view-only";
 
 export function RunsPage() {
   useRunListFeed();
@@ -128,12 +129,12 @@ function TablePanel({ view, cursor, setCursor }: TablePanelProps) {
     <Panel
       title="Runs"
       fact={table.loaded ? <Fact view={view} damaged={damaged} /> : undefined}
-      stale={table.loaded && table.error !== null ? "not up to date: the server does not answer" : null}
+      stale={table.loaded && table.error !== null ? NOT_UP_TO_DATE : null}
       className="h-full"
       tools={
         <ExportMenu
           subject="runs"
-          disabledReason={view.items.length === 0 ? "Nothing to export" : null}
+          disabledReason={view.items.length === 0 ? NOTHING_TO_EXPORT : null}
           items={[
             {
               label: "CSV, as listed",

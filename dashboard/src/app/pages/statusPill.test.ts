@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { Evidence, StateOut } from "@/api/types";
-import { evidenceText, reasonOf } from "./statusPill";
+import { evidenceText, statusPillOf } from "./statusPill";
 
 const evidence: Evidence = {
   breakpoint: 2,
@@ -57,7 +57,7 @@ describe("evidenceText", () => {
 
 describe("reasonOf", () => {
   it("explains a breakpoint with its samples", () => {
-    expect(reasonOf(state, live)).toMatchObject({
+    expect(statusPillOf(state, live)).toMatchObject({
       tone: "warn",
       title: "Stopped by breakpoint 2",
       samples: [7, 8],
@@ -65,14 +65,14 @@ describe("reasonOf", () => {
   });
 
   it("says nothing while the run goes on or was paused by hand", () => {
-    expect(reasonOf({ ...state, parked: false, state: "running", run_until: null }, live)).toBeNull();
-    expect(reasonOf({ ...state, breakpoint: null }, live)).toBeNull();
-    expect(reasonOf(null, live)).toBeNull();
+    expect(statusPillOf({ ...state, parked: false, state: "running", run_until: null }, live)).toBeNull();
+    expect(statusPillOf({ ...state, breakpoint: null }, live)).toBeNull();
+    expect(statusPillOf(null, live)).toBeNull();
   });
 
   it("tells how a run ended", () => {
     const failed = { ...state, state: "failed", reason: "ValueError: bad batch" } as StateOut;
-    expect(reasonOf(failed, live)).toEqual({
+    expect(statusPillOf(failed, live)).toEqual({
       tone: "bad",
       icon: "close",
       title: "Failed.",
@@ -80,7 +80,7 @@ describe("reasonOf", () => {
       samples: [],
     });
     // The strip says where; without a reason there is nothing to add.
-    expect(reasonOf({ ...state, state: "finished", reason: null }, live)).toBeNull();
+    expect(statusPillOf({ ...state, state: "finished", reason: null }, live)).toBeNull();
   });
 
   it("says where a run goes and what a pause waits for", () => {
@@ -91,13 +91,13 @@ describe("reasonOf", () => {
       run_until: 13_000,
       waiting_for: null,
     } as StateOut;
-    expect(reasonOf({ ...going, state: "running" }, live)?.text).toBe("520 steps left");
+    expect(statusPillOf({ ...going, state: "running" }, live)?.text).toBe("520 steps left");
     const pausing = { ...going, state: "pausing", waiting_for: "in validation, 40 of 79" } as StateOut;
-    expect(reasonOf(pausing, live)?.text).toBe("in validation, 40 of 79");
+    expect(statusPillOf(pausing, live)?.text).toBe("in validation, 40 of 79");
   });
 
   it("says first of all that nobody answers", () => {
-    expect(reasonOf(state, { status: "not responding", ageS: 12 })).toMatchObject({
+    expect(statusPillOf(state, { status: "not responding", ageS: 12 })).toMatchObject({
       tone: "bad",
       title: "No answer for 12 s.",
     });
@@ -105,7 +105,7 @@ describe("reasonOf", () => {
 
   it("says what the server said of a run that it cannot reach", () => {
     const why = "It runs on another machine.";
-    const reason = reasonOf(null, { status: "reconnecting", ageS: 0, why });
+    const reason = statusPillOf(null, { status: "reconnecting", ageS: 0, why });
     expect(reason).toMatchObject({ tone: "bad", title: "Run not reachable.", text: why });
   });
 });

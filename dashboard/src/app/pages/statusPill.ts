@@ -4,7 +4,7 @@ import { formatCount, formatValue } from "@/lib/format";
 import type { Connection } from "@/live/store";
 import type { IconName } from "@/ui";
 
-export interface Reason {
+export interface StatusPill {
   tone: "warn" | "bad" | "neutral";
   icon: IconName;
   title: string;
@@ -30,7 +30,7 @@ export function evidenceText({ condition, value, limit, note }: Evidence): strin
   return note ? `${text} · ${note}` : text;
 }
 
-const ENDS: Partial<Record<StateOut["state"], Pick<Reason, "tone" | "icon"> & { word: string }>> = {
+const ENDS: Partial<Record<StateOut["state"], Pick<StatusPill, "tone" | "icon"> & { word: string }>> = {
   finished: { tone: "neutral", icon: "check", word: "Finished" },
   stopped: { tone: "neutral", icon: "stop", word: "Stopped" },
   failed: { tone: "bad", icon: "close", word: "Failed" },
@@ -41,7 +41,7 @@ const ENDS: Partial<Record<StateOut["state"], Pick<Reason, "tone" | "icon"> & { 
 type Freshness = Pick<Connection, "status" | "ageS"> & Partial<Pick<Connection, "why">>;
 
 /** The most urgent thing to say beside the tabs, never two; null while there is nothing to explain. */
-export function reasonOf(state: StateOut | null, connection: Freshness): Reason | null {
+export function statusPillOf(state: StateOut | null, connection: Freshness): StatusPill | null {
   const silent = silence(state, connection);
   if (silent || state === null) return silent;
   const end = ENDS[state.state];
@@ -53,7 +53,7 @@ export function reasonOf(state: StateOut | null, connection: Freshness): Reason 
   return state.parked ? whyParked(state) : whereTo(state);
 }
 
-function whyParked({ breakpoint, reason }: StateOut): Reason | null {
+function whyParked({ breakpoint, reason }: StateOut): StatusPill | null {
   if (breakpoint) {
     const { breakpoint: id, samples, explanation, layer } = breakpoint;
     const evidence = evidenceText(breakpoint);
@@ -66,7 +66,7 @@ function whyParked({ breakpoint, reason }: StateOut): Reason | null {
     : null;
 }
 
-function whereTo({ state, waiting_for, run_until, step }: StateOut): Reason | null {
+function whereTo({ state, waiting_for, run_until, step }: StateOut): StatusPill | null {
   if (state === "pausing" && waiting_for !== null) {
     return { tone: "warn", icon: "clock", title: "Pausing", text: waiting_for, samples: [] };
   }
@@ -81,7 +81,7 @@ function whereTo({ state, waiting_for, run_until, step }: StateOut): Reason | nu
   };
 }
 
-function silence(state: StateOut | null, { status, ageS, why }: Freshness): Reason | null {
+function silence(state: StateOut | null, { status, ageS, why }: Freshness): StatusPill | null {
   if (status !== "reconnecting" && status !== "not responding") return null;
   if (why) return { tone: "bad", icon: "unplugged", title: "Run not reachable.", text: why, samples: [] };
   const dead = status === "not responding";

@@ -1,8 +1,10 @@
 /** Fetches the batch: at once when the run stands, once a second while it goes on. */
+
 import { useEffect, useState } from "react";
 import { runPath } from "@/api/client";
 import type { BatchOut } from "@/api/types";
 import { useAction } from "@/lib/actions";
+import { CAPTURED_IN_VIEW, NOT_RECORDED, NOTHING_CAPTURED, PAUSE_FIRST } from "@/lib/messages";
 import { useTheme } from "@/lib/theme";
 import { useUrlChoice, useUrlState } from "@/lib/urlState";
 import { useLatest } from "@/live/captures";
@@ -96,7 +98,7 @@ function useInfluence(onKnown: () => void) {
   const offered = useRunState((state) => state.offers.includes("influence")) ?? false;
   const parked = useRunState((state) => state.parked) ?? false;
   const reason = useCommandReason("influence");
-  const disabledReason = reason ?? (parked ? null : "Pause first");
+  const disabledReason = reason ?? (parked ? null : PAUSE_FIRST);
   const onAsk = async () => {
     setBusy(true);
     const done = await runCommand("influence", {}, "Influence");
@@ -147,7 +149,7 @@ function NoBatch({ error }: { error: Error | null }) {
   }
   if (known === undefined || known) return <Panel title="Batch" className="h-full" />;
   if (ended) {
-    const text = "Not recorded: no page showed it while the run was live.";
+    const text = NOT_RECORDED;
     return <Panel title="Batch" className="h-full" state={{ kind: "unavailable", text }} />;
   }
   const action = <StepAction verb={step} onStep={() => void step.run({ n: 1 })} />;
@@ -157,8 +159,8 @@ function NoBatch({ error }: { error: Error | null }) {
       className="h-full"
       state={{
         kind: "empty",
-        title: "Nothing captured for this step",
-        text: "Captured while this panel is in view. Take one step to fill it.",
+        title: NOTHING_CAPTURED,
+        text: CAPTURED_IN_VIEW,
         action,
       }}
     />

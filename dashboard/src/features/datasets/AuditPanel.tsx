@@ -1,7 +1,9 @@
 /** The builder's report on leaks between splits: three levels, and the rows that were found. */
+
 import { useRef } from "react";
 import { type AuditOut, type DatasetAuditOut, fromWire } from "@/api/types";
 import { formatCount, formatFixed, plural } from "@/lib/format";
+import { NOTHING_TO_EXPORT } from "@/lib/messages";
 import { Chip, Icon, Panel, type PanelState, panelState, rowClass } from "@/ui";
 import { ExportMenu } from "@/ui/export/ExportMenu";
 import { exportItems } from "@/ui/export/exportItems";
@@ -31,7 +33,7 @@ export default function AuditPanel({ answer, error }: AuditPanelProps) {
       title="Leaks between splits"
       fact={audit && verdict(audit)}
       tools={
-        <ExportMenu subject="the audit" items={files} disabledReason={audit ? null : "Nothing to export"} />
+        <ExportMenu subject="the audit" items={files} disabledReason={audit ? null : NOTHING_TO_EXPORT} />
       }
       className="h-full"
       state={stateOf(answer, error)}

@@ -1,6 +1,8 @@
 /** The datasets in the folders that the server was given, or how to come by one. */
+
 import type { DatasetListOut, DatasetSummary } from "@/api/types";
 import { formatAge, formatBytes, formatCount, plural } from "@/lib/format";
+import { NOT_UP_TO_DATE } from "@/lib/messages";
 import { Panel, type PanelState, panelState } from "@/ui";
 
 interface DatasetsPanelProps {
@@ -15,7 +17,7 @@ export default function DatasetsPanel({ list, error, shown, onOpen }: DatasetsPa
     <Panel
       title="Datasets"
       fact={list ? formatCount(list.total) : undefined}
-      stale={list && error ? "not up to date: the server does not answer" : null}
+      stale={list && error ? NOT_UP_TO_DATE : null}
       className="h-full"
       bodyClassName="overflow-auto"
       state={stateOf(list, error)}

@@ -1,7 +1,9 @@
 /** Where a tier of negatives ran short, and what filled its place. */
+
 import { useRef } from "react";
 import type { DatasetAuditOut, DatasetOut, LedgerOut } from "@/api/types";
 import { formatCount, plural } from "@/lib/format";
+import { NOTHING_TO_EXPORT } from "@/lib/messages";
 import { Panel, panelState, rowClass } from "@/ui";
 import { ExportMenu } from "@/ui/export/ExportMenu";
 import { exportItems } from "@/ui/export/exportItems";
@@ -28,7 +30,7 @@ export default function NegativesPanel({ dataset, answer, error, onPair }: Negat
       title="Negatives"
       fact={ledger && factOf(ledger)}
       tools={
-        <ExportMenu subject="the ledger" items={files} disabledReason={ledger ? null : "Nothing to export"} />
+        <ExportMenu subject="the ledger" items={files} disabledReason={ledger ? null : NOTHING_TO_EXPORT} />
       }
       className="h-full"
       state={panelState({ data: answer, error }, { what: "the negatives" })}

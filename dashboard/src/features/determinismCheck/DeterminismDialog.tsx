@@ -1,5 +1,7 @@
 /** The determinism check: runs some steps twice from one snapshot and compares every bit. */
+
 import { useState } from "react";
+import { PAUSE_FIRST } from "@/lib/messages";
 import { runCommand } from "@/live/commands";
 import { useCommandReason, useRunState } from "@/live/hooks";
 import { Button, Chip, Dialog, Icon, NumberField } from "@/ui";
@@ -61,7 +63,7 @@ export default function DeterminismDialog({ onClose }: { onClose: () => void }) 
         <Button
           look="filled"
           busy={busy ? "Checking…" : null}
-          disabledReason={reason ?? (parked ? null : "Pause first")}
+          disabledReason={reason ?? (parked ? null : PAUSE_FIRST)}
           onClick={() => void check()}
         >
           {report ? "Check again" : "Check"}

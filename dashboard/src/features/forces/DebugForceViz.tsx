@@ -1,8 +1,10 @@
 /** Forces: the gradient against the other force on every row, and one row's step in four pictures. */
+
 import { type ReactNode, useRef, useState } from "react";
 import { markGradient } from "@/charts/colors/viridis";
 import { downloadBlob, downloadText } from "@/lib/download";
 import { formatCount, formatValue } from "@/lib/format";
+import { CAPTURED_IN_VIEW, NOT_RECORDED, NOTHING_CAPTURED } from "@/lib/messages";
 import type { RowNames } from "@/lib/rowNames";
 import type { StatusRule } from "@/lib/rowStatus";
 import { summarise } from "@/lib/statistics";
@@ -157,19 +159,19 @@ function NoForces({ error, fact }: { error: string | null; fact?: ReactNode }) {
   if (ended && error === null && coming)
     return <Panel title="Forces" fact={fact} className="h-full" state={{ kind: "loading" }} />;
   if (ended) {
-    const message = error ?? "Not recorded: no page showed it while the run was live.";
+    const message = error ?? NOT_RECORDED;
     return (
       <Panel title="Forces" fact={fact} className="h-full" state={{ kind: "unavailable", text: message }} />
     );
   }
   const action = <StepAction verb={step} onStep={() => void step.run({ n: 1 })} />;
-  const text = error ?? "Captured while this panel is in view. Take one step to fill it.";
+  const text = error ?? CAPTURED_IN_VIEW;
   return (
     <Panel
       title="Forces"
       fact={fact}
       className="h-full"
-      state={{ kind: "empty", title: "Nothing captured for this step", text, action }}
+      state={{ kind: "empty", title: NOTHING_CAPTURED, text, action }}
     />
   );
 }

@@ -1,4 +1,5 @@
 /** How alike the rows of a tensor are: cosines of all pairs, one matrix or two beside each other. */
+
 import { useMemo, useRef, useState } from "react";
 import { magnitude, markColour } from "@/charts/colors/viridis";
 import type { HeatPreset } from "@/charts/heatmap/heatScale";
@@ -6,6 +7,7 @@ import { presetScale } from "@/charts/heatmap/heatScale";
 import type { HeatCell, HeatWindow } from "@/charts/heatmap/heatWindow";
 import { downloadBlob, downloadText } from "@/lib/download";
 import { formatCount, formatFixed, formatValue } from "@/lib/format";
+import { NOT_RECORDED } from "@/lib/messages";
 import type { RowNames } from "@/lib/rowNames";
 import { useTheme } from "@/lib/theme";
 import { useUrlChoice, useUrlState } from "@/lib/urlState";
@@ -176,7 +178,7 @@ function NoMatrix({ error }: { error: string | null }) {
   if (ended && error === null && coming)
     return <Panel title="Cosine similarity" className="h-full" state={{ kind: "loading" }} />;
   if (ended) {
-    const text = error ?? "Not recorded: no page showed it while the run was live.";
+    const text = error ?? NOT_RECORDED;
     return <Panel title="Cosine similarity" className="h-full" state={{ kind: "unavailable", text }} />;
   }
   const action = <StepAction verb={step} onStep={() => void step.run({ n: 1 })} />;

@@ -1,7 +1,9 @@
 /** The kernel as a map, with what its cells mean and how they are ordered. */
+
 import { useMemo, useRef } from "react";
 import { symmetricScale } from "@/charts/heatmap/heatScale";
 import { formatCount, formatRate } from "@/lib/format";
+import { FULL_KERNEL_NOT_STORED } from "@/lib/messages";
 import { useTheme } from "@/lib/theme";
 import { useUrlChoice } from "@/lib/urlState";
 import { Panel, type PanelState, Segmented } from "@/ui";
@@ -102,5 +104,5 @@ function missing({ batch }: InfluenceData, error: string | null): PanelState {
       <code className="font-mono">full_kernel: true</code> to see all pairs and to try other advantages.
     </>
   );
-  return { kind: "empty", title: "The full kernel was not stored", text };
+  return { kind: "empty", title: FULL_KERNEL_NOT_STORED, text };
 }

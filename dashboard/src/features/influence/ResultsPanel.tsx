@@ -1,6 +1,8 @@
 /** All stored results, with what each holds or why it cannot be shown. */
+
 import type { InfluenceSummary } from "@/api/types";
 import { formatAge, formatCount, NONE } from "@/lib/format";
+import { NOT_UP_TO_DATE } from "@/lib/messages";
 import { Panel, type PanelState, panelState, rowClass } from "@/ui";
 
 interface ResultsPanelProps {
@@ -15,7 +17,7 @@ export default function ResultsPanel({ results, error, shown, onOpen }: ResultsP
     <Panel
       title="Stored results"
       fact={results ? formatCount(results.length) : undefined}
-      stale={results && error ? "not up to date: the server does not answer" : null}
+      stale={results && error ? NOT_UP_TO_DATE : null}
       className="h-full"
       bodyClassName="overflow-auto"
       state={stateOf(results, error)}

@@ -1,9 +1,11 @@
 /** Other advantages: what the update would have done to the selected sequence, the preconditioner held fixed. */
+
 import { useMemo, useRef } from "react";
 import { fromWire } from "@/api/types";
 import { signed } from "@/charts/colors/signed";
 import { css } from "@/charts/colors/viridis";
 import { formatCount } from "@/lib/format";
+import { FULL_KERNEL_NOT_STORED } from "@/lib/messages";
 import { useTheme } from "@/lib/theme";
 import { Button, NumberField, Panel } from "@/ui";
 import { ExportMenu } from "@/ui/export/ExportMenu";
@@ -244,7 +246,7 @@ function NoKernel({ kept }: { kept: boolean }) {
     <Panel
       title="What if"
       className="h-full"
-      state={kept ? { kind: "loading" } : { kind: "empty", title: "The full kernel was not stored", text }}
+      state={kept ? { kind: "loading" } : { kind: "empty", title: FULL_KERNEL_NOT_STORED, text }}
     />
   );
 }

@@ -1,5 +1,6 @@
 /** What stands where step data would, and what to do about it. */
 
+import { CAPTURED_IN_VIEW, NOT_RECORDED, NOTHING_CAPTURED } from "@/lib/messages";
 import { hasEnded } from "@/live/commandAvailability";
 import { useRunState, useVerb } from "@/live/hooks";
 import { useRun } from "@/live/store";
@@ -12,7 +13,7 @@ export function NothingCaptured() {
   const watchedFrom = useRun((live) => live.watchedFrom);
   const silent = useRunState((state) => pushesNothing(watchedFrom, state)) ?? false;
   if (ended) {
-    const text = "Not recorded: no page showed it while the run was live.";
+    const text = NOT_RECORDED;
     return <Panel title="Step data" className="h-full" state={{ kind: "unavailable", text }} />;
   }
   if (silent) return <PushesNothing />;
@@ -23,8 +24,8 @@ export function NothingCaptured() {
       className="h-full"
       state={{
         kind: "empty",
-        title: "Nothing captured for this step",
-        text: "Captured while this panel is in view. Take one step to fill it.",
+        title: NOTHING_CAPTURED,
+        text: CAPTURED_IN_VIEW,
         action,
       }}
     />

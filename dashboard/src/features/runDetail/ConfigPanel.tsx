@@ -1,8 +1,10 @@
 /** The settings of a run, flat, to be searched. */
+
 import { useMemo, useState } from "react";
 import type { ConfigValue } from "@/api/types";
 import { downloadText } from "@/lib/download";
 import { plural } from "@/lib/format";
+import { NOTHING_TO_EXPORT } from "@/lib/messages";
 import { Field, Panel, type PanelState, rowClass } from "@/ui";
 import { csvOf, jsonOf } from "@/ui/export/csv";
 import { ExportMenu } from "@/ui/export/ExportMenu";
@@ -37,7 +39,7 @@ export function ConfigPanel({ config }: ConfigPanelProps) {
           />
           <ExportMenu
             subject="config"
-            disabledReason={entries.length === 0 ? "Nothing to export" : null}
+            disabledReason={entries.length === 0 ? NOTHING_TO_EXPORT : null}
             items={[
               {
                 label: "JSON",

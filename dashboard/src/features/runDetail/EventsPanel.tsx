@@ -1,9 +1,11 @@
 /** What happened in a run and who intervened, newest first. */
+
 import { useVirtualizer } from "@tanstack/react-virtual";
 import { useMemo, useRef, useState } from "react";
 import { type EventRecord, readEvents } from "@/api/runs";
 import { downloadText } from "@/lib/download";
 import { formatCount, formatTime, NONE, plural } from "@/lib/format";
+import { NOTHING_TO_EXPORT } from "@/lib/messages";
 import { useLatest } from "@/live/captures";
 import { Panel, type PanelState, panelState, Segmented } from "@/ui";
 import { csvOf } from "@/ui/export/csv";
@@ -54,7 +56,7 @@ export default function EventsPanel({ runId, version }: EventsPanelProps) {
           />
           <ExportMenu
             subject="events"
-            disabledReason={shown.length === 0 ? "Nothing to export" : null}
+            disabledReason={shown.length === 0 ? NOTHING_TO_EXPORT : null}
             items={[{ label: "CSV, as listed", onSelect: () => save(shown) }]}
           />
         </>

@@ -1,4 +1,5 @@
 /** One measure of several runs over each other: by step, epoch or time, smoothed or not, linear or log. */
+
 import { useMemo, useRef, useState } from "react";
 import type { Curve, CurveAxis } from "@/api/scalars";
 import { SERIES, seriesColour, seriesTextColour } from "@/charts/colors/seriesColors";
@@ -7,6 +8,7 @@ import { extentOf, type Line, type Pointed, type Range } from "@/charts/line/lin
 import { smooth } from "@/charts/line/smooth";
 import { downloadBlob, downloadText } from "@/lib/download";
 import { formatCount, formatFixed, formatValue, plural } from "@/lib/format";
+import { NOTHING_TO_EXPORT } from "@/lib/messages";
 import { mainMetric, metricTitle } from "@/lib/metricNames";
 import { useTheme } from "@/lib/theme";
 import { useUrlChoice, useUrlState } from "@/lib/urlState";
@@ -107,7 +109,7 @@ export default function CurvesPanel({ runs, expanded, onExpand, onPick, emptyTex
           )}
           <ExportMenu
             subject="curves"
-            disabledReason={lines.length === 0 ? "Nothing to export" : null}
+            disabledReason={lines.length === 0 ? NOTHING_TO_EXPORT : null}
             items={[
               { label: "CSV, as fetched", onSelect: () => saveCsv(name ?? "curves", x, runs, curves) },
               { label: "PNG, as shown", onSelect: () => void savePng(name ?? "curves", body.current) },

@@ -10,7 +10,7 @@ export interface Column {
   cells: ArrayLike<Cell>;
 }
 
-/** PNG of the panel around `container`, CSV of the columns, JSON of all that stands behind it. */
+/** PNG of the panel around `container`, CSV of the columns, JSON of all its data. */
 export function exportItems(
   name: string,
   container: () => Element | null,

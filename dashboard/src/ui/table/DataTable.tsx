@@ -83,7 +83,7 @@ interface DataTableProps {
   version?: unknown;
   /** Whether mean, min and max are shown below. */
   summary?: boolean;
-  /** While the run goes on the order is renewed once a second only, and not under the pointer. */
+  /** While the run trains the order is renewed at most once a second, and not under the pointer. */
   running?: boolean;
   /** As high as its rows, inside something that scrolls. */
   fit?: boolean;
