@@ -3,7 +3,7 @@
  *
  * It holds 100,000 rows, because only those that are seen are drawn; `fit` draws all of a short table.
  */
-import { type KeyboardEvent, memo, type ReactNode, useEffect, useId, useMemo, useState } from "react";
+import { type KeyboardEvent, memo, type ReactNode, useEffect, useId, useMemo, useRef, useState } from "react";
 import { type Summary, summarise } from "@/lib/statistics";
 import { Icon } from "@/ui/Icon";
 import { cellText, columnStyle, type NumberStyle } from "./columnFormat";
@@ -60,6 +60,8 @@ interface DataTableProps {
   rows?: readonly number[];
   sort?: Sort | null;
   onSort?: (sort: Sort) => void;
+  /** `rows` are in order already; the sort only shows in the heads. */
+  ordered?: boolean;
   groups?: readonly TableGroup[];
   /** Folds a group or opens it; groups do not fold when left out. */
   onFold?: (key: string) => void;
@@ -94,6 +96,8 @@ const HEAD_HEIGHT = 24;
 const SUMMARY_HEIGHT = 22;
 /** Elements that rows share; more where a screen shows more. */
 const POOL = 64;
+/** Style of a column that draws its cells itself. */
+const DRAWN: NumberStyle = { kind: "mixed" };
 const SUMMARIES = ["mean", "minimum", "maximum"] as const;
 const SUMMARY_WORDS = { mean: "mean", minimum: "min", maximum: "max" };
 
@@ -110,10 +114,17 @@ export function DataTable(props: DataTableProps) {
   const id = useId();
   const [hovered, setHovered] = useState(false);
   const count = columns[0]?.cells.length ?? 0;
-  const order = useStableOrder({ columns, rows, sort, count, hold: running, hovered });
+  const order = useStableOrder({
+    columns,
+    rows,
+    sort: props.ordered ? null : sort,
+    count,
+    hold: running,
+    hovered,
+  });
   const items = useMemo(() => tableItems(order, groups), [order, groups]);
   const styles = useMemo(
-    () => columns.map(({ cells, significant }) => columnStyle(cells, significant)),
+    () => columns.map(({ cells, significant, render, track }) => (render && track ? DRAWN : columnStyle(cells, significant))),
     [columns],
   );
   const fixed = useFixedRows({
@@ -129,10 +140,13 @@ export function DataTable(props: DataTableProps) {
     [items, selected],
   );
   const { scrollToRow } = fixed;
-  // The selected row stays in sight when it is moved, by a key here or from the page.
+  const selectedItem = useRef(at);
+  selectedItem.current = at;
+  // Another selection, by a key here or from the page, is brought into sight; new values or another order scroll nothing.
+  // biome-ignore lint/correctness/useExhaustiveDependencies: only the selection may scroll
   useEffect(() => {
-    if (at >= 0 && !fit) scrollToRow(at);
-  }, [at, fit, scrollToRow]);
+    if (selectedItem.current >= 0 && !fit) scrollToRow(selectedItem.current);
+  }, [selected, fit, scrollToRow]);
   const keyOf = (row: number) => props.keyOf?.(row) ?? String(row);
   const isGrid = onSelect !== undefined;
 
@@ -312,7 +326,7 @@ function GroupRow({ group, columns, tracks, start, onFold }: GroupRowProps) {
         role="rowheader"
         tabIndex={-1}
         className="flex min-w-0 items-center gap-2"
-        style={{ gridColumn: `1 / ${last > 4 ? 4 : -1}` }}
+        style={{ gridColumn: `1 / ${last >= 4 ? 4 : -1}` }}
       >
         {onFold && (
           <button
@@ -328,7 +342,7 @@ function GroupRow({ group, columns, tracks, start, onFold }: GroupRowProps) {
         <span className="truncate font-semibold">{label}</span>
         {fact && <span className="truncate whitespace-nowrap text-t3">{fact}</span>}
       </span>
-      {value && last > 4 && (
+      {value && last >= 4 && (
         <span
           className="pr-2 text-right whitespace-nowrap text-t2"
           style={{ gridColumn: `4 / ${last + 1}` }}
