@@ -87,6 +87,8 @@ interface DataTableProps {
   summary?: boolean;
   /** While the run trains the order is renewed at most once a second, and not under the pointer. */
   running?: boolean;
+  /** Whether heads are only read out, as over pairs of a name and a value. */
+  headless?: boolean;
   /** As high as its rows, inside something that scrolls. */
   fit?: boolean;
   onHover?: (hovered: boolean) => void;
@@ -111,6 +113,7 @@ export function nextSort(sort: Sort | null, { name, numeric, firstSort }: TableC
 export function DataTable(props: DataTableProps) {
   const { label, columns, rows, sort = null, groups, selected = null, onSelect, onOpen, onToggle } = props;
   const { actions, lookOf, spanOf, isChosen, summary = false, running = false, fit = false } = props;
+  const { headless = false } = props;
   const id = useId();
   const [hovered, setHovered] = useState(false);
   const count = columns[0]?.cells.length ?? 0;
@@ -129,7 +132,7 @@ export function DataTable(props: DataTableProps) {
   );
   const fixed = useFixedRows({
     count: items.length,
-    head: HEAD_HEIGHT,
+    head: headless ? 0 : HEAD_HEIGHT,
     foot: summary ? SUMMARIES.length * SUMMARY_HEIGHT : 0,
   });
   const shown = fit ? items.map((_, index) => ({ index, start: index * ROW_HEIGHT })) : fixed.rows;
@@ -185,8 +188,12 @@ export function DataTable(props: DataTableProps) {
         role="row"
         tabIndex={-1}
         aria-rowindex={1}
-        className="sticky top-0 z-10 grid h-6 w-full shrink-0 border-b border-line bg-surface px-3 text-label text-t3"
-        style={tracks}
+        className={
+          headless
+            ? "sr-only"
+            : "sticky top-0 z-10 grid h-6 w-full shrink-0 border-b border-line bg-surface px-3 text-label text-t3"
+        }
+        style={headless ? undefined : tracks}
       >
         {columns.map((column, index) => (
           <HeadCell
