@@ -59,7 +59,7 @@ function FirstPage() {
   return <Redirect to={firstPage(data?.runs) + window.location.search} replace />;
 }
 
-/** What goes on without being seen; in a component of its own, so that its ticking draws nothing else anew. */
+/** Effects without markup, in their own component, so that their ticks redraw nothing else. */
 function Background() {
   useFollowedRun();
   useShellActions();

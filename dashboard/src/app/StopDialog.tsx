@@ -30,7 +30,7 @@ function useEnding(about: string | null) {
   return { id, own, name: row?.name ?? detail?.name ?? "the run", state, ended, step, paused };
 }
 
-/** Asks before stopping: a stopped run cannot go on. Where asking is not enough, it offers the next harder way. */
+/** Confirms a stop, because a stopped run cannot continue. If the run does not stop, it offers SIGTERM, then SIGKILL. */
 export default function StopDialog({ about, onClose }: StopDialogProps) {
   const { id, own, name, state, ended, step, paused } = useEnding(about);
   const [sent, setSent] = useState<StopLevel | null>(null);

@@ -101,7 +101,7 @@ function Facts({ state }: { state: StateOut }) {
   );
 }
 
-/** The learning rate; where the run takes a new one, a click asks for it. */
+/** The learning rate; a click opens the dialog that changes it, if the run supports that. */
 function Rate({ lr }: { lr: number | null }) {
   const reason = useCommandReason("set_hparams");
   const fact = <Fact label="lr" value={formatRate(lr)} />;

@@ -8,7 +8,7 @@ const OVER = new Set<ListedState>(["stopped", "finished", "failed", "killed", "l
 
 export const isOver = (state: ListedState | undefined): boolean => state !== undefined && OVER.has(state);
 
-/** A loop that does not answer cannot be asked to stop. */
+/** A loop that does not respond cannot stop by itself. */
 export const firstLevel = (state: ListedState | undefined): StopLevel =>
   state === "not responding" ? "terminate" : "stop";
 
@@ -18,7 +18,7 @@ export const nextLevel = (level: StopLevel): StopLevel => (level === "stop" ? "t
 interface LevelWords {
   verb: string;
   busy: string;
-  /** What it does, before it is asked for. */
+  /** What it does, shown before it is confirmed. */
   text: (step: string) => string;
   /** While it is on its way. */
   waiting: string;

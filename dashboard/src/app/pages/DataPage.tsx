@@ -88,7 +88,7 @@ export function DataPage() {
   );
 }
 
-/** The asked dataset where it can be shown, else the newest that can. */
+/** The requested dataset if it can be shown, else the newest that can. */
 function pickOf(datasets: readonly DatasetSummary[] | null, datasetId: string): DatasetSummary | null {
   const usable = (datasets ?? []).filter(({ state }) => state === "ready");
   return usable.find(({ id }) => id === datasetId) ?? usable[0] ?? null;
@@ -201,7 +201,7 @@ function Chosen({ dataset, cluster, onClear }: ChosenProps) {
   );
 }
 
-/** The list on the left, and the pairs below it where they are looked at. */
+/** The list on the left, and the pairs below it if their tab is open. */
 function SideColumn({ datasets, pairs }: { datasets: ReactNode; pairs: ReactNode }) {
   if (pairs === null) return <div className="min-h-0 max-[1199px]:h-60">{datasets}</div>;
   return (

@@ -74,7 +74,7 @@ export function InfluencePage() {
   );
 }
 
-/** The asked result where it can be shown, else the newest that can. */
+/** The requested result if it can be shown, else the newest that can. */
 function pickOf(results: readonly InfluenceSummary[] | null, resultId: string): InfluenceSummary | null {
   const usable = (results ?? []).filter(({ state }) => state === "finished");
   return usable.find(({ id }) => id === resultId) ?? usable[0] ?? null;

@@ -5,7 +5,7 @@ import { statusPillOf } from "./statusPill";
 
 const EXPLAIN = "h-5 shrink-0 rounded-chip! bg-current/15 px-2 font-medium hover:bg-current/25!";
 
-/** The right side of the tab row: why the run stands, ended or does not answer. */
+/** The right side of the tab row: why the run is paused, ended or does not answer. */
 export function LivePill({ onShowSamples }: { onShowSamples: (ids: readonly number[]) => void }) {
   const state = useRunState();
   const connection = useConnection();

@@ -1,4 +1,4 @@
-/** Why a run stands or ended, in the words of the pill. */
+/** Why a run is paused or ended, in the words of the pill. */
 import { type Evidence, type ExplanationOut, fromWire, type StateOut } from "@/api/types";
 import { formatCount, formatValue } from "@/lib/format";
 import type { Connection } from "@/live/store";
@@ -47,7 +47,7 @@ export function statusPillOf(state: StateOut | null, connection: Freshness): Sta
   const end = ENDS[state.state];
   if (end) {
     const { word, ...look } = end;
-    // Where it ended stands in the strip; here only why.
+    // The strip says at which step it ended; the pill only why.
     return state.reason ? { ...look, title: `${word}.`, text: state.reason, samples: [] } : null;
   }
   return state.parked ? whyParked(state) : whereTo(state);

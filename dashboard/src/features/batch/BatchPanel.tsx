@@ -1,4 +1,4 @@
-/** Fetches the batch: at once when the run stands, once a second while it goes on. */
+/** Fetches the batch: at once while the run is paused, once a second while it trains. */
 
 import { useEffect, useState } from "react";
 import { runPath } from "@/api/client";

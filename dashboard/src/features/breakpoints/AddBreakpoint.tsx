@@ -1,4 +1,4 @@
-/** The form of a new breakpoint. What the server refuses stands beside the field it is about. */
+/** The form of a new breakpoint. A refusal of the server is shown beside its field. */
 import { Fragment, type ReactNode, useState } from "react";
 import type { BreakpointAction, Condition, RuleOut } from "@/api/types";
 import { Button, Dialog, Field } from "@/ui";

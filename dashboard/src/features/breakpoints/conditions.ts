@@ -7,7 +7,7 @@ import { parseNumber } from "@/ui";
 export type Kind = Condition["kind"];
 export type Comparison = Extract<Condition, { kind: "metric" }>["op"];
 
-/** What stands in the fields of the form, as typed. */
+/** The fields of the form, as typed. */
 export interface Draft {
   kind: Kind;
   /** Stop the run, or only mark the chart. */
@@ -88,7 +88,7 @@ export interface FieldError {
 
 export type Parsed = { condition: Condition } | { error: FieldError };
 
-/** The condition a draft stands for, or the first field that does not do and why. */
+/** The condition of a draft, or the first field that is not valid, and why. */
 export function parseDraft(draft: Draft): Parsed {
   try {
     return { condition: conditionOf(draft) };

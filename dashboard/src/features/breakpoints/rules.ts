@@ -1,4 +1,4 @@
-/** The ready-made rules: asked for once, and as fields of the form. */
+/** The ready-made rules, fetched once, and their fields in the form. */
 import { useQuery } from "@tanstack/react-query";
 import { type ApiError, api, runPath } from "@/api/client";
 import type { RuleOut } from "@/api/types";

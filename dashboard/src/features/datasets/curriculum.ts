@@ -1,4 +1,4 @@
-/** What the Data page draws, from what the server told: no markup here. */
+/** Values that the Data page draws, computed from the responses; no markup. */
 import { type ClusterOut, fromWire, type NegativeOut, type PairOut, type ScheduleOut } from "@/api/types";
 
 /** Clusters with a colour of their own; the others are grey until they are chosen. */

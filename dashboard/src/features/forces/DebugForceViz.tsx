@@ -45,7 +45,7 @@ export default function DebugForceViz(props: DebugForceVizProps) {
   const detail = useForceDetail(forces?.tensor ?? null, shown);
   if (forces === null) return <NoForces error={error} />;
   if (error !== null && props.chosen !== null && props.chosen !== forces.tensor) {
-    // Another tensor's forces in its place, however pale, would be taken for its own.
+    // The forces of another tensor, even dimmed, would be mistaken for its own.
     const menu = <TensorMenu {...forces} tensor={props.chosen} onTensor={props.onTensor} />;
     return <NoForces error={error} fact={menu} />;
   }
@@ -58,9 +58,9 @@ export default function DebugForceViz(props: DebugForceVizProps) {
     <>
       {judged && (
         <span className="flex items-center gap-2 whitespace-nowrap text-label text-t3">
-          {judged.label} {formatValue(judged.low, 2)}
+          {judged.label} {limitText(judged.low)}
           <span className="h-2 w-16 rounded-mark" style={{ background: markGradient(theme) }} />
-          {formatValue(judged.high, 2)}
+          {limitText(judged.high)}
         </span>
       )}
       <ExportMenu
@@ -124,6 +124,8 @@ interface JudgedColumn {
   /** Each value between low and high, 0…1. */
   units: Float64Array;
 }
+
+const limitText = (value: number) => formatValue(value, Number.isInteger(value) ? 1 : 3);
 
 /** The column by which the run judges its rows, for the colours; null where it names none. */
 function judgedColumn({ columns }: Forces, { labelOf, main }: RowNames): JudgedColumn | null {

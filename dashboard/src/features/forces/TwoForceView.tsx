@@ -141,7 +141,7 @@ function Detail(props: TwoForceProps & { tile: number }) {
     );
   const hinted = pictureOf(detail.rowShape, shape);
   const square = hinted ?? squareOf(detail.weight.length);
-  // Where nobody said that rows are images they are bars, until one asks.
+  // Without a hint that rows are images they are drawn as bars, until the user switches.
   const picture = (asBars ?? hinted === null) ? null : square;
   const tiles = { picture, room: tile, theme };
   return (

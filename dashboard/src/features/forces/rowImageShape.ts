@@ -18,7 +18,7 @@ export function pictureOf(rowShape: readonly number[], hinted: readonly number[]
   return null;
 }
 
-/** The square a row would fill; offered where nobody said how the row is to be seen. */
+/** The square that a row would fill; offered if no hint says how to draw the row. */
 export function squareOf(length: number): RowPicture | null {
   const side = Math.sqrt(length);
   return Number.isInteger(side) && side >= 4 ? { height: side, width: side } : null;

@@ -25,9 +25,9 @@ interface HeatmapPanelProps {
   /** What is known of the rows; null before a step was watched. The weights can be compared without. */
   forces: Forces | null;
   names: RowNames;
-  /** A click on a cell: its row is looked at. */
+  /** A click on a cell selects its row. */
   onSelect: (feature: number) => void;
-  /** Follows a row; null where rows cannot be watched. */
+  /** Watches a row; null if rows cannot be watched. */
   onWatch: ((feature: number) => void) | null;
   stale: string | null;
 }

@@ -18,7 +18,7 @@ interface ContributorsPanelProps {
   influence: InfluenceData;
   row: number;
   contributions: readonly Contribution[];
-  /** Id of the contributor whose text stands beside. */
+  /** Id of the contributor whose text is shown beside the list. */
   by: string | null;
   onBy: (sequenceId: string) => void;
 }

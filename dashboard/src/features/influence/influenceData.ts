@@ -22,7 +22,7 @@ type Wire = Parameters<typeof fromWire>[0];
 
 const number = (value: Wire): number => fromWire(value) ?? Number.NaN;
 
-/** What stands before Σ K w in nats. */
+/** The factor before Σ K w, in nats. */
 export function factorOf({ lr, rate, clip_factor }: InfluenceOut["step"]): number {
   return number(lr) * number(rate) * number(clip_factor);
 }
@@ -201,7 +201,7 @@ const GROUPS: Record<string, string> = {
   adapter: "Adapters",
 };
 
-/** Shares of the trace by group of parameters, largest first, groups without a share behind. */
+/** Shares of the trace by group of parameters, largest first, groups without a share last. */
 export function coverageOf(coverage: InfluenceOut["coverage"]): { name: string; share: number }[] {
   const names = [...new Set([...Object.keys(GROUPS), ...Object.keys(coverage)])];
   const shares = names.map((name) => ({ name: GROUPS[name] ?? name, share: fromWire(coverage[name]) ?? 0 }));

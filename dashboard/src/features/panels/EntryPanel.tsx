@@ -21,7 +21,7 @@ interface EntryPanelProps {
   onFilter: (filter: string) => void;
   sort: Sort | null;
   onSort: (sort: Sort) => void;
-  /** Told of each entry that came. */
+  /** Called with each entry that arrives. */
   onEntry?: (entry: StepDataOut) => void;
   /** Whether it can be seen; what cannot is not fetched. */
   seen?: boolean;

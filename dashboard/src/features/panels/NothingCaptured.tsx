@@ -1,4 +1,4 @@
-/** What stands where step data would, and what to do about it. */
+/** Shown when there is no step data: why, and what to do. */
 
 import { CAPTURED_IN_VIEW, NOT_RECORDED, NOTHING_CAPTURED } from "@/lib/messages";
 import { hasEnded } from "@/live/commandAvailability";
@@ -32,7 +32,7 @@ export function NothingCaptured() {
   );
 }
 
-/** Steps were taken while somebody watched, and there is still nothing. */
+/** Steps were taken while the page was open, and there is still no step data. */
 function PushesNothing() {
   return (
     <Panel

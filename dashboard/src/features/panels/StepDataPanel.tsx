@@ -1,4 +1,4 @@
-/** The Step tab's place for step data: the first table, or the key one chose; and one key large on the Panels tab. */
+/** Step data on the Step tab: the first table, or the chosen entry; and one maximized entry on the Panels tab. */
 import { useState } from "react";
 import type { StepDataOut } from "@/api/types";
 import { useUrlState } from "@/lib/urlState";

@@ -1,4 +1,4 @@
-/** Fetches step data: when the run stands at once, while it goes on at most once a second. */
+/** Fetches step data: at once while the run is paused, at most once a second while it trains. */
 import { useMemo, useState } from "react";
 import { api, runPath } from "@/api/client";
 import { getEntry } from "@/api/tensors";
@@ -13,7 +13,7 @@ export function useStepKeys(): string[] {
   return useMemo(() => (joined === "" ? [] : joined.split("\n")), [joined]);
 }
 
-/** A run that goes on is looked at ten times a second only, so a few steps may pass unseen. */
+/** A training run is captured at most ten times a second, so a few steps may not be captured. */
 const STEPS_UNSEEN = 50;
 
 /** Whether steps were taken while this page watched and none of them pushed anything. */

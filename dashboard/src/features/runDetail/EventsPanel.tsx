@@ -81,7 +81,7 @@ export default function EventsPanel({ runId, version }: EventsPanelProps) {
   );
 }
 
-/** Records are only ever added, so each time only the new ones are asked for. */
+/** Records are only ever added, so only new ones are fetched. */
 function useEvents(runId: string, version: string) {
   const known = useRef<EventRecord[]>([]);
   const load = async (_: string, signal: AbortSignal) => {

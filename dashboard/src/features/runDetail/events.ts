@@ -10,7 +10,7 @@ export interface EventLine {
   /** What happened, in one or two words. */
   title: string;
   text: string;
-  /** Who asked for it; null for what the loop did by itself. */
+  /** Who requested it; null for what the loop did by itself. */
   who: string | null;
   tone: "plain" | "intervention" | "bad";
 }

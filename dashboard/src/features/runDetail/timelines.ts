@@ -5,7 +5,7 @@ import { formatCount } from "@/lib/format";
 export interface Lane {
   timeline: number;
   from: number;
-  /** Last step that counts: up to where the next one left it, or where the run stands. */
+  /** Last step that counts: up to where the next one left it, or the run's current step. */
   to: number;
   at: number | null;
   why: string | null;

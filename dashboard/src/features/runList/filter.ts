@@ -93,7 +93,7 @@ export function filterRuns(
   });
 }
 
-/** Whether any run has such a value at all, so that a mistyped key can be told. */
+/** Whether any run has such a value at all, so that a mistyped key can be marked. */
 export function isKnownKey(runs: readonly RunRow[], key: string): boolean {
   return isOwn(key) || key === "tag" || runs.some((run) => cellOf(run, key) !== undefined);
 }

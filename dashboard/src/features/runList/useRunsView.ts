@@ -13,7 +13,7 @@ import { fitting } from "./tableColumns";
 
 /** Curves beyond this many tell nothing apart. */
 export const MAX_SHOWN = 50;
-/** Drawn while nobody has chosen. */
+/** Runs whose curves are shown until the user selects some. */
 const SHOWN_AT_FIRST = 6;
 const NOBODY = "none";
 const RENEW_MS = 1_000;

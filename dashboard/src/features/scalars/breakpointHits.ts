@@ -35,7 +35,7 @@ interface Hit {
 }
 
 /**
- * Hits in the order of the steps; the one where the run stands now is filled.
+ * Hits in the order of the steps; the one at which the run is paused now is filled.
  *
  * A removed breakpoint is no longer in the list, but its pauses stay in the command log.
  */

@@ -1,4 +1,4 @@
-/** Curves of several runs: those that ended are fetched once, those that go on again and again. */
+/** Curves of several runs: ended runs are fetched once, live runs are polled. */
 import { useMemo, useRef } from "react";
 import { type Curve, type CurveAxis, fetchCurves } from "@/api/scalars";
 import { useLatest } from "@/live/captures";
@@ -16,7 +16,7 @@ export interface CurveRun {
   colourSlot: number;
 }
 
-/** How often live curves are asked for at most. */
+/** Shortest interval between requests for live curves. */
 const LIVE_MS = 1_000;
 
 interface Request {

@@ -42,7 +42,7 @@ interface FeatureTrajectoryProps {
   names: RowNames;
   /** How a metric is judged: its limits are drawn. */
   rule: StatusRule | null;
-  /** A click on a line: that feature is looked at. */
+  /** A click on a line selects its row. */
   onSelect: (feature: number) => void;
   stale: string | null;
 }

@@ -25,7 +25,7 @@ function EndedTransport() {
   return state && <EndedStrip state={state} stale={stale} />;
 }
 
-/** Apart from the verbs, so that they are not drawn anew with every step. */
+/** Separate from the verbs, so that these are not redrawn with every step. */
 function LiveProgress() {
   const state = useRunState();
   const stale = useStale();

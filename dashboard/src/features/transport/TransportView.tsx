@@ -173,7 +173,7 @@ const ENDS: Partial<Record<StateOut["state"], { word: string; icon: IconName }>>
   lost: { word: "Lost", icon: "lost" },
 };
 
-/** What stands in place of the verbs once a run takes none. */
+/** Shown instead of the verbs when the run has ended. */
 export function EndedStrip({ state, stale }: { state: StateOut; stale: boolean }) {
   const { word, icon } = ENDS[state.state] ?? { word: "Stopped", icon: "stop" };
   return (

@@ -2,7 +2,7 @@
 import { formatCount, formatDuration, formatPercent } from "@/lib/format";
 
 export interface Progress {
-  /** 0…1, or null when nobody knows how many steps there are. */
+  /** 0…1, or null if the total is unknown. */
   share: number | null;
   /** "50 % · 1.2 min left" */
   fact: string;

@@ -14,7 +14,7 @@ export function stepAt({ first_step, step }: RewindOut, share: number): number {
   return Math.round(first + Math.min(Math.max(share, 0), 1) * (step - first));
 }
 
-/** Steps that must be made again to stand at `wanted`: those since the snapshot before it. */
+/** Steps that must be repeated to reach `wanted`: those since the snapshot before it. */
 export function replays({ snapshot_steps }: RewindOut, wanted: number): number {
   const before = snapshot_steps.filter((step) => step <= wanted);
   return before.length ? wanted - Math.max(...before) : 0;
