@@ -1,12 +1,12 @@
 /** Lines on uPlot: it lays out axes and scales and draws the paths; marks, names and the cursor are ours. */
 import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
-import { faded } from "@/charts/colors/plotColors";
+import { faded } from "@/charts/colors/faded";
 import type { Theme } from "@/charts/colors/viridis";
 import { linearSplits, logLabels, logSplits, sameDecimals } from "@/charts/ticks";
 import { pngOf } from "@/ui/export/png";
 import { type Column, type DrawnLine, drawnLine, valueRange } from "./columns";
-import { drawDecorations, drawUnderlay } from "./decorations";
+import { drawDecorations, drawUnderlay, ratioOf } from "./decorations";
 import {
   type Line,
   labelRoom,
@@ -79,10 +79,12 @@ export class LinePlot {
     this.values = valueRange(this.drawn, frame.thresholds, frame.logY);
     const structure = structureOf(frame, width);
     if (this.plot === null || structure !== this.structure) this.build(structure);
-    else {
-      if (this.plot.width !== width || this.plot.height !== height) this.plot.setSize({ width, height });
-      this.plot.setData(this.columns());
-    }
+    // At once, not in a microtask: the cursor is drawn on the new scale right after.
+    else
+      this.plot.batch((plot: uPlot) => {
+        if (plot.width !== width || plot.height !== height) plot.setSize({ width, height });
+        plot.setData(this.columns());
+      });
   }
 
   /** Draws the same again, once fonts have come. */
@@ -99,7 +101,7 @@ export class LinePlot {
   /** The area of the lines within the host, in CSS pixels. */
   get area(): { left: number; top: number; width: number; height: number } | null {
     if (this.plot === null) return null;
-    const ratio = uPlot.pxRatio;
+    const ratio = ratioOf(this.plot);
     const { left, top, width, height } = this.plot.bbox;
     return { left: left / ratio, top: top / ratio, width: width / ratio, height: height / ratio };
   }
@@ -159,6 +161,7 @@ export class LinePlot {
     this.structure = structure;
     this.token = tokensOf(this.host);
     this.plot = new uPlot(this.options(), this.columns(), this.host);
+    this.plot.batch(() => undefined);
   }
 
   private options(): uPlot.Options {
@@ -214,7 +217,7 @@ export class LinePlot {
         gap: AXIS_GAP,
         grid: { stroke: this.token("grid"), width: 1 },
         splits: (plot, _, low, high) => {
-          const most = plot.bbox.height / uPlot.pxRatio / VALUE_SPACE;
+          const most = plot.bbox.height / ratioOf(plot) / VALUE_SPACE;
           return logY ? logSplits(low, high, most) : linearSplits(low, high, most);
         },
         filter: (_, splits) => splits,
@@ -225,14 +228,14 @@ export class LinePlot {
 
   private xSplits(plot: uPlot, low: number, high: number): number[] {
     const unit = this.frame?.xUnit(high - low) ?? 1;
-    const most = plot.bbox.width / uPlot.pxRatio / X_SPACE;
+    const most = plot.bbox.width / ratioOf(plot) / X_SPACE;
     return linearSplits(low / unit, high / unit, most).map((split) => split * unit);
   }
 
   /** Labels of x; one that would be cut off at the edge, or repeat the one before, is left out. */
   private xLabels(plot: uPlot, splits: number[]): string[] {
     const [from, to] = wideEnough(this.frame?.range);
-    const room = plot.bbox.width / uPlot.pxRatio / (to - from);
+    const room = plot.bbox.width / ratioOf(plot) / (to - from);
     const right = labelRoom(this.frame?.lines ?? [], this.host.clientWidth);
     let before = "";
     return splits.map((split) => {

@@ -1,6 +1,6 @@
 /** Cursor and selection, on a canvas of their own over the lines, so that the lines rest while the pointer moves. */
 import type uPlot from "uplot";
-import { faded } from "@/charts/colors/plotColors";
+import { faded } from "@/charts/colors/faded";
 import type { DrawnLine } from "./columns";
 import { across, drawDot, type Pen, penOf, segment, up } from "./decorations";
 import type { Token } from "./LinePlot";
