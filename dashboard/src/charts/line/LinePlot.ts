@@ -6,7 +6,7 @@ import type { Theme } from "@/charts/colors/viridis";
 import { linearSplits, logLabels, logSplits, sameDecimals } from "@/charts/ticks";
 import { pngOf } from "@/ui/export/png";
 import { type Column, type DrawnLine, drawnLine, valueRange } from "./columns";
-import { drawDecorations, drawUnderlay, ratioOf } from "./decorations";
+import { drawDecorations, drawUnderlay } from "./decorations";
 import {
   type Line,
   labelRoom,
@@ -101,7 +101,7 @@ export class LinePlot {
   /** The area of the lines within the host, in CSS pixels. */
   get area(): { left: number; top: number; width: number; height: number } | null {
     if (this.plot === null) return null;
-    const ratio = ratioOf(this.plot);
+    const ratio = uPlot.pxRatio;
     const { left, top, width, height } = this.plot.bbox;
     return { left: left / ratio, top: top / ratio, width: width / ratio, height: height / ratio };
   }
@@ -217,7 +217,7 @@ export class LinePlot {
         gap: AXIS_GAP,
         grid: { stroke: this.token("grid"), width: 1 },
         splits: (plot, _, low, high) => {
-          const most = plot.bbox.height / ratioOf(plot) / VALUE_SPACE;
+          const most = plot.bbox.height / uPlot.pxRatio / VALUE_SPACE;
           return logY ? logSplits(low, high, most) : linearSplits(low, high, most);
         },
         filter: (_, splits) => splits,
@@ -228,14 +228,14 @@ export class LinePlot {
 
   private xSplits(plot: uPlot, low: number, high: number): number[] {
     const unit = this.frame?.xUnit(high - low) ?? 1;
-    const most = plot.bbox.width / ratioOf(plot) / X_SPACE;
+    const most = plot.bbox.width / uPlot.pxRatio / X_SPACE;
     return linearSplits(low / unit, high / unit, most).map((split) => split * unit);
   }
 
   /** Labels of x; one that would be cut off at the edge, or repeat the one before, is left out. */
   private xLabels(plot: uPlot, splits: number[]): string[] {
     const [from, to] = wideEnough(this.frame?.range);
-    const room = plot.bbox.width / ratioOf(plot) / (to - from);
+    const room = plot.bbox.width / uPlot.pxRatio / (to - from);
     const right = labelRoom(this.frame?.lines ?? [], this.host.clientWidth);
     let before = "";
     return splits.map((split) => {

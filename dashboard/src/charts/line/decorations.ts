@@ -1,5 +1,5 @@
 /** What is drawn below and above the lines: thresholds, marks, gaps, names and values at the ends. */
-import type uPlot from "uplot";
+import uPlot from "uplot";
 import { faded } from "@/charts/colors/faded";
 import type { Column, DrawnLine } from "./columns";
 import type { Frame, Token } from "./LinePlot";
@@ -22,14 +22,9 @@ const FAMILY = "Inter, system-ui, sans-serif";
 const DIAMOND = 5;
 const LABEL_HEIGHT = 12;
 
-/** Device pixels per CSS pixel; the plot follows the screen that the window is on. */
-export function ratioOf(plot: uPlot): number {
-  return plot.ctx.canvas.width / plot.width || devicePixelRatio;
-}
-
 export function penOf(plot: uPlot, token: Token, context = plot.ctx): Pen {
   const { left, top, width, height } = plot.bbox;
-  return { context, plot, token, ratio: ratioOf(plot), left, right: left + width, top, bottom: top + height };
+  return { context, plot, token, ratio: uPlot.pxRatio, left, right: left + width, top, bottom: top + height };
 }
 
 /** Device pixels of a value; of x null outside of the lines. */
