@@ -16,7 +16,11 @@ function wordScore(typed: string, title: string, words: string): number {
   return isSubsequence(typed, initialsOf(title)) ? 1 : 0;
 }
 
-const initialsOf = (title: string) => title.split(/\s+/).map((word) => word.charAt(0)).join("");
+const initialsOf = (title: string) =>
+  title
+    .split(/\s+/)
+    .map((word) => word.charAt(0))
+    .join("");
 
 /** Whether the letters occur in this order: "slr" in the initials of "set learning rate …". */
 function isSubsequence(letters: string, text: string): boolean {

@@ -87,7 +87,7 @@ describe("labels of an axis", () => {
   ];
 
   it.each(ranges)("never repeat between %s and %s", (low, high) => {
-    for (const most of [2, 5, 9]) {
+    for (const most of [4, 6, 9]) {
       const splits = linearSplits(low, high, most);
       expect(splits.length).toBeGreaterThan(1);
       expect(new Set(sameDecimals(splits)).size).toBe(splits.length);

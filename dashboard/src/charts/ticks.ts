@@ -18,7 +18,8 @@ export function sameDecimals(splits: readonly (number | null)[]): string[] {
     byExponent ? (split === 0 ? "0" : formatExponent(split, digits)) : formatFixed(split, digits);
   let digits = byExponent ? 0 : decimalsOf(finest);
   const distinctSplits = [...new Set(shown)];
-  while (digits < MOST_DIGITS && !areDistinct(distinctSplits.map((split) => label(split, digits)))) digits += 1;
+  while (digits < MOST_DIGITS && !areDistinct(distinctSplits.map((split) => label(split, digits))))
+    digits += 1;
   return splits.map((split) => (split === null ? "" : label(split, digits)));
 }
 

@@ -172,7 +172,8 @@ export default function LineChart(props: LineChartProps) {
     return () => element?.removeEventListener("wheel", onWheel);
   }, [host]);
 
-  const keys = bounds === null ? "Arrows move the cursor." : "Arrows move the cursor, plus and minus zoom, 0 shows all.";
+  const keys =
+    bounds === null ? "Arrows move the cursor." : "Arrows move the cursor, plus and minus zoom, 0 shows all.";
   const everything = extentOf(lines);
   return (
     <>

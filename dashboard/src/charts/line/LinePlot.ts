@@ -221,7 +221,8 @@ export class LinePlot {
           return logY ? logSplits(low, high, most) : linearSplits(low, high, most);
         },
         filter: (_, splits) => splits,
-        values: (plot, splits) => this.valueLabels(plot, logY ? logLabels(splits) : sameDecimals(splits), splits),
+        values: (plot, splits) =>
+          this.valueLabels(plot, logY ? logLabels(splits) : sameDecimals(splits), splits),
       },
     ];
   }

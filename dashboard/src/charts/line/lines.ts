@@ -171,12 +171,7 @@ export function labelRoom(lines: readonly Line[], width: number): number {
 }
 
 /** Moves labels apart that would overlap, as little as needed; they keep their order and stay inside. */
-export function spread(
-  tops: readonly number[],
-  distance: number,
-  lowest: number,
-  highest: number,
-): number[] {
+export function spread(tops: readonly number[], distance: number, lowest: number, highest: number): number[] {
   const order = tops.map((_, index) => index).sort((a, b) => (tops[a] as number) - (tops[b] as number));
   const moved = [...tops];
   let free = lowest;

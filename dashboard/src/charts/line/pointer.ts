@@ -47,7 +47,10 @@ export function drawPointer(
   else for (const one of drawn) drawValue(pen, one, x, at, logY);
 }
 
-function drawSelection({ context, ratio, top, bottom, token }: Pen, [from, to]: readonly [number, number]): void {
+function drawSelection(
+  { context, ratio, top, bottom, token }: Pen,
+  [from, to]: readonly [number, number],
+): void {
   context.fillStyle = faded(token("accent"), 14);
   context.fillRect(Math.min(from, to) * ratio, top, Math.abs(to - from) * ratio, bottom - top);
 }

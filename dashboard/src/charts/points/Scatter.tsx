@@ -1,9 +1,16 @@
 /** Points on a canvas, coloured by a third value; one of them selected, some of them named. */
 import { type KeyboardEvent, type PointerEvent, type RefObject, useMemo, useState } from "react";
 import { markColour, type Theme } from "@/charts/colors/viridis";
-import { canvasLook, OWN_KEYS, type Pen as CanvasPen, useCanvas } from "@/charts/useCanvas";
+import { type Pen as CanvasPen, canvasLook, OWN_KEYS, useCanvas } from "@/charts/useCanvas";
 import { useSize } from "@/charts/useSize";
-import { pointAfter, pointUnder, positionOf, type ScatterFrame, type ScatterPoints, scatterFrame } from "./scatterHit";
+import {
+  pointAfter,
+  pointUnder,
+  positionOf,
+  type ScatterFrame,
+  type ScatterPoints,
+  scatterFrame,
+} from "./scatterHit";
 
 export interface ScatterProps {
   /** What it shows, for those who cannot see it. */
@@ -95,14 +102,20 @@ export function Scatter(props: ScatterProps) {
 function drawScatter(pen: ScatterPen, props: ScatterProps, hovered: number | null): void {
   drawAxes(pen, props);
   if (props.diagonal) drawDiagonal(pen);
-  if (props.paintPoints) return props.paintPoints(pen);
+  if (props.paintPoints) {
+    props.paintPoints(pen);
+    return;
+  }
   drawPoints(pen, props);
   const marked = [...new Set([...props.named, ...(hovered === null ? [] : [hovered])])];
   for (const index of marked) if (index !== props.selected) drawName(pen, props, index, false);
   if (props.selected !== null) drawSelected(pen, props, props.selected);
 }
 
-function drawAxes({ context, frame, token }: ScatterPen, { xLabel, yLabel, tickLabels = true }: ScatterProps): void {
+function drawAxes(
+  { context, frame, token }: ScatterPen,
+  { xLabel, yLabel, tickLabels = true }: ScatterProps,
+): void {
   const { left, right, top, bottom, xAxis, yAxis } = frame;
   context.font = FONT;
   context.strokeStyle = token("grid");
@@ -183,7 +196,12 @@ function pointColour(unit: number, theme: Theme, token: (name: string) => string
   return Number.isFinite(unit) ? markColour(unit, theme) : token("line2");
 }
 
-function drawName({ context, frame, token }: ScatterPen, props: ScatterProps, index: number, strong: boolean): void {
+function drawName(
+  { context, frame, token }: ScatterPen,
+  props: ScatterProps,
+  index: number,
+  strong: boolean,
+): void {
   const position = positionOf(frame, props, index);
   if (position === null) return;
   const text = props.nameOf(index);

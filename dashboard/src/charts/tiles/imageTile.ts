@@ -35,14 +35,14 @@ export function plainImage(
   const factor = high > low ? 255 / (high - low) : 0;
   const broken = nanColor();
   for (let index = 0; index < area; index += 1) {
-    let isFinite = true;
+    let isWhole = true;
     for (let channel = 0; channel < 3; channel += 1) {
       const plane = channels === 3 ? channel : 0;
       const value = values[start + plane * area + index] as number;
-      isFinite &&= Number.isFinite(value);
+      isWhole &&= Number.isFinite(value);
       pixels[index * 4 + channel] = (value - low) * factor;
     }
-    if (!isFinite) pixels.set(broken, index * 4);
+    if (!isWhole) pixels.set(broken, index * 4);
     pixels[index * 4 + 3] = 255;
   }
   return new ImageData(pixels, width, height);

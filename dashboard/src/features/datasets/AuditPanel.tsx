@@ -90,7 +90,8 @@ function Level({ name, level }: { name: string; level: LevelOut }) {
 }
 
 function Examples({ examples }: Pick<LevelOut, "examples">) {
-  const rowOf = (split: string, kind: string, row: number) => `${split} ${kind} ${formatCount(row)}`;
+  const rowOf = (split: string | null, kind: string | null, row: number) =>
+    `${split} ${kind} ${formatCount(row)}`;
   const text = (row: number) => examples[row]?.text ?? undefined;
   return (
     <DataTable

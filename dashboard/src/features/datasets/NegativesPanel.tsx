@@ -130,7 +130,12 @@ function shortageColumns({ shortages }: LedgerOut, onPair: (pair: number) => voi
   });
   return [
     {
-      ...count("pair", "Pair", 68, shortages.map(({ pair }) => pair)),
+      ...count(
+        "pair",
+        "Pair",
+        68,
+        shortages.map(({ pair }) => pair),
+      ),
       look: "",
       render: (row) => (
         <button
@@ -142,9 +147,24 @@ function shortageColumns({ shortages }: LedgerOut, onPair: (pair: number) => voi
         </button>
       ),
     },
-    count("tier", "Tier", 48, shortages.map(({ tier }) => tier)),
-    count("wanted", "Wanted", 64, shortages.map(({ wanted }) => wanted)),
-    count("found", "Found", 56, shortages.map(({ found }) => found)),
+    count(
+      "tier",
+      "Tier",
+      48,
+      shortages.map(({ tier }) => tier),
+    ),
+    count(
+      "wanted",
+      "Wanted",
+      64,
+      shortages.map(({ wanted }) => wanted),
+    ),
+    count(
+      "found",
+      "Found",
+      56,
+      shortages.map(({ found }) => found),
+    ),
     {
       name: "filled",
       title: "Filled from",

@@ -232,10 +232,22 @@ function steeringColumns(steering: PairOut["steering"]): TableColumn[] {
       track: { width: "minmax(72px,1fr)", least: 72 },
       look: "",
     },
-    figure("Length", steering.map(({ length }) => fromWire(length))),
-    figure("cos question", steering.map(({ to_question }) => fromWire(to_question))),
-    figure("cos source", steering.map(({ to_source }) => fromWire(to_source))),
-    figure("cos centroid", steering.map(({ to_centroid }) => fromWire(to_centroid))),
+    figure(
+      "Length",
+      steering.map(({ length }) => fromWire(length)),
+    ),
+    figure(
+      "cos question",
+      steering.map(({ to_question }) => fromWire(to_question)),
+    ),
+    figure(
+      "cos source",
+      steering.map(({ to_source }) => fromWire(to_source)),
+    ),
+    figure(
+      "cos centroid",
+      steering.map(({ to_centroid }) => fromWire(to_centroid)),
+    ),
   ];
 }
 

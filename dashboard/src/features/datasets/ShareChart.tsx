@@ -1,7 +1,7 @@
 /** Shares of the four variants over epochs, stacked: a column an epoch, a line at the epoch that is read. */
 import type { KeyboardEvent, PointerEvent } from "react";
 import type { Theme } from "@/charts/colors/viridis";
-import { canvasLook, OWN_KEYS, type Pen, useCanvas } from "@/charts/useCanvas";
+import { canvasLook, type Pen, useCanvas } from "@/charts/useCanvas";
 import { useSize } from "@/charts/useSize";
 import { stackOf, VARIANT_TOKENS } from "./curriculum";
 
@@ -47,7 +47,8 @@ export function ShareChart({ label, shares, epoch, onEpoch, theme }: ShareChartP
       aria-valuemax={shares.length - 1}
       aria-valuenow={epoch}
       aria-valuetext={`Epoch ${epoch}`}
-      {...OWN_KEYS}
+      tabIndex={0}
+      data-keys="own"
       data-theme-drawn={theme}
       onKeyDown={onKeyDown}
       className="relative min-h-0 min-w-0 flex-1"

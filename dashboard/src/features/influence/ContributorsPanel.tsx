@@ -82,10 +82,7 @@ export default function ContributorsPanel({
           {chosen && <Words id={chosen.sequence.sequence_id} sequence={chosen.sequence} />}
         </div>
         <div className="mt-1 flex min-h-0 flex-1 flex-col">
-          <Contributors
-            {...{ shown, names, onBy }}
-            chosen={chosen?.sequence.sequence_id ?? null}
-          />
+          <Contributors {...{ shown, names, onBy }} chosen={chosen?.sequence.sequence_id ?? null} />
           {shown.length === 0 && (
             <p className="px-3 py-2 text-t3">No sequence changed it in this direction.</p>
           )}

@@ -81,9 +81,21 @@ function columnsOf(results: readonly InfluenceSummary[], onOpen: (id: string) =>
       look: "font-mono",
       titleOf: (row) => results[row]?.id,
     },
-    count("step", "Step", results.map(({ step }) => step)),
-    count("update", "Update", results.map(({ update_sequences }) => update_sequences)),
-    count("evaluated", "Evaluated", results.map(({ evaluated_sequences }) => evaluated_sequences)),
+    count(
+      "step",
+      "Step",
+      results.map(({ step }) => step),
+    ),
+    count(
+      "update",
+      "Update",
+      results.map(({ update_sequences }) => update_sequences),
+    ),
+    count(
+      "evaluated",
+      "Evaluated",
+      results.map(({ evaluated_sequences }) => evaluated_sequences),
+    ),
     {
       name: "batches",
       title: "Batches",
@@ -93,7 +105,11 @@ function columnsOf(results: readonly InfluenceSummary[], onOpen: (id: string) =>
       look: "text-t2",
     },
     {
-      ...count("age", "Age", results.map(({ made_at }) => made_at)),
+      ...count(
+        "age",
+        "Age",
+        results.map(({ made_at }) => made_at),
+      ),
       look: "text-t2",
       render: (row) => formatAge(Date.now() / 1000 - (results[row]?.made_at ?? 0)),
     },

@@ -51,7 +51,9 @@ export function RunsTable(props: RunsTableProps) {
         sortable: false,
         head: <span className="sr-only">Drawn</span>,
         cells: runs.map(({ id }) => shown.has(id)),
-        render: (row) => <Swatch run={runs[row] as RunRow} slot={shown.get(runs[row]?.id ?? "")} onToggle={onShow} />,
+        render: (row) => (
+          <Swatch run={runs[row] as RunRow} slot={shown.get(runs[row]?.id ?? "")} onToggle={onShow} />
+        ),
         look: "overflow-visible",
       },
       {
@@ -83,7 +85,10 @@ export function RunsTable(props: RunsTableProps) {
     [runs, described, depths, shown, onShow, addressOf, now, theme],
   );
   const order = useMemo(
-    () => items.flatMap((item) => (item.kind === "run" ? [rowOf.get(item.id) ?? -1] : [])).filter((row) => row >= 0),
+    () =>
+      items
+        .flatMap((item) => (item.kind === "run" ? [rowOf.get(item.id) ?? -1] : []))
+        .filter((row) => row >= 0),
     [items, rowOf],
   );
   const groups = useMemo(
@@ -124,7 +129,10 @@ function columnOf(name: string, title: string, track: TableColumn["track"]) {
   return { name, title, numeric: false, track, headTitle: name.replace(/^(config|summary)\./, "") };
 }
 
-function valueColumn({ key, title, right, style, track, least }: Column, runs: readonly RunRow[]): TableColumn {
+function valueColumn(
+  { key, title, right, style, track, least }: Column,
+  runs: readonly RunRow[],
+): TableColumn {
   const isMetric = key.startsWith("summary.");
   const cells = runs.map((run) => cellOf(run, key));
   return {

@@ -173,7 +173,12 @@ function chartLabel(title: string, x: CurveAxis, lines: readonly Line[]): string
   return `${title} over ${x} of ${plural(lines.length, "run")}, ${formatCount(points)} points: ${names.join(", ")}${more}.`;
 }
 
-function pointedText({ id, index, x: at }: Pointed, lines: readonly Line[], x: CurveAxis, range: Range): string {
+function pointedText(
+  { id, index, x: at }: Pointed,
+  lines: readonly Line[],
+  x: CurveAxis,
+  range: Range,
+): string {
   const line = lines.find((one) => one.id === id);
   const where =
     x === "time" ? `after ${timeLabel(at, range[1] - range[0])}` : `at ${x} ${X_TEXTS[x](at, 0) || at}`;

@@ -1,7 +1,7 @@
 /** The loss panel: legend or read-out in the header, chart or table below. */
 import { type ReactNode, useMemo, useRef, useState } from "react";
-import type { Theme } from "@/charts/colors/viridis";
 import { seriesColour } from "@/charts/colors/seriesColors";
+import type { Theme } from "@/charts/colors/viridis";
 import { LineChart } from "@/charts/line";
 import type { LinePlot } from "@/charts/line/LinePlot";
 import type { Line, Mark, Pointed } from "@/charts/line/lines";
@@ -11,7 +11,8 @@ import { formatCount, formatValue } from "@/lib/format";
 import { IconButton, Menu, type MenuItem, Panel, type PanelState, Segmented } from "@/ui";
 import { csvOf, jsonOf } from "@/ui/export/csv";
 import { ExportMenu } from "@/ui/export/ExportMenu";
-import { DataTable, type Sort } from "@/ui/table/DataTable";
+import type { Sort } from "@/ui/table/DataTable";
+import { LazyDataTable } from "@/ui/table/LazyDataTable";
 import type { Band } from "./breakpointHits";
 import { RECENT, rangeView, type View, viewRange } from "./chartRange";
 
@@ -245,7 +246,7 @@ function PointTable({ name, points, trend, version, running }: LossViewProps) {
     [points, trend, name, version],
   );
   return (
-    <DataTable
+    <LazyDataTable
       label={`${name} by step`}
       columns={columns}
       sort={sort}

@@ -122,7 +122,10 @@ export default function FeatureTrajectory({ tensor, names, rule, onSelect, stale
         {extent === null || range === null ? (
           <Empty watched={watched.length} error={latest.error?.message ?? null} />
         ) : (
-          <div className="flex min-h-0 min-w-0 flex-1 flex-col" data-points={longestLine(drawn.lines)?.x.length}>
+          <div
+            className="flex min-h-0 min-w-0 flex-1 flex-col"
+            data-points={longestLine(drawn.lines)?.x.length}
+          >
             <LineChart
               label={linesLabel(`${metricWords(metric, names)} of the watched rows.`, drawn.lines, range)}
               lines={drawn.lines}

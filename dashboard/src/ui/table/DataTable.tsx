@@ -127,7 +127,10 @@ export function DataTable(props: DataTableProps) {
   });
   const items = useMemo(() => tableItems(order, groups), [order, groups]);
   const styles = useMemo(
-    () => columns.map(({ cells, significant, render, track }) => (render && track ? DRAWN : columnStyle(cells, significant))),
+    () =>
+      columns.map(({ cells, significant, render, track }) =>
+        render && track ? DRAWN : columnStyle(cells, significant),
+      ),
     [columns],
   );
   const fixed = useFixedRows({
@@ -167,21 +170,26 @@ export function DataTable(props: DataTableProps) {
     setHovered(on);
     props.onHover?.(on);
   };
+  const isReachable = isGrid || !fit;
+  const root = {
+    // Rows that can be selected make a grid.
+    role: isGrid ? "grid" : "table",
+    "aria-label": label,
+    "aria-rowcount": items.length + 1,
+    "aria-colcount": columns.length + (actions ? 1 : 0),
+    "aria-multiselectable": onToggle ? true : undefined,
+    "aria-activedescendant": at >= 0 && selected !== null ? `${id}-${keyOf(selected)}` : undefined,
+    // A table that scrolls must be reachable by keyboard.
+    tabIndex: isReachable ? 0 : undefined,
+    "data-keys": isReachable ? "own" : undefined,
+    onKeyDown,
+    onPointerEnter: () => hover(true),
+    onPointerLeave: () => hover(false),
+  };
   return (
     <div
       ref={fit ? undefined : fixed.ref}
-      role={isGrid ? "grid" : "table"}
-      aria-label={label}
-      aria-rowcount={items.length + 1}
-      aria-colcount={columns.length + (actions ? 1 : 0)}
-      aria-multiselectable={onToggle ? true : undefined}
-      aria-activedescendant={at >= 0 && selected !== null ? `${id}-${keyOf(selected)}` : undefined}
-      // A table that scrolls must be reachable by keyboard.
-      tabIndex={isGrid || !fit ? 0 : undefined}
-      data-keys={isGrid || !fit ? "own" : undefined}
-      onKeyDown={onKeyDown}
-      onPointerEnter={() => hover(true)}
-      onPointerLeave={() => hover(false)}
+      {...root}
       className={`flex flex-col focus-visible:-outline-offset-2 ${fit ? "shrink-0" : "min-h-0 flex-1 overflow-auto"}`}
     >
       <div
@@ -246,7 +254,8 @@ export function DataTable(props: DataTableProps) {
   );
 }
 
-interface BodyRowProps extends Pick<DataTableProps, "columns" | "actions" | "spanOf" | "onSelect" | "onOpen" | "version"> {
+interface BodyRowProps
+  extends Pick<DataTableProps, "columns" | "actions" | "spanOf" | "onSelect" | "onOpen" | "version"> {
   domId: string;
   rowIndex: number;
   row: number;
@@ -282,9 +291,8 @@ const BodyRow = memo(function BodyRow(props: BodyRowProps) {
           return (
             <div
               key={column.name}
-              role={cellRole}
+              {...{ role: cellRole, "aria-colspan": span.to - span.from }}
               tabIndex={-1}
-              aria-colspan={span.to - span.from}
               className="truncate pr-2"
               style={{ gridColumn: `span ${Math.max(1, span.to - span.from)}` }}
               title={span.title}

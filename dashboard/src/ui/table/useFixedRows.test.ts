@@ -2,7 +2,13 @@ import { describe, expect, it } from "vitest";
 import { scrollTopFor, seenRows } from "./useFixedRows";
 
 /** The obvious way: look at every row. */
-function slowlySeen(scrollTop: number, height: number, rowHeight: number, head: number, count: number): number[] {
+function slowlySeen(
+  scrollTop: number,
+  height: number,
+  rowHeight: number,
+  head: number,
+  count: number,
+): number[] {
   return Array.from({ length: count }, (_, index) => index).filter((index) => {
     const top = head + index * rowHeight;
     return top + rowHeight > scrollTop && top < scrollTop + height;
