@@ -5,7 +5,7 @@ import { faded } from "@/charts/colors/faded";
 import type { Theme } from "@/charts/colors/viridis";
 import { linearSplits, logLabels, logSplits, sameDecimals } from "@/charts/ticks";
 import { pngOf } from "@/ui/export/png";
-import { type Column, type DrawnLine, drawnLine, valueRange } from "./columns";
+import { type Column, type DrawnLine, drawnLine, stretches, valueRange } from "./columns";
 import { drawDecorations, drawUnderlay } from "./decorations";
 import {
   type Line,
@@ -46,8 +46,7 @@ const AXIS_WIDTH = 32;
 const AXIS_HEIGHT = 22;
 /** Between the labels and the lines. */
 const AXIS_GAP = 8;
-/** Least distance between two labels of values, and of x. */
-const VALUE_SPACE = 24;
+/** Least distance between two labels of x. */
 const X_SPACE = 64;
 /** Room above the lines, with and without diamonds. */
 const TOP_WITH_MARKS = 26;
@@ -217,7 +216,7 @@ export class LinePlot {
         gap: AXIS_GAP,
         grid: { stroke: this.token("grid"), width: 1 },
         splits: (plot, _, low, high) => {
-          const most = plot.bbox.height / uPlot.pxRatio / VALUE_SPACE;
+          const most = mostValueTicks(plot.bbox.height / uPlot.pxRatio);
           return logY ? logSplits(low, high, most) : linearSplits(low, high, most);
         },
         filter: (_, splits) => splits,
@@ -300,6 +299,11 @@ function axisWidth(labels: readonly string[]): number {
   return Math.max(AXIS_WIDTH, Math.ceil(longest * LETTER) + AXIS_GAP + 2);
 }
 
+/** Ticks of values: close together on a low chart, further apart on a high one, which needs no more than ten. */
+function mostValueTicks(height: number): number {
+  return Math.min(height / 24, 3 + height / 60);
+}
+
 /** An axis needs two ends. */
 function wideEnough(range: Range | undefined): [number, number] {
   const [from, to] = range ?? [0, 1];
@@ -320,18 +324,3 @@ const bandPath: uPlot.Series.PathBuilder = (plot, index) => {
   }
   return { stroke: null, fill, clip: null, flags: 0 };
 };
-
-/** Where both columns have values, as ranges of indices. */
-export function stretches(low: Column, high: Column): [start: number, stop: number][] {
-  const ranges: [number, number][] = [];
-  let start = -1;
-  for (let index = 0; index <= low.length; index += 1) {
-    const whole = index < low.length && low[index] !== null && high[index] !== null;
-    if (whole && start < 0) start = index;
-    if (!whole && start >= 0) {
-      ranges.push([start, index]);
-      start = -1;
-    }
-  }
-  return ranges;
-}

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { type DrawnLine, drawnLine, valueRange } from "./columns";
+import { type Column, type DrawnLine, drawnLine, singlePoints, stretches, valueRange } from "./columns";
 import type { Line } from "./lines";
 
 const line = (y: number[], changes: Partial<Line> = {}): Line => ({
@@ -83,5 +83,29 @@ describe("valueRange", () => {
     const [from, to] = valueRange([drawn(line([0, 1e-4, 1]), true)], [], true);
     expect(from).toBeGreaterThan(1e-5);
     expect(to).toBeGreaterThan(1);
+  });
+});
+
+describe("gaps in a column", () => {
+  /** All columns of seven cells with and without values. */
+  const columns: Column[] = Array.from({ length: 2 ** 7 }, (_, bits) =>
+    Array.from({ length: 7 }, (_, index) => ((bits >> index) & 1 ? index : null)),
+  );
+
+  it("leave stretches that hold each index with both values once, and no other", () => {
+    for (const low of columns) {
+      const high = columns[0b1011011] as Column;
+      const covered = stretches(low, high).flatMap(([start, stop]) =>
+        Array.from({ length: stop - start }, (_, offset) => start + offset),
+      );
+      expect(covered).toEqual([0, 1, 2, 3, 4, 5, 6].filter((at) => low[at] !== null && high[at] !== null));
+    }
+  });
+
+  it("leave single points, which no line would show", () => {
+    for (const column of columns) {
+      const lone = stretches(column, column).filter(([start, stop]) => stop - start === 1);
+      expect(singlePoints(column)).toEqual(lone.map(([start]) => start));
+    }
   });
 });

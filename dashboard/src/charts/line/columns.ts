@@ -74,3 +74,26 @@ function extent(columns: readonly (Column | null)[]): Range {
   }
   return [low, high];
 }
+
+/** Indices of values with no neighbour, which make no line that could be seen. */
+export function singlePoints(column: Column): number[] {
+  const isGap = (index: number) => column[index] === null || column[index] === undefined;
+  return column.flatMap((value, index) =>
+    value !== null && isGap(index - 1) && isGap(index + 1) ? [index] : [],
+  );
+}
+
+/** Where both columns have values, as ranges of indices. */
+export function stretches(low: Column, high: Column): [start: number, stop: number][] {
+  const ranges: [number, number][] = [];
+  let start = -1;
+  for (let index = 0; index <= low.length; index += 1) {
+    const whole = index < low.length && low[index] !== null && high[index] !== null;
+    if (whole && start < 0) start = index;
+    if (!whole && start >= 0) {
+      ranges.push([start, index]);
+      start = -1;
+    }
+  }
+  return ranges;
+}

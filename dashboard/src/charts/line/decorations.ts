@@ -1,7 +1,7 @@
 /** What is drawn below and above the lines: thresholds, marks, gaps, names and values at the ends. */
 import uPlot from "uplot";
 import { faded } from "@/charts/colors/faded";
-import type { Column, DrawnLine } from "./columns";
+import { type DrawnLine, singlePoints } from "./columns";
 import type { Frame, Token } from "./LinePlot";
 import { endLabel, isDrawable, isNamed, type Mark, measured, spread, type Threshold } from "./lines";
 
@@ -124,14 +124,6 @@ function drawGaps(pen: Pen, { line, kept }: DrawnLine): void {
     context.lineTo(x + arm, y - arm);
   }
   context.stroke();
-}
-
-/** Indices of values with no neighbour, which make no line that could be seen. */
-export function singlePoints(column: Column): number[] {
-  const isGap = (index: number) => column[index] === null || column[index] === undefined;
-  return column.flatMap((value, index) =>
-    value !== null && isGap(index - 1) && isGap(index + 1) ? [index] : [],
-  );
 }
 
 function drawSinglePoints(pen: Pen, { line, x, y, raw }: DrawnLine): void {

@@ -122,19 +122,21 @@ export default function CurvesPanel({ runs, expanded, onExpand, onPick, emptyTex
       state={stateOf(runs, names, lines.length, loading, error, emptyText)}
     >
       <div ref={body} className="flex min-h-0 flex-1 flex-col">
-        <LineChart
-          label={chartLabel(title, x, lines)}
-          lines={lines}
-          range={range}
-          byLine
-          logY={scale === "log"}
-          xText={X_TEXTS[x]}
-          xUnit={x === "time" ? timeUnit : undefined}
-          cursor={pointed}
-          onCursor={setPointed}
-          onPick={onPick}
-          theme={theme}
-        />
+        <div className="flex min-h-0 flex-1 flex-col px-3">
+          <LineChart
+            label={chartLabel(title, x, lines)}
+            lines={lines}
+            range={range}
+            byLine
+            logY={scale === "log"}
+            xText={X_TEXTS[x]}
+            xUnit={x === "time" ? timeUnit : undefined}
+            cursor={pointed}
+            onCursor={setPointed}
+            onPick={onPick}
+            theme={theme}
+          />
+        </div>
         <div className="flex h-6 shrink-0 items-center gap-2 px-3 text-label text-t3">
           <label className="flex items-center gap-2">
             Smoothing
