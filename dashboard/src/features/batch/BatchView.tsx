@@ -9,7 +9,8 @@ import { IconButton, type MenuItem, Panel, Segmented } from "@/ui";
 import { csvOf, jsonOf } from "@/ui/export/csv";
 import { ExportMenu } from "@/ui/export/ExportMenu";
 import { pngOf } from "@/ui/export/png";
-import { DataTable, type Sort, type TableColumn } from "@/ui/table/DataTable";
+import type { Sort, TableColumn } from "@/ui/table/DataTable";
+import { LazyDataTable } from "@/ui/table/LazyDataTable";
 import { SampleLine } from "./SampleLine";
 import { type Order, type Samples, sampleAt, samplesOf, shownOrder } from "./samples";
 import { TileGrid } from "./TileGrid";
@@ -186,7 +187,7 @@ function SampleTable(props: SampleTableProps) {
   const [sort, setSort] = useState<Sort | null>(null);
   const shown: Sort | null = sort ?? (order === "loss" ? { column: "loss", direction: "descending" } : null);
   return (
-    <DataTable
+    <LazyDataTable
       label="Samples of the batch"
       columns={columns}
       sort={shown}
