@@ -1,6 +1,6 @@
 /** Fetches the samples in view: at once while the run is paused, once a second while it trains. */
 
-import { useEffect, useRef, useState } from "react";
+import { lazy, Suspense, useEffect, useRef, useState } from "react";
 import type { BatchRange } from "@/api/tiles";
 import { useAction } from "@/lib/actions";
 import { CAPTURED_IN_VIEW, NOT_RECORDED, NOTHING_CAPTURED, PAUSE_FIRST } from "@/lib/messages";
@@ -12,8 +12,11 @@ import { hasEnded } from "@/live/commandAvailability";
 import { runCommand } from "@/live/commands";
 import { useCommandReason, useNoCommandsReason, useRunState, useVerb } from "@/live/hooks";
 import { Panel, StepAction } from "@/ui";
-import { BatchView, INFLUENCE } from "./BatchView";
-import { MAX_SHOWN, type Order, SHOWN_AT_FIRST, sampleAt, samplesOf, shownOrder } from "./samples";
+import { INFLUENCE, MAX_SHOWN, type Order, SHOWN_AT_FIRST, sampleAt, samplesOf, shownOrder } from "./samples";
+
+// The code that draws comes while the first batch is captured.
+const loadView = import("./BatchView");
+const BatchView = lazy(() => loadView);
 
 const FIRST: BatchRange = { first: 0, count: SHOWN_AT_FIRST };
 
@@ -70,26 +73,28 @@ export function BatchPanel({ pointedOut, onFocusSample, onBreak, onInfluence, st
 
   if (batch === null) return <NoBatch error={error} />;
   return (
-    <BatchView
-      {...{
-        batch,
-        sheet,
-        thinning: thinning && thinningText(thinning),
-        order,
-        cursor,
-        pointedOut,
-        onBreak,
-        breakReason,
-        influence,
-        stale,
-        running,
-        theme,
-      }}
-      onOrder={reorder}
-      onRange={setRange}
-      onCursor={setCursor}
-      onFocusSample={onFocusSample}
-    />
+    <Suspense fallback={<Panel title="Batch" className="h-full" />}>
+      <BatchView
+        {...{
+          batch,
+          sheet,
+          thinning: thinning && thinningText(thinning),
+          order,
+          cursor,
+          pointedOut,
+          onBreak,
+          breakReason,
+          influence,
+          stale,
+          running,
+          theme,
+        }}
+        onOrder={reorder}
+        onRange={setRange}
+        onCursor={setCursor}
+        onFocusSample={onFocusSample}
+      />
+    </Suspense>
   );
 }
 

@@ -12,7 +12,7 @@ import { pngOf } from "@/ui/export/png";
 import type { Sort, TableColumn } from "@/ui/table/DataTable";
 import { LazyDataTable } from "@/ui/table/LazyDataTable";
 import { SampleLine } from "./SampleLine";
-import { type Order, type Samples, sampleAt, samplesOf, shownOrder } from "./samples";
+import { INFLUENCE, type Order, type Samples, sampleAt, samplesOf, shownOrder } from "./samples";
 import { TileGrid } from "./TileGrid";
 
 const SampleDialog = lazy(() => import("./SampleDialog"));
@@ -43,14 +43,12 @@ export interface BatchViewProps {
   theme: Theme;
 }
 
-export const INFLUENCE = "Influence: which samples changed which losses";
-
 const ORDERS = [
   { value: "loader", label: "Loader order" },
   { value: "loss", label: "By loss" },
 ] as const;
 
-export function BatchView(props: BatchViewProps) {
+export default function BatchView(props: BatchViewProps) {
   const {
     batch,
     sheet,

@@ -76,6 +76,8 @@ export function shownOrder(samples: Samples, order: Order): number[] {
   return [...sortedIndices(losses, "descending")].map((index) => index + samples.first);
 }
 
+export const INFLUENCE = "Influence: which samples changed which losses";
+
 /** Samples that are loaded while nothing is scrolled. */
 export const SHOWN_AT_FIRST = 64;
 /** Samples of one request at most. */
