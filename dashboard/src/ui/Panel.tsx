@@ -45,9 +45,9 @@ export function Panel(props: PanelProps) {
     >
       <header className="flex min-h-9 shrink-0 items-center gap-2 px-3 @max-[550px]:flex-wrap @max-[550px]:gap-y-0">
         <h2 className="flex min-h-9 items-center font-semibold whitespace-nowrap">{titleShown ?? title}</h2>
-        {shownFact && <span className="min-w-0 truncate text-t3">{shownFact}</span>}
+        {shownFact && <span className="min-w-0 shrink-99 truncate text-t3">{shownFact}</span>}
         {thinning && (
-          <span className="whitespace-nowrap text-t3" data-thinning="">
+          <span className="min-w-0 shrink-9 truncate text-t3" data-thinning="">
             {thinning}
           </span>
         )}

@@ -12,7 +12,7 @@ import { pngOf } from "@/ui/export/png";
 import type { Sort, TableColumn } from "@/ui/table/DataTable";
 import { LazyDataTable } from "@/ui/table/LazyDataTable";
 import { SampleLine } from "./SampleLine";
-import { INFLUENCE, type Order, type Samples, sampleAt, samplesOf, shownOrder } from "./samples";
+import { INFLUENCE, type Order, type Sample, type Samples, sampleAt, samplesOf, shownOrder } from "./samples";
 import { TileGrid } from "./TileGrid";
 
 const SampleDialog = lazy(() => import("./SampleDialog"));
@@ -69,13 +69,13 @@ export default function BatchView(props: BatchViewProps) {
   const batchIndices = useMemo(() => shownOrder(samples, order), [samples, order]);
   const columns = useMemo(() => sampleColumns(batch, samples), [batch, samples]);
   const table = asTable || sheet === null;
-  const [opened, setOpened] = useState<number | null>(null);
+  const [opened, setOpened] = useState<Sample | null>(null);
   const focused = (cursor === null ? null : sampleAt(samples, batchIndices[cursor])) ?? null;
   const focusedId = focused?.id ?? null;
   useEffect(() => onFocusSample(focusedId), [focusedId, onFocusSample]);
   const all = plural(batch.count, "sample");
   const fact = thinning || (batch.shown < batch.count ? `${formatCount(batch.shown)} of ${all}` : all);
-  const open = () => setOpened(focused?.batchIndex ?? null);
+  const open = () => setOpened(focused);
 
   const name = `batch-${batch.step + 1}`;
   const exports: (MenuItem | "line")[] = [
@@ -156,7 +156,12 @@ export default function BatchView(props: BatchViewProps) {
       />
       {opened !== null && (
         <Suspense fallback={null}>
-          <SampleDialog step={batch.step} index={opened} onClose={() => setOpened(null)} />
+          <SampleDialog
+            step={batch.step}
+            index={opened.batchIndex}
+            id={opened.id}
+            onClose={() => setOpened(null)}
+          />
         </Suspense>
       )}
     </Panel>

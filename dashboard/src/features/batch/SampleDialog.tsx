@@ -10,13 +10,14 @@ interface SampleDialogProps {
   step: number;
   /** Index in the batch. */
   index: number;
+  id: number;
   onClose: () => void;
 }
 
-export default function SampleDialog({ step, index, onClose }: SampleDialogProps) {
+export default function SampleDialog({ step, index, id, onClose }: SampleDialogProps) {
   const { data, error } = useSample(step, index);
   return (
-    <Dialog title={`Sample ${formatCount(index)} of the batch`} onClose={onClose} className="p-4">
+    <Dialog title={`Sample ${formatCount(id)}`} onClose={onClose} className="p-4">
       <div className="mt-2 flex min-h-40 min-w-80 flex-col gap-2">
         {error && <p className="text-bad">{error.message}</p>}
         {!error && !data && <p className="text-t3">Loading the sample…</p>}
