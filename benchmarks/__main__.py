@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from importlib import metadata
 
 PARTS = {
+    "captures": "page",
     "clusters": "data",
     "control": "control",
     "datasets": "data",

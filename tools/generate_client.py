@@ -167,7 +167,7 @@ def _walk(
     for alternative in (*schema.get("anyOf", ()), *schema.get("oneOf", ())):
         yield from _walk(alternative, schemas, path, above)
     for name, field in schema.get("properties", {}).items():
-        if name in openapi.SENT_IF_ANY:
+        if name in openapi.SENT_IF_ANY and name not in schema.get("required", ()):
             yield f"{path}/{name}"
         yield from _walk(field, schemas, f"{path}/{name}", above)
     inner = (schema.get("items"), schema.get("additionalProperties"))

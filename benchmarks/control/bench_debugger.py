@@ -13,6 +13,7 @@ from torch.profiler import ProfilerActivity, profile
 from benchmarks.figures import Figure, alternating_ratio
 from midstep.control import DebugController
 from midstep.control.breakpoints.rule_catalog import RULES
+from midstep.control.capture.subscriptions import Need
 from midstep.session import hooks
 from midstep.session.hooks.hook_manager import HookManager
 
@@ -97,6 +98,17 @@ def _ratio(name: str, arrange: Callable[[DebugController], object], bar: float |
     return Figure(name=name, value=value, low=low, high=high, unit="×", bar=bar)
 
 
+def _look(controller: DebugController) -> None:
+    """Show batch and step data, and read them in every step: ten steps a second are captured."""
+    controller.captures.viewer(Need(kind="batch", count=64), Need(kind="step_data"))
+    controller.sinks.on_step_begin(lambda: _read(controller))
+
+
+def _read(controller: DebugController) -> None:
+    controller.captures.shown()
+    controller.captures.read_samples(0, 64)
+
+
 def _arm_all(controller: DebugController) -> None:
     for rule in RULES:
         controller.breakpoints.add_rule(rule, action="mark")
@@ -133,7 +145,7 @@ def figures() -> list[Figure]:
         memory(),
         _ratio(
             "all hooks attached, a viewer at 10 Hz: step time",
-            lambda controller: controller.captures.viewer(),
+            _look,
             None,
         ),
         _ratio("all rules armed to mark, nobody watches: step time", _arm_all, None),

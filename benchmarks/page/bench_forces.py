@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import statistics
-import subprocess
-import sys
 import tempfile
 import threading
 import time
@@ -17,6 +15,7 @@ from tools.demo_process import find_chromium
 
 from benchmarks.figures import Figure, sandwiched_ratio
 from benchmarks.page.idle_browser import browser
+from benchmarks.page.page_process import polling, tell
 from midstep.live import serve
 from midstep.loops.bcl import BclTraining
 from midstep.loops.bcl_config import BclConfig, Condition
@@ -75,34 +74,6 @@ def more_cpu(bare: list[tuple[float, float]], watched: list[tuple[float, float]]
     return statistics.median((own - plain) / clock for clock, own in watched)
 
 
-@contextmanager
-def polling(url: str, tab: str, condition: Condition) -> Iterator[subprocess.Popen[str]]:
-    """A process of its own that asks, as a browser is one."""
-    child = subprocess.Popen(
-        [sys.executable, "-m", "benchmarks.page.page_requests", url, tab, condition],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    try:
-        assert child.stdout is not None
-        child.stdout.readline()
-        yield child
-    finally:
-        child.kill()
-        child.wait()
-
-
-def tell(child: subprocess.Popen[str], word: str) -> None:
-    """Switch the asking on or off, and wait until it is."""
-    assert child.stdin is not None
-    assert child.stdout is not None
-    child.stdin.write(f"{word}\n")
-    child.stdin.flush()
-    answered = child.stdout.readline().strip()
-    assert answered == word, "the process that asks has ended; what it wrote says why"
-
-
 def overhead(name: str, ratio: tuple[float, float, float], note: str) -> Figure:
     """What an open page adds to a step, from the ratio to a bare one."""
     value, low, high = (100 * (each - 1) for each in ratio)
@@ -112,7 +83,7 @@ def overhead(name: str, ratio: tuple[float, float, float], note: str) -> Figure:
 
 
 def page_open(condition: Condition, tab: str) -> Figure:
-    """Steps of the demo, captured ten times a second while a page is open, against bare ones."""
+    """Steps of the demo while a page is open that subscribes and reads, against bare ones."""
     torch.set_num_threads(1)
     bare_steps: list[tuple[float, float]] = []
     watched_steps: list[tuple[float, float]] = []
@@ -141,7 +112,7 @@ def page_open(condition: Condition, tab: str) -> Figure:
     return overhead(
         f"demo ({condition}), the page open at its {tab} tab",
         ratio,
-        note="captured ten times a second, stream open; "
+        note="subscribed and read once a second, stream open; "
         f"{1000 * cost:.2g} ms of CPU a second, server included",
     )
 

@@ -1,9 +1,9 @@
 """Asks as an open page does: `python -m benchmarks.page.page_requests URL TAB CONDITION`.
 
 Its input tells it `on` and `off`, and it answers with the same word, `on` once the first message
-of the stream is there. While it is on, the stream is read, and what the tab shows is asked for as
-the page does while a run goes on: on one beat, all that is due in one request. The beat, and the
-list of runs beside it, begin at moments of chance, as of a page that has been open for a while.
+of the stream is there and what the tab shows is subscribed. While it is on, the stream is read, and
+what the tab shows is asked for as the page does while a run goes on: on one beat, all that is due
+in one request. The beat begins at a moment of chance, as of a page that has been open for a while.
 """
 
 from __future__ import annotations
@@ -17,30 +17,51 @@ import sys
 import threading
 import time
 import traceback
-from collections import deque
 from urllib.parse import SplitResult, urlencode, urlsplit
 
 TURN_S = 0.05
 """How often it is looked whether the page was closed."""
-CONNECTIONS = 2
-"""One for what is looked into, one for the list of runs."""
-TABLE = {"novelty": "bcl_metrics", "control": "features"}
+TABLE = {"novelty": "bcl_metrics", "control": "features", "layers": "layers"}
+"""The step data that the Step tab shows; `layers` is that of any model under `attach`."""
 SECOND_MATRIX = {"novelty": "som_targets", "control": "grad_delta"}
 _COSINES = "debug/cosine_matrix?source={}&tensor=encoder.weight&order=id&format=safetensors"
 
 
+SAMPLES = 64
+"""Samples of a batch that a page shows until it is scrolled."""
+
+
 def asked_every_s(tab: str, condition: str) -> dict[str, float]:
-    """What a tab asks for of a run of the demo, and how often. A browser test compares it."""
+    """What a tab asks for of a run of the demo, and how often. A browser test compares it.
+
+    Args:
+        tab: step or features.
+        condition: of the demo; `layers` for any other model.
+    """
     if tab == "step":
-        shown = ["debug/batch", f"debug/step_data/{TABLE[condition]}"]
+        samples = f"first=0&count={SAMPLES}"
+        batch = [f"debug/batch?{samples}", f"debug/batch/picture?{samples}"]
+        shown = [*batch, f"debug/step_data/{TABLE[condition]}"]
     else:
         cosines = (_COSINES.format(each) for each in ("weights", SECOND_MATRIX[condition]))
         shown = ["debug/forces", "debug/trajectories?points=2000&format=safetensors", *cosines]
     return {**dict.fromkeys(shown, 1.0), "debug/rewind": 2.0}
 
 
-RUNS_ASKED = "/api/v1/runs?sort=-started_at&columns=&limit=50"
-RUNS_ASKED_EVERY_S = 5.0
+def subscriptions(tab: str, condition: str) -> list[dict[str, object]]:
+    """What a tab subscribes to."""
+    if tab == "step":
+        key = TABLE[condition]
+        return [
+            {"id": f"batch/0/{SAMPLES}", "kind": "batch", "first": 0, "count": SAMPLES},
+            {"id": f"step_data/{key}", "kind": "step_data", "key": key},
+        ]
+    tensor = "encoder.weight"
+    matrices = [
+        {"id": f"{kind}/{tensor}", "kind": kind, "key": tensor}
+        for kind in ("weights", "cosine_matrix")
+    ]
+    return [{"id": "forces", "kind": "forces"}, *matrices]
 
 
 class Page:
@@ -50,28 +71,28 @@ class Page:
         self._place: SplitResult = urlsplit(url)
         self._headers = {"Authorization": f"Bearer {self._place.fragment.removeprefix('token=')}"}
         place = (str(self._place.hostname), self._place.port)
-        self._kept = deque(http.client.HTTPConnection(*place) for _ in range(CONNECTIONS))
-        runs = json.loads(self.ask("/api/v1/runs")[0])["runs"]
+        self._kept = http.client.HTTPConnection(*place)
+        runs = json.loads(self.ask("/api/v1/runs"))["runs"]
         self._run = str(runs[0]["id"])
-        self._asked = {**asked_every_s(tab, condition), RUNS_ASKED: RUNS_ASKED_EVERY_S}
+        self._asked = asked_every_s(tab, condition)
+        self._subscriptions = subscriptions(tab, condition)
+        self.captures = 0
+        """Capture messages so far."""
         self._stream: socket.socket | None = None
         self.looking = threading.Event()
 
-    def ask(self, *paths: str) -> list[bytes]:
-        """The bodies of the answers to requests that are made at once."""
-        used = [self._kept.popleft() for _ in paths]
-        self._kept.extend(used)  # in turn: one that is idle for long is closed
-        for connection, path in zip(used, paths, strict=True):
-            connection.request("GET", path, headers=self._headers)
-        return [connection.getresponse().read() for connection in used]
+    def ask(self, path: str) -> bytes:
+        """The body of the answer to a request."""
+        self._kept.request("GET", path, headers=self._headers)
+        return self._kept.getresponse().read()
 
-    def addresses(self, paths: list[str]) -> list[str]:
-        """Where to ask: what looks into the run goes together."""
-        looks = [path.removeprefix("debug/") for path in paths if path != RUNS_ASKED]
+    def address(self, paths: list[str]) -> str:
+        """Where to ask for all of these at once."""
+        looks = [path.removeprefix("debug/") for path in paths]
         debug = f"/api/v1/runs/{self._run}/debug"
-        if len(looks) > 1:
-            looks = [f"together?{urlencode([('ask', each) for each in looks])}"]
-        return [f"{debug}/{each}" for each in looks] + [RUNS_ASKED] * (RUNS_ASKED in paths)
+        if len(looks) == 1:
+            return f"{debug}/{looks[0]}"
+        return f"{debug}/together?{urlencode([('ask', each) for each in looks])}"
 
     def open(self) -> None:
         """Follow the stream; its first message is there when this returns."""
@@ -80,10 +101,28 @@ class Page:
         lines = [f"GET /api/v1/stream?run={self._run} HTTP/1.1", f"Host: {self._place.netloc}"]
         lines += [f"{name}: {value}" for name, value in self._headers.items()]
         stream.sendall("\r\n".join([*lines, "", ""]).encode())
-        while b"data:" not in stream.recv(1 << 20):
-            pass
-        threading.Thread(target=_drain, args=(stream,), daemon=True).start()
+        received = b""
+        while b"\n\n" not in received.partition(b"data:")[2]:
+            received += stream.recv(1 << 20)
+        hello = json.loads(received.partition(b"data:")[2].partition(b"\n")[0])
+        self._subscribe(str(hello["stream"]))
+        threading.Thread(target=self._read, args=(stream,), daemon=True).start()
         self.looking.set()
+
+    def _subscribe(self, stream: str) -> None:
+        connection = http.client.HTTPConnection(str(self._place.hostname), self._place.port)
+        path = f"/api/v1/runs/{self._run}/debug/streams/{stream}/subscriptions"
+        body = json.dumps({"version": 1, "subscriptions": self._subscriptions})
+        headers = {**self._headers, "Content-Type": "application/json"}
+        connection.request("PUT", path, body, headers)
+        answer = connection.getresponse()
+        told = answer.read()
+        connection.close()
+        assert answer.status == 200, told
+
+    def _read(self, stream: socket.socket) -> None:
+        while received := stream.recv(1 << 20):
+            self.captures += received.count(b'"type":"capture"')
 
     def close(self) -> None:
         """Look away."""
@@ -104,19 +143,13 @@ class Page:
         while self.looking.wait():
             beat = time.monotonic() + random.random()
             due = {path: beat + random.randrange(int(each)) for path, each in self._asked.items()}
-            due[RUNS_ASKED] += random.random()  # it keeps no beat
             while self.looking.is_set():
                 time.sleep(max(0.0, min(TURN_S, min(due.values()) - time.monotonic())))
                 now = [path for path, at in due.items() if at <= time.monotonic()]
                 if now and self.looking.is_set():
-                    self.ask(*self.addresses(now))
+                    self.ask(self.address(now))
                     for path in now:
                         due[path] += self._asked[path]
-
-
-def _drain(stream: socket.socket) -> None:
-    while stream.recv(1 << 20):
-        pass
 
 
 def main(url: str, tab: str, condition: str) -> None:
@@ -126,6 +159,9 @@ def main(url: str, tab: str, condition: str) -> None:
     print("ready", flush=True)
     for line in sys.stdin:
         word = line.strip()
+        if word == "captures":
+            print(page.captures, flush=True)
+            continue
         page.open() if word == "on" else page.close()
         print(word, flush=True)
 

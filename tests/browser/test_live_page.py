@@ -116,6 +116,46 @@ def test_pause_step_see_resume_and_break_on_the_loss(
     assert [step for step, _ in losses_in_chart(page, tmp_path)] == list(range(1, goal + 1))
 
 
+def test_the_loss_chart_is_read_and_zoomed_by_pointer_and_by_keys(demo: Demo, page: Page) -> None:
+    page.goto(demo.url)
+    expect_step(page, 0)
+    field = page.get_by_role("textbox", name="How many steps")
+    field.fill("60")
+    field.press("Enter")
+    expect_step(page, 60)
+    panel = page.get_by_role("region", name="Loss")
+    chart = panel.get_by_role("img", name=re.compile(r"^loss over steps: 60 points, .*at step 60\b"))
+    expect(panel).to_contain_text("each step")
+
+    chart.focus()
+    chart.press("ArrowLeft")
+    expect(panel).to_contain_text("at step 60")
+    chart.press("Shift+ArrowLeft")
+    expect(panel).to_contain_text("at step 50")
+    chart.press("Home")
+    expect(panel).to_contain_text(re.compile(r"at step 1\b"))
+    chart.press("Escape")
+    expect(panel).to_contain_text("each step")
+
+    box = chart.bounding_box()
+    assert box is not None
+    middle = box["y"] + box["height"] / 2
+    page.mouse.move(box["x"] + box["width"] * 0.4, middle)
+    expect(panel).to_contain_text(re.compile(r"at step 2\d\b"))
+    page.mouse.down()
+    page.mouse.move(box["x"] + box["width"] * 0.8, middle, steps=4)
+    page.mouse.up()
+    expect(page).to_have_url(re.compile(r"zoom=\d+-\d+"))
+    expect(panel.get_by_role("radio", name="Zoom")).to_be_checked()
+    chart.press("0")
+    expect(page).to_have_url(re.compile("zoom=all"))
+    page.mouse.dblclick(box["x"] + box["width"] / 2, middle)
+    expect(panel.get_by_role("radio", name="600")).to_be_checked()
+    page.mouse.move(box["x"] + box["width"] / 2, middle)
+    page.mouse.wheel(0, -120)
+    expect(page).to_have_url(re.compile(r"zoom=\d+-\d+"))
+
+
 def test_a_broken_connection_heals_without_a_gap_in_the_chart(page: Page, tmp_path: Path) -> None:
     controller = DebugController()
     controller.pause()

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import random
 import re
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Request, expect
 
 from midstep.control import DebugController
 from midstep.live import serve
@@ -76,6 +78,68 @@ def test_two_tabs_share_one_stream_and_the_second_goes_on_alone(page: Page, tmp_
         # A page that says so disables its buttons, and a click of that moment is lost.
         assert not any("Reconnecting" in each for each in second.evaluate("window.headers"))
         until(lambda: controller.captures.viewers == 1, controller)
+
+
+def points_in_chart(page: Page, count: int) -> None:
+    points = re.compile(rf"^loss over steps: {count:,} points")
+    expect(page.get_by_role("img", name=points)).to_be_visible()
+
+
+def subscribed_by(page: Page) -> list[str]:
+    """The lists that a tab sends from now on; only the one that reads the stream sends any."""
+    sent: list[str] = []
+
+    def note(request: Request) -> None:
+        if request.method == "PUT" and request.url.endswith("/subscriptions"):
+            sent.append(str(request.post_data))
+
+    page.on("request", note)
+    return sent
+
+
+@pytest.mark.parametrize("times", [10, pytest.param(200, marks=pytest.mark.soak)])
+def test_a_tab_that_takes_the_stream_over_misses_nothing(
+    page: Page, tmp_path: Path, times: int
+) -> None:
+    """The leading tab is closed at a random instant while steps are made."""
+    chance = random.Random(times)
+    controller = DebugController()
+    errors: list[str] = []
+    with (
+        Run(name="tabs", save_dir=tmp_path / "runs", controller=controller, on_error="raise") as run,
+        training(run),
+        serve(run, port=0) as served,
+    ):
+
+        def new_tab() -> Page:
+            tab = page.context.new_page()
+            tab.on("pageerror", lambda error: errors.append(str(error)))
+            tab.goto(served.url)
+            expect(tab.get_by_role("button", name="Connection: Live")).to_be_visible()
+            return tab
+
+        leading = new_tab()
+        for _ in range(times):
+            follower = new_tab()
+            sent = subscribed_by(follower)
+            until(lambda: controller.captures.viewers == 1, controller)
+            controller.resume()
+            begun = run.step
+            until(lambda at=begun + chance.randrange(1, 60): run.step >= at, controller)
+            leading.close()
+            deadline = time.monotonic() + PATIENCE_S
+            while not any('"kind":"batch"' in each for each in sent):
+                assert time.monotonic() < deadline, sent
+                follower.wait_for_timeout(20)
+            controller.pause()
+            until(lambda: controller.get_state()["parked"], controller)
+            expect_step(follower, run.step)
+            points_in_chart(follower, run.step)  # a record that is missed leaves a gap
+            assert controller.captures.subscriptions.active
+            leading = follower
+        leading.close()
+        until(lambda: controller.captures.viewers == 0, controller)
+    assert errors == []
 
 
 def test_a_late_hello_of_the_handover_shows_no_older_step(

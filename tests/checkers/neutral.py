@@ -26,6 +26,7 @@ from midstep.core.errors import ControlError
 from midstep.live import attach, serve
 from midstep.session import hooks as ready_made
 from midstep.session.hooks import Hook
+from tests.control.loop import IN_VIEW
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -90,9 +91,13 @@ class Scene:
     controller: DebugController
     save_dir: Path
     page: bool = False
+    subscribes: bool = False
+    """Whether the page subscribes to every kind of capture, and reads what it is told of."""
     readers: list[threading.Thread] = field(default_factory=list)
     seen: dict[str, threading.Event] = field(
-        default_factory=lambda: {"hello": threading.Event(), "scalars": threading.Event()}
+        default_factory=lambda: {
+            kind: threading.Event() for kind in ("hello", "scalars", "capture")
+        }
     )
     """Stream messages that the page has read."""
 
@@ -112,11 +117,43 @@ class Scene:
         base, token = url.split("/#token=")
         with _get(f"{base}/api/v1/runs", token) as answer:
             run_id = json.load(answer)["runs"][0]["id"]
+        debug = f"{base}/api/v1/runs/{run_id}/debug"
         with _get(f"{base}/api/v1/stream?run={run_id}", token) as answer:
             for line in answer:
-                kind = json.loads(line[5:])["type"] if line.startswith(b"data:") else None
-                if kind in self.seen:
-                    self.seen[kind].set()
+                message = json.loads(line[5:]) if line.startswith(b"data:") else {"type": "none"}
+                if self.subscribes and message["type"] == "hello":
+                    _subscribe(f"{debug}/streams/{message['stream']}/subscriptions", token)
+                if message["type"] == "capture":
+                    _fetch(debug, KINDS[message["id"]], token)
+                if message["type"] in self.seen:
+                    self.seen[message["type"]].set()
+
+
+KINDS = {
+    "batch": ("batch", "batch/picture", "batch/sample?index=0"),
+    "step_data": ("step_data/keys",),
+    "layers": ("step_data/layers",),
+    "forces": ("forces",),
+    "cosine_matrix": ("cosine_matrix",),
+    "weights": ("cosine_matrix?source=weights",),
+}
+"""Every kind of subscription, and what a page then reads."""
+
+
+def _subscribe(url: str, token: str) -> None:
+    entries = [{"id": kind, "kind": kind} for kind in KINDS]
+    body = json.dumps({"version": 1, "subscriptions": entries}).encode()
+    headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
+    request = urllib.request.Request(url, body, headers, method="PUT")
+    with urllib.request.urlopen(request, timeout=PATIENCE_S) as answer:
+        assert len(json.load(answer)["accepted"]) == len(entries)
+
+
+def _fetch(debug: str, paths: tuple[str, ...], token: str) -> None:
+    for path in paths:
+        # The server may have closed, the run ended, or the training have nothing of this kind.
+        with contextlib.suppress(OSError), _get(f"{debug}/{path}", token) as answer:
+            answer.read()
 
 
 def _get(url: str, token: str) -> Any:
@@ -218,6 +255,8 @@ class Condition:
     """Called in a thread beside the training."""
     page: bool = False
     """Whether a page is open, read over HTTP."""
+    subscribes: bool = False
+    """Whether the page shows everything there is to show."""
 
 
 def wait_until(control: DebugController, holds: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
@@ -251,6 +290,8 @@ def _pause_and_resume(scene: Scene) -> None:
     wait_until(control, lambda state: state["parked"] and state["step"] == 3)
     if scene.page:
         scene.page_saw("scalars")
+    if scene.subscribes:
+        scene.page_saw("capture")
     control.resume()
     with contextlib.suppress(ControlError):  # the training may be over before the pause is asked
         for _ in range(3):
@@ -274,7 +315,7 @@ def _watch(control: DebugController, training: Training) -> None:
     name, weight = next(iter(training.model.named_parameters()))
     control.watches.add_source(name, lambda: weight)
     control.watches.replace([0, 1], name)
-    control.captures.viewer()
+    control.captures.viewer(*IN_VIEW)
 
 
 def _look(scene: Scene) -> None:
@@ -313,6 +354,9 @@ CONDITIONS: dict[str, Condition] = {
     "watched": Condition(prepare=_watch, drive=_look),
     "breakpoint": Condition(prepare=_arm, drive=_resume_always),
     "page": Condition(prepare=_start_paused, drive=_pause_and_resume, page=True),
+    "subscribed": Condition(
+        prepare=_start_paused, drive=_pause_and_resume, page=True, subscribes=True
+    ),
 }
 
 
@@ -344,7 +388,12 @@ def assert_neutral(
 def _looked_at(
     make_training: Callable[[], Training], way: Way, save_dir: Path, condition: Condition
 ) -> Trace:
-    scene = Scene(controller=DebugController(), save_dir=save_dir, page=condition.page)
+    scene = Scene(
+        controller=DebugController(),
+        save_dir=save_dir,
+        page=condition.page,
+        subscribes=condition.subscribes,
+    )
     training, trace = make_training(), Trace()
     condition.prepare(scene.controller, training)
     with _beside(condition.drive, scene):

@@ -8,8 +8,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from midstep.control import DebugController
+from midstep.control.capture.subscriptions import Need
 
 PATIENCE_S = 60.0
+IN_VIEW = (Need(kind="batch"), Need(kind="step_data"), Need(kind="forces"))
+"""Everything: the whole batch, all step data, the default tensor before and after a step."""
 
 
 class Loop:

@@ -13,8 +13,9 @@ from torch import Tensor
 
 from midstep.control import Command, DebugController
 from midstep.control.capture import weight_changes as module
+from midstep.control.capture.subscriptions import Need
 from midstep.core.errors import ConfigError, ControlError
-from tests.control.loop import until
+from tests.control.loop import IN_VIEW, until
 
 PATIENCE_S = 30.0
 
@@ -98,7 +99,7 @@ def test_nothing_is_cloned_while_nobody_watches(clones: Callable[[], int]) -> No
     for _ in range(5):
         controller.wait_if_paused()
     assert clones() == 0
-    with controller.captures.viewer():
+    with controller.captures.viewer(*IN_VIEW):
         for _ in range(5):
             controller.wait_if_paused()
         assert clones() > 0
@@ -132,7 +133,7 @@ def test_function_that_raises_is_told_in_its_place() -> None:
     def broken() -> None:
         raise ZeroDivisionError("gone")
 
-    with controller.captures.viewer():
+    with controller.captures.viewer(*IN_VIEW):
         controller.boundary.enter()
         controller.capture_step_data("told", broken)
         controller.wait_if_paused()
@@ -160,7 +161,7 @@ def test_pause_out_of_nowhere_says_to_make_a_step() -> None:
 
 
 def test_what_a_step_of_another_timeline_did_is_not_shown() -> None:
-    with Loop(weight=plain(), clock=lambda: 0.0) as loop, loop.controller.captures.viewer():
+    with Loop(weight=plain(), clock=lambda: 0.0) as loop, loop.controller.captures.viewer(*IN_VIEW):
         loop.ask("step", n=5)
         loop.ask("resume")
         until(lambda: loop.controller.boundary.finished_steps > 30, loop.controller)
@@ -176,12 +177,13 @@ def test_running_loop_clones_in_the_steps_that_are_shown_alone(clones: Callable[
     controller = DebugController(clock=lambda: now[0])
     weight = Counted(torch.zeros(2, 3))
     controller.watches.add_source("weight", lambda: weight)
-    with controller.captures.viewer():
+    with controller.captures.viewer(Need(kind="forces")):
         controller.boundary.enter()
         for shown in range(1, 6):
             for _ in range(50):
                 controller.wait_if_paused()
             assert clones() == 2 * shown  # before and after
+            controller.weight_changes.get()  # so that the next is worth a capture
             now[0] += 0.11
 
 

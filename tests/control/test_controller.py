@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from midstep.control import Command, CommandDefinition, DebugController
+from midstep.control.capture.subscriptions import Need
 from midstep.core.commands.definition import NoPayload
 from midstep.core.errors import ConfigError, ControlError
 from tests.control.loop import PATIENCE_S, running, until
@@ -191,7 +192,7 @@ def test_viewers_get_at_most_ten_clones_a_second_while_running() -> None:
     now = [0.0]
     controller = DebugController(clock=lambda: now[0])
     seen = set()
-    with controller.captures.viewer():
+    with controller.captures.viewer(Need(kind="batch")):
         for index in range(300):
             now[0] = index * 0.01
             controller.capture_batch(torch.tensor([float(index)]), 0.0, index)

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 
 from midstep.control import DebugController
 from midstep.control.capture.loss_readout import COPY_EVERY_S, WAIT_EVERY_S, LossReadout
+from tests.control.loop import IN_VIEW
 
 
 class DeviceLoss:
@@ -120,7 +121,7 @@ def test_step_listeners_are_called_while_somebody_looks_and_once_more_after():
     for _ in range(3):
         controller.wait_if_paused()
     assert called == [0]
-    with controller.captures.viewer():
+    with controller.captures.viewer(*IN_VIEW):
         controller.wait_if_paused()
     for _ in range(3):
         controller.wait_if_paused()

@@ -8,6 +8,7 @@ import torch
 from midstep.control import DebugController, Field, Level, Panel, Sort, Status
 from midstep.control.panels import panel_problem
 from midstep.core.errors import ConfigError
+from tests.control.loop import IN_VIEW
 
 TABLE = Panel(
     kind="table",
@@ -103,7 +104,7 @@ def test_a_hint_that_does_not_fit_is_said(panel, data, why):
 
 def test_the_hint_stays_with_the_step_data_it_came_with():
     controller = DebugController()
-    with controller.captures.viewer():
+    with controller.captures.viewer(*IN_VIEW):
         controller.boundary.enter()
         controller.capture_step_data("rates", {"rate": [0.5]}, panel=Panel(kind="table"))
         controller.capture_step_data("plain", 1)
@@ -111,14 +112,14 @@ def test_the_hint_stays_with_the_step_data_it_came_with():
     shown = controller.captures.shown()
     assert {key: panel.kind for key, panel in shown.panels.items()} == {"rates": "table"}
     assert controller.get_state()["step_data_panels"] == {"rates": "table"}
-    assert controller._state.captures.panels == {}
+    assert controller._state.captures.data.panels == {}
 
 
 def test_pushing_again_without_a_hint_takes_it_back():
     controller = DebugController()
     controller.capture_step_data("rates", {"rate": [0.5]}, panel=Panel(kind="table"))
     controller.capture_step_data("rates", 1)
-    assert controller._state.captures.panels == {}
+    assert controller._state.captures.data.panels == {}
 
 
 def test_something_else_than_a_panel_is_refused():

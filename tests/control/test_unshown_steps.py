@@ -9,7 +9,7 @@ import torch
 
 from midstep.control import Command, DebugController
 from midstep.control.boundary import StepBoundary
-from tests.control.loop import PATIENCE_S, running, until
+from tests.control.loop import IN_VIEW, PATIENCE_S, running, until
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -27,7 +27,7 @@ def test_pausing_in_an_unshown_step_shows_its_data_and_the_change_of_the_last_on
         weight.add_(1)
         controller.capture_step_data("told", {"step": step})
 
-    with controller.captures.viewer(), running(controller, body):
+    with controller.captures.viewer(*IN_VIEW), running(controller, body):
         until(lambda: controller.boundary.finished_steps > 500, controller)
         controller.submit(Command(name="pause")).result(PATIENCE_S)
         stands_at = controller.boundary.finished_steps
@@ -52,7 +52,7 @@ def test_what_was_held_is_dropped_when_the_viewer_leaves() -> None:
     controller = DebugController(clock=lambda: 1.0)
     controller.watches.add_source("weight", lambda: weight)
     with running(controller):
-        with controller.captures.viewer():
+        with controller.captures.viewer(*IN_VIEW):
             until(lambda: controller.boundary.finished_steps > 100, controller)
             assert controller.captures.is_observed
         until(lambda: not controller.captures.is_observed, controller)
@@ -72,7 +72,7 @@ def test_a_wish_that_comes_while_the_scalars_are_written_is_heard_at_this_bounda
 
     controller.sinks.add(Disk())
     with (
-        controller.captures.viewer(),
+        controller.captures.viewer(*IN_VIEW),
         running(controller, lambda step: controller.boundary.log({"loss": step})),
     ):
         until(lambda: controller.is_parked, controller)
@@ -88,7 +88,7 @@ def test_unshown_steps_take_the_short_way(monkeypatch: pytest.MonkeyPatch) -> No
         StepBoundary, "_pass_through", _counted(ways, "long", StepBoundary._pass_through)
     )
     controller = DebugController(clock=lambda: 1.0)
-    with controller.captures.viewer(), running(controller):
+    with controller.captures.viewer(*IN_VIEW), running(controller):
         until(lambda: controller.boundary.finished_steps > 300, controller)
         assert ways["short"] > 250 > ways["long"]
 
@@ -116,7 +116,7 @@ def test_a_batch_that_is_kept_is_cloned_once_and_gives_way_to_another() -> None:
             return self
 
     controller = DebugController()
-    with controller.captures.viewer():
+    with controller.captures.viewer(*IN_VIEW):
         controller.boundary.enter()
         controller.capture_batch(Batch("ours"), 0.5, kept=True)
         controller.wait_if_paused()

@@ -15,6 +15,7 @@ from midstep.core.errors import ConfigError, StopTraining
 from midstep.facts import FactsReader, SeriesStore
 from midstep.live import attach
 from tests.checkers.neutral import wait_until
+from tests.control.loop import IN_VIEW
 from tests.live.trainer import Numbers, Plain, in_thread
 
 
@@ -118,7 +119,7 @@ def test_a_pass_without_steps_meets_no_boundary_and_leaves_no_ids(tmp_path):
     control.add_breakpoint("sample", ids=[0], enabled=False)
     with (
         attach(*plain.parts, save_dir=tmp_path, controller=control) as run,
-        control.captures.viewer(),
+        control.captures.viewer(*IN_VIEW),
     ):
         with torch.no_grad():
             for _ in plain.loader:
@@ -205,7 +206,7 @@ def test_accumulated_micro_batches_are_one_step_with_all_their_ids(tmp_path):
     control = DebugController()
     with (
         attach(*plain.parts, save_dir=tmp_path, controller=control) as run,
-        control.captures.viewer(),
+        control.captures.viewer(*IN_VIEW),
     ):
         control.add_breakpoint("metric", name="loss", op="<", value=-1)
         for _ in run.epochs(1):
@@ -359,7 +360,7 @@ def test_a_module_without_reduction_gives_per_sample_losses(tmp_path):
     control = DebugController()
     with (
         attach(*plain.parts, save_dir=tmp_path, loss_fn=criterion, controller=control),
-        control.captures.viewer(),
+        control.captures.viewer(*IN_VIEW),
     ):
         for x, y in plain.loader:
             losses = criterion(plain.model(x)[:, 0], y.float())
@@ -586,7 +587,7 @@ def test_a_look_at_an_attached_model_finds_its_layers(tmp_path):
     weight = plain.model.weight.detach().clone()
     with (
         attach(plain.model, optimizer, plain.loader, save_dir=tmp_path, controller=control),
-        control.captures.viewer(),
+        control.captures.viewer(*IN_VIEW),
     ):
         for x, _y in plain.loader:
             plain.model(x).square().mean().backward()
@@ -603,7 +604,10 @@ def test_a_look_at_an_attached_model_finds_its_layers(tmp_path):
 
 def test_layers_that_the_user_pushes_stay(tmp_path):
     plain, control = Plain(), DebugController()
-    with attach(*plain.parts, save_dir=tmp_path, controller=control), control.captures.viewer():
+    with (
+        attach(*plain.parts, save_dir=tmp_path, controller=control),
+        control.captures.viewer(*IN_VIEW),
+    ):
         for x, _y in plain.loader:
             control.capture_step_data("layers", "mine")
             plain.step(x)

@@ -10,6 +10,7 @@ import pytest
 import midstep
 from midstep.control.breakpoints.rule_catalog import RULES
 from midstep.facts import FactsReader, end_state
+from tests.control.loop import IN_VIEW
 
 DOCS = Path(__file__).parents[2] / "docs"
 
@@ -30,7 +31,7 @@ def watched(tmp_path, monkeypatch):
 
     def attach(*args, **kwargs):
         control = midstep.DebugController(clock=iter(range(10**6)).__next__)
-        control.captures.viewer()
+        control.captures.viewer(*IN_VIEW)
         kept.append(control)
         return whole(*args, controller=control, **kwargs)
 

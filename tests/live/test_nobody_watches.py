@@ -1,4 +1,4 @@
-"""With nobody watching nothing is cloned, encoded or sent; with a viewer all of it is."""
+"""With nothing in view nothing is cloned, encoded or sent; with a subscription all of it is."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 
 from midstep.client import Client
-from midstep.control.capture import captured_data, captures
+from midstep.control.capture import captured_data, step_data_store
 from midstep.live import attach
 from midstep.server import responses
 from midstep.server.stream import stream_frames
@@ -28,7 +28,7 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
 
         monkeypatch.setattr(owner, attribute, counting)
 
-    for module in (captured_data, captures):
+    for module in (captured_data, step_data_store):
         count("cloned", module, "clone_or_reason")
     count("encoded", responses, "json_bytes")
     count("sent", stream_frames, "_event")
@@ -45,12 +45,26 @@ def test_nothing_is_cloned_encoded_or_sent_when_nobody_watches(counted, tmp_path
     assert counted == {}
 
 
-def test_the_same_run_is_cloned_encoded_and_sent_to_a_viewer(counted, tmp_path):
+def test_nothing_is_cloned_for_a_viewer_who_shows_nothing(counted, tmp_path):
     plain = Plain()
     with attach(*plain.parts, save_dir=tmp_path, serve=True, port=0) as run:
         stream = Client(run.url).stream()
         assert next(stream)["type"] == "hello"
+        run.controller.capture_step_data("weight", plain.model.weight)
         plain.train(run, epochs=1)
-        assert Client(run.url).batch()["count"] == 4
+        stream.close()
+    assert (counted["cloned"], counted["sent"] > 0) == (0, True)
+
+
+def test_the_same_run_is_cloned_encoded_and_sent_to_one_who_subscribes(counted, tmp_path):
+    plain = Plain()
+    with attach(*plain.parts, save_dir=tmp_path, serve=True, port=0) as run:
+        client = Client(run.url)
+        stream = client.stream()
+        path = f"/debug/streams/{next(stream)['stream']}/subscriptions"
+        body = {"version": 1, "subscriptions": [{"id": "batch", "kind": "batch"}]}
+        client.transport.request("PUT", path, body=body)
+        plain.train(run, epochs=1)
+        assert client.batch()["count"] == 4
         stream.close()
     assert all(counted[name] for name in ("cloned", "encoded", "sent"))

@@ -21,6 +21,7 @@ from midstep.loops.autoencoder_training import (
     squared_error,
 )
 from midstep.loops.bcl_config import AutoencoderConfig
+from tests.control.loop import IN_VIEW
 
 
 @pytest.fixture
@@ -98,7 +99,7 @@ def test_a_single_digit_is_read_as_in_a_batch() -> None:
 
 
 def watched(run: Run, demo: AutoencoderTraining) -> TrainingResult:
-    with run.controller.captures.viewer():
+    with run.controller.captures.viewer(*IN_VIEW):
         run.controller.watches.replace([3, 17], "encoder.weight")
         return demo.train(run)
 

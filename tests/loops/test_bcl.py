@@ -17,6 +17,7 @@ from midstep.loops.bcl import BclTraining
 from midstep.loops.bcl_config import CONDITIONS, BclConfig, Condition
 from midstep.models.competitive import feature_measures
 from midstep.models.competitive.competition import compete, find_neighbours
+from tests.control.loop import IN_VIEW
 
 
 @pytest.fixture
@@ -49,7 +50,7 @@ def after_one_step(run: Run, training: BclTraining) -> dict[str, Any]:
 
     operator = threading.Thread(target=operate)
     operator.start()
-    with run.controller.captures.viewer():
+    with run.controller.captures.viewer(*IN_VIEW):
         training.train(run)
     operator.join()
     return seen
@@ -209,7 +210,7 @@ def test_looking_changes_no_bit(tmp_path: Path, condition: Condition) -> None:
         training = BclTraining(short(condition, recompute_every=4))
         with Run(name="bcl", save_dir=tmp_path / str(watched), model=training.model) as run:
             if watched:
-                with run.controller.captures.viewer():
+                with run.controller.captures.viewer(*IN_VIEW):
                     run.controller.watches.replace([3, 7])
                     training.train(run)
                 points = run.controller.get_trajectories()[3]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.security.walk import METHODS, is_open, paths_of
+from tests.security.walk import METHODS, is_open, is_subscription, paths_of
 
 WRITES = ("POST", "PUT", "PATCH", "DELETE")
 
@@ -36,12 +36,13 @@ def test_a_page_file_answer_carries_no_run_data(served, paths):
         assert served.run.run_id.encode() not in served.ask("GET", path, token=None).body
 
 
-def test_a_viewer_token_cannot_write_anywhere(served, paths):
+def test_a_viewer_token_cannot_write_anywhere_but_subscribe(served, paths):
     before = served.ask("GET", f"{served.debug}/state").json()
     for path in paths:
         for method in WRITES:
             answer = served.ask(method, path, {}, token="viewer")
-            assert answer.status in (403, 405), (method, path, answer.status)
+            allowed = (422,) if (method, is_subscription(path)) == ("PUT", True) else (403, 405)
+            assert answer.status in allowed, (method, path, answer.status)
     after = served.ask("GET", f"{served.debug}/state").json()
     assert {**after, "boundary_age_s": 0} == {**before, "boundary_age_s": 0}
     assert (
@@ -73,6 +74,50 @@ def test_foreign_requests_are_refused_everywhere(served, paths, headers):
         for method in ("GET", "POST"):
             answer = served.ask(method, path, {} if method == "POST" else None, headers=headers)
             assert answer.status == 403, (method, path, answer.status)
+
+
+def test_the_one_write_of_a_viewer_is_the_only_route_of_its_method(served):
+    """The guard lets a PUT to this address pass, so no other route may take one."""
+    takers = {route.path for route in served.app.routes if "PUT" in getattr(route, "methods", ())}
+    assert {path.rpartition("/debug/")[2] for path in takers} == {"streams/{stream}/subscriptions"}
+    assert len(takers) == 2
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/debug/streams/x/subscriptions/",
+        "/debug/streams/x/subscriptions/more",
+        "/debug/streams/x/y/subscriptions",
+        "/debug/streams//subscriptions",
+        "/debug/breakpoints?/debug/streams/x/subscriptions",
+        "/api/v1/runs/a/b/debug/streams/x/subscriptions",
+        "/x/debug/streams/x/subscriptions",
+    ],
+)
+def test_addresses_like_that_of_a_subscription_stay_closed_to_a_viewer(served, path):
+    for method in WRITES:
+        assert served.ask(method, path, {}, token="viewer").status == 403, method
+
+
+def test_a_subscription_of_a_viewer_changes_no_training_state(served):
+    from tests.server.test_stream import viewing
+
+    before = served.ask("GET", f"{served.debug}/state").json()
+    with viewing(served, token="viewer") as events:
+        path = f"{served.debug}/streams/{next(events)[1]['stream']}/subscriptions"
+        kinds = ("batch", "step_data", "layers", "forces", "cosine_matrix", "weights")
+        body = {"version": 1, "subscriptions": [{"id": each, "kind": each} for each in kinds]}
+        for token in (None, "x" * 43):
+            assert served.ask("PUT", path, body, token=token).status == 401
+        for kind in ("text/plain", ""):
+            headers = {"Content-Type": kind}
+            assert served.ask("PUT", path, body, token="viewer", headers=headers).status == 415
+        assert not served.controller.captures.subscriptions.active
+        assert served.ask("PUT", path, body, token="viewer").status == 200
+        assert served.controller.captures.subscriptions.active
+    after = served.ask("GET", f"{served.debug}/state").json()
+    assert {**after, "boundary_age_s": 0} == {**before, "boundary_age_s": 0}
 
 
 def test_our_own_page_is_let_through(served):

@@ -24,6 +24,7 @@ from midstep.server.auth.tokens import Tokens
 from midstep.server.datasets.data_roots import DataRoots
 from midstep.server.debug import command_routes
 from midstep.server.runs.run_table import RunTable
+from tests.control.loop import IN_VIEW
 from tests.served import Served, serving, train
 from tests.server.datasets import store_dataset
 
@@ -59,7 +60,7 @@ def labels() -> list[str]:
 
 def short_loop(run) -> None:
     """Three watched steps, so that there is a batch and step data; then nobody obeys."""
-    with run.controller.captures.viewer():
+    with run.controller.captures.viewer(*IN_VIEW):
         run.controller.capture_step_data("warm", torch.ones(3))
         train(run, 3)
 

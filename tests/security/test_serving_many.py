@@ -17,8 +17,9 @@ from midstep.core.files.user_state import root_file
 from midstep.live.run_socket import serve_on_socket
 from midstep.server.root_server import RootServer, RootServerConfig, bind_uds
 from midstep.session import Run
-from tests.security.walk import paths_of
+from tests.security.walk import is_subscription, paths_of
 from tests.served import Served, serving_root
+from tests.server.test_stream import viewing
 
 NOBODY = 65534
 WRITES = ("POST", "PUT", "PATCH", "DELETE")
@@ -84,13 +85,20 @@ def test_another_user_is_hung_up_on_even_where_the_folder_lets_him_in(tmp_path):
             assert own.recv(100).startswith(b"HTTP/1.1 200")
 
 
-def test_read_only_refuses_every_write_whoever_asks(tmp_path):
+def test_read_only_refuses_every_write_but_subscriptions_whoever_asks(tmp_path):
     with serving_root(tmp_path, read_only=True) as served:
         for path in paths_of(served.app, served.run.run_id):
             for method in WRITES:
                 for token in ("control", "viewer"):
                     answer = served.ask(method, path, {}, token=token)
-                    assert answer.status in (403, 405), (method, path, answer.status)
+                    subscribes = method == "PUT" and is_subscription(path)
+                    allowed = (422,) if subscribes else (403, 405)
+                    assert answer.status in allowed, (method, path, answer.status)
+        with viewing(served) as events:
+            path = f"{served.debug}/streams/{next(events)[1]['stream']}/subscriptions"
+            body = {"version": 1, "subscriptions": [{"id": "a", "kind": "layers"}]}
+            assert served.ask("PUT", path, body).status == 200
+            assert served.controller.captures.subscriptions.active
         assert served.ask("GET", f"{served.debug}/state").json()["state"] == "paused"
         told = served.ask("GET", "/api/v1/recipes").json()
         assert told["can_start"] is False

@@ -24,6 +24,11 @@ def paths_of(app: Any, run_id: str) -> list[str]:
     return sorted({re.sub(r"\{(\w+)(:\w+)?\}", lambda m: fill.get(m[1], "x"), p) for p in patterns})
 
 
+def is_subscription(path: str) -> bool:
+    """Whether a viewer may write there, by PUT."""
+    return path.endswith("/debug/streams/x/subscriptions")
+
+
 def is_open(path: str) -> bool:
     """Whether a path may be read without a token."""
     page = re.fullmatch(r"/(assets|live|explorer|runs|influence|reports|data)/x", path)

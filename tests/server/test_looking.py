@@ -31,7 +31,7 @@ def test_each_step_shows_its_own_batch(served):
     pictures = set()
     for step in range(5):
         served.ask("POST", "/debug/step", {})
-        batch = served.ask("GET", "/debug/batch").json()
+        batch = served.ask("GET", "/debug/batch?inline=1").json()
         BatchOut.model_validate(batch)
         assert batch["step"] == step
         assert batch["sample_ids"] == [4 * step + i for i in range(4)]
@@ -86,7 +86,7 @@ def test_slices_and_transposed_arrays_travel_as_the_numbers_they_show(served):
     ids=["sparse", "meta", "longdouble", "objects", "complex"],
 )
 def test_a_batch_that_safetensors_cannot_hold_is_refused_in_words(served, batch):
-    served.controller._state.captures.cloned_batch = CapturedBatch(step=0, batch=batch, loss=None)
+    served.controller._state.captures.recent = (CapturedBatch(step=0, batch=batch, loss=None),)
     answer = served.ask("GET", "/debug/batch?format=safetensors")
     assert (answer.status, answer.json()["error"]) == (422, "no_tensor")
     assert served.ask("GET", "/debug/batch").status == 200
@@ -94,7 +94,7 @@ def test_a_batch_that_safetensors_cannot_hold_is_refused_in_words(served, batch)
 
 def push(served, key, data):
     """Let the loop stand at a step whose data is this."""
-    served.controller._state.captures.published = StepData(step=1, values={key: data})
+    served.controller._state.captures.data.published = StepData(step=1, values={key: data})
 
 
 def test_breakpoints_are_added_switched_and_removed(served):

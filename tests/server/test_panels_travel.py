@@ -10,7 +10,7 @@ from midstep.server.step_views.step_schemas import StepDataKeys, StepDataOut
 def push(served, panels, **values):
     """Let the loop stand at a step whose data is this."""
     shown = StepData(step=1, values=values, panels=panels)
-    served.controller._state.captures.published = shown
+    served.controller._state.captures.data.published = shown
 
 
 def test_keys_say_how_each_wants_to_be_shown(served):

@@ -9,8 +9,9 @@ import pytest
 import torch
 
 from midstep.control import CapturedBatch
+from midstep.control.capture.batch_samples import main_tensor
 from midstep.core.png import encode_png
-from midstep.server.step_views.batch_picture import describe_batch, main_tensor
+from midstep.server.step_views.batch_json import describe_samples
 from midstep.server.step_views.step_schemas import BatchOut
 
 
@@ -19,7 +20,7 @@ def captured(batch, **rest):
 
 
 def decode(png: bytes) -> np.ndarray:
-    """A reader for exactly what we write: eight bits, no filter, no interlace."""
+    """A reader for exactly what we write: eight bits, no filter or "up", no interlace."""
     assert png[:8] == b"\x89PNG\r\n\x1a\n"
     at, body, header = 8, b"", None
     while at < len(png):
@@ -32,19 +33,32 @@ def decode(png: bytes) -> np.ndarray:
         body += data if name == b"IDAT" else b""
         at += 12 + length
     width, height, _, colour, *_ = header
-    channels = {0: 1, 2: 3}[colour]
+    channels = {0: 1, 2: 3, 4: 2, 6: 4}[colour]
     lines = np.frombuffer(zlib.decompress(body), np.uint8).reshape(height, 1 + width * channels)
-    return lines[:, 1:].reshape(height, width, channels)
+    rows, above = [], np.zeros(width * channels, np.uint8)
+    for line in lines:
+        assert line[0] in (0, 2)
+        above = line[1:] + (above if line[0] == 2 else np.uint8(0))
+        rows.append(above)
+    return np.stack(rows).reshape(height, width, channels)
+
+
+def describe_batch(batch, *, count=512):
+    """What a reader of the whole batch gets, with its picture."""
+    return describe_samples(batch.samples(0, count), inline=True)
 
 
 def sheet(out):
     return decode(base64.b64decode(out["png"]))
 
 
-@pytest.mark.parametrize("channels", [1, 3])
-def test_png_holds_the_pixels_it_was_given(channels):
+@pytest.mark.parametrize("filtered", [False, True])
+@pytest.mark.parametrize("channels", [1, 2, 3, 4])
+def test_png_holds_the_pixels_it_was_given(channels, filtered):
     pixels = np.arange(5 * 7 * channels, dtype=np.uint8).reshape(5, 7, channels)
-    assert np.array_equal(decode(encode_png(pixels)), pixels)
+    assert np.array_equal(decode(encode_png(pixels, filtered=filtered)), pixels)
+    turned = pixels.transpose(1, 0, 2)
+    assert np.array_equal(decode(encode_png(turned, filtered=filtered)), turned)
 
 
 @pytest.mark.parametrize(
@@ -102,6 +116,7 @@ def test_non_finite_and_extreme_pixels_are_drawn():
     batch[0, 4] = -3e38
     picture = sheet(describe_batch(captured(batch)))
     assert picture[0, :5, 0].tolist() == [0, 255, 0, 255, 0]
+    assert picture[0, :5, 1].tolist() == [0, 0, 0, 255, 255]  # alpha 0: not finite
 
 
 def test_at_most_512_samples_are_shown():

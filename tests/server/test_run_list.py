@@ -79,6 +79,7 @@ def test_stored_runs_are_listed_with_all_that_a_table_shows(many):
     found = asked(many)
     assert (found["total"], found["matching"], found["states"]) == (6, 6, {"finished": 6})
     assert found["can_start"] is False
+    assert found["has_stream"] is False
     run = next(run for run in found["runs"] if run["directory"] == "run_3")
     assert (run["state"], run["live"], run["reachable"]) == ("finished", False, False)
     assert run["config"] == {"lr": 0.2, "seed": 1, "depth": 3}

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from midstep.control import Command, CommandDefinition
+from midstep.server.runs.run_table import RunTable
 from midstep.server.stream import run_stream
 from tests.served import PATIENCE_S, Served
 from tests.server.test_stream import viewing
@@ -82,6 +83,19 @@ def test_a_later_state_has_the_larger_number_whichever_way_it_comes(served):
                     break
         assert told == sorted(set(told))
         assert served.ask("GET", "/debug/state").json()["number"] == told[-1]
+
+
+def test_a_later_view_of_the_same_run_continues_the_numbers(served):
+    """A page that knows the first view would ignore the states of the second as old."""
+    first = served.runs.get(served.run.run_id)
+    told = [first.state()["number"]]
+    for _ in range(3):
+        served.ask("POST", "/debug/step", {})
+        told.append(first.state()["number"])
+    second = RunTable().add(served.run)
+    told.append(second.state()["number"])
+    assert told == sorted(set(told))
+    assert told[-1] < 2**53  # a number in JavaScript
 
 
 def test_the_state_on_the_stream_is_the_real_one_after_every_change(served):

@@ -11,11 +11,13 @@ from torch import nn
 
 from midstep import hooks as ready_made
 from midstep.control import Panel
+from midstep.control.capture.subscriptions import Need
 from midstep.control.panels import panel_problem
 from midstep.core.errors import ConfigError
 from midstep.session import Run
 from midstep.session.hooks import Hook, hook_measures
 from midstep.session.hooks.attention import attention_weights
+from tests.control.loop import IN_VIEW
 from tests.session.hooked import hook_count, hooked, mlp, train, transformer
 
 ALL = (
@@ -48,7 +50,7 @@ def look(model: nn.Module, *hooks: Hook, steps: int = 2, inputs=vectors):
     """What the page would show after some steps with somebody there."""
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
     with hooked(model, optimizer, *hooks) as (control, _board, told):
-        control.captures.viewer()
+        control.captures.viewer(*IN_VIEW)
         control._state.clock = itertools.count().__next__  # every step is shown
         train(control, model, optimizer, steps, loss_of=squared, inputs=inputs)
         assert told == []
@@ -245,7 +247,7 @@ def test_nothing_hangs_on_the_model_while_nobody_watches() -> None:
         train(control, model, optimizer, 3, loss_of=squared, inputs=vectors)
         assert (hook_count(model), asked) == (0, [])
         control._state.clock = itertools.count().__next__  # every step is shown
-        viewer = control.captures.viewer()
+        viewer = control.captures.viewer(*IN_VIEW)
         train(control, model, optimizer, 3, loss_of=squared, inputs=vectors)
         assert hook_count(model) > 0
         assert asked == ["before"] * 3
@@ -263,7 +265,7 @@ def test_hooks_change_neither_weights_nor_generators(make, inputs) -> None:
         hooks = every_hook(layer) if watched else []
         with hooked(model, optimizer, *hooks) as (control, _board, told):
             if watched:
-                control.captures.viewer()
+                control.captures.viewer(*IN_VIEW)
                 for rule in ("nonfinite_layer", "update_ratio", "dead_relus"):
                     control.breakpoints.add_rule(rule, every=1, action="mark")
             train(control, model, optimizer, 5, loss_of=squared, inputs=inputs)
@@ -286,7 +288,7 @@ def test_the_optimizer_has_hooks_only_while_steps_are_shown() -> None:
         control._state.clock = itertools.count().__next__  # every step is shown
         train(control, model, optimizer, 2, loss_of=squared, inputs=vectors)
         assert on_optimizer() == 0
-        with control.captures.viewer():
+        with control.captures.viewer(*IN_VIEW):
             train(control, model, optimizer, 2, loss_of=squared, inputs=vectors)
             assert on_optimizer() == 2
             manager.remove("layers")
@@ -312,17 +314,41 @@ def test_dear_hooks_run_only_in_the_steps_that_are_shown(monkeypatch) -> None:
             asked.append(control.boundary.finished_steps)
 
     with hooked(model, optimizer, Dear()) as (control, _board, _told):
-        control._state.clock = lambda: control.boundary.finished_steps / 49  # five steps a show
-        control.captures.viewer()
+        control._state.clock = lambda: control.boundary.finished_steps / 4.9
+        control.captures.viewer(*IN_VIEW)
         train(control, model, optimizer, 21, loss_of=squared, inputs=vectors)
-    assert asked == [0, 5, 10, 15, 20]
+    assert asked == [0, 6, 12, 18]  # once a second, as nobody reads it
+
+
+@pytest.mark.parametrize(
+    ("in_view", "pushed"),
+    [
+        ([Need(kind="layers")], {"layers"}),
+        ([Need(kind="step_data", key="activations")], {"activations"}),
+        ([Need(kind="step_data")], {"layers", "activations"}),
+        ([Need(kind="batch", count=8), Need(kind="step_data", key="other")], set()),
+        ([], set()),
+    ],
+    ids=["layers", "one key", "list of keys", "other things", "nothing"],
+)
+def test_a_hook_runs_while_its_key_or_the_list_of_keys_is_in_view(in_view, pushed) -> None:
+    model = mlp()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    hooks = ready_made.LayerNorms(), ready_made.ActivationStatistics()
+    with hooked(model, optimizer, *hooks) as (control, _board, _told):
+        control._state.clock = itertools.count().__next__
+        control.captures.viewer(*in_view)
+        train(control, model, optimizer, 3, loss_of=squared, inputs=vectors)
+        assert set(control.captures.shown().values) == pushed
+        assert hook_count(model) == 0 or "activations" in pushed
+        assert control.get_state()["step_data_offered"] == ["layers", "activations"]
 
 
 def test_validation_passes_are_not_looked_at() -> None:
     model = mlp()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
     with hooked(model, optimizer, ready_made.ActivationStatistics()) as (control, _board, _told):
-        control.captures.viewer()
+        control.captures.viewer(*IN_VIEW)
         control.boundary.enter()
         with torch.no_grad():
             model(vectors(0))
@@ -381,7 +407,7 @@ def test_a_hook_that_raises_is_switched_off_told_once_and_training_goes_on(
     model, hook = mlp(), Failing(moment)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
     with hooked(model, optimizer, hook, ready_made.LayerNorms()) as (control, _board, told):
-        control.captures.viewer()
+        control.captures.viewer(*IN_VIEW)
         train(control, model, optimizer, 4, loss_of=squared, inputs=vectors)
         assert control.boundary.finished_steps == 4
         assert "layers" in control.captures.shown().values
@@ -398,7 +424,7 @@ def test_attention_that_cannot_be_read_switches_the_hook_off_and_not_the_pass(mo
     model = transformer()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
     with hooked(model, optimizer, ready_made.AttentionEntropy()) as (control, _board, told):
-        control.captures.viewer()
+        control.captures.viewer(*IN_VIEW)
         train(control, model, optimizer, 3, loss_of=squared, inputs=sequences)
     assert told == [("attention entropy", "ZeroDivisionError: odd attention")]
 
@@ -410,7 +436,7 @@ def test_a_fault_is_a_fact_of_the_run(tmp_path) -> None:
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
     with Run(name="faulty", save_dir=tmp_path) as run:
         run.show(Failing("before_step"), model=model, optimizer=optimizer)
-        run.controller.captures.viewer()
+        run.controller.captures.viewer(*IN_VIEW)
         train(run.controller, model, optimizer, 3, loss_of=squared, inputs=vectors)
     events = [e for e in FactsReader(run.dir).events() if e.get("kind") == "hook_off"]
     assert [(e["hook"], e["why"]) for e in events] == [("failing", "ZeroDivisionError: by a hook")]
@@ -428,7 +454,7 @@ def test_a_run_needs_to_know_the_model_once(tmp_path) -> None:
             run.show(ready_made.LayerNorms())
         run.show(model=model, optimizer=optimizer)
         run.show(ready_made.LayerNorms(), ready_made.DeadUnits())
-        run.controller.captures.viewer()
+        run.controller.captures.viewer(*IN_VIEW)
         every_step_is_shown = itertools.count().__next__
         run.controller._state.clock = every_step_is_shown
         for expected in (["layers", "dead units"], ["layers"]):
@@ -453,7 +479,7 @@ def test_what_the_loop_pushes_itself_is_left_alone() -> None:
     model = mlp()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
     with hooked(model, optimizer, ready_made.LayerNorms()) as (control, _board, _told):
-        control.captures.viewer()
+        control.captures.viewer(*IN_VIEW)
         control.boundary.enter()
         control.capture_step_data("layers", "mine", panel=Panel(kind="text"))
         squared(model, vectors(0)).backward()
@@ -471,7 +497,7 @@ def test_a_session_shows_its_hooks(tmp_path) -> None:
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
     with Session(model, optimizer, nn.MSELoss(), loader, config=config) as session:
         session.show(ready_made.ActivationStatistics(), ready_made.WeightCosine())
-        session.controller.captures.viewer()
+        session.controller.captures.viewer(*IN_VIEW)
         rule = session.controller.breakpoints.add_rule("dead_relus", every=1, action="mark")
         session.fit(steps=4)
         shown = session.controller.captures.shown()

@@ -17,6 +17,7 @@ from midstep.control import Command
 from midstep.core.errors import ControlError
 from midstep.session import Session, SessionConfig
 from midstep.session.hooks import Hook
+from tests.control.loop import IN_VIEW
 from tests.session.same import assert_same
 
 TIMEOUT_S = 60.0
@@ -169,7 +170,7 @@ class Counting(Hook):
 def test_hooks_do_not_look_at_its_passes(tmp_path):
     session, hook = small_session(tmp_path), Counting()
     session.show(hook)
-    with parked(session) as ask, session.controller.captures.viewer():
+    with parked(session) as ask, session.controller.captures.viewer(*IN_VIEW):
         ask("step", n=2)
         seen = hook.seen
         ask("influence")

@@ -145,7 +145,7 @@ export interface StatusAndBody<T> {
 }
 
 async function write<T>(
-  method: "POST" | "PATCH" | "DELETE",
+  method: "POST" | "PUT" | "PATCH" | "DELETE",
   path: string,
   body?: unknown,
   signal?: AbortSignal,
@@ -168,6 +168,7 @@ async function write<T>(
 export const api = {
   ...readerOf(fetchOnce),
   post: <T>(path: string, body?: unknown, signal?: AbortSignal) => write<T>("POST", path, body, signal),
+  put: <T>(path: string, body?: unknown) => write<T>("PUT", path, body),
   patch: <T>(path: string, body?: unknown) => write<T>("PATCH", path, body),
   delete: <T>(path: string, body?: unknown) => write<T>("DELETE", path, body),
 };

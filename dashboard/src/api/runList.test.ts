@@ -1,12 +1,13 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import { RunListFeed, useRunTable, withChanges } from "./runList";
-import type { RunListing, RunRow } from "./types";
+import { ApiError } from "./client";
+import { NEWEST_RUNS, RunListFeed, useRunTable, wantAllRuns, withChanges } from "./runList";
+import type { Problem, RunListing, RunRow } from "./types";
 
 /** Only a test that fails waits this long, on a machine that may be busy. */
 const PATIENCE_MS = 20_000;
 vi.setConfig({ testTimeout: 3 * PATIENCE_MS });
 
-const row = (id: string, step = 0) => ({ id, step }) as RunRow;
+const row = (id: string, step = 0, started_at: number | null = null) => ({ id, step, started_at }) as RunRow;
 const listing = (runs: RunRow[], total = runs.length): RunListing => ({
   runs,
   total,
@@ -15,6 +16,7 @@ const listing = (runs: RunRow[], total = runs.length): RunListing => ({
   groups: null,
   columns: { config: [], summary: [] },
   can_start: true,
+  has_stream: true,
 });
 const ids = () => [...useRunTable.getState().rows.keys()];
 
@@ -32,6 +34,7 @@ describe("RunListFeed", () => {
 
   beforeEach(() => {
     write = null;
+    useRunTable.setState(useRunTable.getInitialState(), true);
     vi.useFakeTimers();
     vi.stubGlobal("navigator", {});
     vi.stubGlobal("fetch", async (_: string, { signal }: RequestInit) => {
@@ -50,47 +53,78 @@ describe("RunListFeed", () => {
     vi.unstubAllGlobals();
   });
 
-  it("reads all pages, then follows the stream", async () => {
+  const settled = (check: () => void) => vi.waitFor(check, PATIENCE_MS);
+  const table = () => useRunTable.getState();
+
+  it("reads the newest runs only, until a page shows all of them", async () => {
     const all = Array.from({ length: 1500 }, (_, index) => row(`r${index}`));
-    const feed = new RunListFeed(async (offset, limit) =>
-      listing(all.slice(offset, offset + limit), all.length),
-    );
-    await vi.waitFor(() => expect(useRunTable.getState().rows.size).toBe(1500), PATIENCE_MS);
-    await vi.waitFor(() => expect(useRunTable.getState().streaming).toBe(true), PATIENCE_MS);
-    write?.({ type: "runs", runs: [row("new", 3)], removed: ["r7"], states: { running: 1 }, total: 1500 });
-    await vi.waitFor(() => expect(ids()[0]).toBe("new"), PATIENCE_MS);
-    expect(useRunTable.getState().rows.has("r7")).toBe(false);
-    expect(useRunTable.getState().states).toEqual({ running: 1 });
+    const paths: string[] = [];
+    const feed = new RunListFeed(async (path) => {
+      paths.push(path);
+      const query = new URLSearchParams(path.split("?")[1]);
+      const offset = Number(query.get("offset"));
+      return listing(all.slice(offset, offset + Number(query.get("limit"))), all.length);
+    });
+    await settled(() => expect(table().streaming).toBe(true));
+    await settled(() => expect(table().rows.size).toBe(50));
+    expect(new Set(paths)).toEqual(new Set([NEWEST_RUNS]));
+    const stop = wantAllRuns();
+    feed.readAgain();
+    await settled(() => expect([table().rows.size, table().complete]).toEqual([1500, true]));
+    stop();
+    feed.close();
+  });
+
+  it("follows the stream, with older runs behind newer ones", async () => {
+    const rows = [row("b", 0, 20), row("a", 0, 10)];
+    const feed = new RunListFeed(async () => listing(rows, 3));
+    await settled(() => expect(write).not.toBeNull());
+    await settled(() => expect(ids()).toEqual(["b", "a"]));
+    const runs = [row("new", 3, 30), row("old", 4, 5)];
+    write?.({ type: "runs", runs, removed: ["a"], states: { running: 1 }, total: 3 });
+    await settled(() => expect(ids()).toEqual(["new", "b", "old"]));
+    expect(table().states).toEqual({ running: 1 });
     feed.close();
   });
 
   it("keeps what the stream said while the list was on its way", async () => {
-    let answer: (list: RunListing) => void = () => undefined;
-    const promise = new Promise<RunListing>((resolve) => {
-      answer = resolve;
-    });
-    const feed = new RunListFeed(() => promise);
-    await vi.waitFor(() => expect(useRunTable.getState().streaming).toBe(true), PATIENCE_MS);
+    const answers: ((list: RunListing) => void)[] = [];
+    const feed = new RunListFeed(() => new Promise((resolve) => answers.push(resolve)));
+    answers[0]?.(listing([row("a", 1)]));
+    await settled(() => expect(answers).toHaveLength(2)); // the stream has opened
     write?.({ type: "runs", runs: [row("a", 9)], removed: [], states: {}, total: 1 });
-    await vi.waitFor(() => expect(useRunTable.getState().rows.get("a")?.step).toBe(9), PATIENCE_MS);
-    answer(listing([row("a", 4)]));
-    await vi.waitFor(() => expect(useRunTable.getState().loaded).toBe(true), PATIENCE_MS);
-    expect(useRunTable.getState().rows.get("a")?.step).toBe(9);
+    await settled(() => expect(table().rows.get("a")?.step).toBe(9));
+    answers[1]?.(listing([row("a", 4)], 1));
+    await settled(() => expect(table().states).toEqual({}));
+    expect(table().rows.get("a")?.step).toBe(9);
     feed.close();
   });
 
-  it("asks again and again where the server streams one run only", async () => {
+  it("opens no stream where the server has none, and polls only for a page of all runs", async () => {
     let requests = 0;
     const feed = new RunListFeed(async () => {
       requests += 1;
-      return listing([row("a", requests)]);
+      return { ...listing([row("a", requests)]), has_stream: false };
     });
-    await vi.waitFor(() => expect(write).not.toBeNull(), PATIENCE_MS);
-    write?.({ type: "hello" });
-    await vi.waitFor(() => expect(useRunTable.getState().streaming).toBe(false), PATIENCE_MS);
-    const before = requests;
-    await vi.advanceTimersByTimeAsync(5_000);
-    expect(requests).toBeGreaterThan(before);
+    await settled(() => expect(table().loaded).toBe(true));
+    await vi.advanceTimersByTimeAsync(20_000);
+    expect([requests, write]).toEqual([1, null]);
+    const stop = wantAllRuns();
+    await vi.advanceTimersByTimeAsync(10_000);
+    expect(requests).toBeGreaterThan(1);
+    stop();
+    feed.close();
+  });
+
+  it("says that the token was refused, and does not try again", async () => {
+    let requests = 0;
+    const feed = new RunListFeed(async () => {
+      requests += 1;
+      throw new ApiError(401, { error: "token", message: "not valid" } as Problem);
+    });
+    await settled(() => expect(table().refused).toBe(true));
+    await vi.advanceTimersByTimeAsync(20_000);
+    expect(requests).toBe(1);
     feed.close();
   });
 });

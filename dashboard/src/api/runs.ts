@@ -1,9 +1,9 @@
 /** Requests about one run of the list: read, start, end, label, delete. */
 import { useQuery } from "@tanstack/react-query";
-import { useEffect } from "react";
+import { useEffect, useMemo } from "react";
 import { newId } from "@/lib/ids";
 import { type ApiError, api, runPath } from "./client";
-import { dropRun, putRun, RunListFeed, useRunTable } from "./runList";
+import { dropRun, followRunList, putRun, useRunTable, wantAllRuns } from "./runList";
 import type {
   ConfigValue,
   ConsolePart,
@@ -18,10 +18,18 @@ import type {
 
 /** Keeps the list of runs up to date while the component is mounted. */
 export function useRunListFeed(): void {
-  useEffect(() => {
-    const feed = new RunListFeed();
-    return () => feed.close();
-  }, []);
+  useEffect(followRunList, []);
+}
+
+/** Loads all runs, and not only the newest, while the component is mounted. */
+export function useAllRuns(): void {
+  useEffect(wantAllRuns, []);
+}
+
+/** The runs that are loaded, newest first; undefined before the first answer. */
+export function useRuns(): readonly RunRow[] | undefined {
+  const rows = useRunTable((table) => (table.loaded ? table.rows : null));
+  return useMemo(() => (rows === null ? undefined : [...rows.values()]), [rows]);
 }
 
 /** One row of the list; undefined while it is not known. */
@@ -29,13 +37,14 @@ export const useRunRow = (runId: string): RunRow | undefined => useRunTable(({ r
 
 export const runDetailKey = (runId: string) => ["run", runId] as const;
 
-/** One run with its header; polled while it is live. */
-export function useRunPage(runId: string) {
+/** One run with its header; with `polls` it is read again while it is live. */
+export function useRunDetail(runId: string | null, { polls = false } = {}) {
   return useQuery<RunDetail, ApiError>({
-    queryKey: runDetailKey(runId),
-    queryFn: ({ signal }) => api.get<RunDetail>(runPath(runId), signal),
-    refetchInterval: ({ state }) => (state.data?.live === false ? false : 3_000),
-    refetchOnMount: "always",
+    queryKey: runDetailKey(runId ?? ""),
+    queryFn: ({ signal }) => api.get<RunDetail>(runPath(runId ?? ""), signal),
+    enabled: runId !== null,
+    refetchInterval: ({ state }) => (polls && state.data?.live !== false ? 3_000 : false),
+    refetchOnMount: polls ? "always" : true,
   });
 }
 

@@ -170,7 +170,11 @@ describe("RunStream", () => {
     (await connection(0)).send("", hello);
     const follower = open();
     await eventually(() => expect(follower.received).toHaveLength(1));
+    const connect = fetch;
+    vi.stubGlobal("fetch", async () => Promise.reject(new TypeError("network")));
     (await connection(0)).break();
+    await eventually(() => expect(follower.links).toEqual(["connecting", "open", "lost"]));
+    vi.stubGlobal("fetch", connect);
     (await connection(1)).send("", hello);
     await eventually(() => expect(follower.received).toHaveLength(2));
     expect(follower.links).toEqual(["connecting", "open", "lost", "open"]);
@@ -180,6 +184,36 @@ describe("RunStream", () => {
     (await connection(2)).send("", hello);
     await eventually(() => expect(follower.received).toHaveLength(3));
     expect(follower.links).toEqual(["connecting", "open", "lost", "open"]);
+  });
+
+  it("does not tell other tabs of a link that it lost because it is being closed", async () => {
+    const locks = fakeLocks();
+    vi.stubGlobal("navigator", { locks });
+    const leader = open();
+    (await connection(0)).send("", hello);
+    const follower = open();
+    await eventually(() => expect(follower.received).toHaveLength(1));
+    // The browser ends its requests first, and then the page; for a moment it runs on.
+    (await connection(0)).break();
+    await eventually(() => expect(leader.links).toContain("lost"));
+    leader.stream.close();
+    const next = connections.length;
+    (await connection(next)).send("", hello);
+    await eventually(() => expect(follower.received).toHaveLength(2));
+    expect(follower.links).not.toContain("lost");
+  });
+
+  it("joins again when it hears nothing, and is welcomed once more", async () => {
+    vi.stubGlobal("navigator", { locks: fakeLocks() });
+    const leader = open();
+    (await connection(0)).send("", hello);
+    await eventually(() => expect(leader.received).toHaveLength(1));
+    // What the second tab says first does not arrive, as when both open at the same moment.
+    const post = vi.spyOn(BroadcastChannel.prototype, "postMessage").mockImplementationOnce(() => undefined);
+    const follower = open();
+    await eventually(() => expect(follower.received).toHaveLength(1));
+    expect(follower.links).toEqual(["connecting", "open"]);
+    post.mockRestore();
   });
 
   it("tells other tabs nothing while there are none", async () => {

@@ -15,13 +15,16 @@ export interface StreamHandlers<M extends Message = StreamMessage> {
   onMessage: (message: M) => void;
   /** `why`: what the server said when it refused. */
   onLink: (link: Link, why?: string | null) => void;
+  /** This tab reads the stream for all tabs from now on. */
+  onLead?: () => void;
 }
 
 /** What tabs say to each other. */
 type TabMessage<M> =
   | { kind: "message"; id: string; message: M }
   | { kind: "link"; link: Link; why: string | null }
-  | { kind: "join"; from: string }
+  /** `again`: it joined before and hears nothing any more. */
+  | { kind: "join"; from: string; again: boolean }
   | { kind: "welcome"; to: string; id: string; hello: M | null };
 
 /** The state that a tab receives when it joins. */
@@ -59,14 +62,23 @@ class LatestRunState implements LatestState<StreamMessage> {
   }
 }
 
-/** Not a secret, only a name: tabs with another token must not share a stream. */
-function tokenMark(): string {
+/** The name of a channel between tabs. Tabs with another token must not share one; the mark is not a secret. */
+export function channelName(subject: string): string {
   let hash = 0x811c9dc5;
   for (const char of currentToken() ?? "") hash = Math.imul(hash ^ char.charCodeAt(0), 0x01000193);
-  return (hash >>> 0).toString(36);
+  return `${LOCKS}${subject}-${(hash >>> 0).toString(36)}`;
 }
 
 const LOCKS = "midstep-";
+/** A ping comes each second. */
+const SILENCE_MS = 3_000;
+/**
+ * Other tabs are told of a lost link after this time. When a tab is closed, the browser ends its requests before or
+ * after it tells the page so; the page still runs for a moment and sees a lost link. The next tab opens a stream of
+ * its own. Told of that loss, it would show Reconnecting and disable its buttons for a moment, and a click would be
+ * lost.
+ */
+const TELL_LOSS_MS = 750;
 /** More streams than this, and a few tabs would leave no connection for anything else. */
 const MAX_STREAMS = 3;
 
@@ -93,9 +105,12 @@ class SharedStream<M extends Message> {
   /** Whether a tab listens to this one. Alone, it spares the browser a copy of every message. */
   private hasFollowers = false;
   private isOpen = false;
+  /** When another tab was heard last, on the clock of the page. */
+  private heardAt = performance.now();
   /** Whether the browser leaves this page and cuts its requests off, which says nothing about the server. */
   private isLeaving = false;
   private welcomed: boolean;
+  private lossTimer: ReturnType<typeof setTimeout> | undefined;
 
   constructor(
     private readonly address: string,
@@ -103,7 +118,7 @@ class SharedStream<M extends Message> {
     private readonly latest: LatestState<M>,
     private readonly handlers: StreamHandlers<M>,
   ) {
-    this.name = `${LOCKS}${name}-${tokenMark()}`;
+    this.name = channelName(name);
     this.welcomed = !latest.needed;
     // Web Locks exist on secure origins only; over a plain forwarded host name each tab reads for itself.
     const shared = navigator.locks !== undefined && typeof BroadcastChannel !== "undefined";
@@ -111,11 +126,18 @@ class SharedStream<M extends Message> {
     if (this.channel !== null)
       this.channel.onmessage = (event: MessageEvent<TabMessage<M>>) => this.onTabMessage(event.data);
     this.watchLeaving();
+    this.watchSilence();
     handlers.onLink("connecting");
     void this.start(shared);
   }
 
+  /** Whether this tab reads the stream, for itself and for all others. */
+  get leads(): boolean {
+    return this.isLeader;
+  }
+
   close(): void {
+    clearTimeout(this.lossTimer);
     this.closing.abort();
     this.channel?.close();
   }
@@ -130,10 +152,23 @@ class SharedStream<M extends Message> {
     for (const type of ["pagehide", "pageshow"]) window.addEventListener(type, note, { signal });
   }
 
+  /**
+   * A follower that hears nothing joins again. Two tabs that open at the same moment may each miss what the other
+   * says; then the leading one would read for itself alone, for good.
+   */
+  private watchSilence(): void {
+    if (this.channel === null) return;
+    const timer = setInterval(() => {
+      const isSilent = performance.now() - this.heardAt > SILENCE_MS;
+      if (!this.isLeader && isSilent) this.postToTabs({ kind: "join", from: this.tab, again: true });
+    }, SILENCE_MS);
+    this.closing.signal.addEventListener("abort", () => clearInterval(timer));
+  }
+
   private async start(shared: boolean): Promise<void> {
     const signal = this.closing.signal;
     if (!shared) return this.lead();
-    this.postToTabs({ kind: "join", from: this.tab });
+    this.postToTabs({ kind: "join", from: this.tab, again: false });
     try {
       await navigator.locks.request(this.name, { signal }, async () => {
         if (await hasWaitingTab(this.name)) this.hasFollowers = true;
@@ -146,6 +181,7 @@ class SharedStream<M extends Message> {
 
   private async lead(): Promise<void> {
     this.isLeader = true;
+    this.handlers.onLead?.();
     const signal = this.closing.signal;
     for (let attempt = 0; !signal.aborted; attempt += 1) {
       const { status, why } = await readEvents<M>(
@@ -181,21 +217,34 @@ class SharedStream<M extends Message> {
 
   private link(link: Link, why: string | null = null): void {
     this.isOpen = link === "open";
-    // The next tab opens a stream of its own. Told of a loss, it would disable its buttons and lose a click.
-    if (this.hasFollowers && !this.isLeaving) this.postToTabs({ kind: "link", link, why });
+    clearTimeout(this.lossTimer);
+    if (link === "lost") this.lossTimer = setTimeout(() => this.postLink(link, why), TELL_LOSS_MS);
+    else this.postLink(link, why);
     this.handlers.onLink(link, why);
+  }
+
+  private postLink(link: Link, why: string | null): void {
+    if (this.hasFollowers && !this.isLeaving) this.postToTabs({ kind: "link", link, why });
   }
 
   private postToTabs(message: TabMessage<M>): void {
     if (!this.closing.signal.aborted) this.channel?.postMessage(message);
   }
 
+  /** Tells a tab that joins how things are. One that joins again has waited for news, not for what is old. */
+  private welcome(tab: string, again: boolean): void {
+    this.hasFollowers = true;
+    if (!this.isLeader || (again && !this.isOpen)) return;
+    const hello = this.latest.welcome();
+    const ready = hello !== null || (this.isOpen && !this.latest.needed);
+    if (ready) this.postToTabs({ kind: "welcome", to: tab, id: this.lastId ?? "", hello });
+    if (ready && !this.isOpen) this.postToTabs({ kind: "link", link: "lost", why: null });
+  }
+
   private onTabMessage(message: TabMessage<M>): void {
+    if (message.kind !== "join") this.heardAt = performance.now();
     if (message.kind === "join") {
-      this.hasFollowers = true;
-      const hello = this.latest.welcome();
-      const ready = this.isLeader && (hello !== null || (this.isOpen && !this.latest.needed));
-      if (ready) this.postToTabs({ kind: "welcome", to: message.from, id: this.lastId ?? "", hello });
+      this.welcome(message.from, message.again);
     } else if (this.isLeader) {
       return;
     } else if (message.kind === "welcome") {

@@ -466,9 +466,52 @@ export interface paths {
         };
         /**
          * Batch
-         * @description The last captured batch, as a picture or as a tensor.
+         * @description The last captured batch without its picture; as safetensors all of it, at full resolution.
+         *
+         *     A request for what no stream shows leases it for 5 s; the first answer waits for the end of the
+         *     step in progress, at most 2 s.
          */
         get: operations["batch"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/runs/{run_id}/debug/batch/picture": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Batch Picture
+         * @description The picture of the shown samples; a pixel with alpha 0 has a value that is not finite.
+         */
+        get: operations["batch_picture"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/runs/{run_id}/debug/batch/sample": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Batch Sample
+         * @description One sample at full resolution. The whole batch is leased for 5 s.
+         */
+        get: operations["batch_sample"];
         put?: never;
         post?: never;
         delete?: never;
@@ -790,6 +833,28 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/runs/{run_id}/debug/streams/{stream}/subscriptions": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        /**
+         * Put Subscriptions
+         * @description Name what a stream shows; the run captures only that, and no more when the stream ends.
+         *
+         *     Also allowed with a viewer token and on a read-only server: it changes no training state.
+         */
+        put: operations["put_subscriptions"];
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/runs/{run_id}/debug/together": {
         parameters: {
             query?: never;
@@ -1052,9 +1117,52 @@ export interface paths {
         };
         /**
          * Batch
-         * @description The last captured batch, as a picture or as a tensor.
+         * @description The last captured batch without its picture; as safetensors all of it, at full resolution.
+         *
+         *     A request for what no stream shows leases it for 5 s; the first answer waits for the end of the
+         *     step in progress, at most 2 s.
          */
         get: operations["short_batch"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/debug/batch/picture": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Batch Picture
+         * @description The picture of the shown samples; a pixel with alpha 0 has a value that is not finite.
+         */
+        get: operations["short_batch_picture"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/debug/batch/sample": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Batch Sample
+         * @description One sample at full resolution. The whole batch is leased for 5 s.
+         */
+        get: operations["short_batch_sample"];
         put?: never;
         post?: never;
         delete?: never;
@@ -1376,6 +1484,28 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/debug/streams/{stream}/subscriptions": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        /**
+         * Put Subscriptions
+         * @description Name what a stream shows; the run captures only that, and no more when the stream ends.
+         *
+         *     Also allowed with a viewer token and on a read-only server: it changes no training state.
+         */
+        put: operations["short_put_subscriptions"];
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/debug/together": {
         parameters: {
             query?: never;
@@ -1576,13 +1706,17 @@ export interface components {
         };
         /**
          * BatchOut
-         * @description The last captured batch.
+         * @description The last captured batch: everything but its picture, at most 300 kB.
          */
         BatchOut: {
             /** Count */
             count: number;
             /** Dtype */
             dtype: string;
+            /** Etag */
+            etag: string;
+            /** First */
+            first: number;
             grid: components["schemas"]["GridOut"] | null;
             /**
              * Kind
@@ -1595,8 +1729,12 @@ export interface components {
             loss: number | ("NaN" | "Infinity" | "-Infinity") | null;
             /** Losses */
             losses: (number | ("NaN" | "Infinity" | "-Infinity"))[] | null;
+            /** Nonfinite */
+            nonfinite: number;
             /** Png */
             png: string | null;
+            /** Predictions */
+            predictions: (number | ("NaN" | "Infinity" | "-Infinity") | string)[] | null;
             /** Rows */
             rows: (number | ("NaN" | "Infinity" | "-Infinity"))[][] | null;
             /** Sample Ids */
@@ -1607,6 +1745,29 @@ export interface components {
             shown: number;
             /** Step */
             step: number;
+        };
+        /**
+         * BatchSubscription
+         * @description Samples of the batch, reduced to tiles.
+         */
+        BatchSubscription: {
+            /**
+             * Count
+             * @default 64
+             */
+            count: number;
+            /**
+             * First
+             * @default 0
+             */
+            first: number;
+            /** Id */
+            id: string;
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            kind: "batch";
         };
         /**
          * BreakpointIn
@@ -1684,6 +1845,28 @@ export interface components {
              * @enum {string}
              */
             type: "breakpoints";
+        };
+        /**
+         * CaptureMessage
+         * @description Something that this stream has subscribed to can be read. Volatile, the newest of each id.
+         */
+        CaptureMessage: {
+            /** Bytes */
+            bytes: number;
+            /** Etag */
+            etag: string;
+            /** Id */
+            id: string;
+            /** Step */
+            step: number;
+            thinning: components["schemas"]["ThinningOut"] | null;
+            /** Timeline */
+            timeline: number;
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            type: "capture";
         };
         /**
          * ClusterOut
@@ -2281,12 +2464,18 @@ export interface components {
             channels: number;
             /** Columns */
             columns: number;
+            /** Full Height */
+            full_height: number;
+            /** Full Width */
+            full_width: number;
             /** High */
             high: number | ("NaN" | "Infinity" | "-Infinity");
             /** Low */
             low: number | ("NaN" | "Infinity" | "-Infinity");
             /** Rows */
             rows: number;
+            /** Stride */
+            stride: number;
             /** Tile Height */
             tile_height: number;
             /** Tile Width */
@@ -2331,6 +2520,8 @@ export interface components {
             breakpoints: components["schemas"]["BreakpointOut"][];
             /** Can Control */
             can_control: boolean;
+            /** Captures */
+            captures: boolean;
             /** Resumed */
             resumed: boolean;
             /** Run */
@@ -2338,6 +2529,8 @@ export interface components {
             /** Seq */
             seq: number;
             state: components["schemas"]["StateOut"];
+            /** Stream */
+            stream: string;
             /** Timeline */
             timeline: number;
             /**
@@ -2650,6 +2843,21 @@ export interface components {
             was: components["schemas"]["InfluenceDelta"][];
         };
         /**
+         * KeySubscription
+         * @description Step data of one key, or all of it; or what needs clones of one tensor.
+         */
+        KeySubscription: {
+            /** Id */
+            id: string;
+            /** Key */
+            key?: string | null;
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            kind: "cosine_matrix" | "forces" | "step_data" | "weights";
+        };
+        /**
          * LabelsIn
          * @description New tags and note of a run; a field that is left out stays as it is.
          */
@@ -2658,6 +2866,19 @@ export interface components {
             note?: string | null;
             /** Tags */
             tags?: string[] | null;
+        };
+        /**
+         * LayersSubscription
+         * @description The norms of the layers.
+         */
+        LayersSubscription: {
+            /** Id */
+            id: string;
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            kind: "layers";
         };
         /**
          * LedgerOut
@@ -3228,6 +3449,8 @@ export interface components {
             columns: components["schemas"]["RunColumns"];
             /** Groups */
             groups: components["schemas"]["GroupOut"][] | null;
+            /** Has Stream */
+            has_stream: boolean;
             /** Matching */
             matching: number;
             /** Runs */
@@ -3370,6 +3593,49 @@ export interface components {
              * @enum {string}
              */
             kind: "sample";
+        };
+        /**
+         * SampleOut
+         * @description One sample of the last batch that was captured whole, at full resolution.
+         */
+        SampleOut: {
+            /** Channels */
+            channels: number | null;
+            /** Count */
+            count: number;
+            /** Dtype */
+            dtype: string;
+            /** Etag */
+            etag: string;
+            /** Height */
+            height: number | null;
+            /** High */
+            high: number | ("NaN" | "Infinity" | "-Infinity");
+            /** Index */
+            index: number;
+            /**
+             * Kind
+             * @enum {string}
+             */
+            kind: "images" | "tokens" | "vectors" | "other";
+            /** Label */
+            label: number | ("NaN" | "Infinity" | "-Infinity") | string | null;
+            /** Loss */
+            loss: number | ("NaN" | "Infinity" | "-Infinity") | null;
+            /** Low */
+            low: number | ("NaN" | "Infinity" | "-Infinity");
+            /** Nonfinite */
+            nonfinite: number;
+            /** Sample Id */
+            sample_id: number | null;
+            /** Shape */
+            shape: number[];
+            /** Step */
+            step: number;
+            /** Values */
+            values: (number | ("NaN" | "Infinity" | "-Infinity"))[] | null;
+            /** Width */
+            width: number | null;
         };
         /**
          * SaveCheckpointCommandIn
@@ -3685,6 +3951,8 @@ export interface components {
             step_data_additions: number;
             /** Step Data Keys */
             step_data_keys: string[];
+            /** Step Data Offered */
+            step_data_offered: string[];
             /** Step Data Panels */
             step_data_panels: {
                 [key: string]: "table" | "scatter" | "matrix" | "images" | "series" | "text";
@@ -3838,7 +4106,29 @@ export interface components {
          * StreamMessage
          * @description Any message of the stream; `StreamMessage` in the OpenAPI document.
          */
-        StreamMessage: components["schemas"]["HelloMessage"] | components["schemas"]["StateMessage"] | components["schemas"]["ScalarsMessage"] | components["schemas"]["EventMessage"] | components["schemas"]["CommandMessage"] | components["schemas"]["BreakpointsMessage"] | components["schemas"]["RunsMessage"] | components["schemas"]["PingMessage"];
+        StreamMessage: components["schemas"]["HelloMessage"] | components["schemas"]["StateMessage"] | components["schemas"]["ScalarsMessage"] | components["schemas"]["EventMessage"] | components["schemas"]["CommandMessage"] | components["schemas"]["BreakpointsMessage"] | components["schemas"]["CaptureMessage"] | components["schemas"]["RunsMessage"] | components["schemas"]["PingMessage"];
+        /**
+         * SubscriptionsIn
+         * @description All that a stream shows; it replaces the list before.
+         */
+        SubscriptionsIn: {
+            /** Subscriptions */
+            subscriptions: (components["schemas"]["BatchSubscription"] | components["schemas"]["KeySubscription"] | components["schemas"]["LayersSubscription"])[];
+            /** Version */
+            version: number;
+        };
+        /**
+         * SubscriptionsOut
+         * @description What the run captures for the stream from now on.
+         */
+        SubscriptionsOut: {
+            /** Accepted */
+            accepted: string[];
+            /** Stream */
+            stream: string;
+            /** Version */
+            version: number;
+        };
         /**
          * TensorSummary
          * @description A tensor too large to send as JSON.
@@ -3883,6 +4173,18 @@ export interface components {
         };
         /** TestNowPayload */
         TestNowPayload: Record<string, never>;
+        /**
+         * ThinningOut
+         * @description What was left out of a capture.
+         */
+        ThinningOut: {
+            /** Every */
+            every: number;
+            /** Of */
+            of: number | null;
+            /** Shown */
+            shown: number | null;
+        };
         /**
          * TimelineOut
          * @description A part of a run's history, from its start or from a rewind on.
@@ -4910,7 +5212,110 @@ export interface operations {
     batch: {
         parameters: {
             query?: {
+                /** @description Index of the first sample. */
+                first?: number;
+                /** @description How many samples are shown. */
+                count?: number;
+                /** @description Put a small picture into the JSON. */
+                inline?: boolean;
                 /** @description json or safetensors */
+                format?: string;
+            };
+            header?: {
+                /** @description The etag of a capture that is known. */
+                "If-None-Match"?: string | null;
+            };
+            path: {
+                /** @description Id of the run, as GET /api/v1/runs lists it. */
+                run_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["BatchOut"];
+                    "application/octet-stream": string;
+                };
+            };
+            /** @description The capture that If-None-Match names is still the newest. */
+            304: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an internal error, with its id · 503 an error of the disk */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    batch_picture: {
+        parameters: {
+            query?: {
+                /** @description Index of the first sample. */
+                first?: number;
+                /** @description How many samples are shown. */
+                count?: number;
+                /** @description Only of this capture; 409 if it is no longer held. */
+                etag?: string | null;
+            };
+            header?: {
+                /** @description The etag of a capture that is known. */
+                "If-None-Match"?: string | null;
+            };
+            path: {
+                /** @description Id of the run, as GET /api/v1/runs lists it. */
+                run_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "image/png": string;
+                };
+            };
+            /** @description The capture that If-None-Match names is still the newest. */
+            304: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an internal error, with its id · 503 an error of the disk */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    batch_sample: {
+        parameters: {
+            query: {
+                /** @description Position in the batch. */
+                index: number;
+                /** @description json, png or safetensors */
                 format?: string;
             };
             header?: never;
@@ -4928,8 +5333,9 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["BatchOut"];
+                    "application/json": components["schemas"]["SampleOut"];
                     "application/octet-stream": string;
+                    "image/png": string;
                 };
             };
             /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an internal error, with its id · 503 an error of the disk */
@@ -5604,6 +6010,44 @@ export interface operations {
             };
         };
     };
+    put_subscriptions: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the stream, from its hello. */
+                stream: string;
+                /** @description Id of the run, as GET /api/v1/runs lists it. */
+                run_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["SubscriptionsIn"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SubscriptionsOut"];
+                };
+            };
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an internal error, with its id · 503 an error of the disk */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     together: {
         parameters: {
             query: {
@@ -6074,7 +6518,104 @@ export interface operations {
     short_batch: {
         parameters: {
             query?: {
+                /** @description Index of the first sample. */
+                first?: number;
+                /** @description How many samples are shown. */
+                count?: number;
+                /** @description Put a small picture into the JSON. */
+                inline?: boolean;
                 /** @description json or safetensors */
+                format?: string;
+            };
+            header?: {
+                /** @description The etag of a capture that is known. */
+                "If-None-Match"?: string | null;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["BatchOut"];
+                    "application/octet-stream": string;
+                };
+            };
+            /** @description The capture that If-None-Match names is still the newest. */
+            304: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an internal error, with its id · 503 an error of the disk */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    short_batch_picture: {
+        parameters: {
+            query?: {
+                /** @description Index of the first sample. */
+                first?: number;
+                /** @description How many samples are shown. */
+                count?: number;
+                /** @description Only of this capture; 409 if it is no longer held. */
+                etag?: string | null;
+            };
+            header?: {
+                /** @description The etag of a capture that is known. */
+                "If-None-Match"?: string | null;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "image/png": string;
+                };
+            };
+            /** @description The capture that If-None-Match names is still the newest. */
+            304: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an internal error, with its id · 503 an error of the disk */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    short_batch_sample: {
+        parameters: {
+            query: {
+                /** @description Position in the batch. */
+                index: number;
+                /** @description json, png or safetensors */
                 format?: string;
             };
             header?: never;
@@ -6089,8 +6630,9 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["BatchOut"];
+                    "application/json": components["schemas"]["SampleOut"];
                     "application/octet-stream": string;
+                    "image/png": string;
                 };
             };
             /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an internal error, with its id · 503 an error of the disk */
@@ -6704,6 +7246,42 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["CommandOut"];
+                };
+            };
+            /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an internal error, with its id · 503 an error of the disk */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    short_put_subscriptions: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the stream, from its hello. */
+                stream: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["SubscriptionsIn"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SubscriptionsOut"];
                 };
             };
             /** @description 400 not strict JSON · 401 no token or a wrong one · 403 wrong host, origin or site, or a viewer token on a write · 404 nothing here · 405 method · 409 not possible in the present state · 413 body over 1 MiB · 415 not JSON · 422 a field is wrong · 429 too many wrong tokens · 500 an internal error, with its id · 503 an error of the disk */

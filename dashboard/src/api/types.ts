@@ -14,6 +14,7 @@ export type RuleOut = Schemas["RuleOut"];
 export type ExplanationOut = Schemas["ExplanationOut"];
 export type RewindOut = Schemas["RewindOut"];
 export type BatchOut = Schemas["BatchOut"];
+export type SampleOut = Schemas["SampleOut"];
 export type GridOut = Schemas["GridOut"];
 export type StepDataOut = Schemas["StepDataOut"];
 export type StepDataKeys = Schemas["StepDataKeys"];
@@ -78,6 +79,7 @@ export type RecipeList = Schemas["RecipeList"];
 export type StopLevel = "stop" | Schemas["EndIn"]["how"];
 
 export type HelloMessage = Schemas["HelloMessage"];
+export type CaptureMessage = Schemas["CaptureMessage"];
 export type ScalarsMessage = Schemas["ScalarsMessage"];
 export type StreamMessage =
   | HelloMessage
@@ -86,6 +88,7 @@ export type StreamMessage =
   | Schemas["EventMessage"]
   | Schemas["CommandMessage"]
   | Schemas["BreakpointsMessage"]
+  | CaptureMessage
   | Schemas["PingMessage"];
 
 /** A scalar on the wire: strict JSON has no NaN, so the three travel as strings. */

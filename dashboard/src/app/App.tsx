@@ -1,7 +1,8 @@
 import { lazy, Suspense } from "react";
 import { Redirect, Route, Switch } from "wouter";
+import { useRunTable } from "@/api/runList";
+import { useRunListFeed, useRuns } from "@/api/runs";
 import { closeDialog, useDialog } from "@/lib/dialogs";
-import { useRuns } from "@/live/hooks";
 import { PanelBoundary } from "@/ui";
 import { AccessPage } from "./AccessPage";
 import { Announcer } from "./Announcer";
@@ -25,8 +26,9 @@ const DeleteDialog = lazy(() => import("./DeleteDialog"));
 
 /** The frame around every page: rail, top bar, page, messages, dialogs. */
 export function App() {
-  const { error } = useRuns();
-  if (error?.status === 401 || error?.status === 403) return <AccessPage />;
+  useRunListFeed();
+  const isRefused = useRunTable((table) => table.refused);
+  if (isRefused) return <AccessPage />;
   return (
     <div className="flex h-full">
       <Rail />
@@ -54,9 +56,10 @@ export function App() {
 
 /** Where one arrives without an address: at what is live, else at the list, unless there is nothing to choose. */
 function FirstPage() {
-  const { data, error } = useRuns();
-  if (data === undefined && error === null) return <main className="flex-1" />;
-  return <Redirect to={firstPage(data?.runs) + window.location.search} replace />;
+  const runs = useRuns();
+  const hasFailed = useRunTable((table) => table.error !== null);
+  if (runs === undefined && !hasFailed) return <main className="flex-1" />;
+  return <Redirect to={firstPage(runs) + window.location.search} replace />;
 }
 
 /** Effects without markup, in their own component, so that their ticks redraw nothing else. */

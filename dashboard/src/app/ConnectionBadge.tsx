@@ -1,8 +1,10 @@
 import type { ReactNode } from "react";
+import { useRunTable } from "@/api/runList";
+import { useRunDetail } from "@/api/runs";
 import { formatCount, formatTime, NONE } from "@/lib/format";
 import { TOKEN_NOT_VALID } from "@/lib/messages";
 import type { ConnectionStatus } from "@/live/connection";
-import { useConnection, useRunDetail, useRunId, useRuns } from "@/live/hooks";
+import { useConnection, useRunId } from "@/live/hooks";
 import type { Connection } from "@/live/store";
 import { Icon, Popover } from "@/ui";
 
@@ -44,9 +46,9 @@ const EXPLAINED: Partial<Record<ConnectionStatus, (ageS: number) => string>> = {
 export function ConnectionBadge() {
   const connection = useConnection();
   const runId = useRunId();
-  const { data } = useRuns();
+  const hasNoRuns = useRunTable((table) => table.loaded && table.total === 0);
   // Before the first run there is nothing to be connected to.
-  if (runId === null && data?.total === 0) return null;
+  if (runId === null && hasNoRuns) return null;
   return (
     <Popover label="Connection" button={<ConnectionMark {...connection} />} className="-mx-1.5 h-7 px-1.5">
       <div className="w-80">

@@ -2,10 +2,9 @@ import { useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import { useLocation } from "wouter";
 import { ApiError } from "@/api/client";
-import { deleteRun, useRunFiles } from "@/api/runs";
+import { deleteRun, useRunDetail, useRunFiles } from "@/api/runs";
 import { formatBytes, plural } from "@/lib/format";
 import { showToast } from "@/lib/toasts";
-import { useRunDetail } from "@/live/hooks";
 import { Button, Dialog, Field } from "@/ui";
 import { useGo } from "./navigation";
 

@@ -1,10 +1,10 @@
 import { useEffect, useState } from "react";
 import { ApiError } from "@/api/client";
-import { endRun, useRunRow } from "@/api/runs";
+import { endRun, useRunDetail, useRunRow } from "@/api/runs";
 import type { ListedState, StopLevel } from "@/api/types";
 import { formatCount } from "@/lib/format";
 import { runVerb } from "@/live/commands";
-import { useRunDetail, useRunId, useRunState } from "@/live/hooks";
+import { useRunId, useRunState } from "@/live/hooks";
 import { Button, Dialog } from "@/ui";
 import { firstLevel, isOver, nextLevel, PATIENCE_MS, STOP_LEVELS } from "./stopLevels";
 

@@ -1,11 +1,12 @@
 import { lazy, type ReactNode, Suspense } from "react";
 import { useLocation } from "wouter";
+import { useRunDetail, useRuns } from "@/api/runs";
 import { fromWire, type StateOut } from "@/api/types";
 import { openDialog } from "@/lib/dialogs";
 import { formatCount, formatRate, formatSpeed, formatValue } from "@/lib/format";
 import { switchTheme, useTheme } from "@/lib/theme";
 import { toggleOf } from "@/live/commandAvailability";
-import { useCommandReason, useRunDetail, useRunId, useRunState, useRuns, useStale } from "@/live/hooks";
+import { useCommandReason, useRunId, useRunState, useStale } from "@/live/hooks";
 import { Icon, IconButton, KeyCap, Menu, STATE_LOOKS, StateChip } from "@/ui";
 import { ConnectionBadge } from "./ConnectionBadge";
 import { useGo } from "./navigation";
@@ -143,10 +144,9 @@ const MAX_LISTED = 12;
 
 function RunPicker() {
   const runId = useRunId();
-  const { data } = useRuns();
+  const runs = useRuns() ?? [];
   const { data: detail } = useRunDetail(runId);
   const go = useGo();
-  const runs = data?.runs ?? [];
   const name = runs.find((run) => run.id === runId)?.name ?? detail?.name ?? runId ?? "No run";
   const [location] = useLocation();
   const open = (id: string) => {

@@ -1,8 +1,10 @@
 import { useEffect } from "react";
 import { useLocation } from "wouter";
+import { useRunDetail } from "@/api/runs";
 import type { RunState } from "@/api/types";
 import { formatCount } from "@/lib/format";
-import { useMoment, useRunDetail, useRunId, useRunState } from "@/live/hooks";
+import { useRunId, useRunState } from "@/live/hooks";
+import { useThrottledState } from "@/live/stepRequest";
 import { PAGES, PAGES_WITHOUT_RUN } from "./routes";
 
 const GLYPHS: Partial<Record<RunState, string>> = {
@@ -27,9 +29,9 @@ export function titleOf(
 export function useDocumentTitle(): void {
   const [path] = useLocation();
   const state = useRunState((run) => run.state);
-  const { moment } = useMoment((run) => run.step);
+  const step = useThrottledState((run) => run.step);
   const { data: run } = useRunDetail(useRunId());
-  const ofRun = titleOf(state, moment === null ? undefined : Number(moment), run?.name);
+  const ofRun = titleOf(state, step, run?.name);
   const page = PAGES_WITHOUT_RUN.has(path) ? PAGES.find((one) => one.path === path) : undefined;
   const title = page === undefined ? ofRun : `${page.name} · midstep`;
   useEffect(() => {

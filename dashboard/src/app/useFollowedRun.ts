@@ -1,10 +1,11 @@
-import { useQueryClient } from "@tanstack/react-query";
 import { useEffect, useState } from "react";
 import { useRoute } from "wouter";
+import { refreshRunList, useRunTable } from "@/api/runList";
+import { useRuns } from "@/api/runs";
 import type { RunRow } from "@/api/types";
 import { useUrlState } from "@/lib/urlState";
 import { followRun } from "@/live/followRun";
-import { useRuns } from "@/live/hooks";
+import { useRunState } from "@/live/hooks";
 import { RUN_PATH } from "./routes";
 
 /** The run that the address names; else the one already followed, the newest live one, the newest. */
@@ -27,16 +28,16 @@ export function useFollowedRun(): void {
   const [runParam] = useUrlState("run", "");
   const [onPage, params] = useRoute(RUN_PATH);
   const named = onPage ? decodeURIComponent(params.id) : runParam;
-  const { data } = useRuns();
+  const runs = useRuns();
+  const total = useRunTable((table) => table.total);
   const [kept, setKept] = useState<string | null>(null);
-  const queries = useQueryClient();
-  const whole = data === undefined || data.runs.length >= data.total;
-  const unlisted = whole && named !== "" && data?.runs.every(({ id }) => id !== named) === true;
-  useEffect(() => {
-    // It may have begun since the list was read.
-    if (unlisted) void queries.invalidateQueries({ queryKey: ["runs"] });
-  }, [unlisted, queries]);
-  const runId = chooseRun(data?.runs, named, kept, whole);
+  const whole = runs === undefined || runs.length >= total;
+  const unlisted = whole && named !== "" && runs?.every(({ id }) => id !== named) === true;
+  // A server of one run has no stream of its list. It may have changed when its run did.
+  const state = useRunState((run) => run.state);
+  // biome-ignore lint/correctness/useExhaustiveDependencies: each change may be one of the list
+  useEffect(() => refreshRunList(), [unlisted, state]);
+  const runId = chooseRun(runs, named, kept, whole);
   useEffect(() => {
     setKept(runId);
     return runId === null ? undefined : followRun(runId);

@@ -1,5 +1,5 @@
 /** An axis: from values to places and back, on a linear or a log scale. */
-import { linearSplits, logLabel, logSplits, sameDecimals } from "./ticks";
+import { linearSplits, logLabels, logSplits, sameDecimals } from "./ticks";
 
 export interface Axis {
   /** Place of a value between 0 and 1; values that a log scale has no place for lie at its start. */
@@ -55,11 +55,13 @@ export function linearAxis(low: number, high: number, most: number): Axis {
 
 export function logAxis(low: number, high: number, most: number): Axis {
   const [from, to] = [Math.log10(low), Math.log10(high)];
+  const splits = logSplits(low, high, most);
+  const labels = logLabels(splits);
   return {
     low,
     high,
     unit: (value) => (value > 0 ? (Math.log10(value) - from) / (to - from) : 0),
     value: (unit) => 10 ** (from + unit * (to - from)),
-    ticks: logSplits(low, high, most).map((value) => ({ value, label: logLabel(value) })),
+    ticks: splits.map((value, index) => ({ value, label: labels[index] as string })),
   };
 }

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { linearSplits, logLabel, logSplits, sameDecimals } from "./ticks";
+import { linearSplits, logLabel, logLabels, logSplits, sameDecimals } from "./ticks";
 
 describe("sameDecimals", () => {
   it("gives every tick the decimals that their distance needs", () => {
@@ -73,5 +73,30 @@ describe("linearSplits", () => {
     expect(linearSplits(-1, 1, 4)).toEqual([-1, -0.5, 0, 0.5, 1]);
     expect(linearSplits(3, 3, 4)).toEqual([3]);
     expect(linearSplits(Number.NaN, 1, 4)).toEqual([]);
+  });
+});
+
+describe("labels of an axis", () => {
+  const ranges: [number, number][] = [
+    [1.2e-4, 1.43e-4],
+    [0.5, 0.5000001],
+    [123_456.7, 123_457.3],
+    [1e7, 1e7 + 3],
+    [-1e-9, 1e-9],
+    [0, 1e9],
+  ];
+
+  it.each(ranges)("never repeat between %s and %s", (low, high) => {
+    for (const most of [4, 6, 9]) {
+      const splits = linearSplits(low, high, most);
+      expect(splits.length).toBeGreaterThan(1);
+      expect(new Set(sameDecimals(splits)).size).toBe(splits.length);
+    }
+  });
+
+  it.each(ranges.filter(([low]) => low > 0))("never repeat on a log scale from %s to %s", (low, high) => {
+    const splits = logSplits(low, high, 6);
+    expect(splits.length).toBeGreaterThan(1);
+    expect(new Set(logLabels(splits)).size).toBe(splits.length);
   });
 });

@@ -1,18 +1,26 @@
 /** Numbers on an axis. */
 import { formatExponent, formatFixed } from "@/lib/format";
 
-/** Ticks with the same decimals, as many as the step between them needs; none where the axis leaves one out. */
+/** A double has no more significant figures. */
+const MOST_DIGITS = 15;
+
+const areDistinct = (labels: readonly string[]) => new Set(labels).size === labels.length;
+
+/** Labels with the same decimals, as many as the gap between ticks needs, so that no two are equal. */
 export function sameDecimals(splits: readonly (number | null)[]): string[] {
   const shown = splits.filter((split): split is number => split !== null);
   const largest = Math.max(...shown.map(Math.abs), 0);
   const gaps = shown.slice(1).map((split, index) => Math.abs(split - (shown[index] as number)));
   const gap = Math.min(...gaps.filter((size) => size > 0), Number.POSITIVE_INFINITY);
   const finest = Number.isFinite(gap) ? gap : largest || 1;
-  if (largest > 0 && (largest < 1e-3 || largest >= 1e7)) {
-    return splits.map((split) => (split === null ? "" : split === 0 ? "0" : formatExponent(split, 0)));
-  }
-  const decimals = decimalsOf(finest);
-  return splits.map((split) => (split === null ? "" : formatFixed(split, decimals)));
+  const byExponent = largest > 0 && (largest < 1e-3 || largest >= 1e7);
+  const label = (split: number, digits: number) =>
+    byExponent ? (split === 0 ? "0" : formatExponent(split, digits)) : formatFixed(split, digits);
+  let digits = byExponent ? 0 : decimalsOf(finest);
+  const distinctSplits = [...new Set(shown)];
+  while (digits < MOST_DIGITS && !areDistinct(distinctSplits.map((split) => label(split, digits))))
+    digits += 1;
+  return splits.map((split) => (split === null ? "" : label(split, digits)));
 }
 
 /** The fewest decimals that write a step exactly: 2 for 0.05, 4 for 0.0025. */
@@ -64,7 +72,9 @@ function evenTicks(low: number, high: number, least: number): number[] {
   const step = [1, 2, 5, 10].map((head) => head * 10 ** power).find((size) => size >= least) ?? least;
   const first = Math.ceil(low / step);
   const count = Math.max(0, Math.floor(high / step) - first + 1);
-  return Array.from({ length: count }, (_, index) => Number(((first + index) * step).toPrecision(6)));
+  // Twelve figures: enough to tell ticks of 1,000,000.1 apart, too few to show 0.30000000000000004.
+  const ticks = Array.from({ length: count }, (_, index) => Number(((first + index) * step).toPrecision(12)));
+  return [...new Set(ticks)];
 }
 
 /** A tick of a log axis in its shortest form: 0.3, 0.03, 3e−3, 20, 1e4. */
@@ -73,4 +83,10 @@ export function logLabel(value: number | null): string {
   if (value >= 0.01 && value < 1e4) return formatFixed(value, decimalsOf(value));
   const digits = [0, 1, 2].find((some) => Number(value.toExponential(some)) === value) ?? 3;
   return formatExponent(value, digits);
+}
+
+/** Labels of a log axis, each in its shortest form; with the same decimals where those would be equal. */
+export function logLabels(splits: readonly (number | null)[]): string[] {
+  const labels = splits.map(logLabel);
+  return areDistinct(labels.filter(Boolean)) ? labels : sameDecimals(splits);
 }

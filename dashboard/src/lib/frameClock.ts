@@ -38,6 +38,13 @@ function drawAll(moment: number, all: ReadonlySet<Draw>): void {
   waiting.delete(moment);
   // Otherwise React draws the updates in several frames, by where they come from.
   flushSync(() => {
-    for (const draw of all) draw();
+    for (const draw of all) {
+      try {
+        draw();
+      } catch (error) {
+        // Each of the others waits for this call only and would never be drawn again.
+        reportError(error);
+      }
+    }
   });
 }

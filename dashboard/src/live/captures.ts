@@ -1,122 +1,140 @@
-/** Fetches again when the key changes: one request at a time, at an interval, newest key wins. */
-import { useEffect, useRef, useState } from "react";
-import { nextTick, onNextFrame } from "@/lib/frameClock";
+/** What is captured of the run's steps: a panel says what it shows, and gets the newest of it. */
+import { useEffect, useRef } from "react";
+import { create } from "zustand";
+import { api, batchedApi, type Reader } from "@/api/client";
+import type { CaptureMessage, StateOut } from "@/api/types";
+import { formatCount } from "@/lib/format";
+import { useInView } from "@/lib/inView";
+import { useThrottledStore } from "@/lib/useThrottledStore";
+import { hasEnded } from "./commandAvailability";
+import { useLatestRequest } from "./latestRequest";
+import { RUNNING_MS } from "./stepRequest";
+import { useRun } from "./store";
+import { type CaptureSpec, type Subscription, subscriptionId, WantedCaptures } from "./subscriptions";
 
-export interface Latest<T> {
-  data: T | null;
-  /** Key that `data` belongs to. */
-  key: string | null;
-  /** Why the last request failed; null once one succeeded again. */
-  error: Error | null;
+export type Thinning = NonNullable<CaptureMessage["thinning"]>;
+
+/** What this tab shows, reported to the stream of the run that it follows. */
+export const wantedCaptures = new WantedCaptures((wanted) => useWanted.setState({ wanted }));
+
+/** `followRun` sends this list. */
+export const useWanted = create<{ wanted: readonly Subscription[] }>()(() => ({ wanted: [] }));
+
+/** The newest message of each subscription. */
+export const useCaptureMessages = create<Record<string, CaptureMessage | undefined>>()(() => ({}));
+
+export function applyCapture(message: CaptureMessage): void {
+  useCaptureMessages.setState({ [message.id]: message });
 }
 
-/** How long after a failed request the next is made. */
-const RETRY_MS = 1_000;
+/** Another run is followed, or its stream started over. */
+export function forgetCaptures(): void {
+  useCaptureMessages.setState({}, true);
+}
 
-interface Options {
-  /**
-   * A request starts when the page's clock is at a multiple of this, or later if only then something is new;
-   * 0 fetches at once. So all panels ask together: four requests in a row take less from the run that answers
-   * them than four spread over the second.
-   */
-  intervalMs: number;
+export interface CaptureRequest {
+  runId: string;
+  /** Names the capture to read; null where only the answer will tell. */
+  etag: string | null;
+  /** While the run is running, requests of all panels are sent together. */
+  reader: Reader;
+  signal: AbortSignal;
+}
+
+export interface Capture<T> {
+  data: T | null;
+  /** Finished steps after the captured one; null before one was captured. */
+  step: number | null;
+  /** What is left out while the run is running; null where nothing is. */
+  thinning: Thinning | null;
+  /** Whether a newer one is known and on its way. */
+  stale: boolean;
+  error: Error | null;
+  running: boolean;
+}
+
+export interface CaptureSource<T> {
+  /** Null while nothing is to be shown; what was shown stays. */
+  spec: CaptureSpec | null;
+  /** Distinguishes requests for the same capture, such as two rows of one tensor. */
+  variant?: string;
+  /** Names what a paused or stored run shows now; null: nothing was captured. */
+  moment: (state: StateOut) => string | number | null;
+  load: (request: CaptureRequest) => Promise<T>;
 }
 
 /**
- * Keeps the last answer while the next is on its way, so that a panel never blinks.
+ * The newest capture of what `spec` names, for as long as the component is in view.
  *
- * Unlike a query that is cancelled when its key changes, a request always runs to its end: a key that changes
- * faster than the server answers still shows something new each time.
+ * A running run reports its captures through the stream. A paused, stepped or stored run shows what it has: each
+ * change of its state is followed by a request at once.
  */
-export function useLatest<T>(
-  key: string | null,
-  load: (key: string, signal: AbortSignal) => Promise<T>,
-  { intervalMs }: Options,
-): Latest<T> {
-  const [latest, setLatest] = useState<Latest<T>>({ data: null, key: null, error: null });
-  const fetcher = useRef<Fetcher<T> | null>(null);
-  const loader = useRef(load);
-  loader.current = load;
+export function useCapture<T>({ spec, variant = "", moment, load }: CaptureSource<T>): Capture<T> {
+  const isInView = useInView();
+  const runId = useRun((run) => run.runId);
+  const restarts = useRun((run) => run.restarts);
+  const running = useRun(({ state }) => state?.parked !== true && !hasEnded(state));
+  const reports = useRun((run) => run.reportsCaptures) && running;
+  // The first one is shown as soon as it is there.
+  const hasData = useRef(false);
+  const intervalMs = running && hasData.current ? RUNNING_MS : 0;
+  const id = spec === null ? null : subscriptionId(spec);
+  useSubscription(spec);
 
-  useEffect(() => {
-    const created = new Fetcher<T>((wanted, signal) => loader.current(wanted, signal), setLatest);
-    fetcher.current = created;
-    return () => created.close();
-  }, []);
-  useEffect(() => fetcher.current?.setKey(key, intervalMs), [key, intervalMs]);
-  return latest;
+  const message = useThrottledStore(
+    useCaptureMessages,
+    (messages) => (id === null ? null : (messages[id] ?? null)),
+    intervalMs,
+  );
+  const now = useThrottledStore(useRun, ({ state }) => (state === null ? null : moment(state)), intervalMs);
+  const step = useRun(({ state }) => (running ? null : (state?.step ?? null)));
+  // Before the first report, what an earlier viewer left is better than nothing.
+  const newest = reports ? (message?.etag ?? (now === null ? null : "first")) : now;
+  const key =
+    runId === null || id === null || newest === null
+      ? null
+      : JSON.stringify([runId, restarts, id, variant, newest]);
+  const kept = useRef<string | null>(null);
+  if (isInView) kept.current = key;
+
+  const isCurrent = message !== null && (running || message.step === step);
+  const etag = isCurrent ? message.etag : null;
+  const request = (_: string, signal: AbortSignal) =>
+    load({ runId: runId ?? "", etag, reader: running ? batchedApi : api, signal });
+  const latest = useLatestRequest(kept.current, request, { intervalMs });
+  hasData.current = latest.data !== null;
+  return {
+    data: latest.data,
+    step: isCurrent ? message.step : step,
+    thinning: running ? (message?.thinning ?? null) : null,
+    stale: !running && latest.data !== null && latest.key !== kept.current,
+    error: latest.error,
+    running,
+  };
 }
 
-/** The clockwork of `useLatest`, without React. */
-export class Fetcher<T> {
-  private wanted: string | null = null;
-  private latest: Latest<T> = { data: null, key: null, error: null };
-  private intervalMs = 0;
-  private startedAt = Number.NEGATIVE_INFINITY;
-  private timer: ReturnType<typeof setTimeout> | null = null;
-  private cancel: (() => void) | null = null;
-  private inFlight = false;
-  private readonly closing = new AbortController();
+/** Counts this panel among those that show `spec`, while it is in view. */
+export function useSubscription(spec: CaptureSpec | null): void {
+  const isInView = useInView();
+  const isFollowing = useRun((run) => run.runId !== null);
+  const isShown = spec !== null && isInView && isFollowing;
+  const id = spec === null ? null : subscriptionId(spec);
+  const current = useRef(spec);
+  current.current = spec;
+  // biome-ignore lint/correctness/useExhaustiveDependencies: the id stands for the spec
+  useEffect(() => {
+    return isShown && current.current !== null ? wantedCaptures.add(current.current) : undefined;
+  }, [id, isShown]);
+}
 
-  constructor(
-    private readonly load: (key: string, signal: AbortSignal) => Promise<T>,
-    private readonly show: (latest: Latest<T>) => void,
-  ) {}
+const ORDINALS = new Intl.PluralRules("en", { type: "ordinal" });
+const SUFFIXES: Record<string, string> = { one: "st", two: "nd", few: "rd", other: "th" };
 
-  setKey(key: string | null, intervalMs: number): void {
-    this.wanted = key;
-    this.intervalMs = intervalMs;
-    if (key === null) this.publish({ data: null, key: null, error: null });
-    else if (intervalMs === 0 && this.cancel !== null) this.publish(this.latest);
-    this.schedule();
-  }
-
-  close(): void {
-    this.closing.abort();
-    if (this.timer !== null) clearTimeout(this.timer);
-    this.cancel?.();
-  }
-
-  private schedule(): void {
-    if (this.inFlight || this.closing.signal.aborted) return;
-    if (this.timer !== null) clearTimeout(this.timer);
-    this.timer = null;
-    if (this.wanted === null || this.wanted === this.latest.key) return;
-    const pause = this.latest.error === null ? this.intervalMs : Math.max(this.intervalMs, RETRY_MS);
-    const wait = nextTick(this.startedAt, pause) - performance.now();
-    if (wait <= 0) void this.start(this.wanted);
-    else this.timer = setTimeout(() => this.schedule(), wait);
-  }
-
-  private async start(key: string): Promise<void> {
-    this.inFlight = true;
-    this.startedAt = performance.now();
-    const before = this.latest;
-    const latest = await this.load(key, this.closing.signal).then(
-      (data): Latest<T> => ({ data, key, error: null }),
-      // The last data stays; the same key is requested again later.
-      (error: unknown): Latest<T> => ({
-        ...before,
-        error: error instanceof Error ? error : new Error(String(error)),
-      }),
-    );
-    this.inFlight = false;
-    if (this.closing.signal.aborted) return;
-    if (this.wanted !== null) this.publish(latest);
-    this.schedule();
-  }
-
-  /** While a run trains, newer data is drawn with the next frame of the page. */
-  private publish(latest: Latest<T>): void {
-    const canWait = this.intervalMs > 0 && latest.data !== null && this.latest.data !== null;
-    this.latest = latest;
-    this.cancel?.();
-    this.cancel = canWait ? onNextFrame(() => this.draw()) : null;
-    if (!canWait) this.draw();
-  }
-
-  private draw(): void {
-    this.cancel = null;
-    this.show(this.latest);
-  }
+/** "every 14th step, 64 of 256 samples"; empty where nothing is left out. */
+export function thinningText({ every, shown, of }: Thinning): string {
+  const parts: string[] = [];
+  if (every > 1) parts.push(`every ${formatCount(every)}${SUFFIXES[ORDINALS.select(every)]} step`);
+  if (shown !== null && of !== null && shown < of)
+    parts.push(`${formatCount(shown)} of ${formatCount(of)} samples`);
+  return parts.join(", ");
 }

@@ -1,11 +1,14 @@
 /** Joins the stream of a run to the store, and keeps the clock that says how old the page is. */
 
 import { api, runPath } from "@/api/client";
-import { RunStream, tooManyStreams } from "@/api/sharedStream";
+import { channelName, RunStream, tooManyStreams } from "@/api/sharedStream";
 import type { CommandOut, StreamMessage } from "@/api/types";
+import { applyCapture, forgetCaptures, useWanted, wantedCaptures } from "./captures";
 import { showEventToast } from "./eventToasts";
 import { MessageBuffer } from "./messageBuffer";
 import { useRun } from "./store";
+import { type Subscription, SubscriptionSender } from "./subscriptions";
+import { TabLists } from "./tabLists";
 
 const TICK_MS = 500;
 
@@ -19,22 +22,40 @@ export function followRun(runId: string): () => void {
     if (message.type === "event") showEventToast(message.record);
   };
   const buffer = new MessageBuffer(take, () => !document.hidden);
+  const sender = new SubscriptionSender(runId);
+  const lists = new TabLists<Subscription>(channelName(`wanted-${runId}`), (all) => sender.setLists(all));
+  const stopWanting = useWanted.subscribe(({ wanted }) => lists.setOwn(wanted));
+  wantedCaptures.setHidden(document.hidden);
+  lists.setOwn(wantedCaptures.list);
+  const onMessage = (message: StreamMessage) => {
+    // Captures are fetched on the clock of the panels; they need not wait for the next redraw as well.
+    if (message.type === "capture") return applyCapture(message);
+    if (message.type === "hello") {
+      if (!message.resumed) forgetCaptures();
+      if (stream?.leads) sender.setStream(message.captures ? message.stream : null);
+    }
+    buffer.push(message);
+  };
   const open = () =>
     new RunStream(runId, {
-      onMessage: (message) => buffer.push(message),
+      onMessage,
       onLink: (link, why) => {
+        if (link !== "open") sender.setStream(null);
         buffer.flush();
         live.setLink(link, Date.now(), why ?? null);
       },
+      onLead: () => lists.lead(),
     });
   let stream: RunStream | null = open();
   // A browser opens at most six connections to a server, so a hidden tab gives up its own.
   const onVisibility = async () => {
+    wantedCaptures.setHidden(document.hidden);
     if (!document.hidden) stream ??= open();
     else if (await tooManyStreams()) {
       if (!document.hidden) return;
       stream?.close();
       stream = null;
+      sender.setStream(null);
     }
   };
   const listener = () => void onVisibility();
@@ -45,7 +66,11 @@ export function followRun(runId: string): () => void {
     clearInterval(clock);
     stream?.close();
     stream = null;
+    stopWanting();
+    lists.close();
+    sender.close();
     buffer.close();
+    forgetCaptures();
     live.follow(null);
   };
 }

@@ -1,5 +1,4 @@
 /** What the last step did to the rows of a tensor: forces, one row in detail, and how alike the rows are. */
-import { useMemo } from "react";
 import { api, runPath } from "@/api/client";
 import { readSafetensors } from "@/api/safetensors";
 import { toNumbers } from "@/api/tensors";
@@ -9,24 +8,21 @@ import {
   fromWire,
   type MatrixSource,
   type PanelOut,
+  type StateOut,
   type StepDataKeys,
 } from "@/api/types";
-import { type Latest, useLatest } from "./captures";
-import { type Moment, useMoment, useRunId, useRunState } from "./hooks";
+import { type Capture, useCapture } from "./captures";
+import { useRunId, useRunState } from "./hooks";
+import { useLatestRequest } from "./latestRequest";
 import { useRun } from "./store";
+import type { CaptureKind, CaptureSpec } from "./subscriptions";
 
-/** A key that changes when there is something new to fetch; null while there is nothing. */
-function useStepKey(rest: string | null): Omit<Moment, "moment"> & { key: string | null; runId: string } {
-  const runId = useRunId();
-  const generation = useRun((live) => live.generation);
-  const {
-    moment: step,
-    intervalMs,
-    ask,
-  } = useMoment((state) => (state.step > 0 ? `${state.timeline} ${state.step}` : null));
-  const key =
-    runId === null || rest === null || step === null ? null : [runId, generation, step, rest].join(" ");
-  return { key, runId: runId ?? "", intervalMs, ask };
+/** Names the step that changed the weights; null before the first. */
+const momentOf = ({ step, timeline }: StateOut) => (step > 0 ? `${timeline} ${step}` : null);
+
+/** What is shown of a tensor; null for the tensor that the run chooses. */
+function specOf(kind: CaptureKind, tensor: string | null): CaptureSpec {
+  return tensor === null ? { kind } : { kind, key: tensor };
 }
 
 function query(values: Record<string, string | null>): string {
@@ -54,11 +50,13 @@ export function readForces(answer: ForcesOut): Forces {
 }
 
 /** Both forces on every row of a tensor; of the run's own choice when null. */
-export function useForces(tensor: string | null): Latest<Forces> {
-  const { key, runId, intervalMs, ask } = useStepKey(tensor ?? "");
-  const load = async (_: string, signal: AbortSignal) =>
-    readForces(await ask.get<ForcesOut>(runPath(runId, `/debug/forces${query({ tensor })}`), signal));
-  return useLatest(key, load, { intervalMs });
+export function useForces(tensor: string | null): Capture<Forces> {
+  return useCapture({
+    spec: specOf("forces", tensor),
+    moment: momentOf,
+    load: async ({ runId, reader, signal }) =>
+      readForces(await reader.get<ForcesOut>(runPath(runId, `/debug/forces${query({ tensor })}`), signal)),
+  });
 }
 
 export interface ForceDetail {
@@ -90,13 +88,16 @@ export function readDetail(answer: ForceDetailOut): ForceDetail {
 }
 
 /** One row's change in its two parts; nothing while no row is chosen. */
-export function useForceDetail(tensor: string | null, feature: number | null): Latest<ForceDetail> {
-  const { key, runId, intervalMs, ask } = useStepKey(feature === null ? null : `${feature} ${tensor ?? ""}`);
-  const load = async (_: string, signal: AbortSignal) => {
-    const rest = `/debug/step_data/force_detail${query({ feature: String(feature), tensor })}`;
-    return readDetail(await ask.get<ForceDetailOut>(runPath(runId, rest), signal));
-  };
-  return useLatest(key, load, { intervalMs });
+export function useForceDetail(tensor: string | null, feature: number | null): Capture<ForceDetail> {
+  return useCapture({
+    spec: feature === null ? null : specOf("forces", tensor),
+    variant: `row ${feature}`,
+    moment: momentOf,
+    load: async ({ runId, reader, signal }) => {
+      const rest = `/debug/step_data/force_detail${query({ feature: String(feature), tensor })}`;
+      return readDetail(await reader.get<ForceDetailOut>(runPath(runId, rest), signal));
+    },
+  });
 }
 
 export interface CosineRequest {
@@ -155,14 +156,19 @@ export function readCosine(buffer: ArrayBuffer): CosineMatrix {
 }
 
 /** Cosines of all pairs of rows; nothing while null. */
-export function useCosineMatrix(request: CosineRequest | null): Latest<CosineMatrix> {
-  const rest = useMemo(() => (request === null ? null : cosineQuery(request)), [request]);
-  const { key, runId, intervalMs, ask } = useStepKey(rest);
-  const load = async (_: string, signal: AbortSignal) =>
-    readCosine(
-      await (request?.full ? api : ask).bytes(runPath(runId, `/debug/cosine_matrix${rest}`), signal),
-    );
-  return useLatest(key, load, { intervalMs });
+export function useCosineMatrix(request: CosineRequest | null): Capture<CosineMatrix> {
+  const rest = request === null ? "" : cosineQuery(request);
+  // The weights themselves need no copy from before the step.
+  const kind = request?.source === "weights" ? "weights" : "cosine_matrix";
+  return useCapture({
+    spec: request === null ? null : specOf(kind, request.tensor),
+    variant: rest,
+    moment: momentOf,
+    load: async ({ runId, reader, signal }) =>
+      readCosine(
+        await (request?.full ? api : reader).bytes(runPath(runId, `/debug/cosine_matrix${rest}`), signal),
+      ),
+  });
 }
 
 function cosineQuery({ source, tensor, order, full }: CosineRequest): string {
@@ -172,10 +178,10 @@ function cosineQuery({ source, tensor, order, full }: CosineRequest): string {
 /** The hint of the table whose rows are those of a tensor; null if no hook pushed one. */
 export function useRowPanel(tensor: string | null): PanelOut | null {
   const runId = useRunId();
-  const generation = useRun((live) => live.generation);
+  const restarts = useRun((live) => live.restarts);
   const hinted = useRunState((state) => Object.keys(state.step_data_panels).join("\n")) ?? "";
-  const key = runId === null || hinted === "" ? null : [runId, generation, hinted].join("\n");
-  const { data } = useLatest<StepDataKeys>(
+  const key = runId === null || hinted === "" ? null : [runId, restarts, hinted].join("\n");
+  const { data } = useLatestRequest<StepDataKeys>(
     key,
     (_, signal) => api.get<StepDataKeys>(runPath(runId ?? "", "/debug/step_data/keys"), signal),
     { intervalMs: 0 },

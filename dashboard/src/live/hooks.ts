@@ -1,9 +1,6 @@
 /** How panels read the run: each hook re-renders only for what it answers. */
-import { useQuery } from "@tanstack/react-query";
 import { useEffect, useState } from "react";
-import { type ApiError, api, batchedApi, type Reader, runPath } from "@/api/client";
-import type { BreakpointOut, CommandOut, RunDetail, RunListing, StateOut } from "@/api/types";
-import { useThrottledStore } from "@/lib/useThrottledStore";
+import type { BreakpointOut, CommandOut, StateOut } from "@/api/types";
 import {
   commandDisabledReason,
   disabledReason,
@@ -23,32 +20,6 @@ export function useRunState<T>(select?: (state: StateOut) => T): StateOut | T | 
     if (select === undefined) return state;
     return state === null ? undefined : select(state);
   });
-}
-
-/** While a run trains, panels update at this interval: faster updates cannot be read. */
-const RUNNING_MS = 1_000;
-
-export interface Moment {
-  /** Null before the first message. */
-  moment: string | null;
-  /** The interval of requests while the run trains; 0 while it is paused. */
-  intervalMs: number;
-  /** Sends the requests: batched while the run trains, at once while it is paused. */
-  ask: Reader;
-}
-
-/** A part of the state that changes with every step, and how to fetch what belongs to it. */
-export function useMoment(
-  select: (state: StateOut) => string | number | null,
-  runningMs = RUNNING_MS,
-): Moment {
-  const intervalMs = useRunState((state) => state.parked) ? 0 : runningMs;
-  const read = ({ state }: { state: StateOut | null }) => (state === null ? null : select(state));
-  const moment = useThrottledStore(useRun, read, intervalMs);
-  // At once: nothing of the run before is shown when another is followed.
-  const isThere = useRunState((state) => select(state) !== null) ?? false;
-  const ask = intervalMs === 0 ? api : batchedApi;
-  return { moment: isThere && moment !== null ? String(moment) : null, intervalMs, ask };
 }
 
 export const useRunId = (): string | null => useRun((live) => live.runId);
@@ -111,13 +82,13 @@ export interface SeriesHandle {
 /** One scalar over all steps: filled from the facts, continued by the stream. */
 export function useSeries(name: string): SeriesHandle {
   const runId = useRunId();
-  const generation = useRun((live) => live.generation);
+  const restarts = useRun((live) => live.restarts);
   const version = useRun((live) => live.seriesVersion);
   const [loading, setLoading] = useState(true);
   const [error, setError] = useState<string | null>(null);
   useEffect(() => {
     // Before the first hello the stream could still start after a gap.
-    if (runId === null || generation === 0) return;
+    if (runId === null || restarts === 0) return;
     const closing = new AbortController();
     setLoading(true);
     fillSeries(runId, name, closing.signal)
@@ -130,29 +101,6 @@ export function useSeries(name: string): SeriesHandle {
         if (!closing.signal.aborted) setLoading(false);
       });
     return () => closing.abort();
-  }, [runId, name, generation]);
+  }, [runId, name, restarts]);
   return { series: series.get(name), version, loading, error };
-}
-
-function isRefusal(error: ApiError | null): boolean {
-  return error?.status === 401 || error?.status === 403;
-}
-
-/** The newest runs, as many as a menu shows; polled every few seconds. */
-export function useRuns() {
-  return useQuery<RunListing, ApiError>({
-    queryKey: ["runs"],
-    queryFn: ({ signal }) => api.get<RunListing>("/runs?sort=-started_at&columns=&limit=50", signal),
-    // Without a key there is no use in asking again; the guard counts wrong tokens.
-    refetchInterval: ({ state }) => (isRefusal(state.error) ? false : 5_000),
-  });
-}
-
-/** One run with its header. */
-export function useRunDetail(runId: string | null) {
-  return useQuery<RunDetail, ApiError>({
-    queryKey: ["run", runId],
-    queryFn: ({ signal }) => api.get<RunDetail>(runPath(runId ?? ""), signal),
-    enabled: runId !== null,
-  });
 }

@@ -4,9 +4,8 @@ import { runPath } from "@/api/client";
 import type { RewindOut } from "@/api/types";
 import { formatCount } from "@/lib/format";
 import { showToast } from "@/lib/toasts";
-import { useLatest } from "./captures";
 import { runVerb } from "./commands";
-import { useMoment, useRunId } from "./hooks";
+import { useStepRequest } from "./stepRequest";
 import { useRun } from "./store";
 
 /** While the run trains the slider is disabled, so its range may be older. */
@@ -14,22 +13,11 @@ const RUNNING_MS = 2_000;
 
 /** Null while nothing is known, and for a run that cannot be taken back at all. */
 export function useRewind(): RewindOut | null {
-  const runId = useRunId();
-  const generation = useRun((live) => live.generation);
-  const {
-    moment: position,
-    intervalMs,
-    ask,
-  } = useMoment(
-    (state) => (state.offers.includes("back") ? `${state.timeline} ${state.step}` : null),
-    RUNNING_MS,
-  );
-  // Also when the run pauses or resumes at the same step.
-  const key =
-    runId === null || position === null ? null : [runId, generation, position, intervalMs].join(" ");
-  const load = (_: string, signal: AbortSignal) =>
-    ask.get<RewindOut>(runPath(runId ?? "", "/debug/rewind"), signal);
-  return useLatest<RewindOut>(key, load, { intervalMs }).data;
+  return useStepRequest({
+    moment: ({ offers, timeline, step }) => (offers.includes("back") ? `${timeline} ${step}` : null),
+    runningMs: RUNNING_MS,
+    load: (runId, reader, signal) => reader.get<RewindOut>(runPath(runId, "/debug/rewind"), signal),
+  }).data;
 }
 
 /** Goes back and offers to go forward again, which repeats the same bits. */

@@ -25,6 +25,8 @@ const hello = (resumed: boolean, seq = 0) =>
     breakpoints: [],
     version: "1",
     can_control: true,
+    stream: "s",
+    captures: true,
   }) as StreamMessage;
 const command = (id: string, seq: number, status: CommandOut["status"]) =>
   ({ id, seq, status }) as CommandOut;
@@ -35,13 +37,13 @@ beforeEach(() => live().follow("r"));
 
 describe("the store of the run", () => {
   it("asks for everything again only when the sequence broke", () => {
-    const before = live().generation;
+    const before = live().restarts;
     live().applyMessage(hello(false), 0);
-    expect(live().generation).toBe(before + 1);
+    expect(live().restarts).toBe(before + 1);
     live().applyMessage(hello(true), 0);
-    expect(live().generation).toBe(before + 1);
+    expect(live().restarts).toBe(before + 1);
     live().applyMessage(hello(false, 40), 0);
-    expect(live().generation).toBe(before + 2);
+    expect(live().restarts).toBe(before + 2);
     expect(series.seq).toBe(40);
   });
 

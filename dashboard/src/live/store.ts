@@ -18,7 +18,7 @@ export interface Connection {
   version: string | null;
   /** What the server said when it refused the stream. */
   why: string | null;
-  /** Whether the link held since the last hello. Another process numbers its states afresh, and breaks the link first. */
+  /** Whether the link held since the last hello. If it did, a state with a lower number is an old one. */
   unbroken: boolean;
 }
 
@@ -43,12 +43,12 @@ interface RunData {
   /** Oldest first, as the server ordered them. */
   commands: CommandOut[];
   breakpoints: BreakpointOut[];
-  /** Step at which this page began to watch; null before the first hello. */
-  watchedFrom: number | null;
   /** Grows when the series did. */
   seriesVersion: number;
   /** 0 before the first hello; grows when the server had to start over and what was fetched must be fetched again. */
-  generation: number;
+  restarts: number;
+  /** Whether the run reports what it captures: it is live and can be subscribed to. */
+  reportsCaptures: boolean;
 }
 
 interface RunActions {
@@ -105,8 +105,8 @@ function afterHello(live: RunData, hello: HelloMessage): Partial<RunData> {
   return {
     ...(isLate ? {} : { state: hello.state }),
     breakpoints: hello.breakpoints,
-    watchedFrom: live.watchedFrom ?? hello.state.step,
-    generation: hello.resumed && live.generation > 0 ? live.generation : live.generation + 1,
+    restarts: hello.resumed && live.restarts > 0 ? live.restarts : live.restarts + 1,
+    reportsCaptures: hello.captures === true,
   };
 }
 
@@ -145,9 +145,9 @@ export const useRun = create<RunData & RunActions>()((set) => ({
   connection: noConnection,
   commands: [],
   breakpoints: [],
-  watchedFrom: null,
   seriesVersion: 0,
-  generation: 0,
+  restarts: 0,
+  reportsCaptures: false,
 
   follow: (runId) => {
     series.clear();
@@ -157,9 +157,9 @@ export const useRun = create<RunData & RunActions>()((set) => ({
       connection: noConnection,
       commands: [],
       breakpoints: [],
-      watchedFrom: null,
       seriesVersion: 0,
-      generation: 0,
+      restarts: 0,
+      reportsCaptures: false,
     });
   },
   applyMessage: (message, now) =>

@@ -2,9 +2,8 @@
 
 import { api, type Reader, runPath } from "@/api/client";
 import { readSafetensors, toFloat64 } from "@/api/safetensors";
-import { type Latest, useLatest } from "./captures";
-import { useMoment, useRunId } from "./hooks";
-import { useRun } from "./store";
+import type { Latest } from "./latestRequest";
+import { useStepRequest } from "./stepRequest";
 import { useWatches } from "./watches";
 
 /** Most points of one series; if there are more, the server keeps first, last and extremes. */
@@ -78,13 +77,11 @@ export async function fetchTrajectories(
 
 /** All tracks, fetched again after each step and when the watches change. */
 export function useTrajectories(): Latest<Trajectories> {
-  const runId = useRunId();
-  const generation = useRun((live) => live.generation);
-  const { moment: step, intervalMs, ask } = useMoment((state) => `${state.timeline} ${state.step}`);
   const watched = useWatches(({ ids, source }) => JSON.stringify([source, ids]));
-  const key = runId === null || step === null ? null : [runId, generation, step, watched].join(" ");
-  return useLatest(key, (_, signal) => fetchTrajectories(ask, runId ?? "", SHOWN_POINTS, signal), {
-    intervalMs,
+  return useStepRequest({
+    moment: ({ timeline, step }) => `${timeline} ${step}`,
+    variant: watched,
+    load: (runId, reader, signal) => fetchTrajectories(reader, runId, SHOWN_POINTS, signal),
   });
 }
 

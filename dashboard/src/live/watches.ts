@@ -27,10 +27,10 @@ function take(answer: WatchOut): void {
 /** Keeps the list as the server has it while a panel that shows it is open. */
 export function useWatchList(): Watches {
   const runId = useRun((live) => live.runId);
-  const generation = useRun((live) => live.generation);
+  const restarts = useRun((live) => live.restarts);
   // A tensor that a hook pushes for the first time can be watched from then on.
   const pushed = useRun((live) => live.state?.step_data_keys.join("\n") ?? "");
-  // biome-ignore lint/correctness/useExhaustiveDependencies: a new generation or new keys ask again
+  // biome-ignore lint/correctness/useExhaustiveDependencies: a restart and new keys ask again
   useEffect(() => {
     if (runId === null) return useWatches.setState(NONE);
     const closing = new AbortController();
@@ -42,7 +42,7 @@ export function useWatchList(): Watches {
         if (!(error instanceof ApiError) && !closing.signal.aborted) throw error;
       });
     return () => closing.abort();
-  }, [runId, generation, pushed]);
+  }, [runId, restarts, pushed]);
   return useWatches();
 }
 

@@ -47,6 +47,7 @@ const MARKS: [string, string[]][] = [
   ["ok-mark", ["surface"]],
   ["warn-mark", ["surface"]],
   ["bad-mark", ["surface"]],
+  ["nan", ["surface", "bg"]],
   ...[1, 2, 3, 4, 5, 6].map((index): [string, string[]] => [`series-${index}`, ["surface"]]),
 ];
 

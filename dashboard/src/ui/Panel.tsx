@@ -1,4 +1,4 @@
-import type { ReactNode } from "react";
+import { createContext, type ReactNode, useContext } from "react";
 import { Button, type ButtonProps } from "./Button";
 
 export type PanelState =
@@ -28,11 +28,15 @@ interface PanelProps {
 
 const DATA: PanelState = { kind: "data" };
 
+/** What the panel inside leaves out, in one line of its header: "every 14th step". Empty where nothing is left out. */
+export const PanelThinning = createContext("");
+
 /** A panel: header of 36 px, then one of its states. */
 export function Panel(props: PanelProps) {
   const { title, titleShown, fact, stale, tools, state = DATA, children } = props;
   const { className = "", bodyClassName = "", id } = props;
   const shownFact = state.kind === "loading" && state.count ? state.count : fact;
+  const thinning = useContext(PanelThinning);
   return (
     <section
       aria-label={title}
@@ -41,7 +45,12 @@ export function Panel(props: PanelProps) {
     >
       <header className="flex min-h-9 shrink-0 items-center gap-2 px-3 @max-[550px]:flex-wrap @max-[550px]:gap-y-0">
         <h2 className="flex min-h-9 items-center font-semibold whitespace-nowrap">{titleShown ?? title}</h2>
-        {shownFact && <span className="min-w-0 truncate text-t3">{shownFact}</span>}
+        {shownFact && <span className="min-w-0 shrink-99 truncate text-t3">{shownFact}</span>}
+        {thinning && (
+          <span className="min-w-0 shrink-9 truncate text-t3" data-thinning="">
+            {thinning}
+          </span>
+        )}
         {stale && <span className="whitespace-nowrap text-warn">{stale}</span>}
         <div
           data-tools=""

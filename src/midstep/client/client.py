@@ -133,9 +133,42 @@ class Client(CommandMethods):
         """Return the state of the run: step, paused, parked, loss, lr, and more."""
         return dict(self._requests.get(self._requests.debug_path("state")))
 
-    def batch(self) -> dict[str, Any]:
-        """Return the last captured batch: picture, loss, sample ids."""
-        return dict(self._requests.get(self._requests.debug_path("batch")))
+    def batch(self, *, first: int = 0, count: int = 64, inline: bool = False) -> dict[str, Any]:
+        """Return the last captured batch: loss, ids, labels and losses of the shown samples.
+
+        The run captures what you read for five seconds after each call; the first call waits for
+        the end of the step in progress, at most two seconds.
+
+        Args:
+            first: index of the first sample.
+            count: how many samples, at most 512.
+            inline: whether to add a small picture, base64 under `png`.
+        """
+        path, flag = self._requests.debug_path("batch"), "true" if inline else None
+        return dict(self._requests.get(path, first=first, count=count, inline=flag))
+
+    def batch_picture(self, *, first: int = 0, count: int = 64, etag: str | None = None) -> bytes:
+        """Return the picture of the same samples: a PNG, whose tiles `batch()["grid"]` describes.
+
+        Args:
+            first: index of the first sample.
+            count: how many samples, at most 512.
+            etag: of `batch()`, for the picture of the same step; it must still be held.
+        """
+        path = self._requests.debug_path("batch/picture")
+        return self._requests.fetch(path, first=first, count=count, etag=etag)
+
+    def batch_sample(self, index: int, *, picture: bool = False) -> Any:
+        """Return one sample at full resolution, as a dict, or as the bytes of a PNG.
+
+        Args:
+            index: position in the batch.
+            picture: whether to return the PNG.
+        """
+        path = self._requests.debug_path("batch/sample")
+        if picture:
+            return self._requests.fetch(path, index=int(index), format="png")
+        return dict(self._requests.get(path, index=int(index)))
 
     def step_data(self, key: str | None = None, *, full: bool = False) -> Any:
         """Return the keys of what hooks captured in this step, or one entry."""

@@ -117,9 +117,9 @@ class Transport:
             headers["Content-Type"] = "application/json"
         return headers
 
-    def fetch(self, path: str) -> bytes:
+    def fetch(self, path: str, *, query: Mapping[str, Any] | None = None) -> bytes:
         """Return the bytes at a path; a refusal raises `ClientError` with its status."""
-        status, data = self._read("GET", path)
+        status, data = self._read("GET", path, query=query)
         if status >= 400:
             raise read_refusal(status, data)
         return data

@@ -123,7 +123,15 @@ NUMBER_PATHS: dict[str, list[str]] = {
         "/labels/*",
         "/loss",
         "/losses/*",
+        "/predictions/*",
         "/rows/*/*",
+    ],
+    "GET /api/v1/runs/{run_id}/debug/batch/sample": [
+        "/high",
+        "/label",
+        "/loss",
+        "/low",
+        "/values/*",
     ],
     "GET /api/v1/runs/{run_id}/debug/cosine_matrix": [
         "/matrix/*/*",

@@ -37,6 +37,10 @@ class RunRequests:
         """Send a GET request; return the parsed response."""
         return self.transport.request("GET", path, query=query)
 
+    def fetch(self, path: str, **query: Any) -> bytes:
+        """Send a GET request; return the bytes of the response."""
+        return self.transport.fetch(path, query=query)
+
     def send(self, method: str, path: str, body: dict[str, Any] | None = None) -> Any:
         """Send a request that changes something; return the parsed response."""
         return self.transport.request(method, path, body=body)

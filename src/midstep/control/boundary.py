@@ -30,7 +30,7 @@ class StepBoundary:
 
     - nothing to do: one flag test;
     - only sinks listen: `_pass_quietly`, which takes no lock;
-    - viewers are connected, and this step is not shown to them: `_pass_unshown`;
+    - something is in view, and this step does not capture it: `_pass_unshown`;
     - anything else: `_end_step` and `_pass_through`.
 
     The lock is held for moments only. No code of others (sinks, subscribers, sources of watches,
@@ -43,8 +43,8 @@ class StepBoundary:
         # Both flags describe how the step in progress began. A cheap way is taken only if it was
         # allowed at the beginning of the step and still is at its end: a request that came in
         # between needs the full way, and so does what was prepared at the beginning.
-        self._last_step_unobserved = False  # no viewer and no request
-        self._has_no_request = False  # viewers at most
+        self._last_step_unobserved = False  # nothing in view and no request
+        self._has_no_request = False  # subscriptions at most
 
     # -- called by the loop -----------------------------------------------------------------------
 
@@ -167,7 +167,7 @@ class StepBoundary:
         state = self._state
         if self._last_step_unobserved and not state.is_observed:
             return self._pass_quietly()
-        is_unshown = state.viewer_count and not state.captures.clones_step
+        is_unshown = state.captures.subscriptions.active and not state.captures.clones_step
         if self._has_no_request and is_unshown and not state.has_requests:
             return self._pass_unshown()
         with state.lock:
@@ -202,16 +202,16 @@ class StepBoundary:
         return True
 
     def _pass_unshown(self) -> bool:
-        """Pass a boundary with viewers and no request, after a step that is not shown."""
+        """Pass a boundary with subscriptions and no request, after a step that is not shown."""
         state = self._state
         state.layer_report = None
         self._send_scalars()
         with state.lock:
             # Asked again under the lock: a request may have come while the scalars were sent.
-            only_viewers = bool(state.viewer_count and not state.has_requests)
-            if only_viewers:
+            has_no_request = state.captures.subscriptions.active and not state.has_requests
+            if has_no_request:
                 state.captures.begin_step(every_step=False)
-        if not only_viewers:
+        if not has_no_request:
             return self._pass_through()
         state.boundaries += 1
         # In other steps no clone is needed: without a request nothing can stop the loop there.
@@ -322,9 +322,9 @@ class StepBoundary:
         state = self._state
         if not state.is_parked:
             # All clones are complete before `is_parked` is visible to readers.
-            state.captures.publish()
+            state.captures.publish_everything()
             state.loss_readout.read_now(state.loss)
-            self._weight_changes.end()
+            self._weight_changes.end(is_parking=True)
             with state.lock:
                 state.is_parked = True
             state.notify()

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
 
+from midstep.control.capture.subscriptions import EVERYTHING
 from midstep.control.command_record import Command, CommandRecord
 from midstep.control.gate import Mode
 from midstep.core.commands.catalog import GATE_COMMANDS, RunUntilPayload
@@ -155,7 +156,7 @@ class CommandQueue:
             self.waiting.append(record)
             self._apply_intent(record)
         if record.command.name == "pause":
-            state.captures.clones_step = True
+            state.captures.extend_plan(EVERYTHING)
         state.wake()
 
     def _apply_intent(self, record: CommandRecord) -> None:

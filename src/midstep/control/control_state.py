@@ -82,7 +82,7 @@ class ControlState:
         """Commands that are answered once their effect is visible."""
         self.breakpoint_evidence: dict[str, Any] | None = None
         self.holds_weights = False
-        """Whether clones of weights are held; they are dropped when the last viewer has gone."""
+        """Whether clones of weights are held; they are dropped when none is in view any more."""
         self.described_fields: dict[str, Any] = {}
         self.read_gradient_norm: Callable[[], Any] | None = None
         self.read_rewind: Callable[[], dict[str, Any]] | None = None
@@ -122,15 +122,18 @@ class ControlState:
         # The last three are left over from an observed step: one more full boundary clears them.
         is_observed = bool(
             has_requests
-            or self.viewer_count
-            or self.captures.pushed
+            or self.captures.subscriptions.active
+            or self.captures.data.pushed
             or self.captures.clones_step
             or self.holds_weights
         )
         # These need the full boundary, but do not make a boundary necessary by themselves: new
         # rows come with an active watch, and after the end no step follows.
         needs_full_boundary = self.watches.has_new_rows or self.end is not None
-        self.step_is_recorded = is_followed or bool(self.viewer_count or self.sinks)
+        # A connected viewer sees the loss in the state; nothing else is captured for it alone.
+        self.step_is_recorded = is_followed or bool(
+            self.captures.subscriptions.active or self.viewer_count or self.sinks
+        )
         self.boundary_has_work = is_observed or self.step_is_recorded or self.end == "stopped"
         self.has_requests = has_requests or needs_full_boundary
         self.is_observed = is_observed or needs_full_boundary

@@ -83,11 +83,11 @@ class DebugController:
         losses: Any = None,
         kept: bool = False,
     ) -> None:
-        """Give the batch and the loss of this step; the batch is cloned only if the step is shown.
+        """Give the batch and the loss of this step; the batch is copied only if it is in view.
 
         Args:
-            batch: a tensor, or a mapping or sequence of tensors. Readers get a clone, which is
-                made while a viewer is connected or a pause is requested.
+            batch: a tensor, or a mapping or sequence of tensors. Readers get a copy: of the shown
+                samples while the batch is in view, of all of it when the run is paused.
             loss: the loss as a number or a tensor of one element.
             step: index of this batch, counted from 0; the running count when left out.
             labels: one per sample, for the page.
@@ -107,8 +107,9 @@ class DebugController:
     def capture_step_data(self, key: str, data: Any, *, panel: Panel | None = None) -> None:
         """Store data of this step under `key`; it is cleared when the next step begins.
 
-        It is cloned in the steps that are shown: ten a second while running, every step while
-        stepping, and the step at which the loop parks. Do not change a tensor after pushing it.
+        It is copied in the steps that are shown: while running, as often as a page or a client
+        reads this key, at most ten times a second; every step while stepping; and the step at
+        which the loop parks. Do not change a tensor after pushing it.
 
         Args:
             key: its name on the page; `keys` and `force_detail` are reserved.
@@ -169,16 +170,20 @@ class DebugController:
         return self.status.get_state()
 
     def get_batch(self) -> dict[str, Any] | None:
-        """The last captured batch with loss, step, labels and ids; None before the first."""
+        """The last batch captured whole, as at a pause; None before the first.
+
+        With loss, step, labels and ids. While running, `captures.viewer` with a need of the whole
+        batch captures it.
+        """
         return self.captures.batch()
 
     def get_step_data(self, key: str) -> Any:
         """What was pushed under `key` in this step."""
-        return self.captures.step_data(key)
+        return self.captures.data.get(key)
 
     def list_step_data_keys(self) -> list[str]:
         """The keys pushed in this step."""
-        return self.captures.step_data_keys()
+        return list(self.captures.data.pushed)
 
     # -- breakpoints and watches ------------------------------------------------------------------
 

@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
+from midstep.control.capture.captured_data import StepData
 from midstep.control.control_state import ControlState
 
 RATE_WINDOW_S = 5.0
@@ -88,7 +89,8 @@ class RunStatus:
         # Before the lock: it may read a device, and the training thread needs the lock.
         loss = state.loss_readout.read(state.loss)
         with state.lock:
-            batch, shown = state.captures.cloned_batch, state.captures.published
+            batch = state.captures.recent[0] if state.captures.recent else None
+            shown, keys, panels = self._step_data()
             described, running = state.described_fields, state.queue.running_record
             steps_per_s, boundary_age_s = self._rate.observe(
                 state.finished_steps, is_moving=not state.is_parked and state.end is None
@@ -108,10 +110,11 @@ class RunStatus:
                 "timeline": described.get("timeline", 0),
                 "has_batch": batch is not None,
                 "batch_step": None if batch is None else batch.step,
-                "step_data_keys": list(shown.values),
+                "step_data_keys": keys,
+                "step_data_offered": list(state.captures.data.offered),
                 "step_data_step": shown.step if shown.values else None,
                 "step_data_additions": shown.additions,
-                "step_data_panels": {key: panel.kind for key, panel in shown.panels.items()},
+                "step_data_panels": panels,
                 "breakpoint": state.breakpoint_evidence,
                 "waiting_for": self._waiting_for(),
                 "reason": state.reason if state.active_hold is None else state.active_hold[0],
@@ -121,6 +124,19 @@ class RunStatus:
                 "boundary_age_s": boundary_age_s,
                 "offers": sorted(state.queue.registry),
             }
+
+    def _step_data(self) -> tuple[StepData, list[str], dict[str, str]]:
+        """The newest step data; the keys that can be shown; the kinds of their panels.
+
+        While the run moves, also keys that nobody has subscribed to: the next step may show them.
+        """
+        data = self._state.captures.data
+        shown = data.published
+        offered = data.offered if self.moves_on and self._state.finished_steps else {}
+        panels = {key: panel for key, panel in offered.items() if panel is not None}
+        panels |= shown.panels
+        keys = list(dict.fromkeys([*shown.values, *offered]))
+        return shown, keys, {key: panel.kind for key, panel in panels.items() if key in keys}
 
     def _waiting_for(self) -> str | None:
         """What a requested pause or stop waits for; None if there is no such request."""
@@ -156,6 +172,16 @@ class RunStatus:
         the loop has declared.
         """
         return self.state_name in _MOVING and self.phase is None
+
+    @property
+    def moves_on(self) -> bool:
+        """Whether further steps come without a command: the run is neither paused nor ended."""
+        return not self._state.is_parked and self._state.end is None
+
+    @property
+    def timeline(self) -> int:
+        """How often the run went back to an earlier step."""
+        return int(self._state.described_fields.get("timeline", 0))
 
     @property
     def phase(self) -> str | None:

@@ -161,8 +161,11 @@ class AutoencoderTraining:
         gradients = [weight.grad for weight in weights if weight.grad is not None]
         session.log(grad_norm=torch.nn.utils.get_total_norm(gradients))
         self._last = (record.step, record.loss)
-        if session.controller.captures.wants_data:
+        if session.controller.captures.wants(*self.feature_keys):
             self.capture_features(session.controller, batch["images"])
+
+    feature_keys: tuple[str, ...] = ("features",)
+    """Keys of the step data that `capture_features` pushes."""
 
     def capture_features(self, control: DebugController, images: torch.Tensor) -> None:
         """Capture the hidden units, while a viewer shows them."""
@@ -225,7 +228,9 @@ class AutoencoderTraining:
             )
 
     def begin(self, session: Session) -> None:
-        """Called before the first step."""
+        """Called before the first step: offers the step data that is pushed on request."""
+        for key in self.feature_keys:
+            session.controller.captures.data.offer(key)
 
     # -- with a run -------------------------------------------------------------------------------
 

@@ -99,6 +99,8 @@ class BclTraining(AutoencoderTraining):
             self.model, self.validation.images, config.competition, gated=gated
         )
         self._fault_reported = False
+        if gated:
+            self.feature_keys = ("bcl_metrics", "bcl_tensors")
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -132,12 +134,17 @@ class BclTraining(AutoencoderTraining):
             # Keeping the tensors in every step would cost 1 %: their memory is freed later. Steps
             # that
             # a rewind repeats are not shown.
-            self.bcl.wants_tensors = lambda: control.captures.shows_step and not training.replaying
+            self.bcl.wants_tensors = lambda: (
+                control.captures.shows("bcl_tensors") and not training.replaying
+            )
         return session
 
     def begin(self, session: Session) -> None:
         """Hide the norms of layers: the metrics of the features replace them."""
         session.run.hide(LayerNorms.key)
+        data = session.controller.captures.data
+        for key in self.feature_keys:
+            data.offer(key, {"features": TABLE, "bcl_metrics": COMPETITION_TABLE}.get(key))
         self.declare_sources(session.run)
 
     def train(self, run: Run) -> BclResult:

@@ -14,7 +14,13 @@ from midstep.server import openapi
 from midstep.server.auth.guard import Guard, GuardConfig
 from midstep.server.datasets import dataset_routes
 from midstep.server.datasets.data_roots import DataRoots
-from midstep.server.debug import batched_requests, breakpoint_routes, command_routes, watch_routes
+from midstep.server.debug import (
+    batched_requests,
+    breakpoint_routes,
+    command_routes,
+    subscription_routes,
+    watch_routes,
+)
 from midstep.server.dependencies import declare_run_id
 from midstep.server.forward.forward_requests import Forward
 from midstep.server.influence import influence_routes
@@ -84,6 +90,7 @@ def create_app(
         batched_requests.router,
         force_routes.router,
         step_routes.router,
+        subscription_routes.router,
         command_routes.rewind_router,
         watch_routes.router,
         command_routes.router,

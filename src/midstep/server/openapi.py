@@ -70,8 +70,13 @@ def _require_response_fields(document: dict[str, Any]) -> None:
     for model in _all_subclasses(Out):
         schema = document["components"]["schemas"].get(model.__name__)
         if schema is not None and schema.get("properties"):
-            schema["required"] = sorted(set(schema["properties"]) - SENT_IF_ANY)
-            for name in SENT_IF_ANY & schema["properties"].keys():
+            left_out = {
+                name
+                for name in SENT_IF_ANY & schema["properties"].keys()
+                if "default" in schema["properties"][name]
+            }
+            schema["required"] = sorted(set(schema["properties"]) - left_out)
+            for name in left_out:
                 # openapi-typescript takes a field with a default as always present.
                 del schema["properties"][name]["default"]
 

@@ -77,6 +77,10 @@ def earlier_commands(directory: Path) -> list[dict[str, Any]]:
     return commands[-COMMANDS_RECALLED:]
 
 
+def _labels(batches: Sequence[Any]) -> Any:
+    return labels_of(join(batches))
+
+
 class StepReporter:
     """Reports finished steps and epochs: to the boundary, to the captures, and to the facts.
 
@@ -148,11 +152,9 @@ class StepReporter:
     def _capture(
         self, batches: Sequence[Any], loss: Any, sample_ids: Sequence[Any] | None, losses: Any
     ) -> None:
-        """Pass the batch on. Micro-batches are joined only if a viewer or a condition may read."""
-        batch, labels = batches[0], None
-        if self._captures.is_observed:
-            batch = join(batches)
-            labels = partial(labels_of, batch)
+        """Pass the batch on. Micro-batches are joined only when the batch is copied."""
+        batch = batches[0] if len(batches) == 1 else partial(join, batches)
+        labels = partial(_labels, batches)
         # `kept`: no code of the user runs before the boundary, so the clone can wait until then.
         self._captures.capture(
             batch, loss, labels=labels, sample_ids=sample_ids, losses=losses, kept=True

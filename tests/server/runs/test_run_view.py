@@ -26,8 +26,12 @@ ASKED = "p1"
 QUERIES = {
     f"{RUN}/debug/together": "?ask=state&ask=watch",
     f"{RUN}/debug/step_data/force_detail": "?feature=1",
+    f"{RUN}/debug/batch/sample": "?index=0",
 }
-REFUSED = {("ended", f"{RUN}/debug/batch"): (404, "no_batch")}
+REFUSED = {
+    ("ended", f"{RUN}/debug/{each}"): (404, "no_batch")
+    for each in ("batch", "batch/picture", "batch/sample")
+}
 """No run writes its batches to disk; every other route answers with 200."""
 
 

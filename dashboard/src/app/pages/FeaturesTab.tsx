@@ -4,10 +4,11 @@ import { useAction } from "@/lib/actions";
 import { formatCount } from "@/lib/format";
 import { rowNames } from "@/lib/rowNames";
 import { useUrlState } from "@/lib/urlState";
+import { thinningText } from "@/live/captures";
 import { useForces, useRowPanel } from "@/live/forces";
 import { useNoCommandsReason } from "@/live/hooks";
 import { addWatches, useWatchedRows, useWatchList } from "@/live/watches";
-import { PanelSlot } from "@/ui";
+import { LivePanelSlot, PanelThinning } from "@/ui";
 import { PanelArea } from "../Frame";
 
 const DebugForceViz = lazy(() => import("@/features/forces/DebugForceViz"));
@@ -17,7 +18,7 @@ const FeatureTrajectory = lazy(() => import("@/features/trajectories/FeatureTraj
 export default function FeaturesTab({ stale }: { stale: string | null }) {
   const [tensor, setTensor] = useUrlState("tensor", "");
   const [feature, setFeature] = useUrlState("feature", "");
-  const { data: forces, error } = useForces(tensor === "" ? null : tensor);
+  const { data: forces, error, thinning } = useForces(tensor === "" ? null : tensor);
   const panel = useRowPanel(forces?.tensor ?? null);
   const names = useMemo(() => rowNames(panel), [panel]);
   const { sources } = useWatchList();
@@ -43,32 +44,32 @@ export default function FeaturesTab({ stale }: { stale: string | null }) {
   return (
     <PanelArea tab="features">
       <div className="grid h-full min-h-[560px] grid-cols-2 grid-rows-[minmax(352px,1.63fr)_minmax(200px,1fr)] gap-2 max-[1199px]:h-auto max-[1199px]:grid-cols-1 max-[1199px]:grid-rows-[380px_380px_260px]">
-        <PanelSlot title="Forces">
-          <DebugForceViz
-            {...shared}
-            error={error?.message ?? null}
-            chosen={tensor === "" ? null : tensor}
-            onTensor={setTensor}
-            selected={selected}
-            watched={watched}
-            rule={panel?.status ?? null}
-            shape={panel?.shape ?? null}
-          />
-        </PanelSlot>
-        <PanelSlot title="Cosine similarity">
-          <HeatmapPanel {...shared} />
-        </PanelSlot>
-        <div className="col-span-2 min-h-0 max-[1199px]:col-span-1">
-          <PanelSlot title="Trajectories">
-            <FeatureTrajectory
-              tensor={forces?.tensor ?? null}
-              names={names}
+        <PanelThinning value={thinning === null ? "" : thinningText(thinning)}>
+          <LivePanelSlot title="Forces">
+            <DebugForceViz
+              {...shared}
+              error={error?.message ?? null}
+              chosen={tensor === "" ? null : tensor}
+              onTensor={setTensor}
+              selected={selected}
+              watched={watched}
               rule={panel?.status ?? null}
-              onSelect={select}
-              stale={stale}
+              shape={panel?.shape ?? null}
             />
-          </PanelSlot>
-        </div>
+          </LivePanelSlot>
+          <LivePanelSlot title="Cosine similarity">
+            <HeatmapPanel {...shared} />
+          </LivePanelSlot>
+        </PanelThinning>
+        <LivePanelSlot title="Trajectories" className="col-span-2 max-[1199px]:col-span-1">
+          <FeatureTrajectory
+            tensor={forces?.tensor ?? null}
+            names={names}
+            rule={panel?.status ?? null}
+            onSelect={select}
+            stale={stale}
+          />
+        </LivePanelSlot>
       </div>
     </PanelArea>
   );

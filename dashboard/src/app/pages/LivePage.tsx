@@ -1,5 +1,6 @@
 import { lazy, Suspense, useCallback, useRef, useState } from "react";
 import { ApiError } from "@/api/client";
+import { useRunTable } from "@/api/runList";
 import { BatchPanel } from "@/features/batch/BatchPanel";
 import { BreakpointsPanel } from "@/features/breakpoints/BreakpointsPanel";
 import type { Draft } from "@/features/breakpoints/conditions";
@@ -9,9 +10,9 @@ import { Transport } from "@/features/transport/Transport";
 import { showToast } from "@/lib/toasts";
 import { useUrlChoice } from "@/lib/urlState";
 import { addBreakpoint } from "@/live/breakpoints";
-import { useRunId, useRunState, useRuns, useStale } from "@/live/hooks";
+import { useRunId, useRunState, useStale } from "@/live/hooks";
 import { useRun } from "@/live/store";
-import { Panel, PanelSlot } from "@/ui";
+import { LivePanelSlot, Panel, PanelSlot } from "@/ui";
 import { PanelArea, Strip, TabRow } from "../Frame";
 import { LivePill } from "./LivePill";
 
@@ -27,7 +28,7 @@ const NONE: ReadonlySet<number> = new Set();
 /** The run as it goes: control, batch, loss, breakpoints, commands, step data. */
 export function LivePage() {
   const runId = useRunId();
-  const { isPending } = useRuns();
+  const isPending = useRunTable((table) => !table.loaded && table.error === null);
   if (runId === null) return isPending ? <main className="flex-1" /> : <NoRun />;
   // Another run starts with nothing selected.
   return <LiveRun key={runId} />;
@@ -124,7 +125,7 @@ function StepTab({ pointedOut, stale, onPanels }: StepTabProps) {
         <div
           className={`${COLUMN} grid-rows-[minmax(0,1fr)_132px] max-[1199px]:grid-rows-[436px_132px] max-[719px]:grid-rows-[436px_272px]`}
         >
-          <PanelSlot title="Batch">
+          <LivePanelSlot title="Batch">
             <BatchPanel
               pointedOut={pointedOut}
               onFocusSample={focusSample}
@@ -132,7 +133,7 @@ function StepTab({ pointedOut, stale, onPanels }: StepTabProps) {
               onInfluence={onPanels}
               stale={stale}
             />
-          </PanelSlot>
+          </LivePanelSlot>
           <div
             className={`${COLUMN} grid-cols-[248px_minmax(0,1fr)] max-[719px]:grid-cols-1 max-[719px]:grid-rows-2`}
           >
@@ -146,9 +147,9 @@ function StepTab({ pointedOut, stale, onPanels }: StepTabProps) {
         </div>
         <div className={`${COLUMN} grid-rows-[226px_minmax(0,1fr)] max-[1199px]:grid-rows-[226px_342px]`}>
           {loss}
-          <PanelSlot title="Step data">
+          <LivePanelSlot title="Step data">
             <StepDataPanel stale={stale} />
-          </PanelSlot>
+          </LivePanelSlot>
         </div>
       </div>
     </PanelArea>

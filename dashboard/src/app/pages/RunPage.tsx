@@ -3,7 +3,7 @@
 import { useQueryClient } from "@tanstack/react-query";
 import { lazy, type ReactNode, useMemo } from "react";
 import { Link, useParams } from "wouter";
-import { runDetailKey, useRunPage } from "@/api/runs";
+import { runDetailKey, useRunDetail } from "@/api/runs";
 import type { RunRow } from "@/api/types";
 import { ConfigPanel } from "@/features/runDetail/ConfigPanel";
 import { FactsPanel, SummaryPanel } from "@/features/runDetail/FactsPanel";
@@ -13,9 +13,9 @@ import { formatBytes, formatCount } from "@/lib/format";
 import { VIEW_ONLY } from "@/lib/messages";
 import { metricsOf } from "@/lib/metricNames";
 import { useUrlChoice } from "@/lib/urlState";
-import { useThrottled } from "@/lib/useThrottled";
 import { toggleOf } from "@/live/commandAvailability";
 import { useConnection, useRunState, useVerb } from "@/live/hooks";
+import { useThrottledState } from "@/live/stepRequest";
 import { Button, Icon, Panel, PanelSlot } from "@/ui";
 import { PanelArea, Pill, Strip, TabRow } from "../Frame";
 import { addressOf, useGo } from "../navigation";
@@ -42,7 +42,7 @@ const NAMES: Record<Tab, string> = {
 export function RunPage() {
   const { id = "" } = useParams<{ id: string }>();
   const runId = decodeURIComponent(id);
-  const { data, error } = useRunPage(runId);
+  const { data, error } = useRunDetail(runId, { polls: true });
   const [tab, setTab] = useUrlChoice("tab", TABS);
   const run = useFreshRun(data);
   if (run === undefined) return <NoRun error={error?.message ?? null} />;
@@ -74,10 +74,7 @@ export function RunPage() {
 /** What the stream of the run knows better than the last answer. */
 function useFreshRun(run: RunRow | undefined): RunRow | undefined {
   const state = useRunState((live) => live.state);
-  const step = useThrottled(
-    useRunState((live) => live.step),
-    500,
-  );
+  const step = useThrottledState((live) => live.step, 500);
   const timeline = useRunState((live) => live.timeline);
   return useMemo(() => {
     if (run === undefined || !run.live || state === undefined) return run;
@@ -231,7 +228,7 @@ function Overview({ run, header }: { run: RunRow; header: Record<string, unknown
 function OneView({ tab, run }: { tab: Exclude<Tab, "overview">; run: RunRow }): ReactNode {
   const now = useNow();
   // Commands and epochs come with steps and states; between them there is nothing new to read.
-  const version = useThrottled(`${run.state} ${run.timeline} ${run.step}`, 2_000);
+  const version = `${run.state} ${run.timeline} ${run.step}`;
   switch (tab) {
     case "events":
       return <EventsPanel key={run.id} runId={run.id} version={version} />;

@@ -2,7 +2,7 @@
 
 import { lazy, useCallback, useMemo } from "react";
 import { type RunTable, useRunTable } from "@/api/runList";
-import { useRunListFeed } from "@/api/runs";
+import { useAllRuns } from "@/api/runs";
 import { saveRunsCsv, saveRunsJson } from "@/features/runList/exportRuns";
 import { FilterBar } from "@/features/runList/FilterBar";
 import { RunsTable, stepTo } from "@/features/runList/RunsTable";
@@ -28,11 +28,11 @@ const ConfigDiffPanel = lazy(() => import("@/features/runList/ConfigDiffPanel"))
 const NO_START = "Only midstep serve can start runs from the page";
 
 export function RunsPage() {
-  useRunListFeed();
+  useAllRuns();
   const table = useRunTable();
   const view = useRunsView(table);
   const { canControl } = useConnection();
-  const noStart = !table.loaded || table.canStart ? null : canControl ? NO_START : VIEW_ONLY;
+  const noStart = !table.complete || table.canStart ? null : canControl ? NO_START : VIEW_ONLY;
   const [diff, setDiff] = useUrlChoice("diff", ["off", "on"]);
   const [large, setLarge] = useUrlChoice("large", ["none", "curves"]);
   const [cursor, setCursor] = useUrlState("at", "");
@@ -128,8 +128,8 @@ function TablePanel({ view, cursor, setCursor }: TablePanelProps) {
   return (
     <Panel
       title="Runs"
-      fact={table.loaded ? <Fact view={view} damaged={damaged} /> : undefined}
-      stale={table.loaded && table.error !== null ? NOT_UP_TO_DATE : null}
+      fact={table.complete ? <Fact view={view} damaged={damaged} /> : undefined}
+      stale={table.complete && table.error !== null ? NOT_UP_TO_DATE : null}
       className="h-full"
       tools={
         <ExportMenu
@@ -183,9 +183,9 @@ function Fact({ view, damaged }: { view: RunsView; damaged: number }) {
 }
 
 function stateOf(table: RunTable, view: RunsView): PanelState {
-  if (!table.loaded && table.error !== null)
+  if (!table.complete && table.error !== null)
     return { kind: "error", title: "Could not load the runs", text: table.error };
-  if (!table.loaded) return { kind: "loading" };
+  if (!table.complete) return { kind: "loading" };
   if (view.matching.length > 0) return { kind: "data" };
   if (table.rows.size > 0)
     return {

@@ -10,7 +10,9 @@ import {
   useRef,
   useState,
 } from "react";
-import type { Rgb, Theme } from "@/charts/colors/viridis";
+import { nanColor } from "@/charts/colors/nanColor";
+import type { Theme } from "@/charts/colors/viridis";
+import { OWN_KEYS } from "@/charts/useCanvas";
 import { useSize } from "@/charts/useSize";
 import { type HeatScale, heatPixels } from "./heatScale";
 import {
@@ -60,7 +62,6 @@ interface HeatMapProps {
   canvasRef?: RefObject<HTMLCanvasElement | null>;
 }
 
-const BROKEN: Record<Theme, Rgb> = { light: [204, 59, 40], dark: [242, 112, 92] };
 const STRIP = 8;
 const FOOTER = 28;
 
@@ -80,7 +81,8 @@ export function HeatMap(props: HeatMapProps) {
   useEffect(() => onHeight?.(area.height), [onHeight, area.height]);
   const shown = useMemo(() => props.window ?? wholeWindow(rows, columns), [props.window, rows, columns]);
   const ratio = window.devicePixelRatio;
-  const picture = useMemo(() => pictureOf(matrix, scale, theme), [matrix, scale, theme]);
+  // biome-ignore lint/correctness/useExhaustiveDependencies: the theme changes the colour of what is not finite
+  const picture = useMemo(() => pictureOf(matrix, scale), [matrix, scale, theme]);
 
   // biome-ignore lint/correctness/useExhaustiveDependencies: the ratio changes with the screen the window is on
   useLayoutEffect(() => {
@@ -158,9 +160,7 @@ export function HeatMap(props: HeatMapProps) {
       ref={container}
       role="img"
       aria-label={`${label} Arrows move the cursor, plus and minus zoom.`}
-      // biome-ignore lint/a11y/noNoninteractiveTabindex: the arrows move a cursor that is read out
-      tabIndex={0}
-      data-keys="own"
+      {...OWN_KEYS}
       onKeyDown={onKeyDown}
       className="relative min-h-0 min-w-0 flex-1"
     >
@@ -242,14 +242,10 @@ function Readout({
 }
 
 /** One pixel a cell; drawn to the screen by the browser at any size. */
-function pictureOf(
-  { rows, columns, values }: HeatMatrix,
-  scale: HeatScale,
-  theme: Theme,
-): OffscreenCanvas | null {
+function pictureOf({ rows, columns, values }: HeatMatrix, scale: HeatScale): OffscreenCanvas | null {
   if (rows === 0 || columns === 0) return null;
   const canvas = new OffscreenCanvas(columns, rows);
-  const pixels = heatPixels(values, scale, BROKEN[theme]);
+  const pixels = heatPixels(values, scale, nanColor());
   canvas.getContext("2d")?.putImageData(new ImageData(pixels, columns, rows), 0, 0);
   return canvas;
 }

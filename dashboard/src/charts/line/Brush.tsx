@@ -1,6 +1,7 @@
 /** The way so far in small, with two handles that choose the steps shown. */
-import { type KeyboardEvent, type PointerEvent, useLayoutEffect, useRef } from "react";
+import { type KeyboardEvent, type PointerEvent, useRef } from "react";
 import type { Theme } from "@/charts/colors/viridis";
+import { canvasLook, type Pen, useCanvas } from "@/charts/useCanvas";
 import { useSize } from "@/charts/useSize";
 import { formatCount } from "@/lib/format";
 import { decimate } from "./decimate";
@@ -21,14 +22,10 @@ type Grip = "from" | "to" | "all";
 
 export function Brush({ lines, extent, range, onRange, theme }: BrushProps) {
   const [container, size] = useSize<HTMLDivElement>();
-  const canvas = useRef<HTMLCanvasElement>(null);
+  const canvas = useCanvas(size, (pen) => drawOverview(pen, lines, extent));
   const grip = useRef<{ part: Grip; at: number; range: Range } | null>(null);
   const span = Math.max(extent[1] - extent[0], 1);
   const xOf = (step: number) => ((step - extent[0]) / span) * size.width;
-  useLayoutEffect(() => {
-    const element = canvas.current;
-    if (element && size.width > 0) drawOverview(element, lines, extent, size);
-  });
   const choose = (from: number, to: number) => {
     const least = Math.max(1, Math.round(span / 200));
     const start = Math.round(Math.min(Math.max(from, extent[0]), extent[1] - least));
@@ -69,11 +66,7 @@ export function Brush({ lines, extent, range, onRange, theme }: BrushProps) {
       onDoubleClick={() => onRange(null)}
       data-theme-drawn={theme}
     >
-      <canvas
-        ref={canvas}
-        className="absolute inset-0 block rounded-mark"
-        style={{ width: size.width, height: size.height }}
-      />
+      <canvas ref={canvas} {...canvasLook(size)} />
       <div
         className="absolute inset-y-0 border-y border-line2 bg-accent/5"
         style={{ left, width: Math.max(right - left, 2) }}
@@ -105,44 +98,29 @@ export function Brush({ lines, extent, range, onRange, theme }: BrushProps) {
   );
 }
 
-function drawOverview(
-  element: HTMLCanvasElement,
-  lines: readonly Line[],
-  extent: Range,
-  size: { width: number; height: number },
-): void {
-  const ratio = devicePixelRatio;
-  element.width = Math.round(size.width * ratio);
-  element.height = Math.round(size.height * ratio);
-  const context = element.getContext("2d");
-  if (!context) return;
-  context.scale(ratio, ratio);
-  context.fillStyle = getComputedStyle(element).getPropertyValue("--s2").trim();
-  context.fillRect(0, 0, size.width, size.height);
+function drawOverview({ context, token, width, height }: Pen, lines: readonly Line[], extent: Range): void {
+  context.fillStyle = token("s2");
+  context.fillRect(0, 0, width, height);
   let [low, high] = [Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY];
-  for (const { value } of lines) {
-    for (let index = 0; index < value.length; index += 1) {
-      const at = value[index] as number;
-      if (at < low) low = at;
-      if (at > high) high = at;
+  for (const { y } of lines) {
+    for (let index = 0; index < y.length; index += 1) {
+      const value = y[index] as number;
+      if (!Number.isFinite(value)) continue;
+      if (value < low) low = value;
+      if (value > high) high = value;
     }
   }
   if (!(high > low)) return;
   const span = Math.max(extent[1] - extent[0], 1);
   context.lineWidth = 1;
-  for (const { step, value, colour } of lines) {
-    const kept = decimate(
-      step,
-      value,
-      { start: 0, stop: step.length },
-      Math.max(32, Math.floor(size.width / 2)),
-    );
+  for (const { x, y, colour } of lines) {
+    const kept = decimate(x, y, { start: 0, stop: x.length }, Math.max(32, Math.floor(width / 2)));
     context.strokeStyle = colour;
     context.beginPath();
     for (const index of kept) {
-      const x = (((step[index] as number) - extent[0]) / span) * size.width;
-      const y = size.height - 2 - (((value[index] as number) - low) / (high - low)) * (size.height - 4);
-      if (Number.isFinite(y)) context.lineTo(x, y);
+      const left = (((x[index] as number) - extent[0]) / span) * width;
+      const top = height - 2 - (((y[index] as number) - low) / (high - low)) * (height - 4);
+      if (Number.isFinite(top)) context.lineTo(left, top);
     }
     context.stroke();
   }

@@ -13,14 +13,14 @@ function slowTwin(steps: number[], values: number[], start: number, stop: number
     bins.set(bin, [...(bins.get(bin) ?? []), index]);
   }
   return [...bins.values()].flatMap((members) => {
-    const finite = members.filter((index) => !Number.isNaN(values[index]));
+    const finite = members.filter((index) => Number.isFinite(values[index]));
     const extremes = finite.map((index) => values[index] as number);
     const kept = new Set<number>();
     if (finite.length) {
       kept.add(finite[extremes.indexOf(Math.min(...extremes))] as number);
       kept.add(finite[extremes.indexOf(Math.max(...extremes))] as number);
     }
-    const gap = members.find((index) => Number.isNaN(values[index]));
+    const gap = members.find((index) => !Number.isFinite(values[index]));
     if (gap !== undefined) kept.add(gap);
     return [...kept].sort((a, b) => a - b);
   });
@@ -41,7 +41,8 @@ describe("decimate", () => {
     const values: number[] = [];
     for (let step = 0; steps.length < 3000; step += 1 + Math.floor(random() * 4)) {
       steps.push(step);
-      values.push(random() < 0.02 ? Number.NaN : random());
+      const odd = random() < 0.5 ? Number.NaN : Number.POSITIVE_INFINITY;
+      values.push(random() < 0.02 ? odd : random());
     }
     for (const [start, stop, columns] of [
       [0, 3000, 97],

@@ -32,7 +32,7 @@ export function visibleWindow(
 }
 
 /**
- * Indices of the minimum, the maximum and the first gap of each of `columns` pixel columns.
+ * Indices of the minimum, the maximum and the first value that is not finite of each of `columns` pixel columns.
  *
  * Short windows come back whole. The indices rise, so every series that shares them can be gathered in one pass.
  */
@@ -59,7 +59,7 @@ export function decimate(
       const target = Math.floor(((steps[index] as number) - first) * perStep);
       if (target > column && column < columns - 1) break;
       const value = values[index] as number;
-      if (Number.isNaN(value)) gap = gap < 0 ? index : gap;
+      if (!Number.isFinite(value)) gap = gap < 0 ? index : gap;
       else {
         if (lowest < 0 || value < (values[lowest] as number)) lowest = index;
         if (highest < 0 || value > (values[highest] as number)) highest = index;

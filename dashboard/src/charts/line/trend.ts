@@ -1,4 +1,5 @@
 /** The smoothed line and the band of a growing series, kept up to date at the cost of the new points only. */
+import { Smoother } from "./smooth";
 
 const FIRST_CAPACITY = 4096;
 /** A band around fewer points would say nothing; a z-score breakpoint waits for as many. */
@@ -30,15 +31,13 @@ export class Trend {
   mean = new Float64Array(FIRST_CAPACITY);
   deviation = new Float64Array(FIRST_CAPACITY);
   length = 0;
-  /** Indices of the points that are not finite, in order. */
-  readonly broken: number[] = [];
-  private average = 0;
-  private weight = 0;
+  private smoother: Smoother;
   private rolling: RollingWindow;
   private firstStep = Number.NaN;
   private lastStep = Number.NaN;
 
   constructor(readonly options: TrendOptions = DEFAULT_TREND) {
+    this.smoother = new Smoother(options.smoothing);
     this.rolling = new RollingWindow(options.window);
   }
 
@@ -60,9 +59,7 @@ export class Trend {
 
   private reset(): void {
     this.length = 0;
-    this.broken.length = 0;
-    this.average = 0;
-    this.weight = 0;
+    this.smoother = new Smoother(this.options.smoothing);
     this.rolling = new RollingWindow(this.options.window);
   }
 
@@ -71,19 +68,9 @@ export class Trend {
     const known = this.rolling.count >= this.options.fewest;
     this.mean[index] = known ? this.rolling.mean : Number.NaN;
     this.deviation[index] = known ? this.rolling.deviation : Number.NaN;
-    this.smoothed[index] = this.smooth(value);
+    this.smoothed[index] = this.smoother.next(value);
     if (Number.isFinite(value)) this.rolling.push(value);
-    else this.broken.push(index);
     this.length = index + 1;
-  }
-
-  /** Exponential mean with bias correction; a point that is not finite leaves a gap and no trace. */
-  private smooth(value: number): number {
-    if (!Number.isFinite(value)) return Number.NaN;
-    const { smoothing } = this.options;
-    this.average = smoothing * this.average + (1 - smoothing) * value;
-    this.weight = smoothing * this.weight + (1 - smoothing);
-    return this.average / this.weight;
   }
 
   private reserve(wanted: number): void {

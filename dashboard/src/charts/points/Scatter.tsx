@@ -1,16 +1,16 @@
 /** Points on a canvas, coloured by a third value; one of them selected, some of them named. */
-import {
-  type KeyboardEvent,
-  type PointerEvent,
-  type RefObject,
-  useLayoutEffect,
-  useMemo,
-  useRef,
-  useState,
-} from "react";
+import { type KeyboardEvent, type PointerEvent, type RefObject, useMemo, useState } from "react";
 import { markColour, type Theme } from "@/charts/colors/viridis";
+import { type Pen as CanvasPen, canvasLook, OWN_KEYS, useCanvas } from "@/charts/useCanvas";
 import { useSize } from "@/charts/useSize";
-import { pointAfter, pointUnder, positionOf, type ScatterFrame, scatterFrame } from "./scatterHit";
+import {
+  pointAfter,
+  pointUnder,
+  positionOf,
+  type ScatterFrame,
+  type ScatterPoints,
+  scatterFrame,
+} from "./scatterHit";
 
 export interface ScatterProps {
   /** What it shows, for those who cannot see it. */
@@ -33,6 +33,14 @@ export interface ScatterProps {
   theme: Theme;
   /** A dashed line where x and y are equal. */
   diagonal?: boolean;
+  /** Whether ticks have numbers; the axes of a projection have none. */
+  tickLabels?: boolean;
+  /** What the arrows do, for those who cannot see it. */
+  hint?: string;
+  /** The points that the arrows walk along, and the one they start from; all of them, from the selected one, when left out. */
+  walk?: { points: ScatterPoints; from: number | null; onWalk: (index: number) => void };
+  /** Draws the points in another way. */
+  paintPoints?: (pen: ScatterPen) => void;
   canvasRef?: RefObject<HTMLCanvasElement | null>;
 }
 
@@ -40,21 +48,17 @@ const FONT = "11px Inter, system-ui, sans-serif";
 /** Beyond so many points each is a small square, which draws several times faster. */
 const MANY = 4_000;
 
+export interface ScatterPen extends CanvasPen {
+  frame: ScatterFrame;
+}
+
 export function Scatter(props: ScatterProps) {
-  const { label, x, y, logX, logY, selected, onSelect, onHover, nameOf, theme } = props;
+  const { label, x, y, logX, logY, selected, onSelect, onHover, nameOf, theme, walk } = props;
   const [container, size] = useSize<HTMLDivElement>();
-  const canvas = useRef<HTMLCanvasElement>(null);
   const [hovered, setHovered] = useState<number | null>(null);
   const points = useMemo(() => ({ x, y }), [x, y]);
   const frame = useMemo(() => scatterFrame(points, size, logX, logY), [points, size, logX, logY]);
-  useLayoutEffect(() => {
-    const element = canvas.current;
-    if (!element || size.width <= 0) return;
-    const paint = () => drawScatter(element, frame, props, hovered);
-    paint();
-    if (document.fonts.status !== "loaded") void document.fonts.ready.then(paint);
-    if (props.canvasRef) props.canvasRef.current = element;
-  });
+  const canvas = useCanvas(size, (pen) => drawScatter({ ...pen, frame }, props, hovered), props.canvasRef);
   const hover = (index: number | null) => {
     if (index === hovered) return;
     setHovered(index);
@@ -63,19 +67,19 @@ export function Scatter(props: ScatterProps) {
   const under = (event: PointerEvent) =>
     pointUnder(frame, points, event.nativeEvent.offsetX, event.nativeEvent.offsetY);
   const onKeyDown = (event: KeyboardEvent) => {
-    const next = pointAfter(event.key, points, selected);
+    const next = pointAfter(event.key, walk?.points ?? points, walk ? walk.from : selected);
     if (next === null) return;
     event.preventDefault();
-    onSelect(next);
+    (walk?.onWalk ?? onSelect)(next);
   };
+  const chosen = selected === null ? "" : ` Selected: ${nameOf(selected)}.`;
+  const look = canvasLook(size);
   return (
     <div
       ref={container}
       role="img"
-      aria-label={`${label}${selected === null ? "" : ` Selected: ${nameOf(selected)}.`} Arrows select the next point.`}
-      // biome-ignore lint/a11y/noNoninteractiveTabindex: the arrows move the selection, which is read out
-      tabIndex={0}
-      data-keys="own"
+      aria-label={`${label}${props.hint ?? `${chosen} Arrows select the next point.`}`}
+      {...OWN_KEYS}
       data-theme-drawn={theme}
       onKeyDown={onKeyDown}
       className="relative min-h-0 min-w-0 flex-1"
@@ -88,46 +92,34 @@ export function Scatter(props: ScatterProps) {
           const hit = under(event);
           if (hit !== null) onSelect(hit);
         }}
-        className={`absolute inset-0 block ${hovered === null ? "" : "cursor-pointer"}`}
-        style={{ width: size.width, height: size.height }}
+        {...look}
+        className={`${look.className} ${hovered === null ? "" : "cursor-pointer"}`}
       />
     </div>
   );
 }
 
-interface Pen {
-  context: CanvasRenderingContext2D;
-  frame: ScatterFrame;
-  read: (name: string) => string;
-}
-
-function drawScatter(
-  element: HTMLCanvasElement,
-  frame: ScatterFrame,
-  props: ScatterProps,
-  hovered: number | null,
-): void {
-  const ratio = devicePixelRatio;
-  element.width = Math.round(frame.width * ratio);
-  element.height = Math.round(frame.height * ratio);
-  const context = element.getContext("2d");
-  if (!context) return;
-  context.scale(ratio, ratio);
-  const style = getComputedStyle(element);
-  const pen: Pen = { context, frame, read: (name) => style.getPropertyValue(`--${name}`).trim() };
+function drawScatter(pen: ScatterPen, props: ScatterProps, hovered: number | null): void {
   drawAxes(pen, props);
   if (props.diagonal) drawDiagonal(pen);
+  if (props.paintPoints) {
+    props.paintPoints(pen);
+    return;
+  }
   drawPoints(pen, props);
   const marked = [...new Set([...props.named, ...(hovered === null ? [] : [hovered])])];
   for (const index of marked) if (index !== props.selected) drawName(pen, props, index, false);
   if (props.selected !== null) drawSelected(pen, props, props.selected);
 }
 
-function drawAxes({ context, frame, read }: Pen, { xLabel, yLabel }: ScatterProps): void {
+function drawAxes(
+  { context, frame, token }: ScatterPen,
+  { xLabel, yLabel, tickLabels = true }: ScatterProps,
+): void {
   const { left, right, top, bottom, xAxis, yAxis } = frame;
   context.font = FONT;
-  context.strokeStyle = read("grid");
-  context.fillStyle = read("t3");
+  context.strokeStyle = token("grid");
+  context.fillStyle = token("t3");
   context.lineWidth = 1;
   context.beginPath();
   context.textBaseline = "top";
@@ -137,6 +129,7 @@ function drawAxes({ context, frame, read }: Pen, { xLabel, yLabel }: ScatterProp
     const x = Math.round(left + xAxis.unit(value) * (right - left)) + 0.5;
     context.moveTo(x, top);
     context.lineTo(x, bottom);
+    if (!tickLabels) continue;
     const half = context.measureText(label).width / 2;
     if (x - half < labelledTo + 8 || x + half > frame.width) continue;
     labelledTo = x + half;
@@ -148,7 +141,7 @@ function drawAxes({ context, frame, read }: Pen, { xLabel, yLabel }: ScatterProp
     const y = Math.round(bottom - yAxis.unit(value) * (bottom - top)) + 0.5;
     context.moveTo(left, y);
     context.lineTo(right, y);
-    context.fillText(label, left - 8, y);
+    if (tickLabels) context.fillText(label, left - 8, y);
   }
   context.stroke();
   context.textAlign = "center";
@@ -162,13 +155,13 @@ function drawAxes({ context, frame, read }: Pen, { xLabel, yLabel }: ScatterProp
   context.restore();
 }
 
-function drawDiagonal({ context, frame, read }: Pen): void {
+function drawDiagonal({ context, frame, token }: ScatterPen): void {
   const { left, right, top, bottom, xAxis, yAxis } = frame;
   context.save();
   context.beginPath();
   context.rect(left, top, right - left, bottom - top);
   context.clip();
-  context.strokeStyle = read("line3");
+  context.strokeStyle = token("line3");
   context.setLineDash([4, 3]);
   context.beginPath();
   for (const value of [Math.min(xAxis.low, yAxis.low), Math.max(xAxis.high, yAxis.high)])
@@ -177,17 +170,17 @@ function drawDiagonal({ context, frame, read }: Pen): void {
   context.restore();
 }
 
-function drawPoints({ context, frame, read }: Pen, props: ScatterProps): void {
+function drawPoints({ context, frame, token }: ScatterPen, props: ScatterProps): void {
   const { x, y, colour, theme } = props;
   const points = { x, y };
   const many = x.length > MANY;
-  const plain = read("series-1");
-  context.strokeStyle = read("surface");
+  const plain = token("series-1");
+  context.strokeStyle = token("surface");
   context.lineWidth = 1;
   for (let index = 0; index < x.length; index += 1) {
     const position = positionOf(frame, points, index);
     if (position === null) continue;
-    context.fillStyle = colour === null ? plain : pointColour(colour[index] as number, theme, read);
+    context.fillStyle = colour === null ? plain : pointColour(colour[index] as number, theme, token);
     if (many) {
       context.fillRect(position[0] - 1.5, position[1] - 1.5, 3, 3);
       continue;
@@ -199,11 +192,16 @@ function drawPoints({ context, frame, read }: Pen, props: ScatterProps): void {
   }
 }
 
-function pointColour(unit: number, theme: Theme, read: (name: string) => string): string {
-  return Number.isFinite(unit) ? markColour(unit, theme) : read("line2");
+function pointColour(unit: number, theme: Theme, token: (name: string) => string): string {
+  return Number.isFinite(unit) ? markColour(unit, theme) : token("line2");
 }
 
-function drawName({ context, frame, read }: Pen, props: ScatterProps, index: number, strong: boolean): void {
+function drawName(
+  { context, frame, token }: ScatterPen,
+  props: ScatterProps,
+  index: number,
+  strong: boolean,
+): void {
   const position = positionOf(frame, props, index);
   if (position === null) return;
   const text = props.nameOf(index);
@@ -214,22 +212,22 @@ function drawName({ context, frame, read }: Pen, props: ScatterProps, index: num
   context.textAlign = fits ? "left" : "right";
   context.textBaseline = "middle";
   context.lineWidth = 3;
-  context.strokeStyle = read("surface");
+  context.strokeStyle = token("surface");
   const x = position[0] + (fits ? offset : -offset);
   context.strokeText(text, x, position[1]);
-  context.fillStyle = strong ? read("text") : read("t2");
+  context.fillStyle = strong ? token("text") : token("t2");
   context.fillText(text, x, position[1]);
 }
 
-function drawSelected(pen: Pen, props: ScatterProps, index: number): void {
+function drawSelected(pen: ScatterPen, props: ScatterProps, index: number): void {
   const position = positionOf(pen.frame, props, index);
   if (position === null) return;
-  const { context, read } = pen;
+  const { context, token } = pen;
   context.beginPath();
   context.arc(position[0], position[1], 7, 0, 2 * Math.PI);
   const unit = props.colour?.[index];
-  context.fillStyle = unit === undefined ? read("series-1") : pointColour(unit, props.theme, read);
-  context.strokeStyle = read("text");
+  context.fillStyle = unit === undefined ? token("series-1") : pointColour(unit, props.theme, token);
+  context.strokeStyle = token("text");
   context.lineWidth = 2;
   context.fill();
   context.stroke();

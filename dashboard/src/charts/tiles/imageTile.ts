@@ -1,10 +1,8 @@
 /** Values as an image on a canvas: grey, coloured, or signed about 0. */
-
-import type { Rgb, Theme } from "@/charts/colors/viridis";
+import { nanColor } from "@/charts/colors/nanColor";
+import type { Theme } from "@/charts/colors/viridis";
 import { heatPixels, symmetricScale } from "@/charts/heatmap/heatScale";
 import { summarise } from "@/lib/statistics";
-
-const BROKEN: Record<Theme, Rgb> = { light: [204, 59, 40], dark: [242, 112, 92] };
 
 /** The largest absolute value; 0 where none is finite. */
 export function largestOf(values: ArrayLike<number>): number {
@@ -20,7 +18,7 @@ export function signedImage(
   theme: Theme,
 ): ImageData {
   const scale = symmetricScale(largestOf(values), theme);
-  return new ImageData(heatPixels(values, scale, BROKEN[theme]), width, height);
+  return new ImageData(heatPixels(values, scale, nanColor()), width, height);
 }
 
 /** Values between `low` and `high` as grey, or as red, green and blue planes. */
@@ -35,11 +33,16 @@ export function plainImage(
   const area = width * height;
   const pixels = new Uint8ClampedArray(area * 4);
   const factor = high > low ? 255 / (high - low) : 0;
+  const broken = nanColor();
   for (let index = 0; index < area; index += 1) {
+    let isWhole = true;
     for (let channel = 0; channel < 3; channel += 1) {
       const plane = channels === 3 ? channel : 0;
-      pixels[index * 4 + channel] = ((values[start + plane * area + index] as number) - low) * factor;
+      const value = values[start + plane * area + index] as number;
+      isWhole &&= Number.isFinite(value);
+      pixels[index * 4 + channel] = (value - low) * factor;
     }
+    if (!isWhole) pixels.set(broken, index * 4);
     pixels[index * 4 + 3] = 255;
   }
   return new ImageData(pixels, width, height);

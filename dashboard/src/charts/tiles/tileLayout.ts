@@ -81,6 +81,12 @@ function layOut(
   return { columns, rows, size, width, height, pitchX, pitchY, totalHeight: rows * pitchY };
 }
 
+/** The same tiles for `count` of them, however many fit. */
+export function extendLayout(layout: TileLayout, count: number): TileLayout {
+  const rows = Math.max(1, Math.ceil(count / layout.columns));
+  return { ...layout, rows, totalHeight: rows * layout.pitchY };
+}
+
 /** Where tile `index` is drawn. */
 export function tileAt(layout: TileLayout, index: number): Rectangle {
   return {
@@ -89,6 +95,18 @@ export function tileAt(layout: TileLayout, index: number): Rectangle {
     width: layout.width,
     height: layout.height,
   };
+}
+
+/** First tile, and the one after the last, of the rows that lie in a window of the grid. */
+export function tilesInView(
+  { columns, pitchY }: TileLayout,
+  count: number,
+  top: number,
+  height: number,
+): [first: number, stop: number] {
+  const first = Math.max(0, Math.floor(top / pitchY)) * columns;
+  const stop = Math.ceil((top + height) / pitchY) * columns;
+  return [Math.min(first, count), Math.min(stop, count)];
 }
 
 /** Which tile lies under a point, or null between the tiles and behind the last. */

@@ -1,28 +1,24 @@
-/** Fetches the batch: at once while the run is paused, once a second while it trains. */
+/** Fetches the samples in view: at once while the run is paused, once a second while it trains. */
 
-import { useEffect, useState } from "react";
-import { runPath } from "@/api/client";
-import type { BatchOut } from "@/api/types";
+import { lazy, Suspense, useEffect, useRef, useState } from "react";
+import type { BatchRange } from "@/api/tiles";
 import { useAction } from "@/lib/actions";
 import { CAPTURED_IN_VIEW, NOT_RECORDED, NOTHING_CAPTURED, PAUSE_FIRST } from "@/lib/messages";
 import { useTheme } from "@/lib/theme";
 import { useUrlChoice, useUrlState } from "@/lib/urlState";
-import { useLatest } from "@/live/captures";
+import { useBatch } from "@/live/batch";
+import { thinningText } from "@/live/captures";
 import { hasEnded } from "@/live/commandAvailability";
 import { runCommand } from "@/live/commands";
-import {
-  useCommandReason,
-  useMoment,
-  useNoCommandsReason,
-  useRunId,
-  useRunState,
-  useVerb,
-} from "@/live/hooks";
-import { useRun } from "@/live/store";
+import { useCommandReason, useNoCommandsReason, useRunState, useVerb } from "@/live/hooks";
 import { Panel, StepAction } from "@/ui";
-import { BatchView, INFLUENCE } from "./BatchView";
-import { type Order, samplesOf, shownOrder } from "./samples";
-import { decode } from "./tilePicture";
+import { INFLUENCE, MAX_SHOWN, type Order, SHOWN_AT_FIRST, sampleAt, samplesOf, shownOrder } from "./samples";
+
+// The code that draws comes while the first batch is captured.
+const loadView = import("./BatchView");
+const BatchView = lazy(() => loadView);
+
+const FIRST: BatchRange = { first: 0, count: SHOWN_AT_FIRST };
 
 interface BatchPanelProps {
   /** Ids to ring; the first one gets the cursor when the set is new. */
@@ -36,8 +32,14 @@ interface BatchPanelProps {
 
 export function BatchPanel({ pointedOut, onFocusSample, onBreak, onInfluence, stale }: BatchPanelProps) {
   const influence = useInfluence(onInfluence);
-  const { batch, picture, error, running } = useShownBatch();
   const [order, setOrder] = useUrlChoice<Order>("sort", ["loader", "loss"]);
+  const [range, setRange] = useState<BatchRange>(FIRST);
+  const total = useRef(SHOWN_AT_FIRST);
+  // Only losses that are loaded can be compared.
+  const sorted = { first: 0, count: Math.min(MAX_SHOWN, total.current) };
+  const { data, error, running, thinning } = useBatch(order === "loss" ? sorted : range);
+  const { batch, sheet } = data ?? { batch: null, sheet: null };
+  total.current = batch?.count ?? total.current;
   const [cursor, setCursor] = useCursor();
   const breakReason = useNoCommandsReason();
   const theme = useTheme();
@@ -47,7 +49,7 @@ export function BatchPanel({ pointedOut, onFocusSample, onBreak, onInfluence, st
     if (!batch || !pointedOut.size) return;
     const samples = samplesOf(batch);
     const first = shownOrder(samples, order).findIndex((batchIndex) =>
-      pointedOut.has(samples.all[batchIndex]?.id ?? -1),
+      pointedOut.has(sampleAt(samples, batchIndex)?.id ?? -1),
     );
     if (first >= 0) setCursor(first);
   }, [pointedOut, batch !== null]);
@@ -71,24 +73,28 @@ export function BatchPanel({ pointedOut, onFocusSample, onBreak, onInfluence, st
 
   if (batch === null) return <NoBatch error={error} />;
   return (
-    <BatchView
-      {...{
-        batch,
-        picture,
-        order,
-        cursor,
-        pointedOut,
-        onBreak,
-        breakReason,
-        influence,
-        stale,
-        running,
-        theme,
-      }}
-      onOrder={reorder}
-      onCursor={setCursor}
-      onFocusSample={onFocusSample}
-    />
+    <Suspense fallback={<Panel title="Batch" className="h-full" />}>
+      <BatchView
+        {...{
+          batch,
+          sheet,
+          thinning: thinning && thinningText(thinning),
+          order,
+          cursor,
+          pointedOut,
+          onBreak,
+          breakReason,
+          influence,
+          stale,
+          running,
+          theme,
+        }}
+        onOrder={reorder}
+        onRange={setRange}
+        onCursor={setCursor}
+        onFocusSample={onFocusSample}
+      />
+    </Suspense>
   );
 }
 
@@ -121,17 +127,6 @@ function useCursor(): [number | null, (cursor: number | null) => void] {
   const [text, setText] = useUrlState("sample", "");
   const cursor = /^\d{1,4}$/.test(text) ? Number(text) : null;
   return [cursor, (next) => setText(next === null ? "" : String(next))];
-}
-
-function useShownBatch() {
-  const runId = useRunId();
-  const generation = useRun((live) => live.generation);
-  const { moment: step, intervalMs, ask } = useMoment((state) => (state.has_batch ? state.batch_step : null));
-  const key = runId === null || step === null ? null : `${runId} ${generation} ${step}`;
-  const load = async (_: string, signal: AbortSignal) =>
-    decode(await ask.get<BatchOut>(runPath(runId ?? "", "/debug/batch"), signal));
-  const { data, error } = useLatest(key, load, { intervalMs });
-  return { batch: data?.batch ?? null, picture: data?.picture ?? null, error, running: intervalMs > 0 };
 }
 
 function NoBatch({ error }: { error: Error | null }) {

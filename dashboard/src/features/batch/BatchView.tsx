@@ -1,5 +1,6 @@
 /** The batch as it is drawn: all samples with label and loss, one of them under the cursor. */
-import { useEffect, useMemo, useRef, useState } from "react";
+import { lazy, Suspense, useEffect, useMemo, useRef, useState } from "react";
+import type { BatchRange, TileSheet } from "@/api/tiles";
 import { type BatchOut, fromWire } from "@/api/types";
 import { markGradient, type Theme } from "@/charts/colors/viridis";
 import { downloadBlob, downloadText } from "@/lib/download";
@@ -8,15 +9,22 @@ import { IconButton, type MenuItem, Panel, Segmented } from "@/ui";
 import { csvOf, jsonOf } from "@/ui/export/csv";
 import { ExportMenu } from "@/ui/export/ExportMenu";
 import { pngOf } from "@/ui/export/png";
-import { DataTable, type Sort, type TableColumn } from "@/ui/table/DataTable";
+import type { Sort, TableColumn } from "@/ui/table/DataTable";
+import { LazyDataTable } from "@/ui/table/LazyDataTable";
 import { SampleLine } from "./SampleLine";
-import { type Order, type Samples, samplesOf, shownOrder } from "./samples";
+import { INFLUENCE, type Order, type Sample, type Samples, sampleAt, samplesOf, shownOrder } from "./samples";
 import { TileGrid } from "./TileGrid";
+
+const SampleDialog = lazy(() => import("./SampleDialog"));
 
 export interface BatchViewProps {
   batch: BatchOut;
-  /** The decoded picture; none for samples that are no images. */
-  picture: ImageBitmap | null;
+  /** The tiles; none for samples that are not images. */
+  sheet: TileSheet | null;
+  /** One of how many steps is shown, and how many samples; null where nothing is left out. */
+  thinning: string | null;
+  /** Other samples came into view. */
+  onRange: (range: BatchRange) => void;
   order: Order;
   onOrder: (order: Order) => void;
   /** Index in the grid of the focused sample. */
@@ -35,17 +43,15 @@ export interface BatchViewProps {
   theme: Theme;
 }
 
-export const INFLUENCE = "Influence: which samples changed which losses";
-
 const ORDERS = [
   { value: "loader", label: "Loader order" },
   { value: "loss", label: "By loss" },
 ] as const;
 
-export function BatchView(props: BatchViewProps) {
+export default function BatchView(props: BatchViewProps) {
   const {
     batch,
-    picture,
+    sheet,
     order,
     onOrder,
     cursor,
@@ -55,20 +61,21 @@ export function BatchView(props: BatchViewProps) {
     stale,
     running,
     theme,
+    thinning,
   } = props;
   const [asTable, setAsTable] = useState(false);
   const canvas = useRef<HTMLCanvasElement | null>(null);
   const samples = useMemo(() => samplesOf(batch), [batch]);
   const batchIndices = useMemo(() => shownOrder(samples, order), [samples, order]);
   const columns = useMemo(() => sampleColumns(batch, samples), [batch, samples]);
-  const table = asTable || picture === null || batch.grid === null;
-  const focused = cursor === null ? null : (samples.all[batchIndices[cursor] ?? -1] ?? null);
+  const table = asTable || sheet === null;
+  const [opened, setOpened] = useState<Sample | null>(null);
+  const focused = (cursor === null ? null : sampleAt(samples, batchIndices[cursor])) ?? null;
   const focusedId = focused?.id ?? null;
   useEffect(() => onFocusSample(focusedId), [focusedId, onFocusSample]);
-  const fact =
-    batch.shown < batch.count
-      ? `${formatCount(batch.shown)} of ${plural(batch.count, "sample")}`
-      : plural(batch.count, "sample");
+  const all = plural(batch.count, "sample");
+  const fact = thinning || (batch.shown < batch.count ? `${formatCount(batch.shown)} of ${all}` : all);
+  const open = () => setOpened(focused);
 
   const name = `batch-${batch.step + 1}`;
   const exports: (MenuItem | "line")[] = [
@@ -89,7 +96,7 @@ export function BatchView(props: BatchViewProps) {
     {
       label: "Show as table",
       checked: table,
-      disabledReason: picture === null ? "no images" : null,
+      disabledReason: sheet === null ? "no images" : null,
       onSelect: () => setAsTable(!asTable),
     },
   ];
@@ -113,9 +120,10 @@ export function BatchView(props: BatchViewProps) {
 
   return (
     <Panel title="Batch" fact={fact} stale={stale} tools={tools} className="h-full">
-      {table || picture === null || batch.grid === null ? (
+      {table || sheet === null ? (
         <SampleTable
           {...{ columns, batchIndices, order, onOrder, running }}
+          first={samples.first}
           cursor={cursor}
           onCursor={onCursor}
         />
@@ -123,9 +131,8 @@ export function BatchView(props: BatchViewProps) {
         <TileGrid
           {...{
             step: batch.step,
-            picture,
-            grid: batch.grid,
-            samples: samples.all,
+            sheet,
+            samples,
             factor: samples.lossRange?.scale.factor ?? 1,
             order: batchIndices,
             cursor,
@@ -133,6 +140,8 @@ export function BatchView(props: BatchViewProps) {
             theme,
           }}
           onCursor={onCursor}
+          onOpen={open}
+          onRange={props.onRange}
           canvasRef={(element) => {
             canvas.current = element;
           }}
@@ -141,9 +150,20 @@ export function BatchView(props: BatchViewProps) {
       <SampleLine
         sample={focused}
         count={samples.all.length}
+        onOpen={open}
         onBreak={props.onBreak}
         breakReason={props.breakReason}
       />
+      {opened !== null && (
+        <Suspense fallback={null}>
+          <SampleDialog
+            step={batch.step}
+            index={opened.batchIndex}
+            id={opened.id}
+            onClose={() => setOpened(null)}
+          />
+        </Suspense>
+      )}
     </Panel>
   );
 }
@@ -155,6 +175,8 @@ async function savePng(canvas: HTMLCanvasElement | null, name: string): Promise<
 
 interface SampleTableProps {
   columns: ReturnType<typeof sampleColumns>;
+  /** Index in the batch of the first row. */
+  first: number;
   batchIndices: number[];
   order: Order;
   onOrder: (order: Order) => void;
@@ -163,11 +185,12 @@ interface SampleTableProps {
   running: boolean;
 }
 
-function SampleTable({ columns, batchIndices, order, onOrder, cursor, onCursor, running }: SampleTableProps) {
+function SampleTable(props: SampleTableProps) {
+  const { columns, first, batchIndices, order, onOrder, cursor, onCursor, running } = props;
   const [sort, setSort] = useState<Sort | null>(null);
   const shown: Sort | null = sort ?? (order === "loss" ? { column: "loss", direction: "descending" } : null);
   return (
-    <DataTable
+    <LazyDataTable
       label="Samples of the batch"
       columns={columns}
       sort={shown}
@@ -175,8 +198,8 @@ function SampleTable({ columns, batchIndices, order, onOrder, cursor, onCursor, 
         setSort(next);
         if (next.column !== "loss") onOrder("loader");
       }}
-      selected={cursor === null ? null : (batchIndices[cursor] ?? null)}
-      onSelect={(batchIndex) => onCursor(batchIndices.indexOf(batchIndex))}
+      selected={cursor === null ? null : (batchIndices[cursor] ?? first) - first}
+      onSelect={(row) => onCursor(batchIndices.indexOf(row + first))}
       running={running}
     />
   );
@@ -211,7 +234,7 @@ function sampleColumns(batch: BatchOut, { all, lossRange }: Samples): TableColum
   if (lossRange) columns.push({ name: "loss", cells: all.map(({ loss }) => loss), numeric: true });
   const width = Math.min(SHOWN_VALUES, batch.rows?.[0]?.length ?? 0);
   for (let index = 0; index < width; index += 1) {
-    const values = all.map(({ batchIndex }) => fromWire(batch.rows?.[batchIndex]?.[index]));
+    const values = all.map((_, row) => fromWire(batch.rows?.[row]?.[index]));
     // A token is a name, not a quantity: it gets no thousands separator.
     const cells =
       batch.kind === "tokens" ? values.map((value) => (value === null ? null : String(value))) : values;

@@ -16,10 +16,16 @@ const sample: Sample = {
 describe("SampleLine", () => {
   it("describes the focused sample in one line", () => {
     const html = renderToStaticMarkup(
-      <SampleLine sample={sample} count={128} onBreak={() => undefined} breakReason={null} />,
+      <SampleLine
+        sample={sample}
+        count={128}
+        onOpen={() => undefined}
+        onBreak={() => undefined}
+        breakReason={null}
+      />,
     );
     const text = html.replaceAll(/<[^>]+>/g, " ").replaceAll(/\s+/g, " ");
-    expect(text).toContain("Sample 7,369 Label 2 Loss 0.0786 Rank 31 of 128 Break on sample");
+    expect(text).toContain("Sample 7,369 Label 2 Loss 0.0786 Rank 31 of 128 Full size Break on sample");
   });
 
   it("reads out the same, and leaves out what is not known", () => {

@@ -7,6 +7,8 @@ interface SampleLineProps {
   sample: Sample | null;
   /** Samples in the batch. */
   count: number;
+  /** Shows it at full size. */
+  onOpen: () => void;
   onBreak: (id: number) => void;
   /** Why no breakpoint can be set now. */
   breakReason: string | null;
@@ -20,7 +22,7 @@ export function sampleText({ id, label, loss, rank }: Sample): string {
   return parts.join(", ");
 }
 
-export function SampleLine({ sample, count, onBreak, breakReason }: SampleLineProps) {
+export function SampleLine({ sample, count, onOpen, onBreak, breakReason }: SampleLineProps) {
   if (sample === null) {
     return (
       <p className="flex min-h-8 shrink-0 items-center px-3 text-t3">
@@ -40,7 +42,16 @@ export function SampleLine({ sample, count, onBreak, breakReason }: SampleLinePr
       <Button
         small
         look="ghost"
-        className={`-mr-2 ml-auto ${breakReason === null ? "text-t2!" : ""}`}
+        className="-mr-2 ml-auto text-t2!"
+        tooltip="Show this sample at full resolution (Enter)"
+        onClick={onOpen}
+      >
+        Full size
+      </Button>
+      <Button
+        small
+        look="ghost"
+        className={`-mr-2 ${breakReason === null ? "text-t2!" : ""}`}
         tooltip="Stop whenever this sample is in the batch"
         disabledReason={breakReason}
         onClick={() => onBreak(sample.id)}

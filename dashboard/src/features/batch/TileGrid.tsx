@@ -1,19 +1,26 @@
 /** The images of a batch on one canvas, with a cursor that the arrows move. */
-import { type KeyboardEvent, type PointerEvent, useEffect, useId, useMemo, useRef } from "react";
-import type { GridOut } from "@/api/types";
+import { type KeyboardEvent, type PointerEvent, useEffect, useId, useMemo, useRef, useState } from "react";
+import type { BatchRange, TileSheet } from "@/api/tiles";
 import type { Theme } from "@/charts/colors/viridis";
-import { layOutTiles, moveInGrid, type TileLayout, tileAt, tileUnder } from "@/charts/tiles/tileLayout";
+import {
+  extendLayout,
+  layOutTiles,
+  moveInGrid,
+  type TileLayout,
+  tileAt,
+  tilesInView,
+  tileUnder,
+} from "@/charts/tiles/tileLayout";
 import { useSize } from "@/charts/useSize";
 import { drawGrid, gridColours, MARGIN } from "./drawGrid";
 import { sampleText } from "./SampleLine";
-import type { Sample } from "./samples";
+import { MAX_SHOWN, type Sample, type Samples, SHOWN_AT_FIRST, sampleAt } from "./samples";
 
 interface TileGridProps {
   /** Index of the batch, for tests and for those who look into the page. */
   step: number;
-  picture: ImageBitmap;
-  grid: GridOut;
-  samples: readonly Sample[];
+  sheet: TileSheet;
+  samples: Samples;
   /** What the losses are multiplied by before they are written below the tiles. */
   factor: number;
   /** Indices into the batch in the order they are shown. */
@@ -21,6 +28,10 @@ interface TileGridProps {
   /** Index in `order` of the sample under the cursor. */
   cursor: number | null;
   onCursor: (cursor: number | null) => void;
+  /** The sample under the cursor is to be shown at full size. */
+  onOpen: () => void;
+  /** Other samples came into view. */
+  onRange: (range: BatchRange) => void;
   pointedOut: ReadonlySet<number>;
   theme: Theme;
   /** Draws into this canvas, so that the panel can export it. */
@@ -28,33 +39,41 @@ interface TileGridProps {
 }
 
 export function TileGrid(props: TileGridProps) {
-  const { step, picture, grid, samples, factor, order, cursor, onCursor, pointedOut, theme, canvasRef } =
-    props;
+  const { step, sheet, samples, factor, order, cursor, onCursor, onOpen, onRange, pointedOut } = props;
+  const { theme, canvasRef } = props;
   const [container, area] = useSize<HTMLDivElement>();
   const canvas = useRef<HTMLCanvasElement>(null);
   const cellId = useId();
-  const aspect = grid.tile_width / grid.tile_height;
-  const layout = useMemo(
-    () => layOutTiles(order.length, { width: area.width - 24, height: area.height - MARGIN }, aspect),
-    [order.length, area.width, area.height, aspect],
-  );
+  const { tile_width, tile_height } = sheet.grid;
+  const aspect = tile_width / tile_height;
+  const [scrollTop, setScrollTop] = useState(0);
+  // Tiles are as large as fits those that are loaded before anything is scrolled.
+  const fitting = samples.all.length < samples.total ? Math.min(SHOWN_AT_FIRST, order.length) : order.length;
+  const layout = useMemo(() => {
+    const space = { width: area.width - 24, height: area.height - MARGIN };
+    return extendLayout(layOutTiles(fitting, space, aspect), order.length);
+  }, [fitting, order.length, area.width, area.height, aspect]);
 
   useEffect(() => {
     const element = canvas.current;
     if (!element || !area.width) return;
     const ratio = devicePixelRatio;
     element.width = (area.width - 24 + 2 * MARGIN) * ratio;
-    element.height = (layout.totalHeight + MARGIN) * ratio;
-    const draw = () =>
-      drawGrid(
-        element,
-        { picture, grid, samples, factor, order, layout, theme, colours: gridColours(element), pointedOut },
-        ratio,
-      );
+    element.height = area.height * ratio;
+    const draw = () => {
+      const colours = gridColours(element);
+      const picture = { sheet, samples, factor, order, layout, scrollTop, theme, colours, pointedOut };
+      drawGrid(element, picture, ratio);
+    };
     draw();
     // The captions are drawn again once the font is there; until then the system's stands in.
     if (document.fonts.status !== "loaded") void document.fonts.ready.then(draw);
-  }, [picture, grid, samples, factor, order, layout, theme, pointedOut, area.width]);
+  }, [sheet, samples, factor, order, layout, scrollTop, theme, pointedOut, area.width, area.height]);
+
+  const range = rangeInView(layout, order.length, scrollTop, area.height);
+  useEffect(() => {
+    if (area.height > 0) onRange({ first: range.first, count: range.count });
+  }, [range.first, range.count, area.height, onRange]);
 
   useEffect(() => {
     if (cursor === null || cursor >= order.length || !area.width) return;
@@ -68,6 +87,7 @@ export function TileGrid(props: TileGridProps) {
 
   const onKeyDown = (event: KeyboardEvent) => {
     if (event.key === "Escape") return onCursor(null);
+    if (event.key === "Enter" && cursor !== null) return onOpen();
     const next = moveInGrid(event.key, cursor ?? 0, layout.columns, order.length);
     if (next === null) return;
     event.preventDefault();
@@ -75,10 +95,11 @@ export function TileGrid(props: TileGridProps) {
   };
   const onPointerDown = (event: PointerEvent<HTMLCanvasElement>) => {
     const { left, top } = event.currentTarget.getBoundingClientRect();
-    const hit = tileUnder(layout, order.length, event.clientX - left - MARGIN, event.clientY - top - MARGIN);
+    const y = event.clientY - top - MARGIN + scrollTop;
+    const hit = tileUnder(layout, order.length, event.clientX - left - MARGIN, y);
     if (hit !== null) onCursor(hit);
   };
-  const focused = cursor === null ? undefined : samples[order[cursor] as number];
+  const focused = cursor === null ? undefined : sampleAt(samples, order[cursor]);
 
   return (
     <div
@@ -92,24 +113,27 @@ export function TileGrid(props: TileGridProps) {
       data-keys="own"
       data-step={step}
       onKeyDown={onKeyDown}
+      onScroll={(event) => setScrollTop(event.currentTarget.scrollTop)}
       // The rings of the first row reach into the header.
       className="relative -mt-1 min-h-0 flex-1 overflow-x-hidden overflow-y-auto px-3 pt-1 focus-visible:-outline-offset-2"
     >
-      <canvas
-        ref={(element) => {
-          canvas.current = element;
-          canvasRef(element);
-        }}
-        onPointerDown={onPointerDown}
-        className="block"
-        style={{
-          width: area.width - 24 + 2 * MARGIN,
-          height: layout.totalHeight + MARGIN,
-          // Below the last row there is a caption, so no ring needs room there.
-          margin: `${-MARGIN}px ${-MARGIN}px 0`,
-          imageRendering: "pixelated",
-        }}
-      />
+      {/* As high as all rows; the canvas shows those in view. Below the last row no ring needs room. */}
+      <div style={{ height: layout.totalHeight, margin: `${-MARGIN}px ${-MARGIN}px 0` }}>
+        <canvas
+          ref={(element) => {
+            canvas.current = element;
+            canvasRef(element);
+          }}
+          onPointerDown={onPointerDown}
+          onDoubleClick={onOpen}
+          className="sticky -top-px block"
+          style={{
+            width: area.width - 24 + 2 * MARGIN,
+            height: area.height,
+            imageRendering: "pixelated",
+          }}
+        />
+      </div>
       {focused && cursor !== null && <Cursor id={cellId} layout={layout} cursor={cursor} sample={focused} />}
     </div>
   );
@@ -139,6 +163,13 @@ function Cursor({ id, layout, cursor, sample }: CursorProps) {
       />
     </div>
   );
+}
+
+/** The samples to load: the first ones until something is scrolled, then the rows in view. */
+function rangeInView(layout: TileLayout, count: number, top: number, height: number): BatchRange {
+  if (top < layout.pitchY / 2) return { first: 0, count: SHOWN_AT_FIRST };
+  const [first, stop] = tilesInView(layout, count, top, height);
+  return { first, count: Math.min(MAX_SHOWN, stop - first) };
 }
 
 function keepInSight(scroller: HTMLElement, top: number, height: number): void {

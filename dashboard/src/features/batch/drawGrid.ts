@@ -1,9 +1,9 @@
 /** Draws the tiles of a batch: image, loss bar, label left and loss right below, rings. */
-import type { GridOut } from "@/api/types";
+import type { TileSheet } from "@/api/tiles";
 import { markColour, type Theme } from "@/charts/colors/viridis";
-import { pictureTile, type Rectangle, type TileLayout, tileAt } from "@/charts/tiles/tileLayout";
+import { pictureTile, type Rectangle, type TileLayout, tileAt, tilesInView } from "@/charts/tiles/tileLayout";
 import { formatTile } from "@/lib/format";
-import type { Sample } from "./samples";
+import { type Sample, type Samples, sampleAt } from "./samples";
 
 export interface GridColours {
   text: string;
@@ -12,17 +12,22 @@ export interface GridColours {
   badText: string;
   accent: string;
   warn: string;
+  /** Behind pixels of values that are not finite. */
+  nan: string;
+  /** In place of a sample that is not loaded. */
+  empty: string;
 }
 
 export interface GridPicture {
-  picture: CanvasImageSource;
-  grid: GridOut;
-  samples: readonly Sample[];
+  sheet: TileSheet;
+  samples: Samples;
   /** What the losses are multiplied by before they are written. */
   factor: number;
   /** Indices into the batch in the order they are shown. */
   order: readonly number[];
   layout: TileLayout;
+  /** How far the grid is scrolled. */
+  scrollTop: number;
   theme: Theme;
   colours: GridColours;
   /** Ids to point out, for example the evidence of a breakpoint. */
@@ -43,37 +48,55 @@ export function gridColours(element: Element): GridColours {
     badText: read("bad"),
     accent: read("accent"),
     warn: read("warn-mark"),
+    nan: read("nan"),
+    empty: read("s2"),
   };
 }
 
-/** Draws everything but the cursor, which is an element of its own and moves without a redraw. */
+/** Draws the rows in view; the cursor is an element of its own and moves without a redraw. */
 export function drawGrid(canvas: HTMLCanvasElement, drawn: GridPicture, ratio: number): void {
   const context = canvas.getContext("2d");
   if (!context) return;
-  context.setTransform(ratio, 0, 0, ratio, MARGIN * ratio, MARGIN * ratio);
-  context.clearRect(-MARGIN, -MARGIN, canvas.width / ratio, canvas.height / ratio);
+  const { sheet, samples, order, layout, scrollTop } = drawn;
+  context.setTransform(ratio, 0, 0, ratio, 0, 0);
+  context.clearRect(0, 0, canvas.width / ratio, canvas.height / ratio);
+  context.translate(MARGIN, MARGIN - scrollTop);
   // Pixels stay pixels when they are enlarged; a large image made small is averaged.
-  context.imageSmoothingEnabled = drawn.grid.tile_width > drawn.layout.width * ratio;
+  context.imageSmoothingEnabled = sheet.grid.tile_width > layout.width * ratio;
   context.imageSmoothingQuality = "high";
   context.textBaseline = "alphabetic";
-  drawn.order.forEach((batchIndex, index) => {
-    const sample = drawn.samples[batchIndex];
-    if (sample) drawTile(context, drawn, sample, tileAt(drawn.layout, index));
-  });
+  const [first, stop] = tilesInView(layout, order.length, scrollTop, canvas.height / ratio);
+  for (let index = first; index < stop; index += 1) {
+    const sample = sampleAt(samples, order[index]);
+    const at = tileAt(layout, index);
+    if (sample) drawTile(context, drawn, sample, at);
+    else drawPlaceholder(context, drawn.colours, at);
+  }
+}
+
+function drawPlaceholder(context: CanvasRenderingContext2D, { empty }: GridColours, at: Rectangle): void {
+  context.fillStyle = empty;
+  context.beginPath();
+  context.roundRect(at.x, at.y, at.width, at.height, 2);
+  context.fill();
 }
 
 function drawTile(
   context: CanvasRenderingContext2D,
-  { picture, grid, theme, colours, factor, pointedOut }: GridPicture,
+  { sheet, theme, colours, factor, pointedOut }: GridPicture,
   sample: Sample,
   at: Rectangle,
 ): void {
-  const from = pictureTile(grid, sample.batchIndex);
+  const from = pictureTile(sheet.grid, sample.batchIndex - sheet.first);
   context.save();
   context.beginPath();
   context.roundRect(at.x, at.y, at.width, at.height, 2);
   context.clip();
-  context.drawImage(picture, from.x, from.y, from.width, from.height, at.x, at.y, at.width, at.height);
+  if (sheet.hasGaps) {
+    context.fillStyle = colours.nan;
+    context.fillRect(at.x, at.y, at.width, at.height);
+  }
+  context.drawImage(sheet.picture, from.x, from.y, from.width, from.height, at.x, at.y, at.width, at.height);
   context.restore();
   if (sample.loss !== null) {
     context.fillStyle = Number.isNaN(sample.loss) ? colours.bad : markColour(sample.magnitude, theme);

@@ -10,6 +10,7 @@ function batch(changes: Partial<BatchOut>): BatchOut {
     shape: [4, 1, 8, 8],
     dtype: "float32",
     count: 4,
+    first: 0,
     shown: 4,
     png: null,
     grid: null,
@@ -17,6 +18,9 @@ function batch(changes: Partial<BatchOut>): BatchOut {
     labels: [7, 0, 1, 2],
     losses: [0.1, "NaN", 1, 0.01],
     sample_ids: [70, 71, 72, 73],
+    predictions: null,
+    etag: "1.0.1",
+    nonfinite: 0,
     ...changes,
   };
 }

@@ -8,7 +8,7 @@ import { ranksFromLargest, sortedIndices } from "@/ui/table/sortCells";
 export type Order = "loader" | "loss";
 
 export interface Sample {
-  /** Index in the batch as the loader gave it, which is also its index in the picture. */
+  /** Index in the batch as the loader gave it. */
   batchIndex: number;
   /** Id where the loader knows one, else its index. */
   id: number;
@@ -22,8 +22,11 @@ export interface Sample {
 }
 
 export interface Samples {
-  /** In the order of the loader. */
+  /** Those that are loaded, in the order of the loader: `first` and the following ones. */
   all: Sample[];
+  first: number;
+  /** Samples in the batch, loaded or not. */
+  total: number;
   /** Range of the losses on the colour scale, and what they are written in; null when no loss is known. */
   lossRange: { low: number; high: number; scale: TileScale } | null;
 }
@@ -40,33 +43,42 @@ export function samplesOf(batch: BatchOut): Samples {
     : null;
   const z = losses && zScores(losses);
   const ranks = losses && ranksFromLargest(losses);
-  const all = Array.from({ length: batch.shown }, (_, batchIndex): Sample => {
-    const loss = losses?.[batchIndex] ?? null;
+  const all = Array.from({ length: batch.shown }, (_, index): Sample => {
+    const loss = losses?.[index] ?? null;
+    const batchIndex = batch.first + index;
     return {
       batchIndex,
-      id: batch.sample_ids?.[batchIndex] ?? batchIndex,
-      label: labelText(batch.labels?.[batchIndex]),
+      id: batch.sample_ids?.[index] ?? batchIndex,
+      label: labelText(batch.labels?.[index]),
       loss,
-      rank: ranks?.[batchIndex] ?? null,
+      rank: ranks?.[index] ?? null,
       magnitude: loss === null || !lossRange ? 0 : magnitude(loss, lossRange.low, lossRange.high),
-      isOutlier: loss !== null && isOutlier(loss, z?.[batchIndex] ?? 0),
+      isOutlier: loss !== null && isOutlier(loss, z?.[index] ?? 0),
     };
   });
-  return { all, lossRange };
+  return { all, first: batch.first, total: batch.count, lossRange };
 }
 
 function labelText(label: number | string | undefined): string | null {
   return label === undefined ? null : String(label);
 }
 
-/** Indices into the batch in the order they are shown. */
+/** A sample by its index in the batch; undefined while it is not loaded. */
+export function sampleAt({ all, first }: Samples, batchIndex: number | undefined): Sample | undefined {
+  return batchIndex === undefined ? undefined : all[batchIndex - first];
+}
+
+/** Indices into the batch in the order they are shown: all in the loader's order, or those that are loaded by loss. */
 export function shownOrder(samples: Samples, order: Order): number[] {
   if (order === "loader" || samples.lossRange === null)
-    return samples.all.map(({ batchIndex }) => batchIndex);
-  return [
-    ...sortedIndices(
-      samples.all.map(({ loss }) => loss),
-      "descending",
-    ),
-  ];
+    return Array.from({ length: samples.total }, (_, batchIndex) => batchIndex);
+  const losses = samples.all.map(({ loss }) => loss);
+  return [...sortedIndices(losses, "descending")].map((index) => index + samples.first);
 }
+
+export const INFLUENCE = "Influence: which samples changed which losses";
+
+/** Samples that are loaded while nothing is scrolled. */
+export const SHOWN_AT_FIRST = 64;
+/** Samples of one request at most. */
+export const MAX_SHOWN = 512;

@@ -1,7 +1,5 @@
 /** The command log, newest first, each line in words. */
 
-import { useVirtualizer } from "@tanstack/react-virtual";
-import { useRef } from "react";
 import type { CommandOut } from "@/api/types";
 import { downloadText } from "@/lib/download";
 import { formatCount, formatTime } from "@/lib/format";
@@ -9,6 +7,7 @@ import { hasEnded } from "@/live/commandAvailability";
 import { useCommands, useRunState } from "@/live/hooks";
 import { Icon, IconButton, Menu, Panel, Tooltip } from "@/ui";
 import { csvOf, jsonOf } from "@/ui/export/csv";
+import { useFixedRows } from "@/ui/table/useFixedRows";
 import { commandText, type Outcome, outcome, whoText } from "./wording";
 
 interface CommandsViewProps {
@@ -19,8 +18,6 @@ interface CommandsViewProps {
   stale: string | null;
 }
 
-const ROW_HEIGHT = 24;
-
 /** The command log, fed by the stream. */
 export function CommandsPanel({ stale }: { stale: string | null }) {
   const ended = useRunState(hasEnded) ?? false;
@@ -28,14 +25,7 @@ export function CommandsPanel({ stale }: { stale: string | null }) {
 }
 
 function CommandsView({ commands, ended, stale }: CommandsViewProps) {
-  const scroller = useRef<HTMLDivElement>(null);
-  const virtual = useVirtualizer({
-    count: commands.length,
-    getScrollElement: () => scroller.current,
-    estimateSize: () => ROW_HEIGHT,
-    getItemKey: (index) => commands[commands.length - 1 - index]?.id ?? index,
-    overscan: 6,
-  });
+  const { ref, rows, totalHeight } = useFixedRows({ count: commands.length, overscan: 6 });
   const empty = commands.length === 0;
   return (
     <Panel
@@ -57,7 +47,7 @@ function CommandsView({ commands, ended, stale }: CommandsViewProps) {
       }
     >
       <div
-        ref={scroller}
+        ref={ref}
         role="log"
         aria-label="Command log"
         aria-live="off"
@@ -66,15 +56,15 @@ function CommandsView({ commands, ended, stale }: CommandsViewProps) {
         data-keys="own"
         className="min-h-0 flex-1 overflow-y-auto"
       >
-        <div className="relative" style={{ height: virtual.getTotalSize() }}>
-          {virtual.getVirtualItems().map((item) => {
-            const command = commands[commands.length - 1 - item.index];
+        <div className="relative" style={{ height: totalHeight }}>
+          {rows.map(({ index, start }) => {
+            const command = commands[commands.length - 1 - index];
             if (!command) return null;
             return (
               <div
-                key={item.key}
+                key={command.id}
                 className="absolute inset-x-0 top-0"
-                style={{ transform: `translateY(${item.start}px)` }}
+                style={{ transform: `translateY(${start}px)` }}
               >
                 <CommandRow command={command} />
               </div>

@@ -4,9 +4,10 @@ import { useRef } from "react";
 import { type AuditOut, type DatasetAuditOut, fromWire } from "@/api/types";
 import { formatCount, formatFixed, plural } from "@/lib/format";
 import { NOTHING_TO_EXPORT } from "@/lib/messages";
-import { Chip, Icon, Panel, type PanelState, panelState, rowClass } from "@/ui";
+import { Chip, Icon, Panel, type PanelState, panelState } from "@/ui";
 import { ExportMenu } from "@/ui/export/ExportMenu";
 import { exportItems } from "@/ui/export/exportItems";
+import { DataTable } from "@/ui/table/DataTable";
 
 interface AuditPanelProps {
   answer: DatasetAuditOut | null;
@@ -89,44 +90,49 @@ function Level({ name, level }: { name: string; level: LevelOut }) {
 }
 
 function Examples({ examples }: Pick<LevelOut, "examples">) {
-  const head = "px-2 font-normal text-label text-t3";
+  const rowOf = (split: string | null, kind: string | null, row: number) =>
+    `${split} ${kind} ${formatCount(row)}`;
+  const text = (row: number) => examples[row]?.text ?? undefined;
   return (
-    <table className="w-full table-fixed border-collapse">
-      <thead>
-        <tr className="h-6 text-left shadow-[inset_0_-1px_0_var(--line)]">
-          <th scope="col" className={`${head} w-32 pl-3`}>
-            Row
-          </th>
-          <th scope="col" className={`${head} w-30`}>
-            And row
-          </th>
-          <th scope="col" className={`${head} w-20 text-right`}>
-            Similarity
-          </th>
-          <th scope="col" className={`${head} pr-3`}>
-            Text
-          </th>
-        </tr>
-      </thead>
-      <tbody>
-        {examples.map((one) => (
-          <tr
-            key={`${one.kind} ${one.split_a} ${one.row_a} ${one.split_b} ${one.row_b}`}
-            className={rowClass()}
-            title={one.text ?? undefined}
-          >
-            <td className="truncate px-2 pl-3">
-              {one.split_a} {one.kind} {formatCount(one.row_a)}
-            </td>
-            <td className="truncate px-2">
-              {one.split_b} {one.kind} {formatCount(one.row_b)}
-            </td>
-            <td className="px-2 text-right">{formatFixed(fromWire(one.similarity), 3)}</td>
-            <td className="truncate px-2 pr-3 text-t2">{one.text}</td>
-          </tr>
-        ))}
-      </tbody>
-    </table>
+    <DataTable
+      label="Leaking rows"
+      fit
+      columns={[
+        {
+          name: "row",
+          title: "Row",
+          numeric: false,
+          cells: examples.map(({ split_a, kind, row_a }) => rowOf(split_a, kind, row_a)),
+          track: { width: "128px", least: 128 },
+          look: "",
+        },
+        {
+          name: "other",
+          title: "And row",
+          numeric: false,
+          cells: examples.map(({ split_b, kind, row_b }) => rowOf(split_b, kind, row_b)),
+          track: { width: "120px", least: 120 },
+        },
+        {
+          name: "similarity",
+          title: "Similarity",
+          numeric: true,
+          cells: examples.map(({ similarity }) => fromWire(similarity)),
+          track: { width: "80px", least: 80 },
+          render: (row) => formatFixed(fromWire(examples[row]?.similarity ?? null), 3),
+        },
+        {
+          name: "text",
+          title: "Text",
+          numeric: false,
+          cells: examples.map((one) => one.text),
+          track: { width: "minmax(96px,1fr)", least: 96 },
+          look: "text-t2",
+          titleOf: text,
+          render: text,
+        },
+      ]}
+    />
   );
 }
 

@@ -1,22 +1,8 @@
-/** Centroids and sampled questions on a canvas: colour by cluster, numbers on the centroids, one cluster chosen. */
-import {
-  type KeyboardEvent,
-  type PointerEvent,
-  type RefObject,
-  useLayoutEffect,
-  useMemo,
-  useRef,
-  useState,
-} from "react";
+/** Centroids and sampled questions as a scatter: colour by cluster, numbers on the centroids, one cluster chosen. */
+import type { RefObject } from "react";
 import type { Theme } from "@/charts/colors/viridis";
-import {
-  pointAfter,
-  pointUnder,
-  positionOf,
-  type ScatterFrame,
-  scatterFrame,
-} from "@/charts/points/scatterHit";
-import { useSize } from "@/charts/useSize";
+import { Scatter, type ScatterPen } from "@/charts/points/Scatter";
+import { positionOf } from "@/charts/points/scatterHit";
 import { COLOURED } from "./curriculum";
 import { apartFrom, type MapPoints } from "./mapPoints";
 
@@ -41,120 +27,49 @@ const FONT = "11px Inter, system-ui, sans-serif";
 const NAME = "600 15px Inter, system-ui, sans-serif";
 
 export function ClusterMap(props: ClusterMapProps) {
-  const { label, points, chosen, onChoose, onHover, theme } = props;
-  const [container, size] = useSize<HTMLDivElement>();
-  const canvas = useRef<HTMLCanvasElement>(null);
-  const [hovered, setHovered] = useState<number | null>(null);
-  const frame = useMemo(() => scatterFrame(points, size, false, false), [points, size]);
-  useLayoutEffect(() => {
-    const element = canvas.current;
-    if (!element || size.width <= 0) return;
-    const paint = () => draw(element, frame, props);
-    paint();
-    if (document.fonts.status !== "loaded") void document.fonts.ready.then(paint);
-    props.canvasRef.current = element;
-  });
-  const hover = (point: number | null) => {
-    if (point === hovered) return;
-    setHovered(point);
-    onHover(point);
-  };
-  const under = ({ nativeEvent }: PointerEvent) =>
-    pointUnder(frame, points, nativeEvent.offsetX, nativeEvent.offsetY);
+  const { label, points, axes, chosen, onChoose, onHover, theme, canvasRef } = props;
   const pick = (point: number) => {
     const pair = points.pair[point];
     if (pair === undefined) onChoose(point - points.pair.length);
     else onChoose(points.cluster[point] as number, pair);
   };
-  const onKeyDown = (event: KeyboardEvent) => {
-    const next = pointAfter(event.key, points.centroids, chosen);
-    if (next === null) return;
-    event.preventDefault();
-    onChoose(next);
-  };
   return (
-    <div
-      ref={container}
-      role="img"
-      aria-label={`${label}${chosen === null ? "" : ` Cluster ${chosen} is chosen.`} Arrows choose the next cluster.`}
-      // biome-ignore lint/a11y/noNoninteractiveTabindex: the arrows move the choice, which is read out
-      tabIndex={0}
-      data-keys="own"
-      data-theme-drawn={theme}
-      onKeyDown={onKeyDown}
-      className="relative min-h-0 min-w-0 flex-1"
-    >
-      <canvas
-        ref={canvas}
-        onPointerMove={(event) => hover(under(event))}
-        onPointerLeave={() => hover(null)}
-        onPointerDown={(event) => {
-          const hit = under(event);
-          if (hit !== null) pick(hit);
-        }}
-        className={`absolute inset-0 block ${hovered === null ? "" : "cursor-pointer"}`}
-        style={{ width: size.width, height: size.height }}
-      />
-    </div>
+    <Scatter
+      label={label}
+      hint={`${chosen === null ? "" : ` Cluster ${chosen} is chosen.`} Arrows choose the next cluster.`}
+      x={points.x}
+      y={points.y}
+      xLabel={axes[0]}
+      yLabel={axes[1]}
+      tickLabels={false}
+      logX={false}
+      logY={false}
+      colour={null}
+      nameOf={String}
+      named={NONE}
+      selected={null}
+      onSelect={pick}
+      walk={{ points: points.centroids, from: chosen, onWalk: (cluster) => onChoose(cluster) }}
+      onHover={onHover}
+      paintPoints={(pen) => {
+        drawQuestions(pen, props);
+        drawCentroids(pen, props);
+      }}
+      theme={theme}
+      canvasRef={canvasRef}
+    />
   );
 }
 
-interface Pen {
-  context: CanvasRenderingContext2D;
-  frame: ScatterFrame;
-  read: (name: string) => string;
-}
+const NONE: readonly number[] = [];
 
-function draw(element: HTMLCanvasElement, frame: ScatterFrame, props: ClusterMapProps): void {
-  const ratio = devicePixelRatio;
-  element.width = Math.round(frame.width * ratio);
-  element.height = Math.round(frame.height * ratio);
-  const context = element.getContext("2d");
-  if (!context) return;
-  context.scale(ratio, ratio);
-  const style = getComputedStyle(element);
-  const pen: Pen = { context, frame, read: (name) => style.getPropertyValue(`--${name}`).trim() };
-  drawGrid(pen, props.axes);
-  drawQuestions(pen, props);
-  drawCentroids(pen, props);
-}
-
-/** The axes of a projection have no unit, so lines without numbers, and how much each tells. */
-function drawGrid({ context, frame, read }: Pen, [xLabel, yLabel]: readonly [string, string]): void {
-  const { left, right, top, bottom, xAxis, yAxis } = frame;
-  context.strokeStyle = read("grid");
-  context.fillStyle = read("t3");
-  context.font = FONT;
-  context.beginPath();
-  for (const { value } of xAxis.ticks) {
-    const x = Math.round(left + xAxis.unit(value) * (right - left)) + 0.5;
-    context.moveTo(x, top);
-    context.lineTo(x, bottom);
-  }
-  for (const { value } of yAxis.ticks) {
-    const y = Math.round(bottom - yAxis.unit(value) * (bottom - top)) + 0.5;
-    context.moveTo(left, y);
-    context.lineTo(right, y);
-  }
-  context.stroke();
-  context.textAlign = "center";
-  context.textBaseline = "bottom";
-  context.fillText(xLabel, (left + right) / 2, frame.height - 6);
-  context.save();
-  context.translate(8, (top + bottom) / 2);
-  context.rotate(-Math.PI / 2);
-  context.textBaseline = "top";
-  context.fillText(yLabel, 0, 0);
-  context.restore();
-}
-
-function colourOf(cluster: number, { colours }: ClusterMapProps, read: Pen["read"]): string {
+function colourOf(cluster: number, { colours }: ClusterMapProps, token: ScatterPen["token"]): string {
   const slot = colours.get(cluster) ?? COLOURED;
-  return slot < COLOURED ? read(`series-${slot + 1}`) : read("line3");
+  return slot < COLOURED ? token(`series-${slot + 1}`) : token("line3");
 }
 
 /** All questions, those of the chosen cluster over the others and larger. */
-function drawQuestions({ context, frame, read }: Pen, props: ClusterMapProps): void {
+function drawQuestions({ context, frame, token }: ScatterPen, props: ClusterMapProps): void {
   const { points, chosen, pair } = props;
   const passes = chosen === null ? [null] : [false, true];
   for (const mine of passes) {
@@ -164,7 +79,7 @@ function drawQuestions({ context, frame, read }: Pen, props: ClusterMapProps): v
       const position = positionOf(frame, points, at);
       if (position === null) continue;
       context.globalAlpha = mine === null ? 0.75 : mine ? 1 : 0.25;
-      context.fillStyle = colourOf(cluster, props, read);
+      context.fillStyle = colourOf(cluster, props, token);
       context.beginPath();
       context.arc(position[0], position[1], mine ? 3 : 2.25, 0, 2 * Math.PI);
       context.fill();
@@ -174,7 +89,7 @@ function drawQuestions({ context, frame, read }: Pen, props: ClusterMapProps): v
   const ringed = pair === null ? -1 : points.pair.indexOf(pair);
   const position = ringed < 0 ? null : positionOf(frame, points, ringed);
   if (position === null) return;
-  context.strokeStyle = read("text");
+  context.strokeStyle = token("text");
   context.lineWidth = 2;
   context.beginPath();
   context.arc(position[0], position[1], 6, 0, 2 * Math.PI);
@@ -190,7 +105,7 @@ function byWeight({ points, chosen, colours }: ClusterMapProps): number[] {
 }
 
 /** A ring in the cluster's colour with its number in it; a small one where the number has no room. */
-function drawCentroids({ context, frame, read }: Pen, props: ClusterMapProps): void {
+function drawCentroids({ context, frame, token }: ScatterPen, props: ClusterMapProps): void {
   const { points, chosen } = props;
   context.textAlign = "center";
   context.textBaseline = "middle";
@@ -205,15 +120,15 @@ function drawCentroids({ context, frame, read }: Pen, props: ClusterMapProps): v
     if (!position) continue;
     const [x, y] = position;
     context.globalAlpha = chosen === null || cluster === chosen ? 1 : 0.45;
-    context.fillStyle = read("surface");
-    context.strokeStyle = cluster === chosen ? read("accent") : colourOf(cluster, props, read);
+    context.fillStyle = token("surface");
+    context.strokeStyle = cluster === chosen ? token("accent") : colourOf(cluster, props, token);
     context.lineWidth = cluster === chosen ? 3 : 2;
     context.beginPath();
     context.arc(x, y, named.has(cluster) ? RADIUS : 4, 0, 2 * Math.PI);
     context.fill();
     context.stroke();
     if (!named.has(cluster)) continue;
-    context.fillStyle = read("text");
+    context.fillStyle = token("text");
     context.font = cluster > 99 ? `600 ${FONT}` : NAME;
     context.fillText(String(cluster), x, y + 0.5);
   }

@@ -4,9 +4,10 @@ import { useRef } from "react";
 import type { DatasetAuditOut, DatasetOut, LedgerOut } from "@/api/types";
 import { formatCount, plural } from "@/lib/format";
 import { NOTHING_TO_EXPORT } from "@/lib/messages";
-import { Panel, panelState, rowClass } from "@/ui";
+import { Panel, panelState } from "@/ui";
 import { ExportMenu } from "@/ui/export/ExportMenu";
 import { exportItems } from "@/ui/export/exportItems";
+import { DataTable, type TableColumn } from "@/ui/table/DataTable";
 import { TIER_WORDS } from "./curriculum";
 
 interface NegativesPanelProps {
@@ -54,37 +55,46 @@ function factOf({ short_pairs, dropped }: LedgerOut): string {
   return `${plural(short_pairs, "pair")} ${short_pairs === 1 ? "lacks" : "lack"} negatives in a tier${left}`;
 }
 
-const HEAD = "px-2 font-normal text-label text-t3";
+const TIERS = [1, 2, 3, 4];
 
 function Tiers({ dataset, ledger }: { dataset: DatasetOut; ledger: LedgerOut | null }) {
   const counted = dataset.tiers_of < dataset.counts.pairs ? `of ${plural(dataset.tiers_of, "pair")}` : "";
+  const track = (px: number) => ({ width: `${px}px`, least: px });
   return (
-    <table className="w-full table-fixed border-collapse" aria-label="Tiers">
-      <thead>
-        <tr className="h-6 text-left shadow-[inset_0_-1px_0_var(--line)]">
-          <th scope="col" className={`${HEAD} pl-3`}>
-            Tier
-          </th>
-          <th scope="col" className={`${HEAD} w-17 text-right`}>
-            A pair
-          </th>
-          <th scope="col" className={`${HEAD} w-32 pr-3 text-right`}>
-            Stored {counted}
-          </th>
-        </tr>
-      </thead>
-      <tbody>
-        {[1, 2, 3, 4].map((tier) => (
-          <tr key={tier} className={rowClass()}>
-            <th scope="row" className="truncate px-2 pl-3 text-left font-normal">
-              {tier} <span className="text-t3">{TIER_WORDS[tier]}</span>
-            </th>
-            <td className="px-2 text-right">{formatCount(ledger?.quotas[String(tier)])}</td>
-            <td className="px-2 pr-3 text-right">{formatCount(dataset.tiers[String(tier)])}</td>
-          </tr>
-        ))}
-      </tbody>
-    </table>
+    <DataTable
+      label="Tiers"
+      fit
+      columns={[
+        {
+          name: "tier",
+          title: "Tier",
+          numeric: false,
+          rowHeader: true,
+          cells: TIERS,
+          track: { width: "minmax(96px,1fr)", least: 96 },
+          look: "",
+          render: (row) => (
+            <>
+              {TIERS[row]} <span className="text-t3">{TIER_WORDS[TIERS[row] as number]}</span>
+            </>
+          ),
+        },
+        {
+          name: "quota",
+          title: "A pair",
+          numeric: true,
+          cells: TIERS.map((tier) => ledger?.quotas[String(tier)]),
+          track: track(68),
+        },
+        {
+          name: "stored",
+          title: `Stored ${counted}`,
+          numeric: true,
+          cells: TIERS.map((tier) => dataset.tiers[String(tier)]),
+          track: track(128),
+        },
+      ]}
+    />
   );
 }
 
@@ -98,46 +108,9 @@ function Shortages({ ledger, onPair }: ShortagesProps) {
     return <p className="px-3 py-2 text-t3">Every pair has all its negatives in every tier.</p>;
   return (
     <>
-      <table className="mt-2 w-full table-fixed border-collapse" aria-label="Shortages">
-        <thead>
-          <tr className="h-6 text-left shadow-[inset_0_-1px_0_var(--line)]">
-            <th scope="col" className={`${HEAD} w-17 pl-3`}>
-              Pair
-            </th>
-            <th scope="col" className={`${HEAD} w-12 text-right`}>
-              Tier
-            </th>
-            <th scope="col" className={`${HEAD} w-16 text-right`}>
-              Wanted
-            </th>
-            <th scope="col" className={`${HEAD} w-14 text-right`}>
-              Found
-            </th>
-            <th scope="col" className={`${HEAD} pr-3`}>
-              Filled from
-            </th>
-          </tr>
-        </thead>
-        <tbody>
-          {ledger.shortages.map((one) => (
-            <tr key={`${one.pair} ${one.tier}`} className={rowClass()}>
-              <td className="px-2 pl-3">
-                <button
-                  type="button"
-                  onClick={() => onPair(one.pair)}
-                  className="h-6 rounded-chip hover:text-accent hover:underline"
-                >
-                  {formatCount(one.pair)}
-                </button>
-              </td>
-              <td className="px-2 text-right">{one.tier}</td>
-              <td className="px-2 text-right">{one.wanted}</td>
-              <td className="px-2 text-right">{one.found}</td>
-              <td className="truncate px-2 pr-3 text-t2">{filledFrom(one.filled_from)}</td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
+      <div className="mt-2">
+        <DataTable label="Shortages" fit columns={shortageColumns(ledger, onPair)} />
+      </div>
       {ledger.kept > ledger.shortages.length && (
         <p className="px-3 py-1 text-t3">
           {formatCount(ledger.shortages.length)} of {formatCount(ledger.kept)} are listed.
@@ -145,6 +118,62 @@ function Shortages({ ledger, onPair }: ShortagesProps) {
       )}
     </>
   );
+}
+
+function shortageColumns({ shortages }: LedgerOut, onPair: (pair: number) => void): TableColumn[] {
+  const count = (name: string, title: string, px: number, cells: number[]): TableColumn => ({
+    name,
+    title,
+    numeric: true,
+    cells,
+    track: { width: `${px}px`, least: px },
+  });
+  return [
+    {
+      ...count(
+        "pair",
+        "Pair",
+        68,
+        shortages.map(({ pair }) => pair),
+      ),
+      look: "",
+      render: (row) => (
+        <button
+          type="button"
+          onClick={() => onPair(shortages[row]?.pair as number)}
+          className="h-6 rounded-chip hover:text-accent hover:underline"
+        >
+          {formatCount(shortages[row]?.pair)}
+        </button>
+      ),
+    },
+    count(
+      "tier",
+      "Tier",
+      48,
+      shortages.map(({ tier }) => tier),
+    ),
+    count(
+      "wanted",
+      "Wanted",
+      64,
+      shortages.map(({ wanted }) => wanted),
+    ),
+    count(
+      "found",
+      "Found",
+      56,
+      shortages.map(({ found }) => found),
+    ),
+    {
+      name: "filled",
+      title: "Filled from",
+      numeric: false,
+      cells: shortages.map(({ filled_from }) => filledFrom(filled_from)),
+      track: { width: "minmax(80px,1fr)", least: 80 },
+      look: "text-t2",
+    },
+  ];
 }
 
 /** "2 of tier 2, 1 of tier 4". */

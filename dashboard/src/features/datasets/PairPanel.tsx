@@ -5,6 +5,7 @@ import { formatCount, formatFixed, formatPercent } from "@/lib/format";
 import { Panel, panelState, rowClass } from "@/ui";
 import { ExportMenu } from "@/ui/export/ExportMenu";
 import { exportItems } from "@/ui/export/exportItems";
+import { DataTable, type TableColumn } from "@/ui/table/DataTable";
 import { largestSimilarity, TIER_WORDS, type Tier, tiersOf } from "./curriculum";
 import { VariantStrip } from "./VariantStrip";
 
@@ -204,40 +205,50 @@ function Bar({ value, largest, positive }: { value: number; largest: number; pos
 function Steering({ pair }: { pair: PairOut }) {
   return (
     <>
-      <table className="mt-2 w-full table-fixed border-collapse" aria-label="Steering vectors">
-        <thead>
-          <tr className="h-6 text-left shadow-[inset_0_-1px_0_var(--line)]">
-            <th scope="col" className={`${HEAD} pl-3`}>
-              Steering
-            </th>
-            {["Length", "cos question", "cos source", "cos centroid"].map((name) => (
-              <th key={name} scope="col" className={`${HEAD} text-right`}>
-                {name}
-              </th>
-            ))}
-          </tr>
-        </thead>
-        <tbody>
-          {pair.steering.map((one) => (
-            <tr key={one.variant} className={rowClass()}>
-              <th scope="row" className="px-2 pl-3 text-left font-normal">
-                {one.variant}
-              </th>
-              {[one.length, one.to_question, one.to_source, one.to_centroid].map((value, at) => (
-                // biome-ignore lint/suspicious/noArrayIndexKey: the four columns stay where they are
-                <td key={at} className="px-2 text-right">
-                  {formatFixed(fromWire(value), 3)}
-                </td>
-              ))}
-            </tr>
-          ))}
-        </tbody>
-      </table>
+      <div className="mt-2">
+        <DataTable label="Steering vectors" fit columns={steeringColumns(pair.steering)} />
+      </div>
       <Section title="Variant in each epoch" fact="under the dataset's own schedule">
         <VariantStrip variants={pair.variants} />
       </Section>
     </>
   );
+}
+
+function steeringColumns(steering: PairOut["steering"]): TableColumn[] {
+  const figure = (title: string, values: (number | null)[]): TableColumn => ({
+    name: title,
+    numeric: true,
+    cells: values,
+    track: { width: "minmax(64px,1fr)", least: 64 },
+    render: (row) => formatFixed(values[row], 3),
+  });
+  return [
+    {
+      name: "Steering",
+      numeric: false,
+      rowHeader: true,
+      cells: steering.map(({ variant }) => variant),
+      track: { width: "minmax(72px,1fr)", least: 72 },
+      look: "",
+    },
+    figure(
+      "Length",
+      steering.map(({ length }) => fromWire(length)),
+    ),
+    figure(
+      "cos question",
+      steering.map(({ to_question }) => fromWire(to_question)),
+    ),
+    figure(
+      "cos source",
+      steering.map(({ to_source }) => fromWire(to_source)),
+    ),
+    figure(
+      "cos centroid",
+      steering.map(({ to_centroid }) => fromWire(to_centroid)),
+    ),
+  ];
 }
 
 function Section({ title, fact, children }: { title: string; fact: string; children: ReactNode }) {

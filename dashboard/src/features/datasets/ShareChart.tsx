@@ -1,6 +1,7 @@
 /** Shares of the four variants over epochs, stacked: a column an epoch, a line at the epoch that is read. */
-import { type KeyboardEvent, type PointerEvent, useLayoutEffect, useRef } from "react";
+import type { KeyboardEvent, PointerEvent } from "react";
 import type { Theme } from "@/charts/colors/viridis";
+import { canvasLook, type Pen, useCanvas } from "@/charts/useCanvas";
 import { useSize } from "@/charts/useSize";
 import { stackOf, VARIANT_TOKENS } from "./curriculum";
 
@@ -18,14 +19,7 @@ const EDGE = { left: 52, right: 12, top: 6, bottom: 20 };
 
 export function ShareChart({ label, shares, epoch, onEpoch, theme }: ShareChartProps) {
   const [container, size] = useSize<HTMLDivElement>();
-  const canvas = useRef<HTMLCanvasElement>(null);
-  useLayoutEffect(() => {
-    const element = canvas.current;
-    if (!element || size.width <= 0) return;
-    const paint = () => draw(element, size, shares, epoch);
-    paint();
-    if (document.fonts.status !== "loaded") void document.fonts.ready.then(paint);
-  });
+  const canvas = useCanvas(size, (pen) => draw(pen, shares, epoch));
   const wide = Math.max(size.width - EDGE.left - EDGE.right, 1);
   const bounded = (wanted: number) => Math.min(Math.max(wanted, 0), shares.length - 1);
   const read = ({ nativeEvent }: PointerEvent) =>
@@ -63,40 +57,30 @@ export function ShareChart({ label, shares, epoch, onEpoch, theme }: ShareChartP
         ref={canvas}
         onPointerDown={read}
         onPointerMove={(event) => event.buttons > 0 && read(event)}
-        className="absolute inset-0 block"
-        style={{ width: size.width, height: size.height }}
+        {...canvasLook(size)}
       />
     </div>
   );
 }
 
 function draw(
-  element: HTMLCanvasElement,
-  size: { width: number; height: number },
+  { context, token, width, height }: Pen,
   shares: readonly (readonly number[])[],
   epoch: number,
 ): void {
-  const ratio = devicePixelRatio;
-  element.width = Math.round(size.width * ratio);
-  element.height = Math.round(size.height * ratio);
-  const context = element.getContext("2d");
-  if (!context) return;
-  context.scale(ratio, ratio);
-  const style = getComputedStyle(element);
-  const read = (name: string) => style.getPropertyValue(`--${name}`).trim();
-  const [right, bottom] = [size.width - EDGE.right, size.height - EDGE.bottom];
+  const [right, bottom] = [width - EDGE.right, height - EDGE.bottom];
   const x = (at: number) => EDGE.left + (at / shares.length) * (right - EDGE.left);
   const y = (share: number) => bottom - share * (bottom - EDGE.top);
   shares.forEach((row, at) => {
     stackOf(row).forEach(([from, to], variant) => {
-      context.fillStyle = read(VARIANT_TOKENS[variant] ?? "line3");
+      context.fillStyle = token(VARIANT_TOKENS[variant] ?? "line3");
       // To whole pixels, or neighbours would show a seam.
       const [left, end] = [Math.round(x(at)), Math.round(x(at + 1))];
       context.fillRect(left, y(to), end - left, y(from) - y(to));
     });
   });
-  drawAxes(context, read, x, y, shares.length);
-  context.strokeStyle = read("text");
+  drawAxes(context, token, x, y, shares.length);
+  context.strokeStyle = token("text");
   context.lineWidth = 2;
   context.beginPath();
   context.moveTo(x(epoch + 0.5), EDGE.top - 4);
@@ -106,13 +90,13 @@ function draw(
 
 function drawAxes(
   context: CanvasRenderingContext2D,
-  read: (name: string) => string,
+  token: Pen["token"],
   x: (at: number) => number,
   y: (share: number) => number,
   epochs: number,
 ): void {
   context.font = FONT;
-  context.fillStyle = read("t3");
+  context.fillStyle = token("t3");
   context.textAlign = "right";
   context.textBaseline = "middle";
   for (const share of [0, 0.5, 1]) context.fillText(`${share * 100} %`, EDGE.left - 8, y(share) || 0);

@@ -3,12 +3,13 @@ import { useMemo, useRef } from "react";
 import { fromWire, type InfluenceUpdateSequence } from "@/api/types";
 import { signed } from "@/charts/colors/signed";
 import { css } from "@/charts/colors/viridis";
-import { formatCount, formatFixed, formatValue } from "@/lib/format";
+import { formatFixed, formatValue } from "@/lib/format";
 import { useTheme } from "@/lib/theme";
 import { useUrlChoice } from "@/lib/urlState";
-import { Panel, rowClass, Segmented } from "@/ui";
+import { Panel, Segmented } from "@/ui";
 import { ExportMenu } from "@/ui/export/ExportMenu";
 import { exportItems } from "@/ui/export/exportItems";
+import { DataTable, type TableColumn } from "@/ui/table/DataTable";
 import { formatNats } from "./formatNats";
 import { actualOf, type Contribution, type InfluenceData } from "./influenceData";
 import { promptNames } from "./prompts";
@@ -22,8 +23,6 @@ interface ContributorsPanelProps {
   onBy: (sequenceId: string) => void;
 }
 
-/** Rows drawn at most; the file has all. */
-const MOST = 200;
 const SIGNS = [
   { value: "both", label: "Both" },
   { value: "up", label: "Up" },
@@ -82,16 +81,8 @@ export default function ContributorsPanel({
           <Words id={evaluated.sequence_id} sequence={evaluated} />
           {chosen && <Words id={chosen.sequence.sequence_id} sequence={chosen.sequence} />}
         </div>
-        <div className="mt-1 min-h-0 flex-1 overflow-auto">
-          <Contributors
-            {...{ shown: shown.slice(0, MOST), names, onBy }}
-            chosen={chosen?.sequence.sequence_id ?? null}
-          />
-          {shown.length > MOST && (
-            <p className="px-3 py-1 text-t3">
-              {formatCount(MOST)} of {formatCount(shown.length)} are listed; the CSV has all.
-            </p>
-          )}
+        <div className="mt-1 flex min-h-0 flex-1 flex-col">
+          <Contributors {...{ shown, names, onBy }} chosen={chosen?.sequence.sequence_id ?? null} />
           {shown.length === 0 && (
             <p className="px-3 py-2 text-t3">No sequence changed it in this direction.</p>
           )}
@@ -132,63 +123,95 @@ interface ContributorsProps {
 }
 
 function Contributors({ shown, names, chosen, onBy }: ContributorsProps) {
-  const largest = Math.max(...shown.map(({ value }) => Math.abs(value)), 1e-300);
-  const head = "px-2 font-normal text-label text-t3";
+  const columns = useMemo(() => contributorColumns(shown, names, chosen, onBy), [shown, names, chosen, onBy]);
+  const selected = shown.findIndex(({ sequence }) => sequence.sequence_id === chosen);
   return (
-    <table className="w-full table-fixed border-collapse">
-      <thead className="sticky top-0 z-10 bg-surface">
-        <tr className="h-6 text-left">
-          <th scope="col" className={`${head} w-28 pl-3`}>
-            moves down │ up
-          </th>
-          <th scope="col" className={`${head} w-20 text-right`}>
-            Contribution
-          </th>
-          <th scope="col" className={`${head} w-24`}>
-            Sequence
-          </th>
-          <th scope="col" className={`${head} w-14 text-right`}>
-            Adv.
-          </th>
-          <th scope="col" className={`${head} w-14 text-right`}>
-            Cosine
-          </th>
-          <th scope="col" className={head}>
-            Text
-          </th>
-        </tr>
-      </thead>
-      <tbody>
-        {shown.map(({ sequence, value, cosine }) => (
-          <tr
-            key={sequence.sequence_id}
-            onClick={() => onBy(sequence.sequence_id)}
-            className={rowClass({ selected: sequence.sequence_id === chosen })}
-          >
-            <td className="pr-2 pl-3">
-              <SignedBar share={value / largest} />
-            </td>
-            <td className="px-2 text-right">{formatNats(value)}</td>
-            <td className="px-2">
-              <button
-                type="button"
-                aria-pressed={sequence.sequence_id === chosen}
-                onClick={() => onBy(sequence.sequence_id)}
-                className="h-6 rounded-chip font-mono hover:text-accent"
-              >
-                {sequence.sequence_id}
-              </button>
-            </td>
-            <td className="px-2 text-right">{formatFixed(fromWire(sequence.advantage), 2)}</td>
-            <td className="px-2 text-right">{formatFixed(cosine, 2)}</td>
-            <td className="px-2">
-              <OneLine sequence={sequence} name={names.get(sequence.prompt) ?? sequence.prompt} />
-            </td>
-          </tr>
-        ))}
-      </tbody>
-    </table>
+    <DataTable
+      label="Contributors"
+      columns={columns}
+      selected={selected < 0 ? null : selected}
+      onSelect={(row) => onBy((shown[row] as Contribution).sequence.sequence_id)}
+      keyOf={(row) => (shown[row] as Contribution).sequence.sequence_id}
+    />
   );
+}
+
+function contributorColumns(
+  shown: readonly Contribution[],
+  names: ReadonlyMap<string, string>,
+  chosen: string | null,
+  onBy: (sequenceId: string) => void,
+): TableColumn[] {
+  const largest = Math.max(...shown.map(({ value }) => Math.abs(value)), 1e-300);
+  const at = (row: number) => shown[row] as Contribution;
+  const track = (px: number) => ({ width: `${px}px`, least: px });
+  return [
+    {
+      name: "bar",
+      title: "moves down │ up",
+      numeric: false,
+      cells: shown.map(({ value }) => value),
+      track: track(112),
+      look: "",
+      render: (row) => <SignedBar share={at(row).value / largest} />,
+    },
+    {
+      name: "contribution",
+      title: "Contribution",
+      numeric: true,
+      cells: shown.map(({ value }) => value),
+      track: track(80),
+      render: (row) => formatNats(at(row).value),
+    },
+    {
+      name: "sequence",
+      title: "Sequence",
+      numeric: false,
+      cells: shown.map(({ sequence }) => sequence.sequence_id),
+      track: track(96),
+      render: (row) => {
+        const { sequence_id } = at(row).sequence;
+        return (
+          <button
+            type="button"
+            aria-pressed={sequence_id === chosen}
+            onClick={() => onBy(sequence_id)}
+            className="h-6 rounded-chip font-mono hover:text-accent"
+          >
+            {sequence_id}
+          </button>
+        );
+      },
+    },
+    {
+      name: "advantage",
+      title: "Adv.",
+      headTitle: "Advantage",
+      numeric: true,
+      cells: shown.map(({ sequence }) => fromWire(sequence.advantage)),
+      track: track(56),
+      render: (row) => formatFixed(fromWire(at(row).sequence.advantage), 2),
+    },
+    {
+      name: "cosine",
+      title: "Cosine",
+      numeric: true,
+      cells: shown.map(({ cosine }) => cosine),
+      track: track(56),
+      render: (row) => formatFixed(at(row).cosine, 2),
+    },
+    {
+      name: "text",
+      title: "Text",
+      numeric: false,
+      cells: shown.map(({ sequence }) => sequence.response),
+      track: { width: "minmax(120px,1fr)", least: 120 },
+      render: (row) => {
+        const { sequence } = at(row);
+        return <OneLine sequence={sequence} name={names.get(sequence.prompt) ?? sequence.prompt} />;
+      },
+    },
+  ];
 }
 
 /** Name of the prompt and response in one line: the middle gives way, the answer at the end is never cut. */

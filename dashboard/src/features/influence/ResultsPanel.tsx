@@ -1,9 +1,13 @@
 /** All stored results, with what each holds or why it cannot be shown. */
 
+import { useMemo } from "react";
 import type { InfluenceSummary } from "@/api/types";
-import { formatAge, formatCount, NONE } from "@/lib/format";
+import { formatAge, formatCount } from "@/lib/format";
 import { NOT_UP_TO_DATE } from "@/lib/messages";
-import { Panel, type PanelState, panelState, rowClass } from "@/ui";
+import { Panel, type PanelState, panelState } from "@/ui";
+import { DataTable, type TableColumn } from "@/ui/table/DataTable";
+
+const NOTHING: readonly InfluenceSummary[] = [];
 
 interface ResultsPanelProps {
   results: readonly InfluenceSummary[] | null;
@@ -13,86 +17,115 @@ interface ResultsPanelProps {
 }
 
 export default function ResultsPanel({ results, error, shown, onOpen }: ResultsPanelProps) {
+  const listed = results ?? NOTHING;
+  const columns = useMemo(() => columnsOf(listed, onOpen), [listed, onOpen]);
   return (
     <Panel
       title="Stored results"
       fact={results ? formatCount(results.length) : undefined}
       stale={results && error ? NOT_UP_TO_DATE : null}
       className="h-full"
-      bodyClassName="overflow-auto"
       state={stateOf(results, error)}
     >
-      <table className="w-full table-fixed border-collapse">
-        <thead className="sticky top-0 z-10 bg-surface">
-          <tr className="h-7 text-left text-label text-t3 shadow-[inset_0_-1px_0_var(--line)]">
-            {HEADS.map(({ name, look }) => (
-              <th key={name} scope="col" className={`px-3 font-normal ${look}`}>
-                {name}
-              </th>
-            ))}
-          </tr>
-        </thead>
-        <tbody>
-          {(results ?? []).map((one) => (
-            <Row key={one.id} one={one} selected={one.id === shown} onOpen={onOpen} />
-          ))}
-        </tbody>
-      </table>
+      <DataTable
+        label="Stored results"
+        columns={columns}
+        lookOf={(row) => ({ selected: listed[row]?.id === shown, excluded: !isUsable(listed[row]) })}
+        spanOf={(row) => problemOf(listed[row])}
+        keyOf={(row) => String(listed[row]?.id)}
+        onOpen={(row) => isUsable(listed[row]) && onOpen(String(listed[row]?.id))}
+      />
     </Panel>
   );
 }
 
-const HEADS = [
-  { name: "Name", look: "w-[20%]" },
-  { name: "Folder", look: "w-[24%] @max-[700px]:hidden" },
-  { name: "Step", look: "w-[9%] text-right" },
-  { name: "Update", look: "w-[9%] text-right" },
-  { name: "Evaluated", look: "w-[9%] text-right" },
-  { name: "Batches", look: "" },
-  { name: "Age", look: "w-[7%] text-right" },
-];
+const isUsable = (one: InfluenceSummary | undefined) => one?.state === "finished";
 
-interface RowProps {
-  one: InfluenceSummary;
-  selected: boolean;
-  onOpen: (id: string) => void;
+/** Why a result cannot be opened, in place of its figures. */
+function problemOf(one: InfluenceSummary | undefined) {
+  if (one === undefined || isUsable(one)) return null;
+  const isDamaged = one.state === "damaged";
+  const content = (
+    <>
+      <span className={isDamaged ? "text-bad" : "text-warn"}>{isDamaged ? "Damaged" : "Unfinished"}:</span>{" "}
+      {one.problem}
+    </>
+  );
+  return { from: 2, to: 6, content, title: one.problem ?? undefined };
 }
 
-function Row({ one, selected, onOpen }: RowProps) {
-  const usable = one.state === "finished";
-  const open = () => usable && onOpen(one.id);
-  const age = formatAge(Date.now() / 1000 - one.made_at);
+function columnsOf(results: readonly InfluenceSummary[], onOpen: (id: string) => void): TableColumn[] {
+  const count = (name: string, title: string, cells: (number | null)[]): TableColumn => ({
+    name,
+    title,
+    numeric: true,
+    cells,
+    track: { width: "minmax(64px,0.45fr)", least: 64 },
+  });
+  return [
+    {
+      name: "name",
+      title: "Name",
+      numeric: false,
+      cells: results.map(({ name }) => name),
+      track: { width: "minmax(120px,1fr)", least: 120 },
+      look: "",
+      render: (row) => <Name one={results[row] as InfluenceSummary} onOpen={onOpen} />,
+    },
+    {
+      name: "folder",
+      title: "Folder",
+      numeric: false,
+      cells: results.map(({ id }) => id),
+      track: { width: "minmax(96px,1.2fr)", least: 96 },
+      look: "font-mono",
+      titleOf: (row) => results[row]?.id,
+    },
+    count(
+      "step",
+      "Step",
+      results.map(({ step }) => step),
+    ),
+    count(
+      "update",
+      "Update",
+      results.map(({ update_sequences }) => update_sequences),
+    ),
+    count(
+      "evaluated",
+      "Evaluated",
+      results.map(({ evaluated_sequences }) => evaluated_sequences),
+    ),
+    {
+      name: "batches",
+      title: "Batches",
+      numeric: false,
+      cells: results.map(({ requests }) => requests.join(", ")),
+      track: { width: "minmax(80px,1.3fr)", least: 80 },
+      look: "text-t2",
+    },
+    {
+      ...count(
+        "age",
+        "Age",
+        results.map(({ made_at }) => made_at),
+      ),
+      look: "text-t2",
+      render: (row) => formatAge(Date.now() / 1000 - (results[row]?.made_at ?? 0)),
+    },
+  ];
+}
+
+function Name({ one, onOpen }: { one: InfluenceSummary; onOpen: (id: string) => void }) {
+  if (!isUsable(one)) return one.name;
   return (
-    <tr className={rowClass({ selected, excluded: !usable })} onDoubleClick={open}>
-      <td className="truncate px-3">
-        {usable ? (
-          <button type="button" onClick={open} className="h-6 rounded-chip hover:text-accent hover:underline">
-            {one.name}
-          </button>
-        ) : (
-          one.name
-        )}
-      </td>
-      <td className="truncate px-3 font-mono @max-[700px]:hidden" title={one.id}>
-        {one.id}
-      </td>
-      {usable ? (
-        <>
-          <td className="px-3 text-right">{one.step === null ? NONE : formatCount(one.step)}</td>
-          <td className="px-3 text-right">{formatCount(one.update_sequences)}</td>
-          <td className="px-3 text-right">{formatCount(one.evaluated_sequences)}</td>
-          <td className="truncate px-3 text-t2">{one.requests.join(", ")}</td>
-        </>
-      ) : (
-        <td colSpan={4} className="truncate px-3" title={one.problem ?? undefined}>
-          <span className={one.state === "damaged" ? "text-bad" : "text-warn"}>
-            {one.state === "damaged" ? "Damaged" : "Unfinished"}:
-          </span>{" "}
-          {one.problem}
-        </td>
-      )}
-      <td className="px-3 text-right text-t2">{age}</td>
-    </tr>
+    <button
+      type="button"
+      onClick={() => onOpen(one.id)}
+      className="h-6 rounded-chip hover:text-accent hover:underline"
+    >
+      {one.name}
+    </button>
   );
 }
 

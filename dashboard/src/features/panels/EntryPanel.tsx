@@ -3,9 +3,10 @@ import { lazy, type ReactNode, Suspense, useEffect, useRef, useState } from "rea
 import type { StepDataOut } from "@/api/types";
 import { useTheme } from "@/lib/theme";
 import { useUrlState } from "@/lib/urlState";
-import { useNoCommandsReason, useRunId, useRunState } from "@/live/hooks";
+import { thinningText } from "@/live/captures";
+import { useNoCommandsReason, useRunId } from "@/live/hooks";
 import { addWatch, useWatchedRows, useWatchList } from "@/live/watches";
-import { Panel } from "@/ui";
+import { Panel, PanelThinning } from "@/ui";
 import type { Sort } from "@/ui/table/DataTable";
 import { type Hinted, isHinted } from "./hint";
 import { StepDataView } from "./StepDataView";
@@ -23,16 +24,14 @@ interface EntryPanelProps {
   onSort: (sort: Sort) => void;
   /** Called with each entry that arrives. */
   onEntry?: (entry: StepDataOut) => void;
-  /** Whether it can be seen; what cannot is not fetched. */
-  seen?: boolean;
   stale: string | null;
 }
 
 export function EntryPanel(props: EntryPanelProps) {
-  const { stepKey, menu, corner, onEntry, seen = true, stale } = props;
+  const { stepKey, menu, corner, onEntry, stale } = props;
   const [full, setFull] = useState<string | null>(null);
-  const { data, error } = useStepEntry(seen ? stepKey : null, full === stepKey);
-  // What was shown stays while the next is fetched, or while it is out of sight.
+  const { data, error, thinning, running } = useStepEntry(stepKey, full === stepKey);
+  // What was shown stays while the next is fetched.
   const kept = useRef<StepDataOut | null>(null);
   if (data?.key === stepKey) kept.current = data;
   const entry = kept.current?.key === stepKey ? kept.current : null;
@@ -41,23 +40,27 @@ export function EntryPanel(props: EntryPanelProps) {
   useEffect(() => {
     if (data !== null) report.current?.(data);
   }, [data]);
-  const running = !(useRunState((state) => state.parked) ?? false);
   const theme = useTheme();
   if (error && entry === null) {
     const state = { kind: "error", title: "Could not load the data", text: error.message } as const;
     return <Panel title={stepKey} className="h-full" state={state} tools={corner} />;
   }
   if (entry === null) return <Panel title={stepKey} className="h-full" tools={corner} />;
-  if (isHinted(entry)) return <HintedPanel {...props} entry={entry} running={running} />;
   return (
-    <StepDataView
-      {...{ entry, menu, corner, stale, running, theme }}
-      filter={props.filter}
-      onFilter={props.onFilter}
-      sort={props.sort}
-      onSort={props.onSort}
-      onFull={() => setFull(stepKey)}
-    />
+    <PanelThinning value={thinning === null ? "" : thinningText(thinning)}>
+      {isHinted(entry) ? (
+        <HintedPanel {...props} entry={entry} running={running} />
+      ) : (
+        <StepDataView
+          {...{ entry, menu, corner, stale, running, theme }}
+          filter={props.filter}
+          onFilter={props.onFilter}
+          sort={props.sort}
+          onSort={props.onSort}
+          onFull={() => setFull(stepKey)}
+        />
+      )}
+    </PanelThinning>
   );
 }
 

@@ -3,20 +3,18 @@
 import { CAPTURED_IN_VIEW, NOT_RECORDED, NOTHING_CAPTURED } from "@/lib/messages";
 import { hasEnded } from "@/live/commandAvailability";
 import { useRunState, useVerb } from "@/live/hooks";
-import { useRun } from "@/live/store";
 import { Panel, StepAction } from "@/ui";
-import { pushesNothing } from "./useStepEntry";
+import { usePushesNothing } from "./useStepEntry";
 
 export function NothingCaptured() {
   const step = useVerb("step");
   const ended = useRunState(hasEnded) ?? false;
-  const watchedFrom = useRun((live) => live.watchedFrom);
-  const silent = useRunState((state) => pushesNothing(watchedFrom, state)) ?? false;
+  const pushesNothing = usePushesNothing();
   if (ended) {
     const text = NOT_RECORDED;
     return <Panel title="Step data" className="h-full" state={{ kind: "unavailable", text }} />;
   }
-  if (silent) return <PushesNothing />;
+  if (pushesNothing) return <PushesNothing />;
   const action = <StepAction verb={step} onStep={() => void step.run({ n: 1 })} />;
   return (
     <Panel
@@ -32,7 +30,7 @@ export function NothingCaptured() {
   );
 }
 
-/** Steps were taken while the page was open, and there is still no step data. */
+/** A step was captured for this panel, and there is still nothing. */
 function PushesNothing() {
   return (
     <Panel

@@ -1,8 +1,8 @@
 /** Numbers over steps, or whole lines that a hook pushed. */
 import { useMemo, useRef, useState } from "react";
 import { seriesColour } from "@/charts/colors/seriesColors";
-import { cursorText, LinesChart } from "@/charts/line/LinesChart";
-import { type Line, stepExtent } from "@/charts/line/lines";
+import { LineChart } from "@/charts/line";
+import { cursorText, extentOf, type Line, linesLabel, type Pointed } from "@/charts/line/lines";
 import { formatCount, plural } from "@/lib/format";
 import { type Hinted, seriesOf } from "./hint";
 import { PanelExport, PanelFrame, type PanelFrameProps } from "./PanelFrame";
@@ -15,15 +15,15 @@ interface SeriesPanelProps extends PanelFrameProps {
 export function SeriesPanel(props: SeriesPanelProps) {
   const { entry, runId, theme } = props;
   const container = useRef<HTMLDivElement>(null);
-  const [cursor, setCursor] = useState<number | null>(null);
+  const [cursor, setCursor] = useState<Pointed | null>(null);
   // biome-ignore lint/correctness/useExhaustiveDependencies: the theme changes what the colours are
   const lines = useMemo(() => linesOf(entry, runId), [entry, runId, theme]);
-  const range = stepExtent(lines) ?? [0, 1];
+  const range = extentOf(lines) ?? [0, 1];
   const grows = seriesOf(entry).kind === "numbers";
   const fact =
     cursor === null
       ? `${plural(lines.length, "series", "series")} · ${grows ? `to step ${formatCount(entry.step)}` : `step ${formatCount(entry.step)}`}`
-      : cursorText(lines, cursor);
+      : cursorText(lines, cursor.x);
   return (
     <PanelFrame
       {...props}
@@ -31,11 +31,10 @@ export function SeriesPanel(props: SeriesPanelProps) {
       tools={<PanelExport entry={entry} container={container} columns={() => lineColumns(lines)} />}
     >
       <div ref={container} className="flex min-h-0 flex-1 px-3 pb-2">
-        <LinesChart
-          label={`${entry.panel.title ?? entry.key}.`}
+        <LineChart
+          label={linesLabel(`${entry.panel.title ?? entry.key}.`, lines, range)}
           lines={lines}
           range={range}
-          thresholds={NO_THRESHOLDS}
           logY={entry.panel.log_y}
           cursor={cursor}
           onCursor={setCursor}
@@ -46,8 +45,6 @@ export function SeriesPanel(props: SeriesPanelProps) {
   );
 }
 
-const NO_THRESHOLDS: readonly never[] = [];
-
 /** The lines to draw; numbers are added to what this page has seen of them. */
 function linesOf(entry: Hinted, runId: string): Line[] {
   const series = seriesOf(entry);
@@ -56,8 +53,8 @@ function linesOf(entry: Hinted, runId: string): Line[] {
     return series.lines.map(([name, value], index) => ({
       id: name,
       label: labelOf(name),
-      step: Float64Array.from({ length: value.length }, (_, index) => index),
-      value,
+      x: Float64Array.from({ length: value.length }, (_, index) => index),
+      y: value,
       colour: seriesColour(index),
     }));
   }
@@ -66,15 +63,15 @@ function linesOf(entry: Hinted, runId: string): Line[] {
   return [...history.tracks].map(([name, { step, value }], index) => ({
     id: name,
     label: labelOf(name),
-    step: Float64Array.from(step),
-    value: Float64Array.from(value),
+    x: Float64Array.from(step),
+    y: Float64Array.from(value),
     colour: seriesColour(index),
   }));
 }
 
 function lineColumns(lines: readonly Line[]) {
-  return lines.flatMap(({ id, step, value }) => [
-    { name: `${id} step`, cells: step },
-    { name: id, cells: value },
+  return lines.flatMap(({ id, x, y }) => [
+    { name: `${id} step`, cells: x },
+    { name: id, cells: y },
   ]);
 }

@@ -7,7 +7,7 @@ import type { Sort } from "@/ui/table/DataTable";
 import { EntryMenu } from "./EntryMenu";
 import { EntryPanel } from "./EntryPanel";
 import { NothingCaptured } from "./NothingCaptured";
-import { useChosenKey, useStepKeys } from "./useStepEntry";
+import { useChosenKey, useKeyList, useStepKeys } from "./useStepEntry";
 
 interface StepDataPanelProps {
   stale: string | null;
@@ -50,6 +50,7 @@ interface LargePanelProps {
 
 /** One panel with the list of all keys beside it. */
 export function LargePanel({ stepKey, onKey, onBack, stale }: LargePanelProps) {
+  useKeyList();
   const keys = useStepKeys();
   const [filter, setFilter] = useUrlState("filter", "");
   const [order, setOrder] = useUrlState("order", "");

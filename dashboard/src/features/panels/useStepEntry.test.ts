@@ -1,19 +1,20 @@
 import { describe, expect, it } from "vitest";
-import { momentOf, pushesNothing } from "./useStepEntry";
+import { hasPushedNothing, momentOf } from "./useStepEntry";
 
-describe("pushesNothing", () => {
+describe("hasPushedNothing", () => {
   const none = { parked: true, step_data_keys: [] };
 
-  it("is known once a step was taken while the page watched", () => {
-    expect(pushesNothing(null, { ...none, step: 9 })).toBe(false);
-    expect(pushesNothing(9, { ...none, step: 9 })).toBe(false);
-    expect(pushesNothing(9, { ...none, step: 10 })).toBe(true);
+  it("is known once a step was made while the panel was in view", () => {
+    expect(hasPushedNothing(null, true, { ...none, step: 9 })).toBe(false);
+    expect(hasPushedNothing(9, true, { ...none, step: 9 })).toBe(false);
+    expect(hasPushedNothing(9, false, { ...none, step: 10 })).toBe(true);
   });
 
-  it("is not said of a run that pushes, nor too early of one that goes on", () => {
-    expect(pushesNothing(9, { ...none, step: 99, step_data_keys: ["layers"] })).toBe(false);
-    expect(pushesNothing(9, { ...none, step: 12, parked: false })).toBe(false);
-    expect(pushesNothing(9, { ...none, step: 99, parked: false })).toBe(true);
+  it("is not said of a run that pushes, nor too early of one that is running", () => {
+    expect(hasPushedNothing(9, true, { ...none, step: 99, step_data_keys: ["layers"] })).toBe(false);
+    expect(hasPushedNothing(9, true, { ...none, step: 12, parked: false })).toBe(false);
+    expect(hasPushedNothing(9, false, { ...none, step: 99, parked: false })).toBe(false);
+    expect(hasPushedNothing(9, true, { ...none, step: 99, parked: false })).toBe(true);
   });
 });
 

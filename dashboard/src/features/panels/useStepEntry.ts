@@ -1,10 +1,10 @@
 /** Fetches step data: at once while the run is paused, at most once a second while it trains. */
-import { useMemo, useState } from "react";
+import { useEffect, useMemo, useRef, useState } from "react";
 import { api, runPath } from "@/api/client";
 import { getEntry } from "@/api/tensors";
 import type { StateOut, StepDataOut } from "@/api/types";
-import { type Latest, useLatest } from "@/live/captures";
-import { useMoment, useRunId, useRunState } from "@/live/hooks";
+import { type Capture, useCapture, useSubscription } from "@/live/captures";
+import { useRunState } from "@/live/hooks";
 import { useRun } from "@/live/store";
 import { looksLikeTable } from "./dataShape";
 
@@ -13,17 +13,37 @@ export function useStepKeys(): string[] {
   return useMemo(() => (joined === "" ? [] : joined.split("\n")), [joined]);
 }
 
-/** A training run is captured at most ten times a second, so a few steps may not be captured. */
-const STEPS_UNSEEN = 50;
+const ALL_KEYS = { kind: "step_data" } as const;
 
-/** Whether steps were taken while this page watched and none of them pushed anything. */
-export function pushesNothing(
-  watchedFrom: number | null,
+/** A running run needs a moment until it captures for this page. */
+const RUNNING_STEPS = 50;
+const SETTLED_MS = 2_000;
+
+/** Runs every hook while there is no step data; answers whether steps were made since then and pushed nothing. */
+export function usePushesNothing(): boolean {
+  useKeyList();
+  const from = useRef<number | null>(null);
+  from.current ??= useRun.getState().state?.step ?? null;
+  const [isSettled, setSettled] = useState(false);
+  useEffect(() => {
+    const timer = setTimeout(() => setSettled(true), SETTLED_MS);
+    return () => clearTimeout(timer);
+  }, []);
+  return useRunState((state) => hasPushedNothing(from.current, isSettled, state)) ?? false;
+}
+
+/** Whether steps were made since step `from`, with every hook running, and none of them pushed anything. */
+export function hasPushedNothing(
+  from: number | null,
+  isSettled: boolean,
   { step, parked, step_data_keys }: Pick<StateOut, "step" | "parked" | "step_data_keys">,
 ): boolean {
-  if (watchedFrom === null || step_data_keys.length > 0) return false;
-  return step - watchedFrom >= (parked ? 1 : STEPS_UNSEEN);
+  if (from === null || step_data_keys.length > 0) return false;
+  return parked ? step > from : isSettled && step - from >= RUNNING_STEPS;
 }
+
+/** Shows the list of keys for as long as it is in view: then every hook runs. */
+export const useKeyList = (): void => useSubscription(ALL_KEYS);
 
 /** Names what is shown now: another step, or more that a command put beside the same one. Null: nothing. */
 export function momentOf({
@@ -35,21 +55,18 @@ export function momentOf({
 }
 
 /** One entry; `full` asks for large tensors whole. What a hint shows comes whole by itself, as far as it can be shown. */
-export function useStepEntry(key: string | null, full: boolean): Latest<StepDataOut> {
-  const runId = useRunId();
-  const generation = useRun((live) => live.generation);
-  const { moment, intervalMs, ask } = useMoment(momentOf);
+export function useStepEntry(key: string | null, full: boolean): Capture<StepDataOut> {
   const hinted = useRunState((state) => key !== null && key in state.step_data_panels) ?? false;
-  const wanted =
-    runId === null || key === null || moment === null
-      ? null
-      : JSON.stringify([runId, generation, moment, key, full]);
-  const load = (_: string, signal: AbortSignal) => {
-    const path = runPath(runId ?? "", `/debug/step_data/${encodeURIComponent(key ?? "")}`);
-    if (hinted && !full) return getEntry(ask, path, signal);
-    return full ? api.get<StepDataOut>(`${path}?full=1`, signal) : ask.get<StepDataOut>(path, signal);
-  };
-  return useLatest(wanted, load, { intervalMs });
+  return useCapture({
+    spec: key === null ? null : { kind: "step_data", key },
+    variant: full ? "full" : "",
+    moment: momentOf,
+    load: ({ runId, reader, signal }) => {
+      const path = runPath(runId, `/debug/step_data/${encodeURIComponent(key ?? "")}`);
+      if (hinted && !full) return getEntry(reader, path, signal);
+      return full ? api.get<StepDataOut>(`${path}?full=1`, signal) : reader.get<StepDataOut>(path, signal);
+    },
+  });
 }
 
 /** The key to show when none is chosen: one hinted as a table, else the first that makes a table, else the first of all. */

@@ -3,11 +3,12 @@
 import { useMemo, useState } from "react";
 import type { ConfigValue } from "@/api/types";
 import { downloadText } from "@/lib/download";
-import { plural } from "@/lib/format";
+import { NONE, plural } from "@/lib/format";
 import { NOTHING_TO_EXPORT } from "@/lib/messages";
-import { Field, Panel, type PanelState, rowClass } from "@/ui";
+import { Field, Panel, type PanelState } from "@/ui";
 import { csvOf, jsonOf } from "@/ui/export/csv";
 import { ExportMenu } from "@/ui/export/ExportMenu";
+import { DataTable } from "@/ui/table/DataTable";
 
 interface ConfigPanelProps {
   config: Readonly<Record<string, ConfigValue>>;
@@ -24,7 +25,6 @@ export function ConfigPanel({ config }: ConfigPanelProps) {
       title="Config"
       fact={plural(entries.length, "setting")}
       className="h-full"
-      bodyClassName="overflow-auto"
       tools={
         <>
           <Field
@@ -63,26 +63,34 @@ export function ConfigPanel({ config }: ConfigPanelProps) {
       }
       state={stateOf(entries.length, shown.length)}
     >
-      <table className="w-full table-fixed">
-        <tbody>
-          {shown.map(([key, value]) => (
-            <tr key={key} className={rowClass()}>
-              <th
-                scope="row"
-                className="w-1/2 truncate px-3 text-left font-mono font-normal text-t2"
-                title={key}
-              >
-                {key}
-              </th>
-              <td className="truncate px-3 font-mono" title={String(value)}>
-                {value === null ? "—" : String(value)}
-              </td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
+      <DataTable label="Settings of the run" columns={columnsOf(shown)} headless />
     </Panel>
   );
+}
+
+function columnsOf(entries: readonly (readonly [key: string, value: ConfigValue])[]) {
+  const keys = entries.map(([key]) => key);
+  const values = entries.map(([, value]) => (value === null ? NONE : String(value)));
+  const half = { width: "minmax(0,1fr)", least: 80 };
+  return [
+    {
+      name: "setting",
+      cells: keys,
+      numeric: false,
+      rowHeader: true,
+      track: half,
+      look: "font-mono text-t2",
+      titleOf: (row: number) => keys[row],
+    },
+    {
+      name: "value",
+      cells: values,
+      numeric: false,
+      track: half,
+      look: "font-mono",
+      titleOf: (row: number) => values[row],
+    },
+  ];
 }
 
 function stateOf(all: number, shown: number): PanelState {

@@ -1,15 +1,15 @@
 /** What happened in a run and who intervened, newest first. */
 
-import { useVirtualizer } from "@tanstack/react-virtual";
 import { useMemo, useRef, useState } from "react";
 import { type EventRecord, readEvents } from "@/api/runs";
 import { downloadText } from "@/lib/download";
 import { formatCount, formatTime, NONE, plural } from "@/lib/format";
 import { NOTHING_TO_EXPORT } from "@/lib/messages";
-import { useLatest } from "@/live/captures";
+import { useLatestRequest } from "@/live/latestRequest";
 import { Panel, type PanelState, panelState, Segmented } from "@/ui";
 import { csvOf } from "@/ui/export/csv";
 import { ExportMenu } from "@/ui/export/ExportMenu";
+import { useFixedRows } from "@/ui/table/useFixedRows";
 import { type EventLine, eventLine } from "./events";
 
 interface EventsPanelProps {
@@ -18,26 +18,18 @@ interface EventsPanelProps {
   version: string;
 }
 
-const ROW_HEIGHT = 24;
 const TONES = { plain: "", intervention: "text-accent", bad: "text-bad" };
 
 export default function EventsPanel({ runId, version }: EventsPanelProps) {
   const { data, error } = useEvents(runId, version);
   const [kind, setKind] = useState<"all" | "interventions">("all");
-  const scroller = useRef<HTMLDivElement>(null);
   const lines = useMemo(() => (data ?? []).map(eventLine).reverse(), [data]);
   const loaded = data !== null;
   const shown = useMemo(
     () => (kind === "all" ? lines : lines.filter(({ tone }) => tone !== "plain")),
     [lines, kind],
   );
-  const virtual = useVirtualizer({
-    count: shown.length,
-    getScrollElement: () => scroller.current,
-    estimateSize: () => ROW_HEIGHT,
-    getItemKey: (index) => shown[index]?.seq ?? index,
-    overscan: 8,
-  });
+  const { ref, rows, totalHeight } = useFixedRows({ count: shown.length });
   return (
     <Panel
       title="Events"
@@ -64,7 +56,7 @@ export default function EventsPanel({ runId, version }: EventsPanelProps) {
       state={stateOf(loaded, shown.length, error?.message ?? null)}
     >
       <div
-        ref={scroller}
+        ref={ref}
         role="log"
         aria-label="Events of the run"
         aria-live="off"
@@ -73,10 +65,10 @@ export default function EventsPanel({ runId, version }: EventsPanelProps) {
         data-keys="own"
         className="min-h-0 flex-1 overflow-y-auto pb-1"
       >
-        <div className="relative" style={{ height: virtual.getTotalSize() }}>
-          {virtual.getVirtualItems().map(({ index, start, key }) => (
+        <div className="relative" style={{ height: totalHeight }}>
+          {rows.map(({ index, start }) => (
             <div
-              key={key}
+              key={shown[index]?.seq ?? index}
               className="absolute inset-x-0 top-0"
               style={{ transform: `translateY(${start}px)` }}
             >
@@ -96,7 +88,7 @@ function useEvents(runId: string, version: string) {
     known.current = await readEvents(runId, known.current, signal);
     return known.current;
   };
-  return useLatest(version, load, { intervalMs: 1_000 });
+  return useLatestRequest(version, load, { intervalMs: 2_000 });
 }
 
 function Line({ line: { at, step, title, text, who, tone } }: { line: EventLine }) {

@@ -12,6 +12,7 @@ import {
 } from "@/lib/format";
 import { metricTitle } from "@/lib/metricNames";
 import { Panel } from "@/ui";
+import { DataTable } from "@/ui/table/DataTable";
 
 interface FactsPanelProps {
   run: RunRow;
@@ -105,33 +106,38 @@ export function SummaryPanel({ summary }: SummaryPanelProps) {
     <Panel
       title="Last values"
       className="h-full"
-      bodyClassName="overflow-auto"
       state={
         names.length === 0 ? { kind: "empty", title: "No metrics yet", text: "Take a step." } : undefined
       }
     >
-      <table className="w-full">
-        <tbody>
-          {names.map((name) => {
-            const value = summary[name] ?? null;
-            const number = typeof value === "string" ? Number(value) : value;
-            const odd = number !== null && !Number.isFinite(number);
-            return (
-              <tr key={name} className="h-6 hover:bg-s2">
-                <th scope="row" className="px-3 text-left font-normal text-t2">
-                  {metricTitle(name)}
-                </th>
-                <td
-                  className={`px-3 text-right font-medium ${odd ? "text-bad" : ""}`}
-                  title={number === null ? undefined : String(number)}
-                >
-                  {formatValue(number)}
-                </td>
-              </tr>
-            );
-          })}
-        </tbody>
-      </table>
+      <DataTable label="Last values" columns={summaryColumns(summary)} headless />
     </Panel>
   );
+}
+
+function summaryColumns(summary: RunRow["summary"]) {
+  const names = Object.keys(summary);
+  const values = names.map((name) => {
+    const value = summary[name] ?? null;
+    return typeof value === "string" ? Number(value) : value;
+  });
+  return [
+    {
+      name: "metric",
+      cells: names.map(metricTitle),
+      numeric: false,
+      rowHeader: true,
+      track: { width: "minmax(0,1.5fr)", least: 92 },
+      look: "text-t2",
+    },
+    {
+      name: "value",
+      cells: values,
+      numeric: true,
+      track: { width: "minmax(0,1fr)", least: 64 },
+      look: "font-medium",
+      titleOf: (row: number) => (values[row] == null ? undefined : String(values[row])),
+      render: (row: number) => formatValue(values[row]),
+    },
+  ];
 }

@@ -6,7 +6,8 @@ import type { FileKind, RunFile } from "@/api/types";
 import { downloadBlob } from "@/lib/download";
 import { formatAge, formatBytes, plural } from "@/lib/format";
 import { showToast } from "@/lib/toasts";
-import { Icon, IconButton, Panel, type PanelState, panelState, rowClass } from "@/ui";
+import { IconButton, Panel, type PanelState, panelState } from "@/ui";
+import { DataTable, type Sort, type TableColumn } from "@/ui/table/DataTable";
 
 interface FilesPanelProps {
   runId: string;
@@ -23,100 +24,96 @@ const KINDS: readonly FileKind[] = [
   "console",
   "other",
 ];
-type SortKey = "path" | "kind" | "bytes" | "modified_at";
 
 export default function FilesPanel({ runId, live, now }: FilesPanelProps) {
   const { data, error } = useRunFiles(runId, live);
-  const [sort, setSort] = useState<{ key: SortKey; down: boolean }>({ key: "kind", down: false });
-  const files = useMemo(() => sorted(data?.files ?? [], sort.key, sort.down), [data, sort]);
+  const [sort, setSort] = useState<Sort>({ column: "kind", direction: "ascending" });
+  const files = useMemo(() => byPath(data?.files ?? []), [data]);
+  const columns = useMemo(() => columnsOf(files, now), [files, now]);
   const foreign = data && data.foreign > 0 ? `, ${plural(data.foreign, "file")} not written by midstep` : "";
   return (
     <Panel
       title="Files"
       fact={data ? `${plural(data.files.length, "file")}, ${formatBytes(data.bytes)}${foreign}` : undefined}
       className="h-full"
-      bodyClassName="overflow-auto"
       state={stateOf(data !== undefined, files.length, error?.message ?? null)}
     >
-      <table className="w-full table-fixed">
-        <thead className="sticky top-0 bg-surface text-label text-t3">
-          <tr>
-            <Head name="path" label="File" sort={sort} onSort={setSort} />
-            <Head name="kind" label="Kind" width="w-24" sort={sort} onSort={setSort} />
-            <Head name="bytes" label="Size" width="w-24" right sort={sort} onSort={setSort} />
-            <Head name="modified_at" label="Changed" width="w-24" right sort={sort} onSort={setSort} />
-            <th className="w-12 border-b border-line">
-              <span className="sr-only">Save</span>
-            </th>
-          </tr>
-        </thead>
-        <tbody>
-          {files.map((file) => (
-            <tr key={file.id} className={rowClass()}>
-              <td className="truncate px-3 font-mono" title={file.path}>
-                {file.path}
-              </td>
-              <td className="px-3 text-t2">
-                {file.kind}
-                {!file.own && <span className="text-warn"> · not written by midstep</span>}
-              </td>
-              <td className="px-3 text-right">{formatBytes(file.bytes)}</td>
-              <td className="px-3 text-right text-t2">{formatAge(Math.max(0, now - file.modified_at))}</td>
-              <td className="pr-3 text-right">
-                <IconButton
-                  icon="download"
-                  label={`Save ${file.path}`}
-                  onClick={() => void save(runId, file)}
-                />
-              </td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
+      <DataTable
+        label="Files of the run"
+        columns={columns}
+        sort={sort}
+        onSort={setSort}
+        keyOf={(row) => String(files[row]?.id)}
+        actions={{
+          label: "Save",
+          width: 32,
+          render: (row) => {
+            const file = files[row] as RunFile;
+            return (
+              <IconButton
+                icon="download"
+                label={`Save ${file.path}`}
+                onClick={() => void save(runId, file)}
+              />
+            );
+          },
+        }}
+      />
     </Panel>
   );
 }
 
-interface HeadProps {
-  name: SortKey;
-  label: string;
-  width?: string;
-  right?: boolean;
-  sort: { key: SortKey; down: boolean };
-  onSort: (sort: { key: SortKey; down: boolean }) => void;
+/** By path, which is the order of files that are equal in the sorted column. */
+function byPath(files: readonly RunFile[]): RunFile[] {
+  return [...files].sort((a, b) => a.path.localeCompare(b.path, "en", { numeric: true }));
 }
 
-function Head({ name, label, width = "", right = false, sort, onSort }: HeadProps) {
-  const on = sort.key === name;
-  return (
-    <th
-      scope="col"
-      aria-sort={on ? (sort.down ? "descending" : "ascending") : "none"}
-      className={`border-b border-line px-3 font-normal ${width} ${right ? "text-right" : "text-left"}`}
-    >
-      <button
-        type="button"
-        onClick={() => onSort({ key: name, down: on ? !sort.down : name === "bytes" })}
-        className={`inline-flex h-6 items-center gap-0.5 rounded-chip hover:text-text ${on ? "font-medium text-text" : ""}`}
-      >
-        {label}
-        {on && <Icon name={sort.down ? "arrowDown" : "arrowUp"} size={12} />}
-      </button>
-    </th>
-  );
-}
-
-export function sorted(files: readonly RunFile[], key: SortKey, down: boolean): RunFile[] {
-  const sign = down ? -1 : 1;
-  const value = (file: RunFile) => (key === "kind" ? KINDS.indexOf(file.kind) : file[key]);
-  return [...files].sort((a, b) => {
-    const [first, second] = [value(a), value(b)];
-    const order =
-      typeof first === "number" && typeof second === "number"
-        ? first - second
-        : String(first).localeCompare(String(second), "en", { numeric: true });
-    return sign * order || a.path.localeCompare(b.path, "en", { numeric: true });
-  });
+function columnsOf(files: readonly RunFile[], now: number): TableColumn[] {
+  const narrow = { width: "96px", least: 96 };
+  return [
+    {
+      name: "path",
+      title: "File",
+      numeric: false,
+      cells: files.map(({ path }) => path),
+      titleOf: (row) => files[row]?.path,
+      track: { width: "minmax(160px,1fr)", least: 160 },
+      look: "font-mono",
+    },
+    {
+      name: "kind",
+      title: "Kind",
+      numeric: false,
+      // Sorted by what matters most, not by the alphabet.
+      cells: files.map(({ kind }) => KINDS.indexOf(kind)),
+      track: { width: "minmax(96px,0.5fr)", least: 96 },
+      look: "text-t2",
+      render: (row) => (
+        <>
+          {files[row]?.kind}
+          {!files[row]?.own && <span className="text-warn"> · not written by midstep</span>}
+        </>
+      ),
+    },
+    {
+      name: "bytes",
+      title: "Size",
+      numeric: true,
+      cells: files.map(({ bytes }) => bytes),
+      track: narrow,
+      render: (row) => formatBytes(files[row]?.bytes ?? 0),
+    },
+    {
+      name: "modified_at",
+      title: "Changed",
+      numeric: true,
+      firstSort: "ascending",
+      cells: files.map(({ modified_at }) => modified_at),
+      track: narrow,
+      look: "text-t2",
+      render: (row) => formatAge(Math.max(0, now - (files[row]?.modified_at ?? now))),
+    },
+  ];
 }
 
 const stateOf = (known: boolean, count: number, error: string | null): PanelState =>

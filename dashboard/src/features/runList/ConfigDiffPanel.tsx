@@ -1,12 +1,13 @@
 /** The settings in which the chosen runs differ, side by side. */
 import { useMemo } from "react";
 import type { RunRow } from "@/api/types";
-import { seriesColour } from "@/charts/colors/seriesColors";
+import { SERIES, seriesColour } from "@/charts/colors/seriesColors";
 import { downloadText } from "@/lib/download";
 import { plural } from "@/lib/format";
 import { IconButton, Panel } from "@/ui";
 import { csvOf } from "@/ui/export/csv";
 import { ExportMenu } from "@/ui/export/ExportMenu";
+import { DataTable, type TableColumn } from "@/ui/table/DataTable";
 import { type ConfigDiff, configDiff } from "./configDiff";
 import { settingText } from "./values";
 
@@ -19,13 +20,13 @@ interface ConfigDiffPanelProps {
 
 export default function ConfigDiffPanel({ runs, shown, onClose }: ConfigDiffPanelProps) {
   const diff = useMemo(() => configDiff(runs), [runs]);
+  const columns = useMemo(() => columnsOf(runs, diff, shown), [runs, diff, shown]);
   const fact = runs.length < 2 ? undefined : `${plural(diff.equal, "setting")} equal`;
   return (
     <Panel
       title="Config diff"
       fact={fact}
       className="h-full"
-      bodyClassName="overflow-auto"
       tools={
         <>
           <IconButton icon="close" label="Close the diff" onClick={onClose} />
@@ -48,48 +49,55 @@ export default function ConfigDiffPanel({ runs, shown, onClose }: ConfigDiffPane
             : { kind: "data" }
       }
     >
-      <table className="w-full border-separate border-spacing-0">
-        <thead className="sticky top-0 bg-surface text-left text-label text-t3">
-          <tr>
-            <th scope="col" className="h-6 border-b border-line px-3 font-normal">
-              Setting
-            </th>
-            {runs.map((run) => (
-              <th key={run.id} scope="col" className="h-6 border-b border-line px-3 font-normal">
-                <span className="flex items-center gap-1.5">
-                  <span
-                    className="size-2.5 shrink-0 rounded-mark"
-                    style={{ background: seriesColour(shown.get(run.id) ?? 6) }}
-                  />
-                  <span className="max-w-36 truncate font-mono" title={run.name}>
-                    {run.name}
-                  </span>
-                </span>
-              </th>
-            ))}
-          </tr>
-        </thead>
-        <tbody>
-          {diff.lines.map(({ key, values, differs }) => (
-            <tr key={key} className="hover:bg-s2">
-              <th scope="row" className="h-6 px-3 text-left font-mono font-normal text-t2">
-                {key}
-              </th>
-              {values.map((value, index) => (
-                <td
-                  key={runs[index]?.id}
-                  className={`h-6 max-w-56 truncate px-3 ${differs[index] ? "font-medium text-accent" : ""}`}
-                  title={String(value ?? "not set")}
-                >
-                  {settingText(value)}
-                </td>
-              ))}
-            </tr>
-          ))}
-        </tbody>
-      </table>
+      <DataTable label="Settings that differ" columns={columns} />
     </Panel>
   );
+}
+
+function columnsOf(
+  runs: readonly RunRow[],
+  { lines }: ConfigDiff,
+  shown: ReadonlyMap<string, number>,
+): TableColumn[] {
+  const ofRuns = runs.map(
+    (run, index): TableColumn => ({
+      name: run.id,
+      title: run.name,
+      numeric: false,
+      cells: lines.map(({ values }) => settingText(values[index])),
+      track: { width: "minmax(96px,224px)", least: 96 },
+      titleOf: (row) => String(lines[row]?.values[index] ?? "not set"),
+      head: (
+        <span className="flex min-w-0 items-center gap-1.5">
+          <span
+            className="size-2.5 shrink-0 rounded-mark"
+            style={{ background: seriesColour(shown.get(run.id) ?? SERIES) }}
+          />
+          <span className="max-w-36 truncate font-mono" title={run.name}>
+            {run.name}
+          </span>
+        </span>
+      ),
+      render: (row) => (
+        <span className={lines[row]?.differs[index] ? "font-medium text-accent" : ""}>
+          {settingText(lines[row]?.values[index])}
+        </span>
+      ),
+    }),
+  );
+  return [
+    {
+      name: "setting",
+      title: "Setting",
+      numeric: false,
+      rowHeader: true,
+      cells: lines.map(({ key }) => key),
+      titleOf: (row) => lines[row]?.key,
+      track: { width: "minmax(120px,260px)", least: 120 },
+      look: "font-mono text-t2",
+    },
+    ...ofRuns,
+  ];
 }
 
 function save(runs: readonly RunRow[], { lines }: ConfigDiff): void {

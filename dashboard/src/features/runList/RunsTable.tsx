@@ -1,11 +1,16 @@
-/** The list of runs, as many as there are: only what is seen is drawn. */
-import { useVirtualizer } from "@tanstack/react-virtual";
-import { type KeyboardEvent, useEffect, useId, useMemo, useRef } from "react";
+/** The list of runs: those that are drawn beside it have a filled swatch, forks are indented under their parents. */
+import { type ReactNode, useMemo } from "react";
+import { Link } from "wouter";
 import type { RunRow } from "@/api/types";
-import { ageText } from "./cells";
-import type { Sorting, TableItem } from "./grouping";
-import { GroupLine, Head, RunLine } from "./TableLines";
-import { describe, tracksOf } from "./tableColumns";
+import { seriesColour } from "@/charts/colors/seriesColors";
+import { plural } from "@/lib/format";
+import { StateChip } from "@/ui";
+import { DataTable, type TableColumn, type TableGroup } from "@/ui/table/DataTable";
+import { itemAfter } from "@/ui/table/tableItems";
+import { ageText, Progress, spreadText, Tags, valueText } from "./cells";
+import { type Sorting, spreadOf, type TableItem } from "./grouping";
+import { type Column, describe, TRACKS } from "./tableColumns";
+import { cellOf } from "./values";
 
 export interface RunsTableProps {
   rows: ReadonlyMap<string, RunRow>;
@@ -28,113 +33,212 @@ export interface RunsTableProps {
   now: number;
 }
 
-const ROW_HEIGHT = 24;
-
 export function RunsTable(props: RunsTableProps) {
-  const { rows, items, columns: keys, cursor, onCursor, onShow, onOpen, onHover } = props;
-  const scroller = useRef<HTMLDivElement>(null);
-  const id = useId();
-  const columns = useMemo(() => describe(rows, keys), [rows, keys]);
-  const virtual = useVirtualizer({
-    count: items.length,
-    getScrollElement: () => scroller.current,
-    estimateSize: () => ROW_HEIGHT,
-    overscan: 8,
-  });
-  const tracks = useMemo(() => tracksOf(columns), [columns]);
-  const at = items.findIndex((item) => item.kind === "run" && item.id === cursor);
-  // The row under the cursor stays in sight when a key moved it, here or from the page.
-  useEffect(() => {
-    if (at >= 0) virtual.scrollToIndex(at);
-  }, [at, virtual]);
-
-  const onKeyDown = (event: KeyboardEvent) => {
-    if (event.target !== event.currentTarget) return;
-    const page = Math.max(1, Math.floor((scroller.current?.clientHeight ?? 0) / ROW_HEIGHT) - 2);
-    const next = stepTo(items, at, event.key, page);
-    if (next !== null) onCursor(next);
-    else if (event.key === "Enter" && cursor !== null && at >= 0) onOpen(cursor);
-    else if (event.key === " " && cursor !== null && at >= 0) onShow(cursor);
-    else return;
-    event.preventDefault();
-  };
+  const { rows, items, columns: keys, sorting, cursor, shown, onCursor, onShow, onOpen, addressOf } = props;
+  const { now, theme } = props;
+  const runs = useMemo(() => [...rows.values()], [rows]);
+  const rowOf = useMemo(() => new Map(runs.map(({ id }, row) => [id, row])), [runs]);
+  const described = useMemo(() => describe(rows, keys), [rows, keys]);
+  const depths = useMemo(
+    () => new Map(items.flatMap((item) => (item.kind === "run" ? [[item.id, item.depth] as const] : []))),
+    [items],
+  );
+  // biome-ignore lint/correctness/useExhaustiveDependencies: the theme changes the colours of the swatches
+  const columns = useMemo(
+    (): TableColumn[] => [
+      {
+        ...columnOf("drawn", "Drawn", TRACKS.swatch),
+        sortable: false,
+        head: <span className="sr-only">Drawn</span>,
+        cells: runs.map(({ id }) => shown.has(id)),
+        render: (row) => (
+          <Swatch run={runs[row] as RunRow} slot={shown.get(runs[row]?.id ?? "")} onToggle={onShow} />
+        ),
+        look: "overflow-visible",
+      },
+      {
+        ...columnOf("name", "Run", TRACKS.name),
+        cells: runs.map(({ name }) => name),
+        look: "flex items-center",
+        render: (row) => {
+          const run = runs[row] as RunRow;
+          return <Name run={run} depth={depths.get(run.id) ?? 0} address={addressOf(run.id)} />;
+        },
+      },
+      {
+        ...columnOf("state", "State", TRACKS.state),
+        cells: runs.map(({ state }) => state),
+        titleOf: (row) => runs[row]?.why ?? undefined,
+        look: "",
+        render: (row) => <StateChip state={(runs[row] as RunRow).state} />,
+      },
+      ...described.map((column) => valueColumn(column, runs)),
+      {
+        ...columnOf("started_at", "Age", TRACKS.age),
+        numeric: true,
+        firstSort: "descending",
+        cells: runs.map(({ started_at }) => started_at),
+        look: "text-t2",
+        render: (row) => ageText(runs[row] as RunRow, now),
+      },
+    ],
+    [runs, described, depths, shown, onShow, addressOf, now, theme],
+  );
+  const order = useMemo(
+    () =>
+      items
+        .flatMap((item) => (item.kind === "run" ? [rowOf.get(item.id) ?? -1] : []))
+        .filter((row) => row >= 0),
+    [items, rowOf],
+  );
+  const groups = useMemo(
+    () => groupsOf(items, described, sorting, rowOf),
+    [items, described, sorting, rowOf],
+  );
+  const idOf = (row: number) => (runs[row] as RunRow).id;
   return (
-    <div
-      ref={scroller}
-      role="grid"
-      aria-label="Runs"
-      aria-rowcount={items.length + 1}
-      aria-colcount={columns.length + 4}
-      aria-multiselectable="true"
-      aria-activedescendant={at >= 0 ? `${id}-${cursor}` : undefined}
-      tabIndex={0}
-      data-keys="own"
-      onKeyDown={onKeyDown}
-      onPointerEnter={() => onHover(true)}
-      onPointerLeave={() => onHover(false)}
-      className="min-h-0 flex-1 overflow-auto focus-visible:-outline-offset-2"
-    >
-      <Head columns={columns} tracks={tracks} sorting={props.sorting} onSort={props.onSort} />
-      <div className="relative" style={{ height: virtual.getTotalSize(), minWidth: tracks.minWidth }}>
-        {virtual.getVirtualItems().map(({ index, start }) => {
-          const item = items[index] as TableItem;
-          const rowStyle = { ...tracks, transform: `translateY(${start}px)` };
-          if (item.kind === "group")
-            return (
-              <GroupLine
-                key={`group ${item.label}`}
-                item={item}
-                columns={columns}
-                sorting={props.sorting}
-                style={rowStyle}
-                onFold={props.onFold}
-              />
-            );
-          const run = rows.get(item.id);
-          if (run === undefined) return null;
-          return (
-            <RunLine
-              key={run.id}
-              domId={`${id}-${run.id}`}
-              row={index + 2}
-              run={run}
-              depth={item.depth}
-              columns={columns}
-              style={rowStyle}
-              top={start}
-              current={run.id === cursor}
-              colourSlot={props.shown.get(run.id)}
-              theme={props.theme}
-              age={ageText(run, props.now)}
-              address={props.addressOf(run.id)}
-              onCursor={onCursor}
-              onShow={onShow}
-              onOpen={onOpen}
-            />
-          );
-        })}
-      </div>
-    </div>
+    <DataTable
+      label="Runs"
+      columns={columns}
+      rows={order}
+      ordered
+      sort={{ column: sorting.key, direction: sorting.descending ? "descending" : "ascending" }}
+      onSort={({ column, direction }) =>
+        props.onSort({ key: column, descending: direction === "descending" })
+      }
+      groups={groups}
+      onFold={props.onFold}
+      selected={cursor === null ? null : (rowOf.get(cursor) ?? null)}
+      onSelect={(row) => onCursor(idOf(row))}
+      onOpen={(row) => onOpen(idOf(row))}
+      onToggle={(row) => onShow(idOf(row))}
+      isChosen={(row) => shown.has(idOf(row))}
+      lookOf={(row) => ({ excluded: runs[row]?.state === "damaged" })}
+      spanOf={(row) => {
+        const run = runs[row] as RunRow;
+        if (run.state !== "damaged" || described.length === 0) return null;
+        return { from: 3, to: 3 + described.length, content: run.why, title: run.why ?? undefined };
+      }}
+      keyOf={idOf}
+      onHover={props.onHover}
+    />
   );
 }
 
-/** The run that a key leads to; null for other keys. Lines of groups are passed over. */
-export function stepTo(items: readonly TableItem[], at: number, key: string, page: number): string | null {
-  const moves: Record<string, number> = {
-    ArrowDown: at + 1,
-    ArrowUp: at < 0 ? 0 : at - 1,
-    PageDown: at + page,
-    PageUp: at - page,
-    Home: 0,
-    End: items.length - 1,
+function columnOf(name: string, title: string, track: TableColumn["track"]) {
+  return { name, title, numeric: false, track, headTitle: name.replace(/^(config|summary)\./, "") };
+}
+
+function valueColumn(
+  { key, title, right, style, track, least }: Column,
+  runs: readonly RunRow[],
+): TableColumn {
+  const isMetric = key.startsWith("summary.");
+  const cells = runs.map((run) => cellOf(run, key));
+  return {
+    ...columnOf(key, title, { width: track, least }),
+    numeric: right,
+    cells,
+    // The most advanced first is what one wants of progress, the smallest of metrics.
+    firstSort: key === "progress" ? "descending" : "ascending",
+    titleOf: (row) => (isMetric && typeof cells[row] === "number" ? String(cells[row]) : undefined),
+    look: isMetric ? "font-medium" : key === "progress" ? "pl-2" : "",
+    head: key === "progress" ? <span className="truncate pl-2">{title}</span> : undefined,
+    render: (row): ReactNode => {
+      const run = runs[row] as RunRow;
+      if (key === "progress") return <Progress run={run} />;
+      return key === "tags" ? <Tags tags={run.tags} /> : valueText(run, key, style);
+    },
   };
-  const wanted = moves[key];
-  if (wanted === undefined || items.length === 0) return null;
-  const backward = wanted < at || key === "End";
-  const from = Math.min(items.length - 1, Math.max(0, wanted));
-  const ahead = items.slice(from);
-  const behind = items.slice(0, from + 1).reverse();
-  const tried = backward ? [...behind, ...ahead] : [...ahead, ...behind];
-  const nearest = tried.find((item) => item.kind === "run");
-  return nearest?.kind === "run" ? nearest.id : null;
+}
+
+/** Groups with one metric that stands for each: the one that is sorted by, else the first. */
+function groupsOf(
+  items: readonly TableItem[],
+  columns: readonly Column[],
+  sorting: Sorting,
+  rowOf: ReadonlyMap<string, number>,
+): TableGroup[] | undefined {
+  const groups = items.flatMap((item) => (item.kind === "group" ? [item] : []));
+  if (groups.length === 0) return undefined;
+  const metrics = columns.filter(({ key }) => key.startsWith("summary."));
+  const column = metrics.find(({ key }) => key === sorting.key) ?? metrics[0];
+  return groups.map(({ label, runs, closed }) => {
+    const spread = column && spreadOf(runs, column.key);
+    return {
+      key: label,
+      label,
+      closed,
+      rows: runs.flatMap(({ id }) => rowOf.get(id) ?? []),
+      fact: plural(runs.length, "run"),
+      value:
+        column && spread
+          ? {
+              column: column.key,
+              content: spreadText(spread, column.style),
+              title: `${column.title}: mean ± spread over ${plural(spread.count, "run")}`,
+            }
+          : undefined,
+    };
+  });
+}
+
+function Name({ run, depth, address }: { run: RunRow; depth: number; address: string }) {
+  return (
+    <>
+      {depth > 0 && (
+        <span
+          className="mr-1.5 mb-1.5 h-2.5 w-2 shrink-0 border-b border-l border-line2"
+          style={{ marginLeft: depth * 10 - 6 }}
+        />
+      )}
+      <Link
+        href={address}
+        tabIndex={-1}
+        title={run.directory}
+        className="min-w-0 truncate rounded-chip font-mono hover:text-accent hover:underline"
+      >
+        {run.name}
+      </Link>
+    </>
+  );
+}
+
+interface SwatchProps {
+  run: RunRow;
+  slot: number | undefined;
+  onToggle: (id: string) => void;
+}
+
+/** Filled with its colour while the run is drawn. */
+function Swatch({ run, slot, onToggle }: SwatchProps) {
+  const on = slot !== undefined;
+  return (
+    <button
+      type="button"
+      role="checkbox"
+      aria-checked={on}
+      aria-label={`Draw ${run.name}`}
+      tabIndex={-1}
+      onClick={(event) => {
+        event.stopPropagation();
+        onToggle(run.id);
+      }}
+      onDoubleClick={(event) => event.stopPropagation()}
+      className="-ml-1.5 flex size-6 items-center justify-center"
+    >
+      <span
+        className={`size-3 rounded-mark ${on ? "" : "border-[1.5px] border-line3"}`}
+        style={on ? { background: seriesColour(slot) } : undefined}
+      />
+    </button>
+  );
+}
+
+/** The run that a key leads to; null for other keys. */
+export function stepTo(items: readonly TableItem[], at: number, key: string, page: number): string | null {
+  const lines = items.map(({ kind }) => ({ kind: kind === "group" ? ("group" as const) : ("row" as const) }));
+  const index = itemAfter(lines, at, key, page);
+  const item = index === null ? undefined : items[index];
+  return item?.kind === "run" ? item.id : null;
 }

@@ -4,7 +4,7 @@ import { columnsOf, columnTitles, differing } from "./columns";
 import { configDiff } from "./configDiff";
 import { filterRuns, fulfils, readCondition, readFilter, writeCondition } from "./filter";
 import { groupRuns, itemsOf, readSort, sortRuns, spreadOf, withForks, writeSort } from "./grouping";
-import { describe as describeColumns, fitting, tracksOf } from "./tableColumns";
+import { describe as describeColumns, fitting, leastWidth } from "./tableColumns";
 import { cellOf, durationOf, progressOf, settingText, titleOf } from "./values";
 
 function row(id: string, values: Partial<RunRow> = {}): RunRow {
@@ -202,7 +202,7 @@ describe("columns", () => {
     ];
     const shown = fitting(rows, keys);
     expect(shown).toEqual(keys.filter((key) => key !== "config.k"));
-    expect(tracksOf(describeColumns(rows, shown)).minWidth).toBeLessThanOrEqual(744);
+    expect(leastWidth(describeColumns(rows, shown))).toBeLessThanOrEqual(744);
     expect(fitting(rows, ["config.k", "progress"])).toEqual(["config.k", "progress"]);
   });
 

@@ -14,26 +14,17 @@ export interface Column {
   least: number;
 }
 
-/** Tracks of the grid that every line shares. */
-export interface Tracks {
-  gridTemplateColumns: string;
-  minWidth: number;
-}
+/** Widths of the columns that every list of runs has. */
+export const TRACKS = {
+  swatch: { width: "24px", least: 24 },
+  name: { width: "minmax(124px,1.6fr)", least: 124 },
+  state: { width: "122px", least: 122 },
+  age: { width: "40px", least: 40 },
+};
 
-const [SWATCH, NAME, STATE, AGE] = [24, 124, 122, 40];
-
-export function tracksOf(columns: readonly Column[]): Tracks {
-  const between = columns.map(({ track }) => track);
-  return {
-    gridTemplateColumns: [
-      `${SWATCH}px`,
-      `minmax(${NAME}px,1.6fr)`,
-      `${STATE}px`,
-      ...between,
-      `${AGE}px`,
-    ].join(" "),
-    minWidth: columns.reduce((sum, { least }) => sum + least, SWATCH + NAME + STATE + AGE + 24),
-  };
+/** Width below which the table scrolls, with its padding. */
+export function leastWidth(columns: readonly Column[]): number {
+  return [...Object.values(TRACKS), ...columns].reduce((sum, { least }) => sum + least, 24);
 }
 
 /** Width of the table beside the curves on the smallest screen that we lay out for, 1280 pixels wide. */
@@ -42,7 +33,7 @@ const TABLE_WIDTH = 744;
 /** As many of the usual columns as fit beside the curves: settings go first, the last of them before the others. */
 export function fitting(rows: ReadonlyMap<string, RunRow>, keys: readonly string[]): string[] {
   const columns = describe(rows, keys);
-  while (tracksOf(columns).minWidth > TABLE_WIDTH) {
+  while (leastWidth(columns) > TABLE_WIDTH) {
     const last = columns.findLastIndex(({ key }) => key.startsWith("config."));
     if (last < 0) break;
     columns.splice(last, 1);
@@ -52,10 +43,6 @@ export function fitting(rows: ReadonlyMap<string, RunRow>, keys: readonly string
 
 /** Rows whose texts decide how wide a column is. */
 const LOOKED_AT = 200;
-
-/** Classes of a line and of a cell in it. */
-export const LINE = "grid items-center px-3";
-export const CELL = "min-w-0 truncate pr-2";
 
 export function describe(rows: ReadonlyMap<string, RunRow>, keys: readonly string[]): Column[] {
   const titles = columnTitles(keys);

@@ -3,8 +3,9 @@
 import { useMemo, useRef, useState } from "react";
 import type { Curve, CurveAxis } from "@/api/scalars";
 import { SERIES, seriesColour, seriesTextColour } from "@/charts/colors/seriesColors";
-import { type ChartCurve, CurvesChart } from "@/charts/line/CurvesChart";
-import type { Pointed } from "@/charts/line/curvesFrame";
+import { LineChart } from "@/charts/line";
+import { extentOf, type Line, type Pointed, type Range } from "@/charts/line/lines";
+import { smooth } from "@/charts/line/smooth";
 import { downloadBlob, downloadText } from "@/lib/download";
 import { formatCount, formatFixed, formatValue, plural } from "@/lib/format";
 import { NOTHING_TO_EXPORT } from "@/lib/messages";
@@ -15,7 +16,7 @@ import { Icon, IconButton, Menu, Panel, type PanelState, Segmented } from "@/ui"
 import { csvOf } from "@/ui/export/csv";
 import { ExportMenu } from "@/ui/export/ExportMenu";
 import { panelToPng } from "@/ui/export/panelToPng";
-import { middleOf, smooth, timeLabel, timeUnit } from "./smoothing";
+import { middleOf, timeLabel, timeUnit } from "./curveValues";
 import { type CurveRun, useCurves } from "./useCurves";
 
 interface CurvesPanelProps {
@@ -52,6 +53,7 @@ export default function CurvesPanel({ runs, expanded, onExpand, onPick, emptyTex
   const lines = useMemo(() => linesOf(runs, curves, weight, theme), [runs, curves, weight, theme]);
   const title = name === null ? "Curves" : metricTitle(name);
   const missing = runs.length - lines.length;
+  const range = useMemo(() => shownRange(lines), [lines]);
   return (
     <Panel
       title="Curves"
@@ -120,16 +122,21 @@ export default function CurvesPanel({ runs, expanded, onExpand, onPick, emptyTex
       state={stateOf(runs, names, lines.length, loading, error, emptyText)}
     >
       <div ref={body} className="flex min-h-0 flex-1 flex-col">
-        <CurvesChart
-          label={chartLabel(title, x, lines)}
-          curves={lines}
-          logY={scale === "log"}
-          xText={X_TEXTS[x]}
-          xUnit={x === "time" ? timeUnit : undefined}
-          onPoint={setPointed}
-          onPick={onPick}
-          theme={theme}
-        />
+        <div className="flex min-h-0 flex-1 flex-col px-3">
+          <LineChart
+            label={chartLabel(title, x, lines)}
+            lines={lines}
+            range={range}
+            byLine
+            logY={scale === "log"}
+            xText={X_TEXTS[x]}
+            xUnit={x === "time" ? timeUnit : undefined}
+            cursor={pointed}
+            onCursor={setPointed}
+            onPick={onPick}
+            theme={theme}
+          />
+        </div>
         <div className="flex h-6 shrink-0 items-center gap-2 px-3 text-label text-t3">
           <label className="flex items-center gap-2">
             Smoothing
@@ -146,7 +153,7 @@ export default function CurvesPanel({ runs, expanded, onExpand, onPick, emptyTex
           </label>
           <span className="ml-auto min-w-0 truncate text-body text-t2" aria-live="polite">
             {pointed
-              ? pointedText(pointed, lines, x)
+              ? pointedText(pointed, lines, x, range)
               : missing > 0 && !loading
                 ? noneText(missing, name)
                 : ""}
@@ -161,17 +168,29 @@ function noneText(missing: number, name: string | null): string {
   return `${plural(missing, "run")} without ${metricTitle(name ?? "").toLowerCase()}`;
 }
 
-function chartLabel(title: string, x: CurveAxis, lines: readonly ChartCurve[]): string {
+function chartLabel(title: string, x: CurveAxis, lines: readonly Line[]): string {
   const names = lines.slice(0, SERIES).map(({ label }) => label);
   const more = lines.length > SERIES ? ` and ${lines.length - SERIES} more` : "";
-  const points = lines.reduce((sum, { step }) => sum + step.length, 0);
-  return `${title} over ${x} of ${plural(lines.length, "run")}, ${formatCount(points)} points: ${names.join(", ")}${more}. Arrows move the cursor.`;
+  const points = lines.reduce((sum, line) => sum + line.x.length, 0);
+  return `${title} over ${x} of ${plural(lines.length, "run")}, ${formatCount(points)} points: ${names.join(", ")}${more}.`;
 }
 
-function pointedText({ id, x: at, y, span }: Pointed, lines: readonly ChartCurve[], x: CurveAxis): string {
-  const label = lines.find((line) => line.id === id)?.label ?? id;
-  const where = x === "time" ? `after ${timeLabel(at, span)}` : `at ${x} ${X_TEXTS[x](at, 0) || at}`;
-  return `${label}  ${formatValue(y)} ${where}`;
+function pointedText(
+  { id, index, x: at }: Pointed,
+  lines: readonly Line[],
+  x: CurveAxis,
+  range: Range,
+): string {
+  const line = lines.find((one) => one.id === id);
+  const where =
+    x === "time" ? `after ${timeLabel(at, range[1] - range[0])}` : `at ${x} ${X_TEXTS[x](at, 0) || at}`;
+  return `${line?.label ?? id}  ${formatValue(line?.y[index])} ${where}`;
+}
+
+/** All of them; what begins near 0 is drawn from 0 on. */
+function shownRange(lines: readonly Line[]): Range {
+  const [from, to] = extentOf(lines) ?? [0, 1];
+  return [from > 0 && from < to * 0.1 ? 0 : from, to];
 }
 
 /** The first six have colours, the others lie grey behind them. */
@@ -180,8 +199,8 @@ function linesOf(
   curves: ReadonlyMap<string, Curve>,
   weight: number,
   _theme: string,
-): ChartCurve[] {
-  return runs.flatMap((run): ChartCurve[] => {
+): Line[] {
+  return runs.flatMap((run): Line[] => {
     const curve = curves.get(run.id);
     if (curve === undefined) return [];
     const middle = middleOf(curve);
@@ -189,11 +208,10 @@ function linesOf(
       {
         id: run.id,
         label: run.name,
-        step: curve.x,
-        value: weight > 0 ? smooth(middle, weight) : middle,
+        x: curve.x,
+        y: weight > 0 ? smooth(middle, weight) : middle,
         raw: weight > 0 && curve.exact ? middle : undefined,
-        low: curve.exact ? undefined : curve.low,
-        high: curve.exact ? undefined : curve.high,
+        band: curve.exact ? undefined : (index) => [curve.low[index] as number, curve.high[index] as number],
         colour: seriesColour(run.colourSlot),
         textColour: seriesTextColour(run.colourSlot),
         faint: run.colourSlot >= SERIES,

@@ -1,10 +1,11 @@
 /** Reads the series and the breakpoints; keeps what is a view in the address. */
 import { useMemo, useRef } from "react";
+import { useRunDetail } from "@/api/runs";
 import { DEFAULT_TREND, type Points, Trend } from "@/charts/line/trend";
 import { useAction } from "@/lib/actions";
 import { useTheme } from "@/lib/theme";
 import { useUrlChoice, useUrlState } from "@/lib/urlState";
-import { useBreakpoints, useCommands, useRunDetail, useRunId, useRunState, useSeries } from "@/live/hooks";
+import { useBreakpoints, useCommands, useRunId, useRunState, useSeries } from "@/live/hooks";
 import { series as allSeries } from "@/live/store";
 import type { PanelState } from "@/ui";
 import { type Band, bandOf, marksOf } from "./breakpointHits";

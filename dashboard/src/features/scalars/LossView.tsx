@@ -1,19 +1,20 @@
 /** The loss panel: legend or read-out in the header, chart or table below. */
-import { lazy, type ReactNode, Suspense, useMemo, useRef, useState } from "react";
+import { type ReactNode, useMemo, useRef, useState } from "react";
+import { seriesColour } from "@/charts/colors/seriesColors";
 import type { Theme } from "@/charts/colors/viridis";
-import type { LinePlot } from "@/charts/line/linePlot";
-import type { Mark } from "@/charts/line/plotMarks";
+import { LineChart } from "@/charts/line";
+import type { LinePlot } from "@/charts/line/LinePlot";
+import type { Line, Mark, Pointed } from "@/charts/line/lines";
 import type { Points, Trend } from "@/charts/line/trend";
 import { downloadBlob, downloadText } from "@/lib/download";
 import { formatCount, formatValue } from "@/lib/format";
 import { IconButton, Menu, type MenuItem, Panel, type PanelState, Segmented } from "@/ui";
 import { csvOf, jsonOf } from "@/ui/export/csv";
 import { ExportMenu } from "@/ui/export/ExportMenu";
-import { DataTable, type Sort } from "@/ui/table/DataTable";
+import type { Sort } from "@/ui/table/DataTable";
+import { LazyDataTable } from "@/ui/table/LazyDataTable";
 import type { Band } from "./breakpointHits";
-import { RECENT, type View, viewRange } from "./chartRange";
-
-const LossChart = lazy(() => import("./LossChart"));
+import { RECENT, rangeView, type View, viewRange } from "./chartRange";
 
 export interface LossViewProps {
   name: string;
@@ -47,18 +48,19 @@ const SCALES = [
 ] as const;
 
 export function LossView(props: LossViewProps) {
-  const { name, points, trend, version, band, marks, view, onView, logScale, theme, state, stale } = props;
-  const [cursor, setCursor] = useState<number | null>(null);
+  const { name, points, version, marks, view, onView, logScale, theme, state, stale } = props;
+  const [cursor, setCursor] = useState<Pointed | null>(null);
   const [asTable, setAsTable] = useState(false);
   const plotRef = useRef<LinePlot | null>(null);
   const last = points.step.length - 1;
   const [first, end] = [points.step[0] ?? 0, points.step[last] ?? 0];
   const range = viewRange(view, first, end);
   const lastLabel = last < 0 ? "" : `${formatValue(points.value[last])} at step ${formatCount(end)}`;
-  const moveTo = (next: number | null) => {
+  const lines = useLossLine(props, lastLabel);
+  const at = cursor !== null && cursor.index <= last ? cursor : null;
+  const moveTo = (next: Pointed | null) => {
     setCursor(next);
-    const value = next === null ? undefined : points.value[next];
-    props.onFocusPoint(value === undefined ? null : { name, value });
+    props.onFocusPoint(next === null ? null : { name, value: next.y });
   };
   const tools = (
     <>
@@ -90,7 +92,7 @@ export function LossView(props: LossViewProps) {
   return (
     <Panel
       title={title(name)}
-      fact={<Fact {...props} cursor={cursor} />}
+      fact={<Fact {...props} cursor={at?.index ?? null} />}
       stale={stale}
       tools={tools}
       state={state}
@@ -100,22 +102,50 @@ export function LossView(props: LossViewProps) {
       {asTable ? (
         <PointTable {...props} />
       ) : (
-        <Suspense fallback={null}>
-          <LossChart
-            name={name}
-            frame={{ points, trend, sigma: band.sigma, range, logScale, marks, lastLabel }}
-            version={version}
-            onView={onView}
-            cursor={cursor !== null && cursor <= last ? cursor : null}
-            onCursor={moveTo}
-            expanded={props.expanded}
-            theme={theme}
-            plotRef={plotRef}
-          />
-        </Suspense>
+        <LineChart
+          label={`${name} over steps: ${last < 0 ? "no points yet" : `${formatCount(last + 1)} points, ${lastLabel}`}.`}
+          lines={lines}
+          version={version}
+          range={range}
+          bounds={viewRange({ kind: "all" }, first, end)}
+          onRange={(next) => onView(rangeView(next))}
+          onReset={() => onView({ kind: "recent" })}
+          logY={logScale}
+          marks={marks}
+          cursor={at}
+          onCursor={moveTo}
+          // While the panel is large, Esc restores its size.
+          keepsEscape={props.expanded}
+          theme={theme}
+          plotRef={plotRef}
+        />
       )}
     </Panel>
   );
+}
+
+/** The smoothed line with what was measured behind it and the band of the breakpoint. */
+function useLossLine({ name, points, trend, band, version, theme }: LossViewProps, endText: string): Line[] {
+  const { sigma } = band;
+  // biome-ignore lint/correctness/useExhaustiveDependencies: columns grow in place; the theme changes the colour
+  return useMemo((): Line[] => {
+    const { mean, deviation } = trend;
+    return [
+      {
+        id: name,
+        label: name,
+        x: points.step,
+        y: trend.smoothed,
+        raw: points.value,
+        band: (index) => {
+          const half = sigma * (deviation[index] as number);
+          return [(mean[index] as number) - half, (mean[index] as number) + half];
+        },
+        colour: seriesColour(0),
+        endText,
+      },
+    ];
+  }, [name, points.step.length, endText, trend, sigma, version, theme]);
 }
 
 function title(name: string): string {
@@ -216,7 +246,7 @@ function PointTable({ name, points, trend, version, running }: LossViewProps) {
     [points, trend, name, version],
   );
   return (
-    <DataTable
+    <LazyDataTable
       label={`${name} by step`}
       columns={columns}
       sort={sort}

@@ -41,9 +41,9 @@ describe("marksOf", () => {
       breakpoint(1, { kind: "step", step: 12_156 }, { hit_steps: [12_156] }),
     ];
     expect(marksOf(list, [], { id: 2, step: 12_480 })).toEqual([
-      { step: 12_156, text: "1", now: false },
-      { step: 12_300, text: "2", now: false },
-      { step: 12_480, text: "2", now: true },
+      { x: 12_156, text: "1", now: false },
+      { x: 12_300, text: "2", now: false },
+      { x: 12_480, text: "2", now: true },
     ]);
   });
 
@@ -52,7 +52,7 @@ describe("marksOf", () => {
       ({ who, step, payload: { breakpoint: id } }) as unknown as CommandOut;
     const list = [breakpoint(1, { kind: "step", step: 5 }, { hit_steps: [5] })];
     const log = [pause(5, 1), pause(9, 2), pause(null, 2), pause(11, 3, "page")];
-    expect(marksOf(list, log, null).map(({ step, text }) => [step, text])).toEqual([
+    expect(marksOf(list, log, null).map(({ x, text }) => [x, text])).toEqual([
       [5, "1"],
       [9, "2"],
     ]);

@@ -1,6 +1,6 @@
 /** What the breakpoints add to the chart: a diamond for each hit, and the band of the one that watches the loss. */
 import type { BreakpointOut, CommandOut } from "@/api/types";
-import type { Mark } from "@/charts/line/plotMarks";
+import type { Mark } from "@/charts/line/lines";
 import { FEWEST } from "@/charts/line/trend";
 
 export interface Band {
@@ -47,9 +47,9 @@ export function marksOf(
   const listed = breakpoints.flatMap(({ id, hit_steps }) => hit_steps.map((step): Hit => ({ id, step })));
   const hits = new Map([...listed, ...logged(commands)].map((hit) => [`${hit.id} ${hit.step}`, hit]));
   const marks = [...hits.values()].map(
-    ({ id, step }): Mark => ({ step, text: String(id), now: now?.id === id && now.step === step }),
+    ({ id, step }): Mark => ({ x: step, text: String(id), now: now?.id === id && now.step === step }),
   );
-  return marks.sort((a, b) => a.step - b.step || Number(a.now) - Number(b.now));
+  return marks.sort((a, b) => a.x - b.x || Number(a.now) - Number(b.now));
 }
 
 function logged(commands: readonly CommandOut[]): Hit[] {

@@ -1,7 +1,7 @@
 /** Curves of several runs: ended runs are fetched once, live runs are polled. */
 import { useMemo, useRef } from "react";
 import { type Curve, type CurveAxis, fetchCurves } from "@/api/scalars";
-import { useLatest } from "@/live/captures";
+import { useLatestRequest } from "@/live/latestRequest";
 
 export interface CurveRun {
   id: string;
@@ -56,8 +56,8 @@ const NOTHING: ReadonlyMap<string, Curve> = new Map();
 export function useCurves(runs: readonly CurveRun[], name: string | null, x: CurveAxis): Curves {
   const endedKey = keyOf(runs, name, x, false);
   const liveKey = keyOf(runs, name, x, true);
-  const ended = useLatest(endedKey, load, { intervalMs: 0 });
-  const live = useLatest(liveKey, load, { intervalMs: LIVE_MS });
+  const ended = useLatestRequest(endedKey, load, { intervalMs: 0 });
+  const live = useLatestRequest(liveKey, load, { intervalMs: LIVE_MS });
   const last = useRef(NOTHING);
   const curves = useMemo(() => {
     const fitting = [live.data, ended.data].filter((data) => data?.name === name && data?.x === x);

@@ -2,9 +2,16 @@
 import { useEffect, useMemo, useRef, useState } from "react";
 import { api } from "@/api/client";
 import { ColorAssignments, seriesColour, seriesTextColour } from "@/charts/colors/seriesColors";
-import { Brush } from "@/charts/line/Brush";
-import { cursorText, LinesChart } from "@/charts/line/LinesChart";
-import { type Line, type Range, stepExtent, type Threshold } from "@/charts/line/lines";
+import { LineChart } from "@/charts/line";
+import {
+  cursorText,
+  extentOf,
+  linesLabel,
+  longestLine,
+  type Pointed,
+  type Range,
+  type Threshold,
+} from "@/charts/line/lines";
 import { downloadBlob, downloadText } from "@/lib/download";
 import { COS_TO_START, type RowNames } from "@/lib/rowNames";
 import type { StatusRule, StatusTone } from "@/lib/rowStatus";
@@ -53,7 +60,7 @@ export default function FeatureTrajectory({ tensor, names, rule, onSelect, stale
   const [metricName, setMetric] = useUrlState("track", "");
   const [rangeText, setRange] = useUrlState("steps", "");
   const [pair, setPair] = useState<string | null>(null);
-  const [cursor, setCursor] = useState<number | null>(null);
+  const [cursor, setCursor] = useState<Pointed | null>(null);
   const [clearing, setClearing] = useState(false);
   const source = sourceOf(latest.data, watches.source, tensor);
   const tracks = useMemo(() => tracksOf(latest.data, source), [latest.data, source]);
@@ -76,7 +83,7 @@ export default function FeatureTrajectory({ tensor, names, rule, onSelect, stale
     const lines = metric === PAIRS ? pairLines(tracks, pair, palette) : rowLines(tracks, metric, palette);
     return { lines, thresholds: metric === rule?.field ? thresholdsOf(rule, read) : NO_THRESHOLDS };
   }, [tracks, watched, metric, pair, rule, theme, colours]);
-  const extent = stepExtent(drawn.lines);
+  const extent = extentOf(drawn.lines);
   const range = rangeOf(rangeText, extent);
   const colourOf = (id: number) => seriesColour(colours.slotOf(String(id)));
   const textOf = (id: number) => seriesTextColour(colours.slotOf(String(id)));
@@ -84,7 +91,7 @@ export default function FeatureTrajectory({ tensor, names, rule, onSelect, stale
     <>
       {cursor !== null && (
         <span aria-live="polite" className="max-w-80 truncate text-label text-t2">
-          {cursorText(drawn.lines, cursor)}
+          {cursorText(drawn.lines, cursor.x)}
         </span>
       )}
       {metrics.length > 0 && <MetricChoice {...{ metrics, metric, names }} onMetric={setMetric} />}
@@ -115,26 +122,25 @@ export default function FeatureTrajectory({ tensor, names, rule, onSelect, stale
         {extent === null || range === null ? (
           <Empty watched={watched.length} error={latest.error?.message ?? null} />
         ) : (
-          <div className="flex min-h-0 min-w-0 flex-1 flex-col" data-points={longest(drawn.lines)}>
-            <LinesChart
-              label={`${metricWords(metric, names)} of the watched rows.`}
+          <div
+            className="flex min-h-0 min-w-0 flex-1 flex-col"
+            data-points={longestLine(drawn.lines)?.x.length}
+          >
+            <LineChart
+              label={linesLabel(`${metricWords(metric, names)} of the watched rows.`, drawn.lines, range)}
               lines={drawn.lines}
               range={range}
+              bounds={extent}
+              onRange={(next) => setRange(next === null ? "" : next.join("-"))}
+              brush
               thresholds={drawn.thresholds}
+              // A gap means that the metric was not measured at that step.
+              gapMarks={false}
               cursor={cursor}
               onCursor={setCursor}
               onPick={(id) => (metric === PAIRS ? setPair(id) : onSelect(Number(id)))}
               theme={theme}
             />
-            <div className="pr-11 pl-10">
-              <Brush
-                lines={drawn.lines}
-                extent={extent}
-                range={range}
-                onRange={(next) => setRange(next === null ? "" : next.join("-"))}
-                theme={theme}
-              />
-            </div>
           </div>
         )}
         <div className="w-[188px] shrink-0 overflow-hidden">
@@ -174,11 +180,6 @@ function sourceOf(data: Trajectories | null, chosen: string | null, tensor: stri
 
 function tracksOf(data: Trajectories | null, source: string | null): SourceTracks {
   return data?.sources.find((each) => each.source === source) ?? NO_TRACKS;
-}
-
-/** How many points the longest line has. */
-function longest(lines: readonly Line[]): number {
-  return lines.reduce((most, { step }) => Math.max(most, step.length), 0);
 }
 
 /** The steps in the address, kept inside what there is; everything otherwise. */

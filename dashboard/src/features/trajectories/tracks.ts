@@ -36,8 +36,8 @@ export function rowLines(tracks: SourceTracks, metric: string, colours: Colours)
     return {
       id: String(id),
       label: followed ? String(id) : `${id}, no longer watched`,
-      step,
-      value: columns.get(metric) ?? NONE,
+      x: columns.has(metric) ? step : NONE,
+      y: columns.get(metric) ?? NONE,
       colour: followed ? colours.of(id) : colours.removed,
       dashed: !followed,
     };
@@ -54,8 +54,8 @@ export function pairLines(tracks: SourceTracks, chosen: string | null, colours: 
     return {
       id: pair,
       label: pair.replace(",", "·"),
-      step,
-      value: columns.get("cos") ?? NONE,
+      x: columns.has("cos") ? step : NONE,
+      y: columns.get("cos") ?? NONE,
       colour: faint || !followed ? colours.faint : colours.of(ids[0] as number),
       faint,
       dashed: !followed,

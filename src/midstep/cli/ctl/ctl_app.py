@@ -5,7 +5,6 @@ Here are the commands that look into the run, and the list of all commands with 
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -49,22 +48,40 @@ def batch(
     save: Annotated[
         Path | None, typer.Option("--save", help="Write the picture of the batch to this PNG file.")
     ] = None,
+    sample: Annotated[
+        int | None, typer.Option("--sample", min=0, help="Only this sample, at full resolution.")
+    ] = None,
 ) -> None:
-    """Show the last captured batch: step, loss, the samples with the highest losses."""
-    captured = target.client().batch()
+    """Show the last captured batch: step, loss, the samples with the highest losses.
+
+    With --sample one sample, at full resolution.
+    """
+    client = target.client()
+    if sample is not None:
+        shown = client.batch_sample(sample)
+        if save is not None:
+            _check_images(shown)
+            _save_picture(client.batch_sample(sample, picture=True), save)
+        target.answer(shown, lambda screen: _print_sample(screen, shown, save))
+        return
+    captured = client.batch()
     if save is not None:
-        _save_picture(captured, save)
+        _check_images(captured)
+        _save_picture(client.batch_picture(etag=captured["etag"]), save)
     target.answer(captured, lambda screen: _print_batch(screen, captured, save))
 
 
-def _save_picture(captured: dict[str, Any], path: Path) -> None:
-    if not captured.get("png"):
+def _check_images(captured: dict[str, Any]) -> None:
+    if captured["kind"] != "images":
         raise ConfigError(
             f"this batch has no picture, because its samples are {captured['kind']}; "
             "use --json instead"
         )
+
+
+def _save_picture(png: bytes, path: Path) -> None:
     try:
-        path.write_bytes(base64.b64decode(captured["png"]))
+        path.write_bytes(png)
     except OSError as error:
         raise StorageError(
             f"cannot write {path}: {error.strerror}; name another file with --save"
@@ -76,6 +93,19 @@ def _print_batch(screen: Screen, captured: dict[str, Any], saved: Path | None) -
     screen.print_line(f"batch {captured['step']}: {captured['count']} samples {shape}, loss {loss}")
     for sample_id, label, sample_loss in _highest_losses(captured):
         screen.print_line(f"  sample {sample_id}  label {label}  loss {sample_loss:.5g}")
+    if saved is not None:
+        screen.print_line(f"picture in {saved}")
+
+
+def _print_sample(screen: Screen, sample: dict[str, Any], saved: Path | None) -> None:
+    parts = [f"sample {sample['index']} of batch {sample['step']}: {sample['shape']}"]
+    parts += [
+        f"{name} {sample[field]}"
+        for name, field in (("id", "sample_id"), ("label", "label"), ("loss", "loss"))
+        if sample[field] is not None
+    ]
+    screen.print_line(", ".join(parts))
+    screen.print_line(f"values {sample['low']} to {sample['high']}")
     if saved is not None:
         screen.print_line(f"picture in {saved}")
 

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from types import FunctionType, MethodType
 from typing import Any
 
+from midstep.control.capture.batch_samples import (
+    NO_SAMPLES,
+    SampleLayout,
+    layout_of,
+    main_tensor,
+    per_sample,
+)
 from midstep.control.capture.deferred_columns import DeferredColumns
+from midstep.control.capture.host_copy import Ready, TensorCopies, capture_context
 from midstep.control.panels import Panel
 
 MAX_DEPTH = 16
@@ -22,79 +30,313 @@ class CapturedBatch:
     step: int
     """Index of the step, counted from 0: finished steps minus one."""
     batch: Any
-    """Tensor, mapping or sequence of tensors."""
+    """Tensor, mapping or sequence of tensors, or a function that returns them."""
     loss: Any
-    """As the loop gave it; a float in a clone."""
+    """As the loop gave it; in a copy a float, or a tensor on the host."""
     labels: Any = None
-    """One per sample, or a function that returns them; it is called when the batch is cloned."""
+    """One per sample, or a function that returns them; it is called when the batch is copied."""
     losses: Any = None
     """Per-sample losses, if the loop has them."""
     sample_ids: Any = None
+    etag: str = ""
+    """Names this copy; empty before it is copied."""
+    ready: Ready | None = None
+    """What a reader must wait for."""
 
-    def clone(self) -> CapturedBatch:
-        """A copy that shares no memory with the loop."""
-        return CapturedBatch(
+    def copy(self, etag: str) -> CapturedBatch:
+        """A copy that shares no memory with the loop. It does not wait for a GPU."""
+        copies = TensorCopies()
+        copy = CapturedBatch(
             step=self.step,
-            batch=clone_or_reason(self.batch),
-            loss=as_float(self.loss),
-            labels=clone_or_reason(resolve(self.labels)),
-            losses=clone_or_reason(self.losses),
-            sample_ids=clone_or_reason(self.sample_ids),
+            batch=clone_or_reason(resolve(self.batch), copies),
+            loss=_copy_loss(self.loss, copies),
+            labels=clone_or_reason(resolve(self.labels), copies),
+            losses=clone_or_reason(self.losses, copies),
+            sample_ids=clone_or_reason(self.sample_ids, copies),
+            etag=etag,
         )
+        return replace(copy, ready=copies.take())
+
+    def copy_samples(self, ranges: Iterable[tuple[int, int]], etag: str) -> CapturedSamples:
+        """Copies of some samples, reduced to tiles before they are copied.
+
+        Args:
+            ranges: (first, stop) of the samples.
+            etag: names the copy.
+        """
+        copies = TensorCopies()
+        tensor, layout = _describe(resolve(self.batch))
+        columns, count = (resolve(self.labels), self.losses, self.sample_ids), layout.count
+        parts = []
+        for first, stop in ranges:
+            start, end = min(first, count), min(stop, count)
+            slices = [partial(layout.view, tensor, start, end)]
+            slices += [partial(per_sample, column, count, start, end) for column in columns]
+            # A tensor type of the user may refuse to be sliced; `resolve` then gives the reason.
+            copied = [clone_or_reason(resolve(each), copies) for each in slices]
+            parts.append(_SamplePart(start, end, *copied))
+        return CapturedSamples(
+            step=self.step,
+            loss=_copy_loss(self.loss, copies),
+            layout=layout,
+            parts=tuple(parts),
+            etag=etag,
+            ready=copies.take(),
+        )
+
+    @property
+    def layout(self) -> SampleLayout:
+        """How its samples are shown."""
+        return _describe(self.batch)[1]
+
+    @property
+    def main_tensor(self) -> Any:
+        """The tensor that is most likely the input of the model; None if there is none."""
+        return _describe(self.batch)[0]
+
+    def holds(self, first: int, count: int) -> bool:
+        """Whether these samples are there: always, because this is the whole batch."""
+        return first >= 0 and count >= 0
+
+    def samples(self, first: int, count: int) -> ShownSamples:
+        """These samples as tiles. On a reader's thread."""
+        whole, (tensor, layout) = self.arrived(), _describe(self.batch)
+        start, stop = min(first, layout.count), min(first + count, layout.count)
+        labels, losses, ids = (
+            per_sample(values, layout.count, start, stop)
+            for values in (self.labels, self.losses, self.sample_ids)
+        )
+        return ShownSamples(
+            step=self.step,
+            loss=whole.loss,
+            etag=self.etag,
+            layout=layout,
+            first=start,
+            stop=stop,
+            values=layout.view(tensor, start, stop),
+            labels=labels,
+            losses=losses,
+            sample_ids=ids,
+        )
+
+    def arrived(self) -> CapturedBatch:
+        """The same with the loss as a number, once the copies are complete. For readers."""
+        if self.ready is not None:
+            self.ready.wait()
+        return replace(self, loss=as_float(self.loss), ready=None)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of its main tensor."""
+        return _nbytes(_describe(self.batch)[0])
+
+
+@dataclass(frozen=True)
+class _SamplePart:
+    """Copies of adjacent samples."""
+
+    first: int
+    stop: int
+    values: Any
+    labels: Any
+    losses: Any
+    sample_ids: Any
+
+
+@dataclass(frozen=True, kw_only=True)
+class CapturedSamples:
+    """Some samples of the batch of one step, reduced to tiles."""
+
+    step: int
+    loss: Any
+    layout: SampleLayout
+    parts: tuple[_SamplePart, ...]
+    etag: str
+    ready: Ready | None
+
+    def holds(self, first: int, count: int) -> bool:
+        """Whether these samples were captured."""
+        return self._part(first, count) is not None
+
+    def _part(self, first: int, count: int) -> _SamplePart | None:
+        start, stop = min(first, self.layout.count), min(first + count, self.layout.count)
+        return next((p for p in self.parts if p.first <= start and stop <= p.stop), None)
+
+    def samples(self, first: int, count: int) -> ShownSamples:
+        """These samples as tiles; `holds` must be true. On a reader's thread."""
+        part = self._part(first, count)
+        if part is None:
+            raise ValueError(f"samples {first} to {first + count} were not captured")
+        if self.ready is not None:
+            self.ready.wait()
+        start, stop = min(first, self.layout.count), min(first + count, self.layout.count)
+        chosen = slice(start - part.first, stop - part.first)
+        values, labels, losses, ids = (
+            None if held is None or isinstance(held, str) else held[chosen]
+            for held in (part.values, part.labels, part.losses, part.sample_ids)
+        )
+        return ShownSamples(
+            step=self.step,
+            loss=as_float(self.loss),
+            etag=self.etag,
+            layout=self.layout,
+            first=start,
+            stop=stop,
+            values=values,
+            labels=labels,
+            losses=losses,
+            sample_ids=ids,
+        )
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the tiles."""
+        return sum(_nbytes(part.values) for part in self.parts)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShownSamples:
+    """Samples of a captured batch, as a reader gets them."""
+
+    step: int
+    """Index of the step, counted from 0."""
+    loss: float | None
+    etag: str
+    """Names the capture that they come from."""
+    layout: SampleLayout
+    first: int
+    stop: int
+    values: Any
+    """Images [N, C, h, w] as tiles, or the first values of each sample; None for other kinds."""
+    labels: Any
+    losses: Any
+    sample_ids: Any
+
+
+def _describe(batch: Any) -> tuple[Any, SampleLayout]:
+    """The main tensor of a batch, and how its samples are shown."""
+    try:
+        tensor = main_tensor(batch)
+        return tensor, layout_of(tensor)
+    except Exception:  # noqa: BLE001 - a tensor type of the user, such as one without a shape
+        return None, NO_SAMPLES
+
+
+def _nbytes(tensor: Any) -> int:
+    try:
+        return int(getattr(tensor, "nbytes", 0))
+    except (RuntimeError, TypeError):  # a sparse tensor
+        return 0
+
+
+def _copy_loss(loss: Any, copies: TensorCopies) -> Any:
+    """The loss as a float; on CUDA a tensor on the host that arrives later."""
+    if not is_on_device(loss) or loss.device.type != "cuda":
+        return as_float(loss)
+    return clone_or_reason(loss, copies) if loss.numel() == 1 else None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Origin:
+    """Where one entry of the step data comes from."""
+
+    step: int
+    """Finished steps after its step."""
+    etag: str = ""
+    """Names the copy."""
+    ready: Ready | None = None
+    """What a reader must wait for."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class StepData:
-    """The data that hooks pushed during one step."""
+    """The data that hooks pushed: the newest of each key."""
 
     step: int
-    """Finished steps after that step."""
+    """Finished steps after the newest of the steps."""
     values: Mapping[str, Any]
     panels: Mapping[str, Panel] = field(default_factory=dict)
     """How to show them, by key, for those that have a panel."""
     additions: int = 0
     """How many times a command added or replaced an entry while the run was paused."""
+    etag: str = ""
+    """Names this state of the data."""
+    origins: Mapping[str, Origin] = field(default_factory=dict)
+    """Where each entry comes from: a running step captures only the keys in view."""
+
+    def step_of(self, key: str) -> int:
+        """Finished steps after the step that pushed `key`."""
+        return self.origins[key].step if key in self.origins else self.step
+
+    def etag_of(self, key: str) -> str | None:
+        """The name of the copy of `key`; None if there is none."""
+        return self.origins[key].etag if key in self.origins else None
+
+    def arrived(self) -> StepData:
+        """The same, once all copies are complete. For readers."""
+        for origin in self.origins.values():
+            if origin.ready is not None:
+                origin.ready.wait()
+        return self
+
+    def of_step(self, step: int) -> Mapping[str, Any]:
+        """The values that were pushed in one step."""
+        return {key: value for key, value in self.values.items() if self.step_of(key) == step}
 
 
-def clone(value: Any) -> Any:
-    """`value` with every tensor in it detached and cloned, containers rebuilt.
+def clone(value: Any, copies: TensorCopies | None = None) -> Any:
+    """`value` with every tensor in it detached and copied, containers rebuilt.
 
     A container that contains itself, or occurs twice, is rebuilt once. Other objects, and what is
     nested deeper than 16 levels, are returned as they are.
+
+    Args:
+        value: what to copy.
+        copies: copies the tensors; a reader must wait for what it says.
     """
-    return _clone(value, {}, 0)
-
-
-def _clone(value: Any, copies: dict[int, tuple[Any, Any]], depth: int) -> Any:
-    """Clone, with the containers rebuilt so far in `copies`: id -> (original, copy)."""
-    # The original is kept in the pair, so that its id is not given to another object meanwhile.
-    # By methods, not by type: `control` works without torch and numpy.
-    if hasattr(value, "detach") and hasattr(value, "clone"):
-        return value.detach().clone()
-    if isinstance(value, DeferredColumns):
-        return value.clone_inputs(clone)
-    if hasattr(value, "__array__") and hasattr(value, "copy"):
-        return value.copy()
-    if depth >= MAX_DEPTH or not isinstance(value, Mapping | list | tuple):
-        return value
-    if id(value) in copies:
-        return copies[id(value)][1]
-    if isinstance(value, tuple):
-        items = [_clone(item, copies, depth + 1) for item in value]
-        return value._make(items) if hasattr(value, "_make") else tuple(items)
-    copy: Any = {} if isinstance(value, Mapping) else []
-    copies[id(value)] = (value, copy)
-    if isinstance(value, Mapping):
-        copy.update((key, _clone(item, copies, depth + 1)) for key, item in value.items())
-    else:
-        copy.extend(_clone(item, copies, depth + 1) for item in value)
+    copies = TensorCopies() if copies is None else copies
+    copy = _Cloner(copies).clone(value, 0)
+    copies.mark()
     return copy
 
 
-def clone_or_reason(value: Any) -> Any:
-    """A clone; or a line of text that says why there is none."""
+class _Cloner:
+    """One walk over a value, with the containers rebuilt so far by id: (original, copy)."""
+
+    def __init__(self, copies: TensorCopies) -> None:
+        self._copies = copies
+        # The original is kept in the pair, so that its id is not given to another object meanwhile.
+        self._rebuilt: dict[int, tuple[Any, Any]] = {}
+
+    def clone(self, value: Any, depth: int) -> Any:
+        # By methods, not by type: `control` works without torch and numpy.
+        if hasattr(value, "detach") and hasattr(value, "clone"):
+            return self._copies.copy(value)
+        if isinstance(value, DeferredColumns):
+            return value.clone_inputs(lambda held: self.clone(held, depth + 1))
+        if hasattr(value, "__array__") and hasattr(value, "copy"):
+            return value.copy()
+        if depth >= MAX_DEPTH or not isinstance(value, Mapping | list | tuple):
+            return value
+        if id(value) in self._rebuilt:
+            return self._rebuilt[id(value)][1]
+        if isinstance(value, tuple):
+            items = [self.clone(item, depth + 1) for item in value]
+            return value._make(items) if hasattr(value, "_make") else tuple(items)
+        copy: Any = {} if isinstance(value, Mapping) else []
+        self._rebuilt[id(value)] = (value, copy)
+        if isinstance(value, Mapping):
+            copy.update((key, self.clone(item, depth + 1)) for key, item in value.items())
+        else:
+            copy.extend(self.clone(item, depth + 1) for item in value)
+        return copy
+
+
+def clone_or_reason(value: Any, copies: TensorCopies | None = None) -> Any:
+    """A clone; or a line of text that says why there is none. Arguments as in `clone`."""
     try:
-        return clone(value)
+        with capture_context():
+            return clone(value, copies)
     except Exception as error:  # noqa: BLE001 - out of memory, or a type of the user: training continues
         return f"<cannot be copied: {type(error).__name__}: {str(error)[:200]}>"
 
@@ -105,7 +347,8 @@ def resolve(data: Any) -> Any:
     if not isinstance(data, FunctionType | MethodType | partial):
         return data
     try:
-        return data()
+        with capture_context():
+            return data()
     except Exception as error:  # noqa: BLE001 - a function of the user: training continues
         return f"<cannot be computed: {type(error).__name__}: {str(error)[:200]}>"
 

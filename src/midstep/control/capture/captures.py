@@ -1,53 +1,64 @@
-"""The batch and the step data of a step, captured while the run is observed."""
+"""The batch and the step data of a step, captured while they are in view."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+import secrets
+import time
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from midstep.control.capture.captured_data import (
     CapturedBatch,
+    CapturedSamples,
     StepData,
-    clone_or_reason,
     resolve,
 )
+from midstep.control.capture.step_data_store import StepDataStore
+from midstep.control.capture.subscriptions import (
+    EVERYTHING,
+    NOTHING,
+    Need,
+    StepPlan,
+    Subscriptions,
+    join_plans,
+)
 from midstep.control.panels import Panel
-from midstep.core.errors import ConfigError
 
 if TYPE_CHECKING:
     from midstep.control.control_state import ControlState
 
 log = logging.getLogger("midstep.control")
-RESERVED_KEYS = frozenset({"keys", "force_detail"})
-"""Keys that are routes of the server beside the step data."""
-RUNNING_INTERVAL_S = 0.1
-"""While running, a step is cloned at most ten times a second for the viewers."""
+FIRST_ANSWER_S = 2.0
+"""How long the first request for something waits for the step that captures it."""
+CAPTURES_HELD = 2
+"""A reader that has read the geometry of a capture can still get its picture after the next one."""
 
 
 class Captures:
-    """Takes batches and step data from the training thread, and gives clones to other threads.
+    """Takes batches and step data from the training thread, and gives copies to other threads.
 
+    `subscriptions` says what is in view; `plan` is what the step in progress captures of it.
     Readers need no lock: each object is built completely and then published by one assignment.
     What is published is never changed afterwards.
     """
 
     def __init__(self, state: ControlState) -> None:
         self._state = state
-        self._cloned_at = -1.0
-        self.clones_step = False
-        """Whether the step in progress is cloned as it is captured."""
-        self.cloned_batch: CapturedBatch | None = None
+        self.subscriptions = Subscriptions(state)
+        self.plan: StepPlan = NOTHING
+        """What the step in progress captures. Replaced under the lock."""
+        self.recent: tuple[CapturedBatch | CapturedSamples, ...] = ()
+        """The newest captures of batches, the newest first; at most one of them is whole."""
         self.held_batch: CapturedBatch | None = None
-        """A reference to this step's batch; it is cloned only if the loop parks after the step."""
-        self.pushed: dict[str, Any] = {}
-        """The data of this step, by key."""
-        self.panels: dict[str, Panel] = {}
-        """Panels of this step's data, by key."""
-        self._uncloned_keys: set[str] = set()
-        """Keys whose data is still the object that the caller pushed, not a clone."""
-        self.published = StepData(step=0, values={})
-        """The last step data that was published for readers."""
+        """A reference to this step's batch; it is copied whole if the loop parks after the step."""
+        self._has_samples = False
+        """Whether samples of this step's batch were copied."""
+        self._is_complete = False
+        """Whether all hooks run in this step: it was planned for all keys when it began."""
+        self._serial = 0
+        self.data = StepDataStore(state, self._new_etag)
+        """The step data."""
 
     # -- the training thread's side ---------------------------------------------------------------
 
@@ -65,14 +76,14 @@ class Captures:
         """Note the batch and the loss of this step; see `DebugController.capture_batch`.
 
         Args:
-            batch: a tensor, or a mapping or sequence of tensors.
+            batch: a tensor, or a mapping or sequence of tensors, or a function that returns them.
             loss: a number, or a tensor of one element.
             step: index of this batch, counted from 0; the running count when left out.
             labels: one per sample.
             sample_ids: ids of the samples in batch order.
             losses: per-sample losses.
             kept: whether the loop leaves the batch unchanged until the boundary. Then the batch
-                is cloned there, and only if no other call captures this step's batch.
+                is copied there, and only if no other call captures this step's batch.
         """
         state = self._state
         if step is not None:
@@ -99,18 +110,41 @@ class Captures:
             losses=losses,
             sample_ids=sample_ids,
         )
-        if kept:  # a reference is enough until the boundary
-            self.held_batch = captured
-        else:
-            self._take_batch(captured)
+        # What another call of this step has copied stays: the loop's own call says more.
+        if not (kept and self._has_samples):
+            self._hold(captured)
+        if not kept:  # a reference is enough until the boundary
+            self._copy_batch(self.plan)
 
-    def _take_batch(self, batch: CapturedBatch) -> None:
-        """Clone `batch` if this step is shown; else hold a reference until the next step begins."""
-        # Cloned here and not at the boundary: a loop may write into the batch before it gets there.
-        if self.clones_step:
-            self.cloned_batch, self.held_batch = batch.clone(), None
-        else:
-            self.held_batch = batch
+    def _hold(self, batch: CapturedBatch) -> None:
+        self.held_batch, self._has_samples = batch, False
+
+    def _copy_batch(self, plan: StepPlan) -> None:
+        """Copy what the plan takes of this step's batch, once.
+
+        A reference is held also after samples were copied: the loop may still park after the step,
+        and then the batch is shown whole.
+        """
+        batch = self.held_batch
+        if batch is None or not plan.takes_batch:
+            return
+        if plan.takes_whole_batch:
+            self.held_batch = None
+            self._publish_batch(batch.copy(self._new_etag(batch.step + 1)))
+        elif not self._has_samples:
+            self._publish_batch(batch.copy_samples(plan.ranges, self._new_etag(batch.step + 1)))
+        self._has_samples = True
+
+    def _publish_batch(self, captured: CapturedBatch | CapturedSamples) -> None:
+        # At most one whole batch is held: it may be large.
+        is_whole = isinstance(captured, CapturedBatch)
+        older = [e for e in self.recent if not (is_whole and isinstance(e, CapturedBatch))]
+        self.recent = (captured, *older)[:CAPTURES_HELD]
+
+    def _new_etag(self, step: int) -> str:
+        """A name for what is captured of a step; `step` is the number of finished steps."""
+        self._serial += 1
+        return f"{step}.{self._state.described_fields.get('timeline', 0)}.{self._serial}"
 
     def _log_gradient_norm(self, read: Callable[[], Any]) -> None:
         try:
@@ -126,14 +160,15 @@ class Captures:
         Nothing is recorded. `details` are labels, sample_ids and losses, as in `capture`.
         """
         step = self._state.step_index
-        self._take_batch(CapturedBatch(step=step, batch=batch, loss=loss, **details))
+        self._hold(CapturedBatch(step=step, batch=batch, loss=loss, **details))
+        self._copy_batch(self.plan)
 
     def push(self, key: str, data: Any, *, panel: Panel | None = None) -> None:
         """Store data of this step under `key`; see `DebugController.capture_step_data`."""
         state = self._state
         if state.watches.active:
             data = resolve(data)  # each point of a watched row holds metrics from the step data
-        self._store(key, data, panel)
+        self.data.push(key, data, panel, self.plan)
         # Set here without the lock: the boundary must run to publish or clear this data.
         state.boundary_has_work = state.is_observed = True
 
@@ -142,93 +177,65 @@ class Captures:
 
         Arguments as in `DebugController.capture_step_data`. The next step clears it.
         """
-        step = self._state.finished_steps
-        # New dicts, because readers hold the published ones.
-        # The count tells viewers of a paused run that a key has new data.
-        before = self.published.additions if self.published.step == step else 0
-        self.pushed, self.panels = dict(self.pushed), dict(self.panels)
-        self._store(key, data, panel)
-        self._publish_step_data(additions=before + 1)
-
-    def _store(self, key: str, data: Any, panel: Panel | None) -> None:
-        if not isinstance(key, str) or not key or key in RESERVED_KEYS:
-            raise ConfigError(
-                f"a key of step data is text and not {' or '.join(sorted(RESERVED_KEYS))}; "
-                f"got {key!r}. Choose another name."
-            )
-        if isinstance(panel, Panel):
-            self.panels[key] = panel
-        elif panel is None:
-            self.panels.pop(key, None)
-        else:
-            raise ConfigError(f"panel must be a midstep.Panel, got {type(panel).__name__}")
-        if self.clones_step:
-            self.pushed[key] = clone_or_reason(resolve(data))
-            self._uncloned_keys.discard(key)
-        else:
-            self.pushed[key] = data
-            self._uncloned_keys.add(key)
+        self.data.add(key, data, panel)
 
     # -- at the boundary, on the training thread --------------------------------------------------
 
     def publish(self) -> None:
-        """Publish this step; what was only held by reference is cloned now."""
-        if self.held_batch is not None:
-            self.cloned_batch, self.held_batch = self.held_batch.clone(), None
-        self._publish_step_data()
+        """Publish what the plan takes of this step; what was only held by reference is copied."""
+        plan, step = self.plan, self._state.finished_steps
+        self._copy_batch(plan)
+        self.data.publish(plan, is_complete=self._is_complete)
+        if plan.needs:
+            captured = [need for need in plan.needs if self._has_captured(need, step)]
+            with self._state.lock:
+                self.subscriptions.note_captured(captured, step)
+                self._state.changed.notify_all()  # readers wait in `_wait_for_step`
 
-    def _publish_step_data(self, *, additions: int = 0) -> None:
-        """Publish this step's data; entries that are not clones yet are cloned now."""
-        # Without data of its own a step leaves the last published data in place.
-        if not self.pushed or self.published.values is self.pushed:
-            return
-        if self._uncloned_keys:
-            self.pushed = {
-                key: clone_or_reason(resolve(data)) if key in self._uncloned_keys else data
-                for key, data in self.pushed.items()
-            }
-            self._uncloned_keys = set()
-        step = self._state.finished_steps
-        self.published = StepData(
-            step=step, values=self.pushed, panels=self.panels, additions=additions
-        )
+    def publish_everything(self) -> None:
+        """Publish all of this step: the loop parks."""
+        self._copy_batch(EVERYTHING)
+        self.data.publish(EVERYTHING, is_complete=self._is_complete)
+
+    def _has_captured(self, need: Need, step: int) -> bool:
+        if need.kind == "batch":
+            newest = self.newest_with(need)
+            return newest is not None and newest.step == step - 1
+        if need.is_data and need.data_key is not None:
+            return need.data_key in self.data.published.of_step(step)
+        return True
 
     def begin_step(self, *, every_step: bool) -> None:
-        """Clear the last step's data and decide whether the next step is cloned.
+        """Clear the last step's data and decide what the next step captures.
 
-        Called under the lock. While viewers are connected, ten steps a second are cloned.
+        Called under the lock.
 
         Args:
-            every_step: whether it is cloned in any case, as while stepping.
+            every_step: whether everything is captured, as while stepping.
         """
-        self.held_batch = None
-        if self.pushed:
-            self._clear_step_data()
-        self.clones_step = every_step
-        if self._state.viewer_count and not every_step:
-            now = self._state.clock()
-            # Clones take time of the training, and the page draws five times a second.
-            if now - self._cloned_at >= RUNNING_INTERVAL_S:
-                self.clones_step, self._cloned_at = True, now
+        self.held_batch, self._has_samples = None, False
+        self.data.clear()
+        if every_step:
+            self.plan = EVERYTHING
+        else:
+            self.plan = self.subscriptions.plan() if self.subscriptions.active else NOTHING
+        self._is_complete = self.plan.everything or self.plan.all_keys
 
-    def _clear_step_data(self) -> None:
-        # Replaced, not cleared: the old dicts may be published.
-        self.pushed, self.panels, self._uncloned_keys = {}, {}, set()
+    def extend_plan(self, plan: StepPlan) -> None:
+        """Capture this too in the step in progress. Called under the lock, from any thread."""
+        self.plan = join_plans(self.plan, plan)
 
     def forget_after(self, step: int) -> None:
         """Drop what was captured after `step`: the loop went back to another timeline.
 
         Called under the lock, with the other changes of a move to another step.
         """
-        self.held_batch = None
-        if self.cloned_batch is not None and self.cloned_batch.step >= step:
-            self.cloned_batch = None
-        if self.published.step > step:
-            self.published = StepData(step=0, values={})
-        self._clear_step_data()
+        self.held_batch, self._has_samples = None, False
+        self.recent = tuple(each for each in self.recent if each.step < step)
+        self.data.forget_after(step)
 
     def batch_of(self, index: int) -> CapturedBatch | None:
-        """The batch of step `index`, held or cloned."""
+        """The batch of step `index`, held or copied whole."""
         for batch in (self.held_batch, self.cloned_batch):
             if batch is not None and batch.step == index:
                 return batch
@@ -237,17 +244,27 @@ class Captures:
     # -- whether hooks have anything to do --------------------------------------------------------
 
     @property
-    def wants_data(self) -> bool:
-        """Whether step data pushed now may be shown; hooks may skip their work if not.
+    def clones_step(self) -> bool:
+        """Whether anything of the step in progress is captured."""
+        return bool(self.plan)
 
-        True whenever the loop could park after this step with a viewer connected.
-        """
-        state = self._state
-        return bool(self.shows_step or state.viewer_count or state.watches.active)
+    def wants(self, *keys: str) -> bool:
+        """Whether step data of one of these keys, pushed now, may be shown or watched."""
+        return self._state.watches.active or self.shows(*keys)
+
+    def shows(self, *keys: str) -> bool:
+        """Whether the step in progress shows one of these keys, or may stop the run."""
+        plan = self.plan
+        return any(map(plan.takes_key, keys)) or self._state.breakpoints.may_stop_step
+
+    @property
+    def wants_data(self) -> bool:
+        """Whether step data of any key, pushed now, may be shown; `wants` asks for one key."""
+        return self.shows_step or self._state.watches.active
 
     @property
     def is_observed(self) -> bool:
-        """Whether there is a viewer, a request or a waiting reader; if not, only facts are written.
+        """Whether anything is in view, or requested; if not, only facts are written.
 
         One flag, read without the lock, because it is read several times a step.
         """
@@ -255,42 +272,90 @@ class Captures:
 
     @property
     def shows_step(self) -> bool:
-        """Whether the step in progress is shown, or may stop the run.
-
-        While running, ten steps a second are shown; expensive hooks may skip the others.
-        """
-        return self.clones_step or self._state.breakpoints.may_stop_step
+        """Whether step data of the step in progress is shown, or the step may stop the run."""
+        return self.plan.takes_any_data or self._state.breakpoints.may_stop_step
 
     # -- any thread's side ------------------------------------------------------------------------
 
+    @property
+    def cloned_batch(self) -> CapturedBatch | None:
+        """The last batch that was captured whole."""
+        return next((each for each in self.recent if isinstance(each, CapturedBatch)), None)
+
     def batch(self) -> dict[str, Any] | None:
-        """The last captured batch with loss, step, labels and ids; None before the first."""
+        """The last batch captured whole, with loss, step, labels and ids; None before the first."""
         batch = self.cloned_batch
-        return None if batch is None else dict(vars(batch))
+        if batch is None:
+            return None
+        self.subscriptions.note_read(Need(kind="batch"))
+        fields = vars(batch.arrived())
+        return {name: fields[name] for name in _BATCH_FIELDS}
 
-    def step_data(self, key: str) -> Any:
-        """What was pushed under `key` in this step.
+    def read_samples(
+        self, first: int, count: int | None, *, patience_s: float = FIRST_ANSWER_S
+    ) -> CapturedBatch | CapturedSamples | None:
+        """The newest capture with these samples; the first call waits for the step in progress.
 
-        Raises:
-            ConfigError: nothing was pushed under `key`; the message lists the keys.
+        Args:
+            first: the first sample.
+            count: how many; None for the whole batch at full resolution.
+            patience_s: how long the first call waits.
         """
-        try:
-            return self.pushed[key]
-        except KeyError:
-            keys = ", ".join(self.step_data_keys()) or "nothing"
-            raise ConfigError(f"no step data {key!r} in this step; there is {keys}") from None
+        need = Need(kind="batch", first=0 if count is None else first, count=count)
+        before = self.newest_with(need)
+        if self.subscriptions.read(need):
+            self._wait_for_step(lambda: self.newest_with(need) is not before, patience_s)
+        return self.newest_with(need)
 
-    def step_data_keys(self) -> list[str]:
-        """The keys pushed in this step."""
-        return list(self.pushed)
+    def newest_with(self, need: Need) -> CapturedBatch | CapturedSamples | None:
+        """The newest capture that holds the samples of a need; None if there is none."""
+        if need.count is None:
+            return self.cloned_batch
+        return next((e for e in self.recent if e.holds(need.first, need.count or 0)), None)
+
+    def with_etag(self, etag: str) -> CapturedBatch | CapturedSamples | None:
+        """The capture of this name; None if it is no longer held."""
+        return next((each for each in self.recent if each.etag == etag), None)
+
+    def read_step_data(
+        self, key: str | None = None, *, patience_s: float = FIRST_ANSWER_S
+    ) -> StepData:
+        """The newest step data; the first call waits for a step that captures the key.
+
+        Args:
+            key: which entry is read; None for the list of keys.
+            patience_s: how long the first call waits.
+        """
+        before = self.data.published
+        if self.subscriptions.read(Need(kind="step_data", key=key)):
+            self._wait_for_step(lambda: self._is_newer(before, key), patience_s)
+        return self.data.published.arrived()
+
+    def _is_newer(self, before: StepData, key: str | None) -> bool:
+        now = self.data.published
+        if key is None:
+            return now.etag != before.etag
+        return now.etag_of(key) != before.etag_of(key)
+
+    def _wait_for_step(self, is_there: Callable[[], bool], patience_s: float) -> None:
+        """Wait until a running loop has captured what a reader needs, or time is over."""
+        state, until = self._state, time.monotonic() + patience_s
+        with state.lock:
+            while not (state.is_parked or state.end or is_there()):
+                left_s = until - time.monotonic()
+                # Before the first step a run may still load its data for a long time.
+                if left_s <= 0 or not (state.has_started or state.step_index):
+                    return
+                state.changed.wait(min(left_s, 0.1))
 
     def shown(self) -> StepData:
-        """The last published step data with its step, which the page shows."""
-        return self.published
+        """The newest step data of each key, which the page shows."""
+        self.subscriptions.note_read(Need(kind="step_data"))
+        return self.data.published.arrived()
 
-    def viewer(self) -> Viewer:
-        """Count as a connected viewer until the returned object is closed."""
-        return Viewer(self._state)
+    def viewer(self, *needs: Need) -> Viewer:
+        """Count as a connected viewer, who shows `needs`, until the returned object is closed."""
+        return Viewer(self._state, needs)
 
     @property
     def viewers(self) -> int:
@@ -298,14 +363,21 @@ class Captures:
         return self._state.viewer_count
 
 
+_BATCH_FIELDS = ("step", "batch", "loss", "labels", "losses", "sample_ids")
+
+
 class Viewer:
     """A connected viewer of one run (a browser tab or a client); a context manager.
 
-    Steps are captured while at least one viewer is open. `Captures.viewer` makes one.
+    `Captures.viewer` makes one. Connected and subscribed are two things: a viewer without
+    subscriptions decides whether a run parks at an error, and nothing is captured for it.
     """
 
-    def __init__(self, state: ControlState) -> None:
+    def __init__(self, state: ControlState, needs: Iterable[Need] = ()) -> None:
+        self.id = secrets.token_urlsafe(16)
+        """Names its stream, under which it may change what it shows."""
         self._state: ControlState | None = state
+        state.captures.subscriptions.open(self.id, needs)
         self._count(state, +1)
 
     @staticmethod
@@ -315,9 +387,10 @@ class Viewer:
             state.refresh_flags()
 
     def close(self) -> None:
-        """Disconnect; a second call changes nothing."""
+        """Disconnect, and end its subscriptions; a second call changes nothing."""
         state, self._state = self._state, None
         if state is not None:
+            state.captures.subscriptions.close(self.id)
             self._count(state, -1)
 
     def __enter__(self) -> Viewer:

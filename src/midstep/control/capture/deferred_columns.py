@@ -30,10 +30,13 @@ class DeferredColumns(Mapping[str, Any]):
         self._result: Mapping[str, Any] | None = None
 
     def clone_inputs(self, clone: Callable[[Any], Any]) -> DeferredColumns:
-        """A copy with cloned inputs, not computed yet."""
-        return DeferredColumns(
-            self._work, **{name: clone(held) for name, held in self._inputs.items()}
-        )
+        """A copy with cloned inputs, not computed yet; with cloned columns if they are computed."""
+        with self._lock:
+            inputs, result = self._inputs, self._result
+        copy = DeferredColumns(self._work, **{name: clone(held) for name, held in inputs.items()})
+        if result is not None:  # a watch has read them, and the inputs are gone
+            copy._result = clone(dict(result))
+        return copy
 
     def _columns(self) -> Mapping[str, Any]:
         with self._lock:

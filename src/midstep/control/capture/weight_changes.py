@@ -1,4 +1,4 @@
-"""The change of weights by one step: clones from before and after, while a viewer is connected.
+"""The change of weights by one step: clones from before and after, of the tensors in view.
 
 The boundary takes the clones, so every loop has them without code of its own: `before` is the
 tensor as the loop left one boundary, `after` as it reached the next. If something else than the
@@ -13,7 +13,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from midstep.control.capture.captures import Viewer
+from midstep.control.capture.host_copy import Ready, TensorCopies, capture_context
+from midstep.control.capture.subscriptions import Need
 from midstep.control.control_state import ControlState
 from midstep.control.watches.tensor_rows import find_entry, is_tensor
 from midstep.core.errors import ConfigError, ControlError
@@ -24,9 +25,6 @@ SHOWN_BYTES = 32 * 2**20
 """Limit of clones in one of the ten steps a second that are shown while running."""
 PARKED_BYTES = 256 * 2**20
 """Limit of clones in a step that was requested, and while the loop is parked."""
-MAX_REQUESTED = 8
-REQUEST_LASTS_S = 30.0
-"""A tensor that no reader has requested for so long is not cloned any more."""
 POLL_S = 0.1
 
 
@@ -73,6 +71,8 @@ class _StepRecord:
     before: dict[str, Any] = field(default_factory=dict)
     after: dict[str, Any] = field(default_factory=dict)
     values: Mapping[str, Any] = field(default_factory=dict)
+    ready: tuple[Ready, ...] = ()
+    """What a reader must wait for."""
 
 
 class WeightChanges:
@@ -81,7 +81,7 @@ class WeightChanges:
     def __init__(self, state: ControlState) -> None:
         self._state = state
         self._extra_updates: dict[str, ExtraUpdate] = {}
-        self._requested_at: dict[str, float] = {}
+        self._copies = TensorCopies()
         self._refusals: dict[str, str] = {}
         """Why a tensor was not cloned the last time."""
         self._before: dict[str, Any] = {}
@@ -105,31 +105,37 @@ class WeightChanges:
         # Clones from before a step that was not shown: no reader has them, so their memory is
         # written over. A new allocation in every shown step would be slower.
         reusable, self._before = self._before, {}
-        is_shown = state.captures.clones_step
+        is_shown = bool(state.captures.plan.tensors)
         if not (is_requested or is_shown or state.breakpoints.may_stop_step):
-            if not state.viewer_count:
-                self._drop()
+            if state.holds_weights:
+                self._drop_unless_in_view()
             return
         running_bytes = SHOWN_BYTES if is_shown else RUNNING_BYTES
         self._before = self._clone_sources(
-            self._names_to_clone(everything=is_requested),
+            self._names_before(everything=is_requested),
             PARKED_BYTES if is_requested else running_bytes,
             reusable,
         )
         self._before_step, state.holds_weights = state.finished_steps, True
 
-    def _drop(self) -> None:
-        """Free all clones after the last viewer has gone, so that the boundary is cheap again."""
+    def _drop_unless_in_view(self) -> None:
+        """Free all clones when none is in view any more, so that the boundary is cheap again."""
         state = self._state
-        if state.holds_weights:
-            self._record = self._last_with_before = None
-            with state.lock:
+        with state.lock:
+            if not state.captures.subscriptions.tensors():
+                self._record = self._last_with_before = None
                 state.holds_weights = False
                 state.refresh_flags()
 
-    def end(self) -> None:
-        """Clone the same tensors again after a step that is shown."""
-        state = self._state
+    def end(self, *, is_parking: bool = False) -> None:
+        """Clone the same tensors again after a step that shows them.
+
+        Args:
+            is_parking: whether the loop parks here. Then the step is recorded in any case.
+        """
+        state, plan = self._state, self._state.captures.plan
+        if not (is_parking or plan.everything or plan.tensors):
+            return
         # Called at the end of a shown step and once more if the loop parks there.
         if self._record is not None and self._record.step == state.finished_steps:
             return
@@ -138,10 +144,16 @@ class WeightChanges:
         if self._before_step != state.finished_steps - 1:
             before = {}
         self._before_step = -1
-        # The same names as before: for another tensor there is no change to show.
-        after = self._clone_sources(before, PARKED_BYTES)
+        # The same names as before: for another tensor there is no change to show. Views of the
+        # weights alone need no clone from before the step.
+        shown = [need for need in state.captures.plan.tensors if need.kind == "weights"]
+        after = self._clone_sources([*before, *self._names_of(shown)], PARKED_BYTES)
         record = _StepRecord(
-            step=state.finished_steps, before=before, after=after, values=self._shown_values()
+            step=state.finished_steps,
+            before=before,
+            after=after,
+            values=self._shown_values(),
+            ready=(*self._take_ready(), *self._data_ready()),
         )
         if before:
             self._last_with_before = record
@@ -161,9 +173,11 @@ class WeightChanges:
         record = self._record
         if record is None or record.step != state.finished_steps:
             record = _StepRecord(step=state.finished_steps, values=self._shown_values())
-        missing = [name for name in self._recently_requested() if name not in record.after]
+        with state.lock:
+            needs = state.captures.subscriptions.tensors()
+        missing = [name for name in self._names_of(needs) if name not in record.after]
         after = {**record.after, **self._clone_sources(missing, PARKED_BYTES)}
-        self._publish(replace(record, after=after))
+        self._publish(replace(record, after=after, ready=(*record.ready, *self._take_ready())))
 
     def _publish(self, record: _StepRecord) -> None:
         with self._state.lock:
@@ -171,34 +185,48 @@ class WeightChanges:
             self._state.changed.notify_all()  # readers wait for it in `_wait_for_record`
 
     def _shown_values(self) -> Mapping[str, Any]:
-        """This step's data, if it was cloned."""
-        shown = self._state.captures.published
-        return shown.values if shown.step == self._state.finished_steps else {}
+        """This step's data, as far as it was captured."""
+        return self._state.captures.data.published.of_step(self._state.finished_steps)
 
-    def _names_to_clone(self, *, everything: bool) -> list[str]:
-        """Names by importance, because the budget may not reach for all."""
-        watches = self._state.watches
-        with self._state.lock:
-            default = [] if watches.default_source is None else [watches.default_source]
-            rest = list(watches.readers) if everything else []
-        return list(
-            dict.fromkeys([*self._recently_requested(), *self._extra_updates, *default, *rest])
-        )
+    def _data_ready(self) -> Iterable[Ready]:
+        origins = self._state.captures.data.published.origins.values()
+        return [origin.ready for origin in origins if origin.ready is not None]
 
-    def _recently_requested(self) -> list[str]:
-        """Names that readers requested in the last 30 seconds, the newest first."""
-        with self._state.lock:
-            limit = self._state.clock() - REQUEST_LASTS_S
-            kept = sorted(self._requested_at.items(), key=lambda item: -item[1])[:MAX_REQUESTED]
-            self._requested_at = {name: at for name, at in kept if at >= limit}
-            return list(self._requested_at)
+    def _names_before(self, *, everything: bool) -> list[str]:
+        """Which tensors to clone before a step, by importance: the budget may not reach for all."""
+        state, plan = self._state, self._state.captures.plan
+        if plan.tensors and not (everything or state.breakpoints.may_stop_step):
+            return self._names_of(need for need in plan.tensors if need.kind != "weights")
+        with state.lock:
+            needs = state.captures.subscriptions.tensors()
+            default = state.watches.default_source
+            rest = list(state.watches.readers) if everything else []
+        named = [] if default is None else [default]
+        return list(dict.fromkeys([*self._names_of(needs), *self._extra_updates, *named, *rest]))
+
+    def _names_of(self, needs: Iterable[Need]) -> list[str]:
+        """The tensors that these needs name, each once."""
+        names = [self._default_name() if need.key is None else need.key for need in needs]
+        return list(dict.fromkeys(name for name in names if name is not None))
+
+    def _default_name(self) -> str | None:
+        return next(iter(self.sources), None)
+
+    def _take_ready(self) -> tuple[Ready, ...]:
+        """What readers of the clones so far must wait for: a GPU may not have made them yet."""
+        ready = self._copies.take()
+        return () if ready is None else (ready,)
 
     def _clone_sources(
         self, names: Iterable[str], budget_bytes: int, reusable: Mapping[str, Any] | None = None
     ) -> dict[str, Any]:
         """Clone each tensor that has rows, within the budget; why others are not, is noted."""
         sources = self._state.watches.readers
-        clones, refusals = clone_within_budget(sources, names, budget_bytes, reusable)
+        with capture_context():
+            clones, refusals = clone_within_budget(sources, names, budget_bytes, reusable)
+        for clone in clones.values():
+            self._copies.note(clone)
+        self._copies.mark()
         for name in clones:
             self._refusals.pop(name, None)
         self._refusals.update(refusals)
@@ -226,6 +254,10 @@ class WeightChanges:
         declared = ExtraUpdate(delta_key=delta_key, target_key=target_key, metrics_key=metrics_key)
         with self._state.lock:
             self._extra_updates = {**self._extra_updates, source: declared}
+            names = (delta_key, target_key, metrics_key)
+            self._state.captures.subscriptions.declare_tensor_keys(
+                source, [name for name in names if name is not None]
+            )
 
     @property
     def sources(self) -> list[str]:
@@ -240,13 +272,31 @@ class WeightChanges:
         names = dict.fromkeys([*(name for name in first if name in offered), *offered])
         return [name for name in names if name is not None and _has_rows(offered[name])]
 
+    def captured(self, need: Need) -> tuple[int, int] | None:
+        """The step whose clones show this tensor, and their bytes; None if there are none.
+
+        A parked loop clones on request, so there its last step counts, with 0 bytes.
+        """
+        state = self._state
+        name = self._default_name() if need.key is None else need.key
+        with state.lock:
+            record = self._record
+            whole = need.kind != "weights"
+            if name is not None and record is not None:
+                earlier = self._earlier_record(name) if whole else None
+                chosen = earlier or record
+                if name in chosen.after and (not whole or name in chosen.before):
+                    return chosen.step, int(chosen.after[name].nbytes) * (1 + whole)
+            return (state.finished_steps, 0) if state.is_parked else None
+
     def get(
         self, source: str | None = None, *, whole: bool = True, patience_s: float = 2.0
     ) -> WeightChange:
         """The change of a tensor by the last shown step: clones from before and after.
 
-        If there is no such step yet, waits for one as a viewer. A running loop may park after a
-        step that was not shown; then the last shown step is returned, with a note.
+        The tensor is leased for five seconds, unless a stream shows it; if there is no such step
+        yet, waits for one. A running loop may park after a step that was not shown; then the last
+        shown step is returned, with a note.
 
         Args:
             source: a name of `sources`; the first when left out.
@@ -257,9 +307,10 @@ class WeightChanges:
             ControlError: no change is known; the message says why, and what to do.
         """
         name, state = self._resolve_source(source), self._state
+        need = Need(kind="forces" if whole else "weights", key=name)
+        is_default = name == self._default_name()
+        state.captures.subscriptions.read(need, *([replace(need, key=None)] if is_default else []))
         with state.lock:
-            # From now on running steps clone this tensor first, as long as it is requested.
-            self._requested_at[name] = state.clock()
             record = self._record
             earlier = self._earlier_record(name) if whole else None
         if earlier is not None:
@@ -267,8 +318,7 @@ class WeightChanges:
                 earlier, name, note=_why_earlier(earlier, state.finished_steps)
             )
         if record is None or not self._has_tensor(record, name, whole=whole):
-            with Viewer(state):  # as a viewer, so that the next steps are cloned
-                record = self._wait_for_record(name, whole=whole, patience_s=patience_s)
+            record = self._wait_for_record(name, whole=whole, patience_s=patience_s)
         return self._make_change(record, name)
 
     def _earlier_record(self, name: str) -> _StepRecord | None:
@@ -337,6 +387,8 @@ class WeightChanges:
     def _make_change(
         self, record: _StepRecord, name: str, *, note: str | None = None
     ) -> WeightChange:
+        for ready in record.ready:
+            ready.wait()
         keys, values = self._extra_updates.get(name, ExtraUpdate()), record.values
         metrics = values.get(keys.metrics_key or "")
         return WeightChange(
@@ -362,8 +414,8 @@ def _why_unknown(name: str, step: int) -> str:
     if step == 0:
         return f"No step has run yet, so {name} has not changed. Make one step and try again."
     return (
-        f"The change of {name} by step {step} is unknown: no viewer was connected when the step "
-        "began, or the tensor is too large to be cloned while running. Make one step and try again."
+        f"The change of {name} by step {step} is unknown: it was not in view when the step began, "
+        "or the tensor is too large to be cloned while running. Make one step and try again."
     )
 
 

@@ -7,6 +7,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from midstep.control.capture.captured_data import as_float
+from midstep.control.capture.deferred_columns import DeferredColumns
 from midstep.control.watches.trajectory import MAX_METRICS, NAN
 
 if TYPE_CHECKING:
@@ -30,6 +31,8 @@ def tensor_names(key: str, value: Any) -> list[str]:
     """
     if _is_matrix(value):
         return [key]
+    if isinstance(value, DeferredColumns):  # columns only, which a reader computes
+        return []
     return [f"{key}.{name}" for name, held in _entries(value) if _is_matrix(held)]
 
 

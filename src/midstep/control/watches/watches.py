@@ -106,7 +106,7 @@ class Watches:
 
     def record(self) -> None:
         """Add a point for every watched row whose tensor this step has."""
-        self._note_matrices(self._state.captures.pushed)
+        self._note_matrices(self._state.captures.data.pushed)
         if self.active:
             for tracked in self._watched_sources():
                 self._guarded(tracked, self._add_points)
@@ -148,7 +148,7 @@ class Watches:
 
     def _read(self, tracked: TrackedRows) -> tuple[list[int], Any, int] | None:
         """The watched rows that exist, as unit vectors, and the number of rows of the tensor."""
-        tensor = self._tensor(tracked.source, self._state.captures.pushed)
+        tensor = self._tensor(tracked.source, self._state.captures.data.pushed)
         if tensor is None:  # step data that this step did not push
             return None
         count = int(tensor.shape[0])
@@ -173,11 +173,11 @@ class Watches:
 
     def _data_about(self, source: str) -> dict[str, Any]:
         """This step's data without entries whose panel names the rows of another tensor."""
-        captures = self._state.captures
+        data = self._state.captures.data
         return {
             key: value
-            for key, value in captures.pushed.items()
-            if (panel := captures.panels.get(key)) is None or panel.describes_rows_of(source)
+            for key, value in data.pushed.items()
+            if (panel := data.panels.get(key)) is None or panel.describes_rows_of(source)
         }
 
     def _tensor(self, source: str, step_data: Mapping[str, Any]) -> Any:
@@ -219,8 +219,8 @@ class Watches:
         return list(dict.fromkeys([*offered, *self._step_data_matrices, *pushed]))
 
     def _newest_step_data(self) -> dict[str, Any]:
-        captures = self._state.captures
-        return {**captures.published.values, **captures.pushed}
+        data = self._state.captures.data
+        return {**data.published.values, **data.pushed}
 
     def add(self, feature_id: int, source: str | None = None) -> None:
         """Watch one more row of a source; see `DebugController.add_watch`."""

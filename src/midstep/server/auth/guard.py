@@ -67,6 +67,8 @@ BODY_S = 30.0
 and up to 1 MiB for ever."""
 READS = frozenset({"GET", "HEAD"})
 WRITES = frozenset({"POST", "PUT", "PATCH", "DELETE"})
+SUBSCRIBE = re.compile(r"(/api/v1/runs/[^/]+)?/debug/streams/[^/]+/subscriptions")
+"""The one write of a viewer, by PUT: it names what a stream shows and changes no training state."""
 # Bounded, so that no long header reaches the comparison with the tokens.
 _BEARER = re.compile(rb"[Bb]earer ([A-Za-z0-9_-]{1,256})")
 _JSON = re.compile(rb"application/json\s*(;\s*charset=\"?utf-8\"?\s*)?", re.IGNORECASE)
@@ -183,7 +185,13 @@ class Guard:
         if scope["method"] in READS:
             return
         if scope["method"] not in WRITES:
-            raise Refusal(405, "method", "Use GET, POST, PATCH or DELETE.")
+            raise Refusal(405, "method", "Use GET, POST, PUT, PATCH or DELETE.")
+        subscribes = scope["method"] == "PUT" and SUBSCRIBE.fullmatch(scope["path"]) is not None
+        if not subscribes:
+            self._check_may_write(role)
+        _check_content_type(scope["method"], headers)
+
+    def _check_may_write(self, role: Role) -> None:
         if self.config.read_only:
             message = (
                 "This server is read-only. Start midstep serve without --read-only to change a run."
@@ -191,7 +199,6 @@ class Guard:
             raise Refusal(403, "read_only", message)
         if role != "control":
             raise Refusal(403, "view_only", VIEW_ONLY)
-        _check_content_type(scope["method"], headers)
 
     def _role(self, scope: Scope, headers: Iterable[tuple[bytes, bytes]]) -> Role:
         given = _all(headers, b"authorization")

@@ -168,6 +168,10 @@ class StateOut(Out):
     batch_step: int | None
     """Index of the captured batch; it changes when there is a new picture to fetch."""
     step_data_keys: list[str]
+    """Keys of the newest step data; while the run moves, also those that it would capture if they
+    were subscribed."""
+    step_data_offered: list[str]
+    """Keys that hooks and loops push if they are in view, captured or not."""
     step_data_step: int | None
     step_data_additions: int = 0
     """How often a command added step data to this step; it changes when there is more to fetch."""

@@ -43,10 +43,12 @@ STREAM = "/api/v1/stream"
 ONLY = "only"
 """Stands for the only live run, which the short addresses (`/debug/…`) mean."""
 _RUNS = "/api/v1/runs/"
-_REQUEST_HEADERS = frozenset({b"accept", b"content-type", b"last-event-id", b"x-midstep-who"})
+_REQUEST_HEADERS = frozenset(
+    {b"accept", b"content-type", b"if-none-match", b"last-event-id", b"x-midstep-who"}
+)
 _RESPONSE_HEADERS = frozenset(
     {b"allow", b"cache-control", b"content-disposition", b"content-length", b"content-type"}
-    | {b"retry-after", b"x-accel-buffering"}
+    | {b"etag", b"retry-after", b"x-accel-buffering"}
 )
 
 

@@ -6,7 +6,17 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
-from midstep.control import Breakpoint, CapturedBatch, CommandRecord, DebugController, StepData
+from midstep.control import (
+    Breakpoint,
+    CapturedBatch,
+    CommandRecord,
+    DebugController,
+    StepData,
+    Viewer,
+)
+from midstep.control.capture.captured_data import CapturedSamples
+from midstep.control.capture.notices import CaptureNotice, CaptureNotices
+from midstep.control.capture.subscriptions import Subscriptions
 from midstep.control.capture.weight_changes import WeightChange
 from midstep.control.watches.watches import TrackedRows
 from midstep.server.runs.run_view import ENDED, RunView
@@ -28,6 +38,7 @@ class LiveRunView(RunView):
     def __init__(self, run: Run) -> None:
         super().__init__(run.run_id, run.name, run.dir, run.started_at, run.facts.attempt)
         self._controller, self._facts = run.controller, run.facts
+        self._notices = CaptureNotices(run.controller)
 
     @property
     def timeline(self) -> int:
@@ -54,14 +65,19 @@ class LiveRunView(RunView):
             state["state"] = "not responding"
         return state
 
-    def batch(self) -> CapturedBatch | None:
-        """The last captured batch; None before the first."""
-        captured = self._controller.get_batch()
-        return None if captured is None else CapturedBatch(**captured)
+    def captured_batch(
+        self, first: int, count: int | None
+    ) -> CapturedBatch | CapturedSamples | None:
+        """The newest capture with these samples; the first call waits up to 2 s for a step."""
+        return self._controller.captures.read_samples(first, count)
 
-    def step_data(self) -> StepData:
-        """The last complete step data that was captured, with its step."""
-        return self._controller.captures.shown()
+    def capture_named(self, etag: str) -> CapturedBatch | CapturedSamples | None:
+        """The capture of a batch with this etag; None if it is not held."""
+        return self._controller.captures.with_etag(etag)
+
+    def step_data(self, key: str | None = None) -> StepData:
+        """The newest step data; the first call for a key waits up to 2 s for a step."""
+        return self._controller.captures.read_step_data(key)
 
     def weight_names(self) -> list[str]:
         """Tensors whose change by a step can be read, the default one first."""
@@ -110,9 +126,17 @@ class LiveRunView(RunView):
         """Call `callback` at every change, from any thread. The result unsubscribes it."""
         return self._controller.sinks.subscribe(callback)
 
-    def viewer(self) -> AbstractContextManager[object]:
-        """Count one more viewer inside the block, so that steps are captured."""
+    def viewer(self) -> AbstractContextManager[Viewer | None]:
+        """Count one more viewer inside the block."""
         return self._controller.captures.viewer()
+
+    def subscriptions(self) -> Subscriptions | None:
+        """What is in view of this run."""
+        return self._controller.captures.subscriptions
+
+    def capture_notices(self, stream: str) -> list[CaptureNotice]:
+        """The captures of a stream that can be read now."""
+        return self._notices.of(stream)
 
     def control(self) -> DebugController:
         """The controller of the run. A run of this process never refuses here."""

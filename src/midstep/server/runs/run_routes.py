@@ -79,7 +79,10 @@ def runs(
     )
     page = catalog_of(request).list(query)
     can_start = controls and request.app.state.launcher is not None
-    return StrictJsonResponse({**page_dict(page), "can_start": can_start})
+    has_stream = request.app.state.list_stream is not None
+    return StrictJsonResponse(
+        {**page_dict(page), "can_start": can_start, "has_stream": has_stream}
+    )
 
 
 def _split(text: str) -> tuple[str, ...]:
@@ -87,7 +90,7 @@ def _split(text: str) -> tuple[str, ...]:
 
 
 def page_dict(page: RunPage) -> dict[str, Any]:
-    """A page of runs as `RunList`, without `can_start`."""
+    """A page of runs as `RunList`, without `can_start` and `has_stream`."""
     return {
         "runs": [row.as_wire() for row in page.rows],
         "total": page.total,

@@ -104,6 +104,8 @@ class RunList(Out):
     columns: RunColumns
     can_start: bool
     """Whether recipes can be started from here."""
+    has_stream: bool
+    """Whether `GET /api/v1/stream` without a run sends changes of this list."""
 
 
 # -- curves ---------------------------------------------------------------------------------------

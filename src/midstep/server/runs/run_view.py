@@ -7,6 +7,7 @@ disk, which has no controller.
 from __future__ import annotations
 
 import threading
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -19,7 +20,11 @@ from midstep.control import (
     CommandRecord,
     DebugController,
     StepData,
+    Viewer,
 )
+from midstep.control.capture.captured_data import CapturedSamples
+from midstep.control.capture.notices import CaptureNotice
+from midstep.control.capture.subscriptions import Subscriptions
 from midstep.control.capture.weight_changes import WeightChange
 from midstep.control.watches.watches import TrackedRows
 
@@ -61,7 +66,10 @@ class RunView(ABC):
         self._header: dict[str, Any] = {}
         self._state_lock = threading.Lock()
         self._last_state: dict[str, Any] = {}
-        self._state_number = 0
+        # Numbers start at the time in microseconds, so that a later view of the same run, in this
+        # process or another one, continues above the numbers of the earlier view. A page that saw
+        # the earlier one would ignore lower numbers as old. 2^53 is reached in the year 2255.
+        self._state_number = time.time_ns() // 1_000
 
     # -- shared by live and stored runs -----------------------------------------------------------
 
@@ -131,12 +139,21 @@ class RunView(ABC):
         """The fields of `StateOut` without the number."""
 
     @abstractmethod
-    def batch(self) -> CapturedBatch | None:
-        """The last captured batch; None when there is none."""
+    def captured_batch(
+        self, first: int, count: int | None
+    ) -> CapturedBatch | CapturedSamples | None:
+        """The newest capture with these samples; the whole batch if `count` is None.
+
+        For a live run this is a lease of 5 s, unless a stream shows them; the first call waits.
+        """
 
     @abstractmethod
-    def step_data(self) -> StepData:
-        """The last complete step data, with its step."""
+    def capture_named(self, etag: str) -> CapturedBatch | CapturedSamples | None:
+        """The capture of a batch with this etag; None if it is not held."""
+
+    @abstractmethod
+    def step_data(self, key: str | None = None) -> StepData:
+        """The newest step data; for a live run a lease of `key`, or of all keys."""
 
     @abstractmethod
     def weight_names(self) -> list[str]:
@@ -192,8 +209,16 @@ class RunView(ABC):
         """Call `callback` at every change, from any thread. The result unsubscribes it."""
 
     @abstractmethod
-    def viewer(self) -> AbstractContextManager[object]:
-        """Count one more viewer inside the block. Steps are captured only for viewers."""
+    def viewer(self) -> AbstractContextManager[Viewer | None]:
+        """Count one more viewer inside the block; None where nothing can be subscribed."""
+
+    @abstractmethod
+    def subscriptions(self) -> Subscriptions | None:
+        """What is in view; None where nothing can be subscribed."""
+
+    @abstractmethod
+    def capture_notices(self, stream: str) -> list[CaptureNotice]:
+        """The captures of a stream that can be read now."""
 
     @abstractmethod
     def control(self) -> DebugController:

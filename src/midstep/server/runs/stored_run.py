@@ -9,7 +9,14 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
-from midstep.control import Breakpoint, CapturedBatch, CommandRecord, DebugController, StepData
+from midstep.control import (
+    Breakpoint,
+    CommandRecord,
+    DebugController,
+    StepData,
+    Viewer,
+)
+from midstep.control.capture.notices import CaptureNotice
 from midstep.control.capture.weight_changes import WeightChange
 from midstep.control.command_queue import VERBS
 from midstep.control.watches.watches import TrackedRows
@@ -122,6 +129,7 @@ class StoredRunView(RunView):
             "has_batch": False,
             "batch_step": None,
             "step_data_keys": list(data.values),
+            "step_data_offered": [],
             "step_data_step": data.step if data.values else None,
             "step_data_additions": data.additions,
             "step_data_panels": {key: panel.kind for key, panel in data.panels.items()},
@@ -138,11 +146,13 @@ class StoredRunView(RunView):
             state |= _read_lease_state(self.dir, end)
         return state
 
-    def batch(self) -> CapturedBatch | None:
+    def captured_batch(self, first: int, count: int | None) -> None:
         """None: no run writes its batches to disk."""
-        return None
 
-    def step_data(self) -> StepData:
+    def capture_named(self, etag: str) -> None:
+        """None: no run writes its batches to disk."""
+
+    def step_data(self, key: str | None = None) -> StepData:  # noqa: ARG002 - all is read
         """The last feature table, where the facts hold one."""
         return self._step().step_data
 
@@ -219,9 +229,16 @@ class StoredRunView(RunView):
         del callback
         return lambda: None
 
-    def viewer(self) -> AbstractContextManager[object]:
+    def viewer(self) -> AbstractContextManager[Viewer | None]:
         """Counts nothing: a stored run captures no steps."""
         return nullcontext()
+
+    def subscriptions(self) -> None:
+        """None: a stored run captures no steps."""
+
+    def capture_notices(self, stream: str) -> list[CaptureNotice]:  # noqa: ARG002 - there is none
+        """None: a stored run captures no steps."""
+        return []
 
     def control(self) -> DebugController:
         """Raise `Refusal`: the run has ended, or its process cannot be reached from here."""

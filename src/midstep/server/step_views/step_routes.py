@@ -4,44 +4,176 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter, Header, Query
 from starlette.responses import Response
 
 from midstep.control import CapturedBatch
+from midstep.control.capture.captured_data import CapturedSamples
 from midstep.control.panels import Panel, panel_problem
 from midstep.server.dependencies import Format, RunDependency
 from midstep.server.problems import Refusal
 from midstep.server.responses import BINARY, SafetensorsResponse, StrictJsonResponse
-from midstep.server.step_views.batch_picture import describe_batch, main_tensor
+from midstep.server.runs.run_view import RunView
+from midstep.server.step_views.batch_json import (
+    MAX_SHOWN,
+    describe_sample,
+    describe_samples,
+    find_sample,
+)
+from midstep.server.step_views.batch_picture import make_grid, sample_png
 from midstep.server.step_views.step_data_json import (
     encode_step_data,
     fits_safetensors,
     tensors_within,
 )
-from midstep.server.step_views.step_schemas import BatchOut, StepDataKeys, StepDataOut
+from midstep.server.step_views.step_schemas import (
+    BatchOut,
+    SampleOut,
+    StepDataKeys,
+    StepDataOut,
+)
 
 router = APIRouter()
 
 
-@router.get("/batch", response_model=BatchOut, responses=BINARY)
-def batch(run: RunDependency, format: Format = "json") -> Response:  # noqa: A002 - the name on the wire
-    """The last captured batch, as a picture or as a tensor."""
-    captured = run.batch()
-    if captured is None and not run.is_live:
-        raise Refusal(404, "no_batch", "The run has ended; its last batch was not kept.")
-    if captured is None:
-        raise Refusal(
-            404,
-            "no_batch",
-            "No batch is captured yet. Pause the run, or keep the page open for one step.",
-        )
+_PICTURE: dict[int | str, dict[str, Any]] = {
+    200: {"content": {"image/png": {"schema": {"type": "string", "format": "binary"}}}},
+    304: {"description": "The capture that If-None-Match names is still the newest."},
+}
+_JSON_OR_BYTES: dict[int | str, dict[str, Any]] = {**BINARY, 304: _PICTURE[304]}
+_SAMPLE: dict[int | str, dict[str, Any]] = {
+    200: {"content": {**BINARY[200]["content"], **_PICTURE[200]["content"]}},
+}
+First = Annotated[int, Query(ge=0, le=2**31, description="Index of the first sample.")]
+Count = Annotated[int, Query(ge=1, le=MAX_SHOWN, description="How many samples are shown.")]
+Etag = Annotated[
+    str | None,
+    Query(max_length=64, description="Only of this capture; 409 if it is no longer held."),
+]
+Known = Annotated[
+    str | None, Header(alias="If-None-Match", description="The etag of a capture that is known.")
+]
+
+
+@router.get("/batch", response_model=BatchOut, responses=_JSON_OR_BYTES)
+def batch(
+    run: RunDependency,
+    first: First = 0,
+    count: Count = 64,
+    inline: Annotated[bool, Query(description="Put a small picture into the JSON.")] = False,
+    format: Format = "json",  # noqa: A002 - the name on the wire
+    known: Known = None,
+) -> Response:
+    """The last captured batch without its picture; as safetensors all of it, at full resolution.
+
+    A request for what no stream shows leases it for 5 s; the first answer waits for the end of the
+    step in progress, at most 2 s.
+    """
     if format == "safetensors":
-        return _batch_tensors(captured)
-    return StrictJsonResponse(describe_batch(captured))
+        return _batch_tensors(_whole_batch(run))
+    captured = _captured(run, first, count)
+    if _is_known(known, captured.etag):
+        return _not_modified(captured.etag)
+    shown = captured.samples(first, count)
+    return StrictJsonResponse(
+        describe_samples(shown, inline=inline), headers=_etag_header(shown.etag)
+    )
+
+
+@router.get("/batch/picture", response_class=Response, responses=_PICTURE)
+def batch_picture(
+    run: RunDependency, first: First = 0, count: Count = 64, etag: Etag = None, known: Known = None
+) -> Response:
+    """The picture of the shown samples; a pixel with alpha 0 has a value that is not finite."""
+    captured = _captured(run, first, count, etag)
+    if _is_known(known, captured.etag):
+        return _not_modified(captured.etag)
+    shown = captured.samples(first, count)
+    layout = shown.layout
+    if layout.kind != "images" or shown.values is None or shown.first == shown.stop:
+        raise Refusal(
+            404, "no_picture", f"The samples of this batch are {layout.kind}, without a picture."
+        )
+    grid = make_grid(
+        shown.values,
+        stride=layout.stride,
+        full_width=layout.width,
+        full_height=layout.height,
+    )
+    return Response(grid.png(), media_type="image/png", headers=_etag_header(shown.etag))
+
+
+@router.get("/batch/sample", response_model=SampleOut, responses=_SAMPLE)
+def batch_sample(
+    run: RunDependency,
+    index: Annotated[int, Query(ge=0, le=2**31, description="Position in the batch.")],
+    format: Annotated[  # noqa: A002 - the name on the wire
+        str, Query(pattern="^(json|png|safetensors)$", description="json, png or safetensors")
+    ] = "json",
+) -> Response:
+    """One sample at full resolution. The whole batch is leased for 5 s."""
+    captured = _whole_batch(run)
+    if format == "json":
+        return StrictJsonResponse(
+            describe_sample(captured, index), headers=_etag_header(captured.etag)
+        )
+    sample, headers = find_sample(captured, index), _etag_header(captured.etag)
+    if format == "safetensors":
+        return SafetensorsResponse({"sample": sample}, {"step": str(captured.step)})
+    if captured.layout.kind != "images":
+        raise Refusal(404, "no_picture", "This sample is no image; request format=json.")
+    return Response(sample_png(sample), media_type="image/png", headers=headers)
+
+
+def _captured(
+    run: RunView, first: int, count: int, etag: str | None = None
+) -> CapturedBatch | CapturedSamples:
+    """The capture that shows these samples, or a 404 or 409 that says why there is none."""
+    if etag is not None:
+        named = run.capture_named(etag)
+        if named is None or not named.holds(first, count):
+            raise Refusal(
+                409, "other_step", "This capture is no longer held. GET …/batch has the newest."
+            )
+        return named
+    captured = run.captured_batch(first, count)
+    if captured is None:
+        raise _no_batch(run)
+    return captured
+
+
+def _whole_batch(run: RunView) -> CapturedBatch:
+    captured = run.captured_batch(0, None)
+    if not isinstance(captured, CapturedBatch):
+        raise _no_batch(run)
+    return captured.arrived()
+
+
+def _no_batch(run: RunView) -> Refusal:
+    if not run.is_live:
+        return Refusal(404, "no_batch", "The run has ended; its last batch was not kept.")
+    return Refusal(
+        404,
+        "no_batch",
+        "No batch is captured yet. Pause the run, or keep the page open for one step.",
+    )
+
+
+def _etag_header(etag: str) -> dict[str, str]:
+    return {"etag": f'"{etag}"'}
+
+
+def _is_known(known: str | None, etag: str) -> bool:
+    given = [] if known is None else known.split(",")
+    return f'"{etag}"' in (each.strip().removeprefix("W/") for each in given)
+
+
+def _not_modified(etag: str) -> Response:
+    return Response(status_code=304, headers=_etag_header(etag))
 
 
 def _batch_tensors(captured: CapturedBatch) -> Response:
-    tensor = main_tensor(captured.batch)
+    tensor = captured.main_tensor
     if tensor is None or not fits_safetensors(tensor):
         message = "This batch has no dense tensor of real numbers; request format=json."
         raise Refusal(422, "no_tensor", message)
@@ -67,14 +199,14 @@ def step_data(
     format: Format = "json",  # noqa: A002 - the name on the wire
 ) -> Response:
     """One entry of the step data."""
-    shown = run.step_data()
+    shown = run.step_data(key)
     if key not in shown.values:
         raise Refusal(
             404,
             "no_step_data",
             "Nothing of this name was captured in this step. GET …/step_data/keys lists the names.",
         )
-    value, step = shown.values[key], shown.step
+    value, step = shown.values[key], shown.step_of(key)
     if format == "safetensors":
         return _step_tensors(key, value, step)
     # The value is a clone of the step, so it is encoded here without delaying the training.

@@ -111,10 +111,15 @@ class GridOut(Out):
     """Value drawn black."""
     high: Number
     """Value drawn white."""
+    stride: int
+    """A tile has one of so many rows and columns of its image."""
+    full_width: int
+    """Width of an image in the batch."""
+    full_height: int
 
 
 class BatchOut(Out):
-    """The last captured batch."""
+    """The last captured batch: everything but its picture, at most 300 kB."""
 
     step: int
     """Index of the batch, finished steps minus one."""
@@ -124,16 +129,56 @@ class BatchOut(Out):
     dtype: str
     count: int
     """Samples in the batch."""
+    first: int
+    """Index of the first shown sample."""
     shown: int
     """Samples in the picture or the rows, at most 512."""
     png: str | None
-    """Base64 PNG of the grid, for images."""
+    """Base64 PNG of the grid, for images, if `inline` was given; its tiles may be coarser."""
     grid: GridOut | None
+    """Geometry of the picture, for images."""
     rows: list[list[Number]] | None
     """First values of each sample, for tokens and vectors."""
     labels: list[Number | str] | None
     losses: list[Number] | None
+    predictions: list[Number | str] | None
+    """Null: not known yet."""
     sample_ids: list[int] | None
+    etag: str
+    """Names the capture, as the header does; the picture of the same capture has the same."""
+    nonfinite: int
+    """Values in the tiles or rows that are not finite."""
+
+
+class SampleOut(Out):
+    """One sample of the last batch that was captured whole, at full resolution."""
+
+    step: int
+    """Index of the batch, finished steps minus one."""
+    index: int
+    """Position in the batch."""
+    count: int
+    """Samples in the batch."""
+    etag: str
+    kind: Literal["images", "tokens", "vectors", "other"]
+    shape: list[int]
+    """Of the sample: channels, height and width of an image."""
+    dtype: str
+    width: int | None
+    """Of an image, like `height` and `channels`."""
+    height: int | None
+    channels: int | None
+    low: Number
+    """Value drawn black."""
+    high: Number
+    """Value drawn white."""
+    nonfinite: int
+    """Values that are not finite."""
+    label: Number | str | None
+    loss: Number | None
+    sample_id: int | None
+    values: list[Number] | None
+    """All values, row after row; null if there are more than 8,192."""
 
 
 class TensorSummary(Out):

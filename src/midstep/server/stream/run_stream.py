@@ -18,6 +18,7 @@ from midstep.server.debug.command_schemas import command_json
 from midstep.server.runs.run_view import RunView
 from midstep.server.stream.stream_frames import (
     Frame,
+    capture_frame,
     durable_frames,
     state_frame,
     volatile_frame,
@@ -102,13 +103,13 @@ class RunStream:
         """Whether the run is polled; only while viewers are connected."""
         return self._task is not None and not self._task.done()
 
-    def join(self, last_event_id: str | None) -> tuple[ViewerQueue, bool]:
+    def join(self, last_event_id: str | None, stream: str = "") -> tuple[ViewerQueue, bool]:
         """Add a viewer. Returns its queue, and whether it continues after `last_event_id`."""
         if not self.is_polling:
             self._start()
         resumed_seq = self._parse_event_id(last_event_id)
         cursor = self.seq if resumed_seq is None else resumed_seq
-        queue = ViewerQueue(cursor=cursor, reads_from_disk=cursor < self.seq)
+        queue = ViewerQueue(cursor=cursor, reads_from_disk=cursor < self.seq, stream=stream)
         self.viewers.add(queue)
         if self._is_closed:
             queue.close()
@@ -169,6 +170,7 @@ class RunStream:
                 if frames:
                     last_sent = time.monotonic()
                     self._send(frames)
+                self._send_captures()
                 if self.run.has_moved:  # its own process serves the viewers when they come back
                     self._end_all()
         except Exception:
@@ -206,6 +208,19 @@ class RunStream:
                 self.seq = max(self.seq, frame.last_seq)
             for queue in tuple(self.viewers):
                 queue.offer(self._frame_for(queue, frame))
+
+    def _send_captures(self) -> None:
+        """Send each viewer which of its captures are new. It reads memory only."""
+        if self.run.subscriptions() is None:  # a stored run, whose timeline is read from disk
+            return
+        timeline = self.run.timeline
+        for queue in tuple(self.viewers):
+            notices = self.run.capture_notices(queue.stream) if queue.stream else []
+            for notice in notices:
+                if queue.sent_captures.get(notice.id) != notice.etag:
+                    queue.offer(capture_frame(notice, timeline))
+            # Only what is subscribed now: ids are chosen by the viewer, and may be many in time.
+            queue.sent_captures = {notice.id: notice.etag for notice in notices}
 
     def _frame_for(self, queue: ViewerQueue, frame: Frame) -> Frame:
         """The same frame for all viewers, except that a state tells how many one has missed."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import secrets
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from functools import partial
@@ -136,17 +137,18 @@ class RunStreamResponse(SseResponse):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one viewer until it or the server closes."""
-        with self._stream.run.viewer():
-            queue, resumed = self._stream.join(self._last_event_id)
+        with self._stream.run.viewer() as viewer:
+            stream = secrets.token_urlsafe(16) if viewer is None else viewer.id
+            queue, resumed = self._stream.join(self._last_event_id, stream)
             # The cursor of this moment: frames that are queued from now on come after the hello.
-            hello = partial(self._hello, queue.cursor, resumed)
+            hello = partial(self._hello, queue.cursor, resumed, stream)
             try:
                 pump = partial(self._pump, queue, hello)
                 await self._serve(scope, receive, send, queue, pump)
             finally:
                 self._stream.leave(queue)
 
-    def _hello(self, seq: int, resumed: bool) -> bytes:
+    def _hello(self, seq: int, resumed: bool, stream: str) -> bytes:
         run = self._stream.run
         message = {
             "type": "hello",
@@ -158,6 +160,8 @@ class RunStreamResponse(SseResponse):
             "breakpoints": [each.describe() for each in run.breakpoints()],
             "version": __version__,
             "can_control": self._can_control,
+            "stream": stream,
+            "captures": run.is_live and run.subscriptions() is not None,
         }
         return volatile_frame("hello", message).data
 

@@ -8,6 +8,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from midstep.control.capture.notices import CaptureNotice
 from midstep.facts import EventRecord, FactsTail, LiveRows, StepRows
 from midstep.server.auth.redaction import has_private, redact
 from midstep.server.responses import json_bytes
@@ -55,6 +56,21 @@ def volatile_frame(key: str, message: dict[str, Any]) -> Frame:
 def state_frame(state: dict[str, Any], dropped: int = 0) -> Frame:
     """The state of the run; only `dropped` differs between viewers."""
     return volatile_frame("state", {"type": "state", "state": state, "dropped": dropped})
+
+
+def capture_frame(notice: CaptureNotice, timeline: int) -> Frame:
+    """A capture that a viewer has subscribed to; only the newest of each id counts."""
+    thinning = {"every": notice.every, "shown": notice.shown, "of": notice.of}
+    message = {
+        "type": "capture",
+        "id": notice.id,
+        "step": notice.step,
+        "timeline": timeline,
+        "etag": notice.etag,
+        "bytes": notice.bytes,
+        "thinning": thinning if notice.is_thinned else None,
+    }
+    return volatile_frame(f"capture {notice.id}", message)
 
 
 def durable_frames(items: Iterable[EventRecord | Rows]) -> Iterator[Frame]:

@@ -31,6 +31,38 @@ class HelloMessage(Out):
     breakpoints: list[BreakpointOut]
     version: str
     can_control: bool
+    stream: str
+    """Id of this connection; PUT …/debug/streams/{stream}/subscriptions names what it shows."""
+    captures: bool
+    """Whether the run is live and can be subscribed."""
+
+
+class ThinningOut(Out):
+    """What was left out of a capture."""
+
+    every: int
+    """One of so many steps was captured."""
+    shown: int | None
+    """Samples that are shown; null outside a batch."""
+    of: int | None
+    """Samples in the batch."""
+
+
+class CaptureMessage(Out):
+    """Something that this stream has subscribed to can be read. Volatile, the newest of each id."""
+
+    type: Literal["capture"] = "capture"
+    id: str
+    """As the subscription chose it."""
+    step: int
+    """Finished steps after the captured step."""
+    timeline: int
+    etag: str
+    """Names the capture."""
+    bytes: int
+    """Bytes that the run holds of it."""
+    thinning: ThinningOut | None
+    """Null if nothing was left out."""
 
 
 class StateMessage(Out):
@@ -102,6 +134,7 @@ StreamMessage = Annotated[
     | EventMessage
     | CommandMessage
     | BreakpointsMessage
+    | CaptureMessage
     | RunsMessage
     | PingMessage,
     Field(discriminator="type"),

@@ -20,10 +20,13 @@ class ViewerQueue:
     Args:
         cursor: durable frames up to this sequence number are skipped.
         reads_from_disk: start with the facts on disk.
+        stream: id of the stream, under which it subscribes to captures.
     """
 
-    def __init__(self, *, cursor: int, reads_from_disk: bool) -> None:
-        self.cursor, self.reads_from_disk = cursor, reads_from_disk
+    def __init__(self, *, cursor: int, reads_from_disk: bool, stream: str = "") -> None:
+        self.cursor, self.reads_from_disk, self.stream = cursor, reads_from_disk, stream
+        self.sent_captures: dict[str, str] = {}
+        """The etag of the newest capture message by id of the subscription."""
         self.dropped = 0
         """Frames that were replaced or skipped because the viewer was slow."""
         self.closed = False

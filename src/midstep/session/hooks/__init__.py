@@ -1,4 +1,4 @@
-"""Hooks for any model: each reads one step while a viewer is connected, and fills a panel.
+"""Hooks for any model: each reads the steps that show its data, and fills a panel.
 
     with midstep.attach(model, optimizer, loader, serve=True) as run:
         run.show(midstep.hooks.ActivationStatistics(), midstep.hooks.DeadUnits())

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from midstep.control.capture.deferred_columns import DeferredColumns
 from midstep.control.panels import Field, Level, Panel, Sort, Status
 from midstep.session.hooks.hook import Hook
 from midstep.session.hooks.hook_measures import (
@@ -17,6 +18,7 @@ from midstep.session.hooks.hook_measures import (
     saturated_share,
 )
 from midstep.session.metrics.activation_zeros import watched_modules
+from midstep.session.metrics.tensor_norms import stacked
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -91,24 +93,30 @@ class ActivationStatistics(Hook):
         numbers = torch.cat([moments(tensor), flat.float().reshape(1)])
         self._seen.setdefault(name, []).append(numbers)
 
-    def after_step(self, model: nn.Module) -> dict[str, Any] | None:
-        """The table, with one copy to the host."""
+    def after_step(self, model: nn.Module) -> Mapping[str, Any] | None:
+        """The table. The numbers stay on the device; a reader makes the columns from their copy."""
         seen, self._seen = self._seen, {}
         if not seen:
             return None
         device = next(iter(seen.values()))[0].device
         rows = torch.stack([_joined(torch.stack(each)).to(device) for each in seen.values()])
-        mean, square, zero, low, high, saturated = rows.cpu().unbind(dim=1)
-        return {
-            "name": list(seen),
-            "kind": [self._kinds[name] for name in seen],
-            "mean": mean,
-            "std": (square - mean.square()).clamp_min(0).sqrt(),
-            "zero": zero,
-            "saturated": saturated,
-            "low": low,
-            "high": high,
-        }
+        kinds = [self._kinds[name] for name in seen]
+        return DeferredColumns(_activation_columns, names=list(seen), kinds=kinds, rows=rows)
+
+
+def _activation_columns(names: list[str], kinds: list[str], rows: torch.Tensor) -> dict[str, Any]:
+    """The columns of N modules from their numbers, [N, 6]."""
+    mean, square, zero, low, high, saturated = rows.cpu().unbind(dim=1)
+    return {
+        "name": names,
+        "kind": kinds,
+        "mean": mean,
+        "std": (square - mean.square()).clamp_min(0).sqrt(),
+        "zero": zero,
+        "saturated": saturated,
+        "low": low,
+        "high": high,
+    }
 
 
 def _joined(calls: torch.Tensor) -> torch.Tensor:
@@ -179,8 +187,8 @@ class DeadUnits(Hook):
         same = before is not None and before.shape == alive.shape
         self._now[name] = alive | before if same and before is not None else alive
 
-    def after_step(self, model: nn.Module) -> dict[str, Any] | None:
-        """The table."""
+    def after_step(self, model: nn.Module) -> Mapping[str, Any] | None:
+        """The table. The counts stay on the device; a reader makes the columns from their copy."""
         if not self._now:
             return None
         for name, alive in self._now.items():
@@ -188,11 +196,16 @@ class DeadUnits(Hook):
             if quiet is None or quiet.shape != alive.shape:
                 quiet = torch.zeros_like(alive, dtype=torch.int32)
             self._quiet[name] = torch.where(alive, 0, quiet + 1)
-        dead = [int((self._quiet[name] >= self._steps).sum()) for name in self._now]
+        dead = stacked([(self._quiet[name] >= self._steps).sum() for name in self._now])
         units = [alive.numel() for alive in self._now.values()]
-        return {
-            "name": list(self._now),
-            "units": units,
-            "dead": dead,
-            "dead_fraction": [part / whole for part, whole in zip(dead, units, strict=True)],
-        }
+        return DeferredColumns(_dead_columns, names=list(self._now), units=units, dead=dead)
+
+
+def _dead_columns(names: list[str], units: list[int], dead: torch.Tensor) -> dict[str, Any]:
+    counts = dead.tolist()
+    return {
+        "name": names,
+        "units": units,
+        "dead": counts,
+        "dead_fraction": [part / whole for part, whole in zip(counts, units, strict=True)],
+    }

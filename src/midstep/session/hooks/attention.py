@@ -17,12 +17,13 @@ from torch import nn
 from torch.nn import functional
 from torch.overrides import TorchFunctionMode
 
+from midstep.control.capture.deferred_columns import DeferredColumns
 from midstep.control.panels import Field, Level, Panel, Status
 from midstep.session.hooks.hook import Hook
 from midstep.session.hooks.hook_measures import attention_entropy, can_be_hooked
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from torch.utils.hooks import RemovableHandle
 
@@ -116,8 +117,8 @@ class AttentionEntropy(Hook):
         name = self._module_names[-1] if self._module_names else "model"
         self._entropies[name] = (attention_entropy(weights_BHTS), weights_BHTS.shape[-1])
 
-    def after_step(self, model: nn.Module) -> dict[str, Any] | None:
-        """The table: one row per head."""
+    def after_step(self, model: nn.Module) -> Mapping[str, Any] | None:
+        """The table: one row per head. A reader makes the columns, so nothing waits here."""
         if self._error is not None:  # raised here and not in the forward pass of the user
             raise self._error
         entropies, self._entropies = self._entropies, {}
@@ -125,12 +126,18 @@ class AttentionEntropy(Hook):
             return None
         names, shares, numbers = [], [], []
         for name, (heads_H2, keys) in entropies.items():
-            numbers.append(heads_H2.cpu())
+            numbers.append(heads_H2)
             names += [f"{name} head {head}" for head in range(len(heads_H2))]
             shares += [1 / math.log(max(keys, 2))] * len(heads_H2)  # entropy of uniform weights
-        entropy, largest = torch.cat(numbers).unbind(dim=1)
-        share = entropy * torch.tensor(shares)
-        return {"name": names, "entropy": entropy, "share": share, "largest": largest}
+        return DeferredColumns(_head_columns, names=names, shares=shares, numbers=numbers)
+
+
+def _head_columns(
+    names: list[str], shares: list[float], numbers: list[torch.Tensor]
+) -> dict[str, Any]:
+    entropy, largest = torch.cat([heads_H2.cpu() for heads_H2 in numbers]).unbind(dim=1)
+    share = entropy * torch.tensor(shares)
+    return {"name": names, "entropy": entropy, "share": share, "largest": largest}
 
 
 def _may_attend(module: nn.Module) -> bool:

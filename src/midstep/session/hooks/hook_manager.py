@@ -1,10 +1,11 @@
-"""All hooks of one run: put on the model and the optimizer only for steps that are shown."""
+"""All hooks of one run: put on the model and the optimizer only for steps that show their data."""
 
 from __future__ import annotations
 
 import statistics
 import time
 from collections import deque
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from midstep.core.errors import ConfigError
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from midstep.control import DebugController
 
 SHARE = 0.05
-"""Hooks that take less than this share of a step run in every step while a viewer is connected."""
+"""Hooks that take less than this share of a step run in every step while a row is watched."""
 HISTORY = 16
 
 
@@ -65,7 +66,7 @@ class HookBudget:
 
 
 class HookManager:
-    """Puts hooks on a model for the steps that are shown, and measures what rules need.
+    """Puts each hook on a model for the steps that show its data, and measures what rules need.
 
     In other steps neither the model nor the optimizer has hooks. With several optimizers give the
     one whose step ends a training step.
@@ -111,15 +112,17 @@ class HookManager:
         self.remove(hook.key)
         installed = InstalledHook(
             hook,
-            is_wanted=self._is_wanted,
+            is_wanted=partial(self._is_wanted, hook.key),
             deliver=self._push,
             report_failure=self._report_failure,
             spend=self._budget.spend,
         )
         self._installed = (*self._installed, installed)
+        self._controller.captures.data.offer(hook.key, hook.panel)
 
     def remove(self, key: str) -> None:
         """Show the hook of that key no more, and remove it from the model."""
+        self._controller.captures.data.withdraw(key)
         for each in self._installed:
             if each.hook.key == key:
                 each.take_off()
@@ -143,15 +146,17 @@ class HookManager:
             report_failure=self._report_failure,
         )
 
-    def _is_wanted(self) -> bool:
-        """Whether hooks run now: in shown steps, and in others while they keep their budget.
+    def _is_wanted(self, key: str) -> bool:
+        """Whether the hook of this key runs now: in steps that show its data.
 
-        Not while the run is parked: steps that run then only repeat earlier ones.
+        While a row is watched, also in other steps, as long as all hooks keep their budget: each
+        point holds metrics from the step data. Not while the run is parked: steps that run then
+        only repeat earlier ones.
         """
         control = self._controller
-        if not control.captures.wants_data or control.is_parked:
+        if not control.captures.wants(key) or control.is_parked:
             return False
-        return self._budget.is_kept or control.captures.shows_step
+        return self._budget.is_kept or control.captures.shows(key)
 
     def _push(self, hook: Hook, data: Any) -> None:
         """Push to the step data, unless the loop itself has pushed an entry with this key."""

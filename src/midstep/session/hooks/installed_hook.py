@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from midstep.control.capture.host_copy import capture_context
+
 if TYPE_CHECKING:
     from torch import nn
     from torch.utils.hooks import RemovableHandle
@@ -134,7 +136,7 @@ class InstalledHook:
     def _guarded(self, work: Callable[..., Any], *arguments: Any) -> None:
         began = time.perf_counter()
         try:
-            with torch.no_grad():
+            with capture_context():
                 work(*arguments)
         except Exception as error:
             # A hook only reads: whatever it raises must not end the training. Reported once.

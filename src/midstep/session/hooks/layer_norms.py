@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
+from midstep.control.capture.deferred_columns import DeferredColumns
 from midstep.control.panels import Field, Level, Panel, Status
 from midstep.session.hooks.hook import Hook
 from midstep.session.metrics import tensor_norms
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import torch
     from torch import nn
 
 Quantity = Literal["weight_norm", "grad_norm", "update_norm", "update_ratio"]
@@ -54,10 +59,13 @@ class LayerNorms(Hook):
         """Measure the gradients, and clone the weights for comparison."""
         self._norms = tensor_norms.ParameterNorms(model.named_parameters())
 
-    def after_step(self, model: nn.Module) -> dict[str, Any] | None:
-        """The table."""
+    def after_step(self, model: nn.Module) -> Mapping[str, Any] | None:
+        """The table. The norms stay on the device; a reader makes the columns from their copy."""
         norms, self._norms = self._norms, None
-        return None if norms is None else norms.table()
+        return None if norms is None else self._columns(norms.names, norms.measure())
+
+    def _columns(self, names: list[str], norms: torch.Tensor) -> DeferredColumns:
+        return DeferredColumns(tensor_norms.norm_columns, names=names, norms=norms)
 
 
 class LayerNormSeries(LayerNorms):
@@ -77,10 +85,15 @@ class LayerNormSeries(LayerNorms):
         self.panel = Panel(kind="series", title=quantity.replace("_", " "), log_y=True)
         self._quantity, self._layers = quantity, layers
 
-    def after_step(self, model: nn.Module) -> dict[str, float] | None:
+    def _columns(self, names: list[str], norms: torch.Tensor) -> DeferredColumns:
         """One number per parameter."""
-        table = super().after_step(model)
-        if table is None:
-            return None
-        pairs = zip(table["name"], table[self._quantity].tolist(), strict=True)
-        return {name: value for name, value in pairs if self._layers in name}
+        column = partial(_one_column, quantity=self._quantity, layers=self._layers)
+        return DeferredColumns(column, names=names, norms=norms)
+
+
+def _one_column(
+    names: list[str], norms: torch.Tensor, *, quantity: Quantity, layers: str
+) -> dict[str, float]:
+    values: Any = tensor_norms.norm_columns(names, norms)[quantity]
+    pairs = zip(names, values.tolist(), strict=True)
+    return {name: value for name, value in pairs if layers in name}

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from midstep.control.capture.deferred_columns import DeferredColumns
 from midstep.control.panels import Field, Level, Panel, Sort, Status
 from midstep.core.errors import ConfigError
 from midstep.session.hooks.hook import Hook
@@ -62,23 +63,29 @@ class WeightCosine(Hook):
     def __init__(self, layers: str = "") -> None:
         self._layers = layers
 
-    def after_step(self, model: nn.Module) -> Callable[[], dict[str, Any]] | None:
+    def after_step(self, model: nn.Module) -> Callable[[], Mapping[str, Any]] | None:
         """The table as a function, so that it is computed only if the step is shown."""
         # The weights do not change until the boundary, where the function is called.
         named = dict(weights_of(model, self._layers))
         return partial(_cosine_table, named) if named else None
 
 
-def _cosine_table(named: Mapping[str, torch.Tensor]) -> dict[str, Any]:
-    """One row per weight, with one copy to the host."""
+def _cosine_table(named: Mapping[str, torch.Tensor]) -> DeferredColumns:
+    """One row per weight; the cosines stay on the device until a reader has their copy."""
     device = next(iter(named.values())).device
-    cosines = torch.stack([row_cosines(weight).to(device) for weight in named.values()]).cpu()
+    cosines = torch.stack([row_cosines(weight).to(device) for weight in named.values()])
+    rows = [len(weight) for weight in named.values()]
+    return DeferredColumns(_cosine_columns, names=list(named), rows=rows, cosines=cosines)
+
+
+def _cosine_columns(names: list[str], rows: list[int], cosines: torch.Tensor) -> dict[str, Any]:
+    mean, largest = cosines.cpu().unbind(dim=1)
     return {
-        "name": list(named),
-        "rows": [len(weight) for weight in named.values()],
-        "rows_used": [min(len(weight), MAX_ROWS) for weight in named.values()],
-        "mean_cosine": cosines[:, 0],
-        "max_cosine": cosines[:, 1],
+        "name": names,
+        "rows": rows,
+        "rows_used": [min(count, MAX_ROWS) for count in rows],
+        "mean_cosine": mean,
+        "max_cosine": largest,
     }
 
 

@@ -85,7 +85,7 @@ LEAST_NORM = 1e-12
 
 
 class ParameterNorms:
-    """Norms of each parameter: made after backward, read as a table after the optimizer step.
+    """Norms of each parameter: made after backward, read once after the optimizer step.
 
     Args:
         named: parameters by name, as `model.named_parameters()` returns them. They are only read.
@@ -103,49 +103,64 @@ class ParameterNorms:
     def __init__(
         self, named: Iterable[tuple[str, torch.nn.Parameter]], *, updates: bool = True
     ) -> None:
-        self._named = [(name, value) for name, value in named if value.is_floating_point()]
-        kept_bytes = 0
-        self._before: dict[str, torch.Tensor] = {}
-        for name, value in self._named:
-            kept_bytes += value.nbytes
-            if updates and kept_bytes <= BYTES_KEPT:
-                self._before[name] = value.detach().clone()
-        # Now, not in the table: an optimizer may change the gradients.
-        self._gradients = _norms([_gradient(value) for _, value in self._named])
+        held = [(name, value) for name, value in named if value.is_floating_point()]
+        self.names = [name for name, _ in held]
+        self._weights = [value.detach() for _, value in held]
+        # The first ones that fit, in one operation for all.
+        self._before = copies(self._weights, BYTES_KEPT) if updates else []
+        # Now, not in `measure`: an optimizer may change the gradients.
+        gradients = [None if value.grad is None else _dense(value.grad) for _, value in held]
+        self._device = self._weights[0].device if held else torch.device("cpu")
+        self._gradients = _norms(gradients, self._device, missing=0.0)
 
     @torch.no_grad()
+    def measure(self) -> torch.Tensor:
+        """The norms of weights, gradients and updates, [3, P], on the device; does not wait.
+
+        Called once. The gradient norm is 0 without a gradient, the update norm NaN if unknown.
+        """
+        changes, self._before = self._before, []
+        if changes:
+            torch._foreach_sub_(changes, self._weights[: len(changes)])
+        unknown = [None] * (len(self._weights) - len(changes))
+        weights = _norms(self._weights, self._device)
+        return torch.stack([weights, self._gradients, _norms([*changes, *unknown], self._device)])
+
     def table(self) -> dict[str, object]:
-        """Columns: name, weight_norm, grad_norm, update_norm, update_ratio; NaN where unknown."""
-        weights = _norms([value for _, value in self._named])
-        changes = [
-            value - self._before[name] if name in self._before else None
-            for name, value in self._named
-        ]
-        columns = torch.stack([weights, self._gradients, _norms(changes).to(weights.device)]).cpu()
-        weight, gradient, update = columns.unbind()
-        return {
-            "name": [name for name, _ in self._named],
-            "weight_norm": weight,
-            "grad_norm": gradient,
-            "update_norm": update,
-            "update_ratio": update / weight.clamp_min(LEAST_NORM),
-        }
+        """The columns of `norm_columns`; waits for the device."""
+        return norm_columns(self.names, self.measure())
 
 
-def _gradient(value: torch.Tensor) -> torch.Tensor:
-    """The gradient; of a sparse one the stored values; a zero if there is none."""
-    return torch.zeros(1, device=value.device) if value.grad is None else _dense(value.grad)
+def norm_columns(names: list[str], norms: torch.Tensor) -> dict[str, object]:
+    """Columns: name, weight_norm, grad_norm, update_norm, update_ratio; NaN where unknown.
+
+    Args:
+        names: of the parameters.
+        norms: as `ParameterNorms.measure` returns them, on any device.
+    """
+    weight, gradient, update = norms.cpu().unbind()
+    return {
+        "name": names,
+        "weight_norm": weight,
+        "grad_norm": gradient,
+        "update_norm": update,
+        "update_ratio": update / weight.clamp_min(LEAST_NORM),
+    }
 
 
-def _norms(tensors: Sequence[torch.Tensor | None]) -> torch.Tensor:
-    """The norm of each, [P], on the device of the first. Does not wait. NaN for None."""
+def _norms(
+    tensors: Sequence[torch.Tensor | None], device: torch.device, *, missing: float = torch.nan
+) -> torch.Tensor:
+    """The norm of each, [P], on `device`. Does not wait for a GPU. `missing` for None."""
     known = [tensor for tensor in tensors if tensor is not None]
     if not known:
-        return torch.full((len(tensors),), torch.nan)
+        return torch.full((len(tensors),), missing, device=device)
     widest = torch.float64 if any(t.dtype == torch.float64 for t in known) else torch.float32
-    norms = iter(torch._foreach_norm(known, 2, dtype=widest))
-    device = known[0].device
-    unknown = torch.full((), torch.nan, device=device)
-    return torch.stack(
-        [unknown if t is None else next(norms).to(device, torch.float32) for t in tensors]
-    )
+    norms = stacked(torch._foreach_norm(known, 2, dtype=widest)).float()
+    norms = norms.to(device, non_blocking=True)
+    if len(known) == len(tensors):
+        return norms
+    # Made on the device: a number or an index from the host would be a copy that waits.
+    unknown = torch.full((), missing, device=device)
+    by_tensor = iter(norms.unbind())
+    return torch.stack([unknown if each is None else next(by_tensor) for each in tensors])
