@@ -125,7 +125,11 @@ function useShownBatch() {
   const runId = useRunId();
   const generation = useLive((live) => live.generation);
   // While a run goes on, a request is what makes it capture its batch: every step is worth asking for.
-  const { moment: step, beatMs, ask } = useMoment((state) => {
+  const {
+    moment: step,
+    beatMs,
+    ask,
+  } = useMoment((state) => {
     if (!state.parked && !hasEnded(state) && state.step > 0) return `${state.timeline} ${state.step}`;
     return state.has_batch ? state.batch_step : null;
   });
