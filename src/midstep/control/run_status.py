@@ -113,6 +113,7 @@ class RunStatus:
                 "step_data_additions": shown.additions,
                 "step_data_panels": {key: panel.kind for key, panel in shown.panels.items()},
                 "breakpoint": state.breakpoint_evidence,
+                "repeated": described.get("repeated"),
                 "waiting_for": self._waiting_for(),
                 "reason": state.reason if state.active_hold is None else state.active_hold[0],
                 "busy_with": None if running is None else running.command.id,

@@ -101,6 +101,11 @@ class OrderedLoader:
         return self._context.cursor.checksum
 
     @property
+    def has_sample_ids(self) -> bool:
+        """Whether the ids name samples; those of a stream are only positions."""
+        return not isinstance(self._strategy, StreamOrder)
+
+    @property
     def passes(self) -> int:
         """How many passes over the loader have begun."""
         return self._passes.started

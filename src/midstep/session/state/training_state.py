@@ -5,10 +5,12 @@ Both drivers use it: `Session` with midstep's loop, and `attach` with the user's
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from midstep.core.errors import ControlError
+from midstep.core.fault_guard import FaultGuard
 from midstep.data.order.samplers import nested_samplers
 from midstep.data.random_state import find_generators
 from midstep.session.state.epoch_progress import DataPosition, EpochProgress
@@ -20,9 +22,62 @@ if TYPE_CHECKING:
     from midstep.session.config import SessionConfig
     from midstep.session.state.training_parts import TrainingParts
 
+log = logging.getLogger("midstep.session")
 
-Witness = tuple[tuple[Any, ...], ...]
-"""Named entries that summarise the steps of an epoch; equal if the steps are repeated exactly."""
+WEIGHTS_EVERY = 16
+"""The weights of every so many steps are sampled, and those of each step after a snapshot."""
+MOST_MARKS = 1 << 14
+"""Steps whose mark is kept; steps beyond that are repeated without being compared."""
+
+
+class StepMark(NamedTuple):
+    """What a finished step is recognised by when it is made again. None for what is unknown."""
+
+    ids: int | None
+    """Running checksum of the sample ids of the epoch, or a checksum of the step's batches."""
+    lr: Any
+    """The learning rate that the step used; a tensor if it is on a device."""
+    loss: Any
+    """A number, or a tensor of one element."""
+    weights: Any = None
+    """Checksum of some weights after the step; a `PendingChecksum` if they are on a device."""
+
+
+class StepMarker:
+    """Takes the marks of steps.
+
+    Args:
+        model: its weights are sampled.
+        order: has the checksum of the ids; None if the loader has no order.
+    """
+
+    def __init__(self, model: Any, order: OrderedLoader | None) -> None:
+        self._model, self._sample = model, None
+        self._order = order if order is not None and order.has_sample_ids else None
+        self._guard = FaultGuard("taking checksums of steps", log)
+        self.are_weights_due = True
+        """Whether the next step's weights are sampled, whatever its number."""
+
+    def take(self, step: int, lr: Any, loss: Any, batches: Sequence[Any]) -> StepMark:
+        """The mark of a finished step."""
+        if self._order is not None and not self.are_weights_due and step % WEIGHTS_EVERY:
+            return StepMark(self._order.checksum, lr, loss)  # nearly always
+        ids, weights = self._guard.run(self._checksums, step, batches) or (None, None)
+        return StepMark(ids, lr, loss, weights)
+
+    def _checksums(self, step: int, batches: Sequence[Any]) -> tuple[int | None, Any]:
+        due, self.are_weights_due = self.are_weights_due or not step % WEIGHTS_EVERY, False
+        if self._order is not None:
+            ids = self._order.checksum
+        else:
+            from midstep.data.batch_checksum import batch_checksum
+
+            ids = batch_checksum(batches)
+        if due and self._sample is None:
+            from midstep.session.state.weights_checksum import WeightsSample
+
+            self._sample = WeightsSample(self._model)
+        return ids, self._sample.checksum() if due else None
 
 
 def find_loader_generators(loader: Any) -> dict[str, Generator]:
@@ -71,6 +126,11 @@ class TrainingState:
         """Called before a restore: a session drops its running iterator and its gradients."""
         self._generators, self._to_host = generators, to_host
         self._position = DataPosition(order)
+        self._marker = StepMarker(parts.model, order)
+        self.last_mark: StepMark | None = None
+        """The mark of the step that was finished last."""
+        self.marks: dict[int, StepMark] = {}
+        """Marks of the steps that the ring of snapshots reaches back to, by step."""
 
     @property
     def epoch(self) -> int:
@@ -107,6 +167,8 @@ class TrainingState:
                 f"step {self.step + 1} was begun and has not ended, so there is no state to "
                 "continue from; load the last checkpoint instead"
             )
+        # The first step after a snapshot is the first that a repetition makes: more is compared.
+        self._marker.are_weights_due = True
         return Snapshot.take(
             self._stateful(),
             step=self.step,
@@ -127,6 +189,7 @@ class TrainingState:
         if seek_data:
             self._position.seek(snapshot.epoch_random)
         self.step, self.timeline = snapshot.step, snapshot.timeline
+        self._marker.are_weights_due = True
         if self.step:
             for optimizer in self.parts.optimizers:
                 # Else a scheduler that steps first in this process warns of a wrong order.
@@ -151,13 +214,20 @@ class TrainingState:
         present = (part for part in self._stateful().values() if part is not None)
         return tree_bytes([part.state_dict() for part in present])
 
-    def witness(self) -> Witness:
-        """A cheap summary of the steps of this epoch; an exact repetition has the same."""
-        order, progress = self.order, self.progress
-        return (
-            ("batch ids", order.epoch, order.cursor, order.checksum),
-            ("loss", progress.loss_sum, progress.loss_count, progress.skipped),
-        )
+    def mark_step(
+        self, lr: Any, loss: Any, batches: Sequence[Any], *, is_repeated: bool = False
+    ) -> StepMark:
+        """Take the mark of the step that was just counted; one made for the first time is kept."""
+        mark = self.last_mark = self._marker.take(self.step, lr, loss, batches)
+        if not is_repeated and self.config.rewind_steps:
+            self.marks[self.step] = mark
+            if len(self.marks) > MOST_MARKS:
+                del self.marks[next(iter(self.marks))]
+        return mark
+
+    def keep_marks(self, is_kept: Callable[[int], bool]) -> None:
+        """Drop the marks of the steps that are not kept."""
+        self.marks = {step: mark for step, mark in self.marks.items() if is_kept(step)}
 
     def _stateful(self) -> dict[str, Any]:
         """Everything with a state, under its name in checkpoints; None for what is absent."""
