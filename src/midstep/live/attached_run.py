@@ -154,6 +154,7 @@ class AttachedRun:
         undo.enter_context(loader.patch)
         loader.listen(loop)
         saved.open_engine(undo, run, loop, self._inexact)
+        loop.report_inexact = self._report_inexact
         if parts.loss_fn is not None:
             source = InfluenceSource(
                 model=parts.model, optimizers=parts.optimizers, loss_fn=parts.loss_fn
@@ -310,6 +311,7 @@ class SavedTraining:
             engine = TrainingEngine(run, self._state, replay, on_fault="disable")
             undo.callback(engine.close)
             engine.open(self.resume_point, inexact)
+            engine.name_untracked()
             loop.use(engine, replay)
         commands = SessionCommands(run, self._parts, engine, why_not=self._why_not)
         undo.callback(commands.register())

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import math
+import sys
 import threading
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -20,7 +21,7 @@ from midstep.session.state.epoch_progress import EpochProgress
 from midstep.session.step_report import StepReporter, as_scalars
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from torch.optim import Optimizer
 
@@ -124,6 +125,9 @@ class LoopPort:
         self._marker = StepMarker(parts.model, order)
         self._read_rate, self._used_lr = used_rate, None
         self._window = Window()
+        self.report_inexact: Callable[[str], object] = log.warning
+        """Called with what a resume or a step back cannot repeat exactly."""
+        self._has_looked_for_state = True
         self._has_entered = self._has_stepped = self._has_stopped = self._is_detached = False
         self._passes = 0
         self._epoch = 0
@@ -138,6 +142,7 @@ class LoopPort:
         """Take snapshots with this engine from now on."""
         self._engine, self._replay = engine, replay
         self._progress = engine.state.progress
+        self._has_looked_for_state = False
 
     def detach(self) -> None:
         """Ignore further calls; an iterator that outlives the run continues without us."""
@@ -172,9 +177,27 @@ class LoopPort:
         return self._passes != before
 
     def _begin_pass(self, replay: LoopReplay) -> None:
+        if not self._has_looked_for_state:
+            # Now, not at the start: the script may make a generator right before its loop.
+            self._has_looked_for_state = True
+            self._guard.run(self._look_for_state)
         replay.begin_pass()
         if self._engine is not None:
             self._engine.take_due_snapshot()  # of the state before the first step
+
+    def _look_for_state(self) -> None:
+        """Save the generators that the loop draws from; report what cannot be saved."""
+        from midstep.session.state.generators import search_frame, search_parts
+
+        if self._engine is None:
+            return
+        state = self._engine.state
+        known = [*state.known_generators, self, self._order]
+        problems = state.look_for_state(search_parts(state.parts, known), most_dots=1)
+        known += state.user_generators.generators.values()
+        problems += state.look_for_state(search_frame(sys._getframe(), known), most_dots=0)
+        for words in [*problems, *state.unsaved_state()]:
+            self.report_inexact(f"a resume will not be exact: {words}")
 
     def _is_repeating(self) -> bool:
         return self._replay is not None and self._replay.is_active

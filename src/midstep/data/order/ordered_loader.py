@@ -115,6 +115,10 @@ class OrderedLoader:
         """Reasons why a resume is not exact, if they were reported and not refused."""
         return list(self._context.problems)
 
+    def refuse_or_report(self, reason: str) -> None:
+        """Refuse what makes a resume inexact, or report it once, as the settings say."""
+        self._context.refuse_or_report(reason)
+
     def commit(self, count: int | None = None) -> None:
         """Record that a step is done: all fetched samples, or `count` of them, are trained on."""
         self._context.cursor.commit(count)

@@ -143,6 +143,12 @@ class TrainingEngine:
         weight = next(self.state.parts.model.parameters(), None)
         return None if weight is None else weight.device.type
 
+    def name_untracked(self) -> None:
+        """Name the tensors that are saved although no declared part holds them."""
+        for words in self.state.untracked_words():
+            self._record(kind="untracked_tensors", reason=words)
+            print_line(words)
+
     def close(self) -> None:
         """Take nothing more; returns when the last checkpoint is on disk."""
         self._unsubscribe()

@@ -19,6 +19,7 @@ from midstep.session.config import SessionConfig
 from midstep.session.fit.batch_feed import BatchFeed
 from midstep.session.fit.evaluation import evaluate
 from midstep.session.fit.optimizer_step import OptimizerStep, StepObserver
+from midstep.session.state.generators import search_parts
 from midstep.session.state.training_parts import TrainingParts
 from midstep.session.state.training_state import StepMark, TrainingState, find_loader_generators
 
@@ -150,6 +151,18 @@ class Trainer:
     @observer.setter
     def observer(self, observer: StepObserver | None) -> None:
         self._optimizer_step.observer = observer
+
+    def look_for_state(self) -> None:
+        """Save the generators that the user's functions draw from; refuse what cannot be saved.
+
+        Raises:
+            ConfigError: with `enforce_sampler_state`; otherwise it is reported.
+        """
+        state = self.state
+        search = search_parts(self.parts, state.known_generators)
+        problems = [*state.look_for_state(search, most_dots=1), *state.unsaved_state()]
+        for problem in problems:
+            state.order.refuse_or_report(problem)
 
     # -- totals -----------------------------------------------------------------------------------
 

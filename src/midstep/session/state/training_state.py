@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from midstep.core.errors import ControlError
@@ -14,12 +15,16 @@ from midstep.core.fault_guard import FaultGuard
 from midstep.data.order.samplers import nested_samplers
 from midstep.data.random_state import find_generators
 from midstep.session.state.epoch_progress import DataPosition, EpochProgress
+from midstep.session.state.generators import UserGenerators, generators_in_workers
 from midstep.session.state.snapshot import Snapshot, tree_bytes
+from midstep.session.state.training_parts import stateful_loss
+from midstep.session.state.untracked_tensors import OptimizerAttributes, UntrackedTensors
 
 if TYPE_CHECKING:
     from midstep.data.order.ordered_loader import OrderedLoader
     from midstep.data.random_state import Generator
     from midstep.session.config import SessionConfig
+    from midstep.session.state.generators import GeneratorSearch
     from midstep.session.state.training_parts import TrainingParts
 
 log = logging.getLogger("midstep.session")
@@ -28,6 +33,12 @@ WEIGHTS_EVERY = 16
 """The weights of every so many steps are sampled, and those of each step after a snapshot."""
 MOST_MARKS = 1 << 14
 """Steps whose mark is kept; steps beyond that are repeated without being compared."""
+
+
+FOUND_PARTS = frozenset({"loss_fn", "untracked", "generators", "optimizer_attributes"})
+"""Parts that checkpoints of earlier versions lack."""
+OPTIONAL_PARTS = frozenset({"generators", "optimizer_attributes"})
+"""Parts that a checkpoint may have and the training no more."""
 
 
 class StepMark(NamedTuple):
@@ -124,6 +135,10 @@ class TrainingState:
         """Whether a step was begun and has not ended. Only a session knows it."""
         self.before_restore: Callable[[], object] = lambda: None
         """Called before a restore: a session drops its running iterator and its gradients."""
+        self.user_generators = UserGenerators()
+        """Generators that were found in the user's own code; saved like everything else."""
+        self._untracked = UntrackedTensors(parts)
+        self._attributes = OptimizerAttributes(parts.optimizers)
         self._generators, self._to_host = generators, to_host
         self._position = DataPosition(order)
         self._marker = StepMarker(parts.model, order)
@@ -185,7 +200,8 @@ class TrainingState:
     def restore(self, snapshot: Snapshot, *, seek_data: bool = True) -> None:
         """Restore parts, generators, counters and, with `seek_data`, the position in the data."""
         self.before_restore()
-        snapshot.restore(self._stateful(), generators=self._generators)
+        parts, snapshot = self._matching(snapshot)
+        snapshot.restore(parts, generators=self._generators)
         if seek_data:
             self._position.seek(snapshot.epoch_random)
         self.step, self.timeline = snapshot.step, snapshot.timeline
@@ -194,6 +210,68 @@ class TrainingState:
             for optimizer in self.parts.optimizers:
                 # Else a scheduler that steps first in this process warns of a wrong order.
                 optimizer._opt_called = True  # type: ignore[attr-defined]
+
+    def _matching(self, snapshot: Snapshot) -> tuple[dict[str, Any], Snapshot]:
+        """The parts to restore, and the snapshot without states that nothing takes.
+
+        Checkpoints of earlier versions lack some parts. What was found in the user's code may have
+        gone.
+        """
+        parts = self._stateful()
+        present = {name for name, part in parts.items() if part is not None}
+        for name in present & FOUND_PARTS - snapshot.states.keys():
+            log.warning("the checkpoint of step %d has no %s; it stays as it is", snapshot.step, name)
+            parts[name] = None
+        gone = snapshot.states.keys() & OPTIONAL_PARTS - present
+        if gone:
+            states = {name: each for name, each in snapshot.states.items() if name not in gone}
+            snapshot = replace(snapshot, states=states)
+        return parts, snapshot
+
+    def restore_found(self, snapshot: Snapshot) -> None:
+        """Restore what was found beside the declared parts, where both have it."""
+        for name in FOUND_PARTS & snapshot.states.keys():
+            part = self._stateful().get(name)
+            if part is not None:
+                part.load_state_dict(snapshot.states[name])
+
+    def look_for_state(self, search: GeneratorSearch, *, most_dots: int) -> list[str]:
+        """Save the generators of a search; returns what cannot be saved, in words.
+
+        Args:
+            search: what was found.
+            most_dots: an iterator whose path has more dots is not one of the user's step.
+        """
+        self.user_generators.add(search.generators)
+        return [
+            f"{path} is a running {kind}, and its position is in no state; begin it in each step, "
+            "or use a loader with a seeded order"
+            for path, kind in search.iterators.items()
+            if path.count(".") <= most_dots
+        ]
+
+    def unsaved_state(self) -> list[str]:
+        """What the training depends on and no snapshot can hold, in words."""
+        problems = [
+            f"{name} holds tensors in a form that cannot be saved; keep them in the optimizer's "
+            "`state`"
+            for name in self._attributes.unsaved
+        ]
+        problems += [
+            f"{path} is a generator in the loader's workers, which end with their generators; "
+            "use num_workers=0, or draw from the global generators under a seeded order"
+            for path in generators_in_workers(self.parts.train_loader)
+        ]
+        return problems
+
+    def untracked_words(self) -> list[str]:
+        """Which tensors are saved although no declared part holds them."""
+        return list(self._untracked.words())
+
+    @property
+    def known_generators(self) -> list[Generator]:
+        """The generators of the loader and its samplers."""
+        return list(self._generators.values())
 
     def restore_position(self, snapshot: Snapshot) -> None:
         """Restore the generators and the position in the data; leave everything else unchanged."""
@@ -239,6 +317,10 @@ class TrainingState:
             **further,
             "scheduler": parts.scheduler,
             "scaler": self.scaler,
+            "loss_fn": stateful_loss(parts.loss_fn),
+            "untracked": self._untracked or None,
+            "optimizer_attributes": self._attributes or None,
+            "generators": self.user_generators or None,
             # Checkpoints call the user's extra state `also`, as they did from the start.
             "also": parts.extra_state or None,
             "progress": self.progress,
