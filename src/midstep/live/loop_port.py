@@ -17,6 +17,7 @@ from midstep.core.errors import StopTraining
 from midstep.core.fault_guard import FaultGuard
 from midstep.data.batch_structure import count_samples, tensors_of
 from midstep.data.order.epoch_cursor import IntIds
+from midstep.live.accumulation_check import AccumulationCheck
 from midstep.session.state.epoch_progress import EpochProgress
 from midstep.session.step_report import StepReporter, as_scalars
 
@@ -128,6 +129,7 @@ class LoopPort:
         self.report_inexact: Callable[[str], object] = log.warning
         """Called with what a resume or a step back cannot repeat exactly."""
         self._has_looked_for_state = True
+        self._accumulation = AccumulationCheck()
         self._has_entered = self._has_stepped = self._has_stopped = self._is_detached = False
         self._passes = 0
         self._epoch = 0
@@ -181,22 +183,27 @@ class LoopPort:
             # Now, not at the start: the script may make a generator right before its loop.
             self._has_looked_for_state = True
             self._guard.run(self._look_for_state)
+        if replay.restored is not None:
+            self._accumulation.begin(self._usual_batches())
         replay.begin_pass()
         if self._engine is not None:
             self._engine.take_due_snapshot()  # of the state before the first step
 
+    def _usual_batches(self) -> int:
+        """Micro-batches of a step, by those of this epoch so far."""
+        steps = self._boundary.finished_steps - self._progress.first_step
+        return -(-self._progress.batches // max(1, steps))
+
     def _look_for_state(self) -> None:
         """Save the generators that the loop draws from; report what cannot be saved."""
-        from midstep.session.state.generators import search_frame, search_parts
+        from midstep.session.state.generators import declared, search_frame
 
         if self._engine is None:
             return
         state = self._engine.state
-        known = [*state.known_generators, self, self._order]
-        problems = state.look_for_state(search_parts(state.parts, known), most_dots=1)
-        known += state.user_generators.generators.values()
-        problems += state.look_for_state(search_frame(sys._getframe(), known), most_dots=0)
-        for words in [*problems, *state.unsaved_state()]:
+        known = [*state.known_generators, *state.user_generators.generators.values()]
+        search = search_frame(sys._getframe(), [*known, *declared(state.parts)])
+        for words in state.look_for_state(search, most_dots=1):
             self.report_inexact(f"a resume will not be exact: {words}")
 
     def _is_repeating(self) -> bool:
@@ -213,6 +220,8 @@ class LoopPort:
 
     def pass_ended(self) -> None:
         """The loader is exhausted. A pass without a step, such as an evaluation, is no epoch."""
+        if self._accumulation.is_moved and not self._is_detached:
+            self._accumulation.pass_ended(self._window.count, self.report_inexact)
         if self._is_detached or self._boundary.finished_steps == self._progress.first_step:
             return
         self._is_between_epochs = True
@@ -346,8 +355,11 @@ class LoopPort:
         loss = window.loss()
         self._progress.step_finished(loss, batches=window.count)
         is_repeated = replay is not None and replay.is_active
+        if self._accumulation.is_moved:
+            self._accumulation.step_ended(window.count, self.report_inexact)
         mark = self._mark(window, loss, is_repeated=is_repeated)
         if replay is not None and is_repeated:
+            self._accumulation.begin(self._usual_batches())
             if not replay.step_repeated(mark):
                 return
             self._guard.run(

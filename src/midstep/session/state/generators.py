@@ -11,12 +11,16 @@ import functools
 import itertools
 import random
 import types
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from torch import nn
+from torch.amp import GradScaler
+from torch.optim import Optimizer
+from torch.optim.lr_scheduler import LRScheduler
 from torch.utils.data import DataLoader
 from torch.utils.data.dataloader import _BaseDataLoaderIter
 
@@ -71,8 +75,8 @@ class GeneratorSearch:
     def __init__(self, outside: Sequence[Any] = ()) -> None:
         self.generators: dict[str, Generator] = {}
         """By the path of names that leads to them."""
-        self.iterators: dict[str, str] = {}
-        """Class of each iterator by its path."""
+        self.unsaved: dict[str, str] = {}
+        """What else has a state that no snapshot holds, by its path: half a sentence."""
         # Kept, so that no object is freed and its id given to another one during the search.
         self._outside = list(outside)
         self._seen = {id(each) for each in outside}
@@ -80,9 +84,9 @@ class GeneratorSearch:
 
     def look_at(self, name: str, value: Any, *, depth: int = DEPTH) -> None:
         """Search what `value` refers to."""
-        waiting = [(name, value, depth)]
+        waiting = deque([(name, value, depth)])
         while waiting and self._visits < MOST_VISITS:
-            path, each, left = waiting.pop(0)
+            path, each, left = waiting.popleft()
             if isinstance(each, _PLAIN) or id(each) in self._seen:
                 continue
             self._seen.add(id(each))
@@ -93,7 +97,9 @@ class GeneratorSearch:
                 if not isinstance(each, random.SystemRandom):
                     self.generators[path] = each
             elif _is_running_pass(each):
-                self.iterators[path] = type(each).__name__
+                self.unsaved[path] = f"{path} is a running {type(each).__name__}, and its position"
+            elif isinstance(each, LRScheduler | Optimizer | GradScaler):
+                self.unsaved[path] = f"{path} is a {type(each).__name__} that was not given, and it"
             elif left > 0:
                 waiting += [(f"{path}.{key}", part, left - 1) for key, part in _references(each)]
 
@@ -185,7 +191,7 @@ def search_parts(parts: TrainingParts, known: Sequence[Any]) -> GeneratorSearch:
     """
     loader = parts.train_loader
     dataset = getattr(loader, "dataset", None)
-    search = GeneratorSearch(known)
+    search = GeneratorSearch([*known, *declared(parts)])
     search.look_at("model", parts.model)
     search.look_at("loss_fn", parts.loss_fn)
     search.look_at("training_step", parts.training_step)
@@ -195,6 +201,13 @@ def search_parts(parts: TrainingParts, known: Sequence[Any]) -> GeneratorSearch:
         search.look_at("dataset", dataset)
         search.look_at("collate_fn", getattr(loader, "collate_fn", None))
     return search
+
+
+def declared(parts: TrainingParts) -> list[Any]:
+    """Objects whose state is saved because the user gave them."""
+    inner = [vars(each).get("base_optimizer") for each in parts.optimizers]
+    given = [*parts.optimizers, *inner, parts.scheduler, parts.scaler, *parts.extra_state.parts]
+    return [each for each in given if each is not None]
 
 
 def generators_in_workers(loader: Any) -> list[str]:
@@ -221,7 +234,7 @@ def search_frame(frame: types.FrameType | None, known: Sequence[Any]) -> Generat
 
 def _is_ours(frame: types.FrameType) -> bool:
     name = str(frame.f_globals.get("__name__", ""))
-    return name.startswith(("midstep.", "torch.", "contextlib"))
+    return name.startswith(("midstep.", "torch.", "contextlib", "tqdm"))
 
 
 # -- as a part of a snapshot ----------------------------------------------------------------------

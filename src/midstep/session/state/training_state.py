@@ -240,13 +240,12 @@ class TrainingState:
 
         Args:
             search: what was found.
-            most_dots: an iterator whose path has more dots is not one of the user's step.
+            most_dots: what has a path with more dots is not used by the user's step.
         """
         self.user_generators.add(search.generators)
         return [
-            f"{path} is a running {kind}, and its position is in no state; begin it in each step, "
-            "or use a loader with a seeded order"
-            for path, kind in search.iterators.items()
+            f"{words} is in no state; give it with scheduler=, scaler=, optimizer= or extra_state="
+            for path, words in search.unsaved.items()
             if path.count(".") <= most_dots
         ]
 
