@@ -34,7 +34,7 @@ def test_it_is_saved_and_the_resume_is_exact(driver, how, tmp_path):
 
 @pytest.mark.parametrize("driver", ["session", "attach"])
 def test_a_sampler_with_an_epoch_counter_is_exact_at_an_epoch_border(driver, tmp_path):
-    case = Case(driver=driver, sampler="epoch counter", at=6 / 18, fault="raise")
+    case = Case(driver=driver, sampler="epoch counter", at=7 / 18, fault="raise")
     assert assert_not_silent(case, tmp_path) == "exact"
 
 

@@ -205,8 +205,7 @@ def search_parts(parts: TrainingParts, known: Sequence[Any]) -> GeneratorSearch:
 
 def declared(parts: TrainingParts) -> list[Any]:
     """Objects whose state is saved because the user gave them."""
-    inner = [vars(each).get("base_optimizer") for each in parts.optimizers]
-    given = [*parts.optimizers, *inner, parts.scheduler, parts.scaler, *parts.extra_state.parts]
+    given = [*parts.optimizers, parts.scheduler, parts.scaler, *parts.extra_state.parts]
     return [each for each in given if each is not None]
 
 
