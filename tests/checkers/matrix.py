@@ -170,9 +170,7 @@ def _train_session(case: Case, life: Life) -> list[torch.Tensor]:
             def advance(_model: nn.Module) -> None:
                 scheduler.step()
 
-        session.on_step(
-            lambda record: life.step_done(record.step, record.loss, session.controller)
-        )
+        session.on_step(lambda record: life.step_done(record.step, record.loss, session.controller))
         session.fit(epochs=EPOCHS)
         return parts.tensors()
 
@@ -223,7 +221,9 @@ class Parts:
         np.random.seed(3)
         self.case = case
         self.model = _model(case)
-        self.loss_fn: Any = ScaledLoss() if case.loss == "with parameters" else nn.functional.mse_loss
+        self.loss_fn: Any = (
+            ScaledLoss() if case.loss == "with parameters" else nn.functional.mse_loss
+        )
         self.shift = torch.zeros(1, requires_grad=True)
         trained = [*self.model.parameters()]
         if case.loss == "with parameters":

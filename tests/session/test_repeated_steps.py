@@ -9,8 +9,10 @@ import pytest
 from midstep.session.rewind.repeated_steps import Circumstances, RepeatedSteps, StepComparison
 from midstep.session.state.training_state import StepMark
 
-RECORD = {step: StepMark(step * 7, 0.1, 1.0 / step, step if step % 2 == 0 else None) for step in
-          range(1, 7)}
+RECORD = {
+    step: StepMark(step * 7, 0.1, 1.0 / step, step if step % 2 == 0 else None)
+    for step in range(1, 7)
+}
 
 
 def compared(

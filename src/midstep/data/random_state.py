@@ -73,7 +73,9 @@ class RandomState:
             numpy=np.random.get_state(legacy=False),
             cpu=torch.default_generator.get_state(),
             cuda=tuple(torch.cuda.get_rng_state(device) for device in devices),
-            generators={name: get_generator_state(name, each) for name, each in _by_name(generators)},
+            generators={
+                name: get_generator_state(name, each) for name, each in _by_name(generators)
+            },
             worker_base_seed=worker_base_seed,
         )
 

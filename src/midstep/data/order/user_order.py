@@ -24,8 +24,8 @@ from midstep.data.order.order_strategy import (
     LoaderContext,
     OrderStrategy,
 )
-from midstep.data.order.samplers import nested_samplers
 from midstep.data.order.sample_fetch import DatasetProxy, FetchRequest, WatchedFetch
+from midstep.data.order.samplers import nested_samplers
 from midstep.data.random_state import RandomState, find_generators, preserve_rng
 
 _COMPARED_DRAWS = 64

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import socket
 import sys
 from collections.abc import Iterable, Mapping, Sequence
@@ -210,4 +209,4 @@ def circumstances(header: Mapping[str, Any] | None, device: str | None) -> Circu
 
 def _program(argv: Sequence[str]) -> list[str]:
     """A command line without the path of the interpreter."""
-    return [os.path.basename(argv[0]), *argv[1:]] if argv else []
+    return [Path(argv[0]).name, *argv[1:]] if argv else []

@@ -31,7 +31,8 @@ def check_first_step(trainer: Trainer, engine: TrainingEngine) -> None:
     try:
         with trainer.replay():
             mark = trainer.advance().mark
-    except Exception:  # noqa: BLE001 - the training makes the same step, and raises it itself
+    except Exception:
+        # The training makes the same step next, and raises the error itself.
         log.info("the first step after the resume raised in its check", exc_info=True)
         return
     finally:

@@ -265,4 +265,3 @@ def as_number(value: Any) -> float | None:
 def _checksum(value: Any) -> int:
     """A checksum that is known, or that is on its way from a device."""
     return int(value) if isinstance(value, int | float) else int(value.value)
-

@@ -54,7 +54,16 @@ _PLAIN = (
     types.CodeType,
     range,
 )
-_OUTSIDE = ("torch.", "numpy.", "midstep.", "_pytest.", "pytest.", "threading", "logging", "asyncio")
+_OUTSIDE = (
+    "torch.",
+    "numpy.",
+    "midstep.",
+    "_pytest.",
+    "pytest.",
+    "threading",
+    "logging",
+    "asyncio",
+)
 
 
 class GeneratorSearch:
@@ -108,7 +117,9 @@ def _is_running_pass(value: Any) -> bool:
     """Whether this is an iterator over data whose position only it knows."""
     if isinstance(value, types.GeneratorType):
         variables = {} if value.gi_frame is None else value.gi_frame.f_locals
-        return any(isinstance(each, DataLoader | _BaseDataLoaderIter) for each in variables.values())
+        return any(
+            isinstance(each, DataLoader | _BaseDataLoaderIter) for each in variables.values()
+        )
     return isinstance(value, _BaseDataLoaderIter | itertools.cycle)
 
 
@@ -125,7 +136,9 @@ def _references(value: Any) -> Iterator[tuple[str, Any]]:
         yield from (("function", value.func), ("arguments", value.args), ("named", value.keywords))
     elif isinstance(value, Mapping):
         if isinstance(value, dict):
-            yield from ((str(key), each) for key, each in itertools.islice(value.items(), MOST_ITEMS))
+            yield from (
+                (str(key), each) for key, each in itertools.islice(value.items(), MOST_ITEMS)
+            )
     elif isinstance(value, list | tuple | set | frozenset):
         yield from ((str(i), each) for i, each in enumerate(itertools.islice(value, MOST_ITEMS)))
     elif isinstance(value, nn.Module):
@@ -160,9 +173,7 @@ def _of_function(function: types.FunctionType) -> Iterator[tuple[str, Any]]:
     yield from _globals_of(code, function.__globals__)
 
 
-def _globals_of(
-    code: types.CodeType, variables: Mapping[str, Any]
-) -> Iterator[tuple[str, Any]]:
+def _globals_of(code: types.CodeType, variables: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     names = dict.fromkeys(code.co_names)
     for constant in code.co_consts:  # functions inside the function
         if isinstance(constant, types.CodeType):
@@ -278,7 +289,9 @@ class UserGenerators:
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore those that the state has."""
-        self._unclaimed = {path: each for path, each in state.items() if path not in self.generators}
+        self._unclaimed = {
+            path: each for path, each in state.items() if path not in self.generators
+        }
         for path, generator in self.generators.items():
             if path in state:
                 _set(path, generator, state[path])

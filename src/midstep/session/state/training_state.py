@@ -220,7 +220,9 @@ class TrainingState:
         parts = self._stateful()
         present = {name for name, part in parts.items() if part is not None}
         for name in present & FOUND_PARTS - snapshot.states.keys():
-            log.warning("the checkpoint of step %d has no %s; it stays as it is", snapshot.step, name)
+            log.warning(
+                "the checkpoint of step %d has no %s; it stays as it is", snapshot.step, name
+            )
             parts[name] = None
         gone = snapshot.states.keys() & OPTIONAL_PARTS - present
         if gone:

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn
-from torch.optim import Optimizer
 
 from midstep.core.errors import FormatError
 from midstep.core.protocols import Stateful
 
 if TYPE_CHECKING:
+    from torch.optim import Optimizer
+
     from midstep.session.state.training_parts import TrainingParts
 
 
