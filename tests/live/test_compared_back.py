@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import torch
+from typing import TYPE_CHECKING, Any
 
 from midstep.facts import FactsReader
 from tests.checkers.neutral import wait_until
@@ -12,6 +10,9 @@ from tests.live.resumable import Resumable
 from tests.live.test_attach import parked_at, series
 from tests.live.test_back import ask, never_due
 from tests.live.trainer import in_thread
+
+if TYPE_CHECKING:
+    import torch
 
 
 def answer_of_back(training: Resumable, n: int) -> dict[str, Any]:

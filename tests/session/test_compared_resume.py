@@ -252,7 +252,7 @@ def test_untracked_tensors_are_named_when_the_run_begins(tmp_path, capfd):
     loader = DataLoader(data, batch_size=4)
     with Session(model, optimizer, nn.MSELoss(), loader, config=config) as session:
         session.fit(steps=1)
-    words = "1 tensor of optimizer 1 is not in `model`; their weights are saved"
+    words = "1 tensor of optimizer 1 is not in `model`; its values are saved"
     assert words in capfd.readouterr().err
     kinds = [event.get("kind") for event in FactsReader(tmp_path / "run").events()]
     assert kinds.count("untracked_tensors") == 1

@@ -152,7 +152,7 @@ class LoopPort:
         self._metrics.close()
         self._window = Window()
         self._order = self._engine = self._replay = None
-        del self._metrics, self._reporter
+        del self._metrics, self._reporter, self._marker
 
     # -- the loader -------------------------------------------------------------------------------
 
@@ -182,7 +182,7 @@ class LoopPort:
         if not self._has_looked_for_state:
             # Now, not at the start: the script may make a generator right before its loop.
             self._has_looked_for_state = True
-            self._guard.run(self._look_for_state)
+            FaultGuard("looking for generators", log).run(self._look_for_state)
         if replay.restored is not None:
             self._accumulation.begin(self._usual_batches())
         replay.begin_pass()

@@ -115,7 +115,13 @@ class LoopReplay:
         if not self.is_active:
             return {"step": target, **repeated.answer(0)}
         rewind.show_phase(f"repeating steps up to {target:,}")
-        return StepsToPass(1, lambda: repeated.answer(target - base.step))
+        return StepsToPass(1, lambda: self._answer(rewind, repeated, target - base.step))
+
+    def _answer(self, rewind: Rewind, repeated: RepeatedSteps, steps: int) -> dict[str, Any]:
+        answer = repeated.answer(steps)
+        if answer["exact"] is False:
+            rewind.following = None  # it is known that later steps differ, too
+        return answer
 
     def step_repeated(self, mark: StepMark | None) -> bool:
         """A repeated step is over; True at the target, where the loop meets its boundary again."""

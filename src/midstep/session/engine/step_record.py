@@ -93,7 +93,7 @@ def _read_rows(path: Path, snapshot: Snapshot) -> tuple[dict[int, dict[str, floa
     """Values by step of the rows after the snapshot, and the last time of a step."""
     values: dict[int, dict[str, float]] = {}
     step_time_s = None
-    for group in StepsReader(path).runs():
+    for group in StepsReader(path).groups():
         if "step_time_s" in group.names:
             step_time_s = float(group.rows["values"][-1, group.names.index("step_time_s")])
         names = [name for name in _FIELDS.values() if name in group.names]
@@ -112,12 +112,19 @@ def _add_rows(
     is_after = (rows["step"] > first) & (rows["step"] <= first + MOST_ROWS)
     chosen = rows[is_after & (rows["timeline"] == snapshot.timeline)]
     columns = [group.names.index(name) for name in names]
+    is_row_of_step = IDS_CHECKSUM in names
     for step, row in zip(chosen["step"].tolist(), chosen["values"][:, columns], strict=True):
-        values.setdefault(step, {}).update(zip(names, row.tolist(), strict=True))
+        known = values.setdefault(step, {})
+        read = dict(zip(names, row.tolist(), strict=True))
+        # A row without ids may be of a loss that was logged between epochs, under the last step.
+        values[step] = {**known, **read} if is_row_of_step else {**read, **known}
 
 
 def _mark(values: Mapping[str, float]) -> StepMark:
+    """The mark of a recorded step. Rows of earlier versions have the rate of the next step."""
     fields: dict[str, Any] = {name: values.get(column) for name, column in _FIELDS.items()}
+    if fields["ids"] is None:
+        fields["lr"] = None
     for name in ("ids", "weights"):
         if fields[name] is not None:
             fields[name] = int(fields[name]) if np.isfinite(fields[name]) else None

@@ -19,7 +19,7 @@ import threading
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
-from midstep.core.errors import StorageError
+from midstep.core.errors import MidstepError, StorageError
 from midstep.core.fault_guard import FaultGuard
 from midstep.core.moments import Moment
 from midstep.session.checkpoint.checkpoint_store import CheckpointStore
@@ -115,8 +115,12 @@ class TrainingEngine:
             self.not_compared(f"{', '.join(resume_point.changed)} changed")
             return
         settings = {**self._config.describe(), **self.state.parts.describe()}
-        attempt = run.facts.attempt
-        record = read_step_record(run.dir, snapshot, settings, attempt=attempt)
+        try:
+            record = read_step_record(run.dir, snapshot, settings, attempt=run.facts.attempt)
+        except (MidstepError, OSError, ValueError) as error:
+            # A record that cannot be read is no reason to refuse a checkpoint that can.
+            self.not_compared(f"the record cannot be read: {error}")
+            return
         self.last_step_time_s = record.step_time_s
         if record.marks:
             known = circumstances(record.header, self._device())

@@ -354,13 +354,16 @@ class TrainerReplay:
                 rewind.arrived(from_step)
             # Last: a viewer that sees the end of the phase must find the final state.
             rewind.show_phase(None)
+        answer = repeated.answer(target - base.step)
+        if answer["exact"] is False:
+            rewind.following = None  # it is known that later steps differ, too
         return {
             "step": state.step,
             "timeline": state.timeline,
             "epoch": state.epoch,
             "from_step": from_step,
             "replayed": target - base.step,
-            **repeated.answer(target - base.step),
+            **answer,
         }
 
     def _repeat(

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import logging
 import random
 import types
 from collections import deque
@@ -29,6 +30,7 @@ from midstep.data.random_state import Generator, get_generator_state, set_genera
 if TYPE_CHECKING:
     from midstep.session.state.training_parts import TrainingParts
 
+log = logging.getLogger("midstep.session")
 MOST_VISITS = 20_000
 """Objects that are looked at in one search."""
 MOST_ITEMS = 32
@@ -110,7 +112,16 @@ class GeneratorSearch:
             elif isinstance(each, LRScheduler | Optimizer | GradScaler):
                 self.unsaved[path] = f"{path} is a {type(each).__name__} that was not given, and it"
             elif left > 0:
-                waiting += [(f"{path}.{key}", part, left - 1) for key, part in _references(each)]
+                waiting += [(f"{path}.{key}", part, left - 1) for key, part in _safely(each)]
+
+
+def _safely(value: Any) -> list[tuple[str, Any]]:
+    """What a value refers to; nothing if reading its attributes raises, as some proxies do."""
+    try:
+        return list(_references(value))
+    except Exception:
+        log.debug("an object of type %s cannot be searched", type(value), exc_info=True)
+        return []
 
 
 def _is_running_pass(value: Any) -> bool:

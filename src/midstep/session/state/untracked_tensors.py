@@ -44,10 +44,11 @@ class UntrackedTensors:
         for index in range(len(self._parts.optimizers)):
             count = sum(1 for name, _ in self._tensors() if name.startswith(f"optimizer.{index}."))
             if count:
-                are = "tensor of optimizer {} is" if count == 1 else "tensors of optimizer {} are"
+                are = "tensors of optimizer {} are" if count > 1 else "tensor of optimizer {} is"
+                their = "their weights are" if count > 1 else "its values are"
                 yield (
-                    f"{count} {are.format(index + 1)} not in `model`; their weights are saved, "
-                    "buffers of their module are not"
+                    f"{count} {are.format(index + 1)} not in `model`; {their} saved, buffers of "
+                    f"{'their' if count > 1 else 'its'} module are not"
                 )
 
     def state_dict(self) -> dict[str, Any]:
