@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 if TYPE_CHECKING:
     from midstep.session.state.training_state import StepMark
 
+log = logging.getLogger("midstep.session")
 Verdict = Literal["exact", "moved", "differs", "close"]
 CLOSE = 1e-3
 """Relative difference of the loss that other kernels, threads or versions of torch explain."""
@@ -96,13 +98,18 @@ class RepeatedSteps:
         """The result, once it is known."""
 
     def compare(self, step: int, mark: StepMark | None) -> None:
-        """A step was made again."""
+        """A step was made again. A fault of ours ends the comparison, not the training."""
         recorded = self._expected.get(step)
-        if self.result is None and recorded is not None and mark is not None:
-            self._steps += 1
-            self._compare(step, recorded, mark)
-        if step >= self._last:
-            self.end()
+        try:
+            if self.result is None and recorded is not None and mark is not None:
+                self._steps += 1
+                self._compare(step, recorded, mark)
+            if step >= self._last:
+                self.end()
+        except Exception as error:
+            log.exception("comparing step %d with its record failed", step)
+            if self.result is None:
+                self._finish(None, f"not compared: {type(error).__name__} in the comparison")
 
     def end(self) -> None:
         """Compare no further: the record ends here, or the training was changed."""
