@@ -123,7 +123,7 @@ def assert_not_silent(case: Case, folder: Path) -> str:
     named += [str(e["text"]) for e in repeated_facts(folder) if "not compared" in e["text"]]
     named += inexact_facts(folder)
     assert named, f"silently inexact: {case}, {repeated_facts(folder)}"
-    return named[0]
+    return "; ".join(named)
 
 
 def _refused(case: Case, outcome: Outcome) -> str:
@@ -170,7 +170,11 @@ def _train_session(case: Case, life: Life) -> list[torch.Tensor]:
             def advance(_model: nn.Module) -> None:
                 scheduler.step()
 
-        session.on_step(lambda record: life.step_done(record.step, record.loss, session.controller))
+        session.on_step(
+            lambda record: life.step_done(
+                record.step, record.loss, session.controller, session.checkpoint_writer
+            )
+        )
         session.fit(epochs=EPOCHS)
         return parts.tensors()
 
@@ -205,7 +209,8 @@ def _train_attach(case: Case, life: Life) -> list[torch.Tensor]:
                 mean += (loss.item() - mean) / count
                 if case.logs != "nothing":
                     run.log(loss=mean if case.logs == "running mean" else loss)
-                life.step_done(run.step + 1, loss.item(), run.controller)
+                engine: Any = run._loop._engine  # type: ignore[union-attr]
+                life.step_done(run.step + 1, loss.item(), run.controller, engine.writer)
     return parts.tensors()
 
 

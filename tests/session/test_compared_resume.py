@@ -131,17 +131,18 @@ def test_a_change_of_hyperparameters_in_the_record_ends_the_comparison(tmp_path)
         with pytest.raises(Killed):
             session.fit(steps=12)
     folder = tmp_path / "run"
-    for path in (folder / "checkpoints").glob("*000006*"):
+    for path in (folder / "checkpoints").glob("6*"):
         path.rename(folder / path.name)  # the kill came before this checkpoint
     result = resumed(RECIPE, tmp_path)
     assert (result["verdict"], result["steps"]) == ("exact", 2)
 
 
 def test_a_rate_that_was_edited_before_the_restart_is_no_alarm(tmp_path):
-    killed_at(RECIPE, 5, tmp_path)
+    recipe = replace(RECIPE, scheduler="none")
+    killed_at(recipe, 5, tmp_path)
 
     def edited(settings: dict[str, Any]) -> Session:
-        session = RECIPE({**settings, "allow_changed": ("optimizer",)})
+        session = recipe({**settings, "allow_changed": ("optimizer",)})
         parts = session.trainer.parts
         parts.optimizer.defaults["lr"] = parts.optimizer.param_groups[0]["lr"] = 0.5
         return session
@@ -165,12 +166,12 @@ def test_a_loss_that_is_not_a_number_is_compared_as_it_is(tmp_path):
     assert resumed(recipe, tmp_path)["exact"] is not False
 
 
-@pytest.mark.skipif(torch.get_num_threads() < 2, reason="needs two threads")
 def test_another_number_of_threads_is_no_alarm(tmp_path):
     before = torch.get_num_threads()
-    killed_at(RECIPE, 5, tmp_path)
-    torch.set_num_threads(1)
     try:
+        torch.set_num_threads(before + 1)
+        killed_at(RECIPE, 5, tmp_path)
+        torch.set_num_threads(before)
         assert resumed(RECIPE, tmp_path)["exact"] is not False
     finally:
         torch.set_num_threads(before)
@@ -240,7 +241,7 @@ def test_a_change_after_going_back_ends_the_comparison(tmp_path):
         run.session.command("set_hparams", lr=0.5)
         run.ask("step", n=3)
         folder = run.session.dir
-    assert [each["exact"] for each in results(folder)] == [True]
+    assert {each["exact"] for each in results(folder)} == {True}
     assert results(folder)[-1]["steps"] == 1
 
 

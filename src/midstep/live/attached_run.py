@@ -307,7 +307,7 @@ class SavedTraining:
             self._state.fingerprints = fingerprints
             # The loader is not patched yet, so its parts are the user's.
             search = search_parts(parts, self._state.known_generators)
-            problems = self._state.look_for_state(search, most_dots=1)
+            problems = self._state.look_for_state(search)
             for words in [*problems, *self._state.unsaved_state()]:
                 report(f"a resume will not be exact: {words}")
 

@@ -203,7 +203,7 @@ class LoopPort:
         state = self._engine.state
         known = [*state.known_generators, *state.user_generators.generators.values()]
         search = search_frame(sys._getframe(), [*known, *declared(state.parts)])
-        for words in state.look_for_state(search, most_dots=1):
+        for words in state.look_for_state(search):
             self.report_inexact(f"a resume will not be exact: {words}")
 
     def _is_repeating(self) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import socket
 import sys
 from collections.abc import Iterable, Mapping, Sequence
@@ -38,6 +39,7 @@ NUMERIC_SETTINGS = (
 )
 """Settings in the header that change what a step computes, or what its loader draws."""
 
+_SEQ = "seq of the row"
 _FIELDS = {"ids": IDS_CHECKSUM, "lr": "lr", "loss": "loss", "weights": WEIGHTS_CHECKSUM}
 
 
@@ -113,11 +115,16 @@ def _add_rows(
     chosen = rows[is_after & (rows["timeline"] == snapshot.timeline)]
     columns = [group.names.index(name) for name in names]
     is_row_of_step = IDS_CHECKSUM in names
-    for step, row in zip(chosen["step"].tolist(), chosen["values"][:, columns], strict=True):
+    steps, seqs = chosen["step"].tolist(), chosen["seq"].tolist()
+    for step, seq, row in zip(steps, seqs, chosen["values"][:, columns], strict=True):
         known = values.setdefault(step, {})
         read = dict(zip(names, row.tolist(), strict=True))
-        # A row without ids may be of a loss that was logged between epochs, under the last step.
-        values[step] = {**known, **read} if is_row_of_step else {**read, **known}
+        # The first row with ids is the step's own. Others may be of a step that raised, whose
+        # values are recorded under the step before, or of a loss that was logged between epochs.
+        if is_row_of_step and seq < known.get(_SEQ, math.inf):
+            values[step] = {**known, **read, _SEQ: seq}
+        else:
+            values[step] = {**read, **known}
 
 
 def _mark(values: Mapping[str, float]) -> StepMark:

@@ -160,7 +160,7 @@ class Trainer:
         """
         state = self.state
         search = search_parts(self.parts, state.known_generators)
-        problems = [*state.look_for_state(search, most_dots=2), *state.unsaved_state()]
+        problems = [*state.look_for_state(search), *state.unsaved_state()]
         for problem in problems:
             state.order.refuse_or_report(problem)
 

@@ -22,9 +22,10 @@ from torch import nn
 from torch.amp import GradScaler
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler
-from torch.utils.data import DataLoader
+from torch.utils.data import DataLoader, IterableDataset
 from torch.utils.data.dataloader import _BaseDataLoaderIter
 
+from midstep.core.protocols import Stateful
 from midstep.data.random_state import Generator, get_generator_state, set_generator_state
 
 if TYPE_CHECKING:
@@ -232,12 +233,38 @@ def declared(parts: TrainingParts) -> list[Any]:
 
 
 def generators_in_workers(loader: Any) -> list[str]:
-    """Paths of the generators that a loader's workers draw from, each in a copy of its own."""
+    """Paths of the generators that a loader's workers draw from, each in a copy of its own.
+
+    A map-style dataset is checked with the order of the loader. A stream may save its generators in
+    its own state; those are left out.
+    """
     if not getattr(loader, "num_workers", 0):
         return []
     search = GeneratorSearch()
     search.look_at("collate_fn", getattr(loader, "collate_fn", None))
-    return list(search.generators)
+    paths = list(search.generators)
+    if isinstance(loader.dataset, IterableDataset) and isinstance(loader.dataset, Stateful):
+        state = loader.dataset.state_dict()
+        search = GeneratorSearch()
+        search.look_at("dataset", loader.dataset)
+        for path, generator in search.generators.items():
+            if not _holds(state, get_generator_state(path, generator)):
+                paths.append(path)
+    return paths
+
+
+def _holds(tree: Any, state: Any, depth: int = 4) -> bool:
+    """Whether the state of a generator is somewhere in the state of a dataset."""
+    if type(tree) is type(state):
+        if isinstance(state, torch.Tensor):
+            return bool(torch.equal(tree, state))
+        if repr(tree) == repr(state):
+            return True
+    if depth == 0:
+        return False
+    if isinstance(tree, Mapping):
+        return any(_holds(each, state, depth - 1) for each in tree.values())
+    return isinstance(tree, list | tuple) and any(_holds(each, state, depth - 1) for each in tree)
 
 
 def search_frame(frame: types.FrameType | None, known: Sequence[Any]) -> GeneratorSearch:

@@ -35,6 +35,8 @@ MOST_MARKS = 1 << 14
 """Steps whose mark is kept; steps beyond that are repeated without being compared."""
 
 
+MOST_DOTS = 2
+"""An iterator or scheduler with more dots in its path belongs to something else than the step."""
 FOUND_PARTS = frozenset({"loss_fn", "untracked", "generators", "optimizer_attributes"})
 """Parts that checkpoints of earlier versions lack."""
 OPTIONAL_PARTS = frozenset({"generators", "optimizer_attributes"})
@@ -63,7 +65,8 @@ class StepMarker:
     """
 
     def __init__(self, model: Any, order: OrderedLoader | None) -> None:
-        self._model, self._sample = model, None
+        self._model = model
+        self._sample: Any = None  # made when it is first needed
         self._order = order if order is not None and order.has_sample_ids else None
         self._guard = FaultGuard("taking checksums of steps", log)
         self.are_weights_due = True
@@ -237,18 +240,13 @@ class TrainingState:
             if part is not None:
                 part.load_state_dict(snapshot.states[name])
 
-    def look_for_state(self, search: GeneratorSearch, *, most_dots: int) -> list[str]:
-        """Save the generators of a search; returns what cannot be saved, in words.
-
-        Args:
-            search: what was found.
-            most_dots: what has a path with more dots is not used by the user's step.
-        """
+    def look_for_state(self, search: GeneratorSearch) -> list[str]:
+        """Save the generators of a search; returns what cannot be saved, in words."""
         self.user_generators.add(search.generators)
         return [
             f"{words} is in no state; give it with scheduler=, scaler=, optimizer= or extra_state="
             for path, words in search.unsaved.items()
-            if path.count(".") <= most_dots
+            if path.count(".") <= MOST_DOTS
         ]
 
     def unsaved_state(self) -> list[str]:

@@ -173,7 +173,7 @@ class AttributesOf:
         return [each for group in self._optimizer.param_groups for each in group["params"]]
 
     def _can_save(self, value: Any) -> bool:
-        if isinstance(value, _PLAIN | torch.Tensor):
+        if isinstance(value, (*_PLAIN, torch.Tensor)):
             return True
         if isinstance(value, Mapping):
             keys = all(isinstance(key, _PLAIN) or self._index(key) is not None for key in value)
