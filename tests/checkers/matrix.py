@@ -197,7 +197,7 @@ def _train_attach(case: Case, life: Life) -> list[torch.Tensor]:
         for _ in run.epochs(EPOCHS):
             for i, batch in enumerate(parts.loader):
                 loss = parts.step(parts.model, batch)
-                (loss / every).backward()
+                torch.autograd.backward(loss / every)
                 is_last = case.accumulate == "enumerate" and i + 1 == BATCHES
                 if (i + 1) % every and not is_last:
                     continue
@@ -226,11 +226,9 @@ class Parts:
         np.random.seed(3)
         self.case = case
         self.model = _model(case)
-        self.loss_fn: Any = (
-            ScaledLoss() if case.loss == "with parameters" else nn.functional.mse_loss
-        )
+        self.loss_fn: Any = _loss(case)
         self.shift = torch.zeros(1, requires_grad=True)
-        trained = [*self.model.parameters()]
+        trained: list[Any] = [*self.model.parameters()]
         if case.loss == "with parameters":
             trained += self.loss_fn.parameters()
         if case.optimizer == "untracked tensor":
@@ -246,6 +244,10 @@ class Parts:
         """What the training has computed."""
         own = [self.loss_fn.scale] if isinstance(self.loss_fn, ScaledLoss) else []
         return [*self.model.state_dict().values(), *own, self.shift]
+
+
+def _loss(case: Case) -> Any:
+    return ScaledLoss() if case.loss == "with parameters" else nn.functional.mse_loss
 
 
 class ScaledLoss(nn.Module):
@@ -284,7 +286,7 @@ class AttributeMomentum(Optimizer):
         self.calls = 0
 
     @torch.no_grad()
-    def step(self, closure: Any = None) -> None:
+    def step(self, closure: Any = None) -> None:  # type: ignore[override]
         self.calls += 1
         for group in self.param_groups:
             for p in group["params"]:
@@ -303,7 +305,7 @@ class Wrapped(Optimizer):
         self.param_groups = self.base_optimizer.param_groups
 
     @torch.no_grad()
-    def step(self, closure: Any = None) -> None:
+    def step(self, closure: Any = None) -> None:  # type: ignore[override]
         for own, inner in zip(self.param_groups, self.base_optimizer.param_groups, strict=True):
             inner["lr"] = own["lr"]
         self.base_optimizer.step()

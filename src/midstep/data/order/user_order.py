@@ -209,9 +209,11 @@ class UserOrder(OrderStrategy):
 
     def state(self) -> dict[str, Any]:
         """Whether the epoch began by starting workers, and whether workers live: both draw."""
+        live = getattr(self._context.loader, "_iterator", None) is not None
+        # Between a load and its first pass the workers of the saved time count, not those of now.
         return {
             "made_workers": self._made_workers,
-            "workers_live": getattr(self._context.loader, "_iterator", None) is not None,
+            "workers_live": live if self._had_workers is None else self._had_workers,
             "samplers": self._sampler_attributes(),
         }
 

@@ -81,8 +81,8 @@ class TrainingEngine:
             on_compared=self._steps_compared,
         )
         self.rewind.circumstances = lambda: circumstances(None, self._device())
-        self.is_resume_unchecked = False
-        """Whether this attempt continues from a checkpoint after which no step was recorded."""
+        self.unchecked_resume: Snapshot | None = None
+        """What this attempt continues from, if no step after it was recorded."""
         self.training_thread: int | None = None
         """Id of the thread that makes steps; a pause of it takes a checkpoint."""
         self._lineage = Lineage(run.dir)
@@ -128,7 +128,7 @@ class TrainingEngine:
         elif record.header or not self._makes_steps:
             self.not_compared(record.reason)
         else:
-            self.is_resume_unchecked = True
+            self.unchecked_resume = snapshot
 
     def not_compared(self, reason: str) -> None:
         """Tell why the steps after a resume are not compared."""

@@ -67,7 +67,7 @@ class FitLoop:
         self._describe()
         try:
             self._engine.take_due_snapshot()  # of the state before the first step
-            if self._engine.is_resume_unchecked:
+            if self._engine.unchecked_resume is not None:
                 check_first_step(trainer, self._engine)
             self._call_on_boundary()
             going = boundary.enter()

@@ -21,13 +21,12 @@ def check_first_step(trainer: Trainer, engine: TrainingEngine) -> None:
     No hook of the user is called and nothing is reported. What is in no state, such as a generator
     that no one knows of, has moved by then, so the training's own step comes out differently.
     """
-    engine.is_resume_unchecked = False
+    start, engine.unchecked_resume = engine.unchecked_resume, None
     reason = _why_not(trainer, engine)
-    if reason is not None:
-        engine.not_compared(reason)
+    if reason is not None or start is None:
+        engine.not_compared(reason or NO_RECORD)
         return
-    state = trainer.state
-    start = state.take()
+    state, timeline = trainer.state, trainer.state.timeline
     try:
         with trainer.replay():
             mark = trainer.advance().mark
@@ -37,6 +36,7 @@ def check_first_step(trainer: Trainer, engine: TrainingEngine) -> None:
         return
     finally:
         state.restore(start)
+        state.timeline = timeline  # chosen by the open run
     if mark is not None:
         engine.rewind.follow({start.step + 1: mark}, cause="resume")
 
