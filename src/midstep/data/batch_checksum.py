@@ -67,7 +67,7 @@ def _add(leaf: Any, most: int, before: int) -> int:
         return zlib.crc32(leaf[:most], before)
     if not isinstance(leaf, torch.Tensor):
         return zlib.crc32(str(leaf).encode("utf-8", "surrogatepass")[:most], before)
-    data = memoryview(_flat_bytes(leaf).numpy())
+    data = _flat_bytes(leaf).numpy().data
     if len(data) <= most:
         return zlib.crc32(data, before)
     size, last = most // PIECES, len(data) - most // PIECES

@@ -273,6 +273,7 @@ class TrainingEngine:
             cause: the command.
             step: where the old timeline ends; the step of the state if left out.
         """
+        self.unchecked_resume = None
         state, facts = self.state, self.run.facts
         parent = facts.timeline
         state.timeline = facts.timeline = max(state.timeline, parent) + 1
@@ -292,7 +293,7 @@ class TrainingEngine:
         """Hyperparameters were changed: record it, and save a state that has them."""
         step, change = self.state.step, {"old": dict(old), "new": dict(new)}
         self._record_request(kind="hparams", **change, step=step)
-        self._checkpointed = None
+        self._checkpointed = self.unchecked_resume = None
         self.rewind.state_changed()
         self._lineage.changed(timeline=self.state.timeline, step=step, kind="hparams", **change)
         self.checkpoint("hparams")

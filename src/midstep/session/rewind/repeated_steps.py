@@ -131,7 +131,8 @@ class RepeatedSteps:
             plural = "" if self._steps == 1 else "s"
             self._finish("exact", f"exact over {self._steps:,} repeated step{plural}: {counts}")
         else:
-            self._finish(None, "not compared: no step was repeated")
+            text = "not compared: no step was repeated"
+            self.result = StepComparison(cause=self._cause, verdict=None, text=text)
 
     def answer(self, repeated: int) -> dict[str, Any]:
         """The fields of the answer to `back`; ends the comparison.

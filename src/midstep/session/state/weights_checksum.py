@@ -32,7 +32,7 @@ class PendingChecksum:
     def value(self) -> int:
         """The checksum."""
         self._arrival.synchronize()
-        return zlib.crc32(memoryview(self._host.numpy()))
+        return zlib.crc32(self._host.numpy().data)
 
 
 class WeightsSample:
@@ -68,7 +68,7 @@ class WeightsSample:
         together = parts[0] if len(parts) == 1 else torch.cat(parts)
         if together.device.type == "cuda":
             return PendingChecksum(together)
-        return zlib.crc32(memoryview(together.cpu().numpy()))
+        return zlib.crc32(together.cpu().numpy().data)
 
 
 def _views(parameters: list[nn.Parameter]) -> list[torch.Tensor]:
