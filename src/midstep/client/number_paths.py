@@ -141,6 +141,8 @@ NUMBER_PATHS: dict[str, list[str]] = {
         "/breakpoint/value",
         "/loss",
         "/lr",
+        "/repeated/recorded",
+        "/repeated/repeated",
     ],
     "GET /api/v1/runs/{run_id}/debug/step_data/force_detail": [
         "/combined/*",
@@ -170,6 +172,8 @@ NUMBER_PATHS: dict[str, list[str]] = {
         "/state/breakpoint/value",
         "/state/loss",
         "/state/lr",
+        "/state/repeated/recorded",
+        "/state/repeated/repeated",
     ],
     "PATCH /api/v1/runs/{run_id}": [
         "/summary/*",
@@ -189,6 +193,8 @@ NUMBER_PATHS: dict[str, list[str]] = {
         "/loss",
         "/lr",
         "/nonfinite",
+        "/repeated/recorded",
+        "/repeated/repeated",
     ],
     "POST /api/v1/runs/{run_id}/debug/pause": [
         "/breakpoint/limit",
@@ -196,6 +202,8 @@ NUMBER_PATHS: dict[str, list[str]] = {
         "/loss",
         "/lr",
         "/nonfinite",
+        "/repeated/recorded",
+        "/repeated/repeated",
     ],
     "POST /api/v1/runs/{run_id}/debug/resume": [
         "/breakpoint/limit",
@@ -203,6 +211,8 @@ NUMBER_PATHS: dict[str, list[str]] = {
         "/loss",
         "/lr",
         "/nonfinite",
+        "/repeated/recorded",
+        "/repeated/repeated",
     ],
     "POST /api/v1/runs/{run_id}/debug/run_until": [
         "/breakpoint/limit",
@@ -210,6 +220,8 @@ NUMBER_PATHS: dict[str, list[str]] = {
         "/loss",
         "/lr",
         "/nonfinite",
+        "/repeated/recorded",
+        "/repeated/repeated",
     ],
     "POST /api/v1/runs/{run_id}/debug/step": [
         "/breakpoint/limit",
@@ -217,6 +229,8 @@ NUMBER_PATHS: dict[str, list[str]] = {
         "/loss",
         "/lr",
         "/nonfinite",
+        "/repeated/recorded",
+        "/repeated/repeated",
     ],
     "POST /api/v1/runs/{run_id}/debug/stop": [
         "/breakpoint/limit",
@@ -224,6 +238,8 @@ NUMBER_PATHS: dict[str, list[str]] = {
         "/loss",
         "/lr",
         "/nonfinite",
+        "/repeated/recorded",
+        "/repeated/repeated",
     ],
     "POST /api/v1/runs/{run_id}/debug/trajectories/clear": [
         "/others/*/pairwise/*/*/*",

@@ -135,13 +135,18 @@ class TrainingEngine:
         text = f"not compared: {reason}"
         self._steps_compared(StepComparison(cause="resume", verdict=None, text=text))
 
-    def _steps_compared(self, result: StepComparison) -> None:
+    def _steps_compared(self, result: StepComparison | None) -> None:
         """Tell how the repeated steps came out: in the terminal, on the page, as a fact."""
+        if result is None:
+            self._controller.status.describe(repeated=None)
+            return
         if result.verdict is None and result.cause == "back":
             return  # the answer to the command tells it
         self._controller.status.describe(repeated=result.describe())
         self._record(kind="repeated_steps", **result.describe())
-        print_line(result.text)
+        # Whoever asked for `back` reads its answer; only a difference concerns this terminal too.
+        if result.cause != "back" or result.exact is False:
+            print_line(result.text)
 
     def _device(self) -> str | None:
         weight = next(self.state.parts.model.parameters(), None)

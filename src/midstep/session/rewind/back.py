@@ -62,7 +62,8 @@ class Rewind:
         replay: how the driver repeats steps.
         moved: called once the training is at another step.
         show_phase: shows what takes time; None when it is over.
-        on_compared: called with the result when repeated steps were compared.
+        on_compared: called with the result when repeated steps were compared; with None when `back`
+            begins, whose result is not known yet.
     """
 
     def __init__(
@@ -73,7 +74,7 @@ class Rewind:
         *,
         moved: Moved,
         show_phase: Callable[[str | None], object],
-        on_compared: Callable[[StepComparison], object] = lambda _result: None,
+        on_compared: Callable[[StepComparison | None], object] = lambda _result: None,
     ) -> None:
         self._state, self.ring, self._replay = state, ring, replay
         self._moved, self.show_phase = moved, show_phase
@@ -164,6 +165,7 @@ class Rewind:
 
     def compare_repeated(self, start: int, target: int) -> RepeatedSteps:
         """Compare the steps that going back repeats, from `start` to `target`."""
+        self._on_compared(None)
         return self._compare(self.marks_between(start, target), "back", self.circumstances())
 
     def follow(
