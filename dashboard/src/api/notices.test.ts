@@ -19,7 +19,12 @@ describe("tellOfEvent", () => {
   });
 
   it("says which repeated step came out differently, and nothing if all are exact", () => {
-    tellOfEvent({ moment: "on_intervention", kind: "repeated_steps", exact: true, text: "exact over 3 repeated steps" });
+    tellOfEvent({
+      moment: "on_intervention",
+      kind: "repeated_steps",
+      exact: true,
+      text: "exact over 3 repeated steps",
+    });
     tellOfEvent({ moment: "on_intervention", kind: "repeated_steps", exact: false, text: "step 4 gave 2" });
     expect(useToasts.getState().toasts).toMatchObject([
       { kind: "failed", title: "Repeated steps are not exact.", text: "step 4 gave 2." },

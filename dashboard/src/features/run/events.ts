@@ -39,7 +39,8 @@ export function eventLine(record: EventRecord): EventLine {
     at: number(record.wall),
     step: number(record.step),
     title: titleOf(record),
-    text: record.kind === "repeated_steps" ? String(record.text) : (TEXTS[record.moment] ?? detailText)(record),
+    text:
+      record.kind === "repeated_steps" ? String(record.text) : (TEXTS[record.moment] ?? detailText)(record),
     who: text(record.who),
     tone: isBad(record) ? "bad" : isIntervention(record) ? "intervention" : "plain",
   };

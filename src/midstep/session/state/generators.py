@@ -75,13 +75,10 @@ class GeneratorSearch:
     Args:
         outside: objects that are not searched.
 
-    >>> generator = torch.Generator()
-    >>> def step(model, batch):
-    ...     return torch.rand(1, generator=generator)
     >>> search = GeneratorSearch()
-    >>> search.look_at("training_step", step)
+    >>> search.look_at("collate_fn", functools.partial(print, rng=random.Random(0)))
     >>> list(search.generators)
-    ['training_step.generator']
+    ['collate_fn.named.rng']
     """
 
     def __init__(self, outside: Sequence[Any] = ()) -> None:
