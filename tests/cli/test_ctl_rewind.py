@@ -130,7 +130,8 @@ def test_the_terminal_has_every_one_of_them(ctl):
         return out
 
     assert "back to step 0" in said("back", "--info")
-    assert "step 5" in said("back")
+    assert "step 5" in (text := said("back"))
+    assert "exact over 5 repeated steps: ids 5" in text
     assert "step 2" in said("back", "--to", "2")
     assert "lr was 0.25" in said("hparams", "lr_mul=0.5")
     assert said("certify", "1").startswith("Exact")

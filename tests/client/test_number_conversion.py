@@ -57,6 +57,8 @@ def test_every_route_with_numbers_is_listed_once():
         "/breakpoint/value",
         "/loss",
         "/lr",
+        "/repeated/recorded",
+        "/repeated/repeated",
     ]
     assert not [route for route in NUMBER_PATHS if " /debug" in route]
 

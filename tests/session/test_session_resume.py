@@ -105,7 +105,8 @@ def test_the_checker_sees_a_generator_that_is_not_put_back(tmp_path, monkeypatch
         Snapshot, "restore", lambda self, parts, **kw: restore(self, parts, random=False)
     )
     with pytest.raises(AssertionError):
-        assert_session_resumes(Recipe(), tmp_path, kills=[2], steps=4)
+        # The check of the resume would draw just the numbers that this resume has not restored.
+        assert_session_resumes(Recipe(), tmp_path, kills=[2], steps=4, resume_check=False)
 
 
 def test_the_checker_sees_a_cursor_that_counts_fetched_batches(tmp_path, monkeypatch):

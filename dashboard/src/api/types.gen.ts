@@ -3228,6 +3228,34 @@ export interface components {
             title: string;
         };
         /**
+         * RepeatedOut
+         * @description Steps that were made again, compared with the record of the first time.
+         */
+        RepeatedOut: {
+            /** Cause */
+            cause: string;
+            /** Compared */
+            compared: {
+                [key: string]: number;
+            };
+            /** Exact */
+            exact: boolean | null;
+            /** Recorded */
+            recorded: number | ("NaN" | "Infinity" | "-Infinity") | null;
+            /** Repeated */
+            repeated: number | ("NaN" | "Infinity" | "-Infinity") | null;
+            /** Step */
+            step: number | null;
+            /** Steps */
+            steps: number;
+            /** Text */
+            text: string;
+            /** Verdict */
+            verdict: ("exact" | "moved" | "differs" | "close") | null;
+            /** What */
+            what: string | null;
+        };
+        /**
          * ResetSessionCommandIn
          * @description Return to the state before step 0.
          */
@@ -3935,6 +3963,7 @@ export interface components {
             paused: boolean;
             /** Reason */
             reason: string | null;
+            repeated: components["schemas"]["RepeatedOut"] | null;
             /** Run Until */
             run_until: number | null;
             /**

@@ -18,6 +18,19 @@ describe("showEventToast", () => {
     ]);
   });
 
+  it("says which repeated step came out differently, and nothing if all are exact", () => {
+    showEventToast({
+      moment: "on_intervention",
+      kind: "repeated_steps",
+      exact: true,
+      text: "exact over 3 repeated steps",
+    });
+    showEventToast({ moment: "on_intervention", kind: "repeated_steps", exact: false, text: "step 4 gave 2" });
+    expect(useToasts.getState().toasts).toMatchObject([
+      { kind: "failed", title: "Repeated steps are not exact.", text: "step 4 gave 2." },
+    ]);
+  });
+
   it("says nothing of other events", () => {
     showEventToast({ moment: "on_intervention", kind: "command" });
     expect(useToasts.getState().toasts).toEqual([]);

@@ -149,6 +149,8 @@ NUMBER_PATHS: dict[str, list[str]] = {
         "/breakpoint/value",
         "/loss",
         "/lr",
+        "/repeated/recorded",
+        "/repeated/repeated",
     ],
     "GET /api/v1/runs/{run_id}/debug/step_data/force_detail": [
         "/combined/*",
@@ -178,6 +180,8 @@ NUMBER_PATHS: dict[str, list[str]] = {
         "/state/breakpoint/value",
         "/state/loss",
         "/state/lr",
+        "/state/repeated/recorded",
+        "/state/repeated/repeated",
     ],
     "PATCH /api/v1/runs/{run_id}": [
         "/summary/*",
@@ -197,6 +201,8 @@ NUMBER_PATHS: dict[str, list[str]] = {
         "/loss",
         "/lr",
         "/nonfinite",
+        "/repeated/recorded",
+        "/repeated/repeated",
     ],
     "POST /api/v1/runs/{run_id}/debug/pause": [
         "/breakpoint/limit",
@@ -204,6 +210,8 @@ NUMBER_PATHS: dict[str, list[str]] = {
         "/loss",
         "/lr",
         "/nonfinite",
+        "/repeated/recorded",
+        "/repeated/repeated",
     ],
     "POST /api/v1/runs/{run_id}/debug/resume": [
         "/breakpoint/limit",
@@ -211,6 +219,8 @@ NUMBER_PATHS: dict[str, list[str]] = {
         "/loss",
         "/lr",
         "/nonfinite",
+        "/repeated/recorded",
+        "/repeated/repeated",
     ],
     "POST /api/v1/runs/{run_id}/debug/run_until": [
         "/breakpoint/limit",
@@ -218,6 +228,8 @@ NUMBER_PATHS: dict[str, list[str]] = {
         "/loss",
         "/lr",
         "/nonfinite",
+        "/repeated/recorded",
+        "/repeated/repeated",
     ],
     "POST /api/v1/runs/{run_id}/debug/step": [
         "/breakpoint/limit",
@@ -225,6 +237,8 @@ NUMBER_PATHS: dict[str, list[str]] = {
         "/loss",
         "/lr",
         "/nonfinite",
+        "/repeated/recorded",
+        "/repeated/repeated",
     ],
     "POST /api/v1/runs/{run_id}/debug/stop": [
         "/breakpoint/limit",
@@ -232,6 +246,8 @@ NUMBER_PATHS: dict[str, list[str]] = {
         "/loss",
         "/lr",
         "/nonfinite",
+        "/repeated/recorded",
+        "/repeated/repeated",
     ],
     "POST /api/v1/runs/{run_id}/debug/trajectories/clear": [
         "/others/*/pairwise/*/*/*",

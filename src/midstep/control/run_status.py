@@ -116,6 +116,7 @@ class RunStatus:
                 "step_data_additions": shown.additions,
                 "step_data_panels": panels,
                 "breakpoint": state.breakpoint_evidence,
+                "repeated": described.get("repeated"),
                 "waiting_for": self._waiting_for(),
                 "reason": state.reason if state.active_hold is None else state.active_hold[0],
                 "busy_with": None if running is None else running.command.id,

@@ -73,7 +73,9 @@ class RandomState:
             numpy=np.random.get_state(legacy=False),
             cpu=torch.default_generator.get_state(),
             cuda=tuple(torch.cuda.get_rng_state(device) for device in devices),
-            generators={name: _get_state(name, each) for name, each in _by_name(generators)},
+            generators={
+                name: get_generator_state(name, each) for name, each in _by_name(generators)
+            },
             worker_base_seed=worker_base_seed,
         )
 
@@ -87,7 +89,7 @@ class RandomState:
         for device, state in enumerate(self.cuda):
             torch.cuda.set_rng_state(state, device)
         for name, state in self.generators.items():
-            _set_state(given[name], state)
+            set_generator_state(given[name], state)
 
     def check(self, generators: Generators = ()) -> None:
         """Raise if the generators or devices are not those of this state."""
@@ -98,7 +100,7 @@ class RandomState:
                 f"but {sorted(given)} were given; pass the same ones"
             )
         for name, generator in given.items():
-            if type(_get_state(name, generator)) is not type(self.generators[name]):
+            if type(get_generator_state(name, generator)) is not type(self.generators[name]):
                 raise ConfigError(f"generator {name!r} is of another kind than in the snapshot")
         if self.cuda and len(self.cuda) > (present := torch.cuda.device_count()):
             raise ConfigError(
@@ -228,7 +230,8 @@ def _by_name(generators: Generators) -> list[tuple[str, Any]]:
     return [(str(position), each) for position, each in enumerate(generators)]
 
 
-def _get_state(name: str, generator: Any) -> Any:
+def get_generator_state(name: str, generator: Any) -> Any:
+    """A copy of the state of a generator of any of the four kinds."""
     if isinstance(generator, torch.Generator):
         return generator.get_state()
     if isinstance(generator, np.random.Generator):
@@ -243,7 +246,8 @@ def _get_state(name: str, generator: Any) -> Any:
     )
 
 
-def _set_state(generator: Any, state: Any) -> None:
+def set_generator_state(generator: Any, state: Any) -> None:
+    """Set a generator to what `get_generator_state` returned."""
     if isinstance(generator, np.random.Generator):
         generator.bit_generator.state = state
     elif isinstance(generator, torch.Generator | np.random.RandomState):

@@ -18,7 +18,7 @@ from midstep.session import Run
 from midstep.session.signals import GracefulStop, stop_at_signals
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from midstep.facts import FactsWriter, Lease
     from midstep.live.mode import Mode
@@ -146,7 +146,7 @@ class AttachedRun:
         self._signals = undo.enter_context(stop_at_signals(self.controller, self._note_stop))
         page = self._reserve_page(undo)
         loader = AttachedLoader(parts.train_loader, self._config.order, self._report_inexact)
-        saved = SavedTraining(parts, loader, self._config)
+        saved = SavedTraining(parts, loader, self._config, self._report_inexact)
         run = self._run = undo.enter_context(self._open_run(parts))
         loop = self._loop = LoopPort(run, parts, loader.order)
         undo.callback(loop.detach)
@@ -154,6 +154,7 @@ class AttachedRun:
         undo.enter_context(loader.patch)
         loader.listen(loop)
         saved.open_engine(undo, run, loop, self._inexact)
+        loop.report_inexact = self._report_inexact
         if parts.loss_fn is not None:
             source = InfluenceSource(
                 model=parts.model, optimizers=parts.optimizers, loss_fn=parts.loss_fn
@@ -276,13 +277,21 @@ class SavedTraining:
         parts: what is trained.
         loader: the loader under its order policy, not patched yet.
         config: whether to resume.
+        report: called once for each thing that a resume cannot repeat exactly.
 
     Raises:
         ConfigError: the loop cannot be resumed, or the checkpoint belongs to another training.
     """
 
-    def __init__(self, parts: TrainingParts, loader: AttachedLoader, config: SessionConfig) -> None:
+    def __init__(
+        self,
+        parts: TrainingParts,
+        loader: AttachedLoader,
+        config: SessionConfig,
+        report: Callable[[str], object],
+    ) -> None:
         from midstep.session.engine.resume import find_resume_point
+        from midstep.session.state.generators import search_parts
         from midstep.session.state.training_state import TrainingState, find_loader_generators
 
         if config.resume != "never" and loader.unordered is not None:
@@ -296,6 +305,11 @@ class SavedTraining:
             # Into host memory: how much the user's loop leaves free on the device is unknown.
             self._state = TrainingState(parts, loader.order, generators, config, to_host=True)
             self._state.fingerprints = fingerprints
+            # The loader is not patched yet, so its parts are the user's.
+            search = search_parts(parts, self._state.known_generators)
+            problems = self._state.look_for_state(search)
+            for words in [*problems, *self._state.unsaved_state()]:
+                report(f"a resume will not be exact: {words}")
 
     def open_engine(self, undo: ExitStack, run: Run, loop: LoopPort, inexact: list[str]) -> None:
         """Connect the loop with an engine, if its state can be saved, and offer the commands."""
@@ -310,6 +324,7 @@ class SavedTraining:
             engine = TrainingEngine(run, self._state, replay, on_fault="disable")
             undo.callback(engine.close)
             engine.open(self.resume_point, inexact)
+            engine.name_untracked()
             loop.use(engine, replay)
         commands = SessionCommands(run, self._parts, engine, why_not=self._why_not)
         undo.callback(commands.register())

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import math
+import sys
 import threading
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -16,17 +17,21 @@ from midstep.core.errors import StopTraining
 from midstep.core.fault_guard import FaultGuard
 from midstep.data.batch_structure import count_samples, tensors_of
 from midstep.data.order.epoch_cursor import IntIds
+from midstep.live.accumulation_check import AccumulationCheck
 from midstep.session.state.epoch_progress import EpochProgress
 from midstep.session.step_report import StepReporter, as_scalars
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from torch.optim import Optimizer
 
     from midstep.data.order.ordered_loader import OrderedLoader
     from midstep.live.loop_replay import LoopReplay
     from midstep.session import Run
     from midstep.session.engine.training_engine import TrainingEngine
     from midstep.session.state.training_parts import TrainingParts
+    from midstep.session.state.training_state import StepMark
 
 log = logging.getLogger("midstep.live")
 BETWEEN_EPOCHS = "the work between two epochs"
@@ -107,7 +112,8 @@ class LoopPort:
     def __init__(self, run: Run, parts: TrainingParts, order: OrderedLoader | None) -> None:
         import torch
 
-        from midstep.session.metrics.runtime_metrics import RuntimeMetrics
+        from midstep.session.metrics.runtime_metrics import RuntimeMetrics, used_rate
+        from midstep.session.state.training_state import StepMarker
 
         self._grad_enabled = torch.is_grad_enabled
         self._run, self._controller, self._order = run, run.controller, order
@@ -117,7 +123,13 @@ class LoopPort:
         self._progress = EpochProgress()
         self._metrics = RuntimeMetrics(parts.model, parts.optimizer, self._controller)
         self._reporter = StepReporter(run, self._metrics)
+        self._marker = StepMarker(parts.model, order)
+        self._read_rate, self._used_lr = used_rate, None
         self._window = Window()
+        self.report_inexact: Callable[[str], object] = log.warning
+        """Called with what a resume or a step back cannot repeat exactly."""
+        self._has_looked_for_state = True
+        self._accumulation = AccumulationCheck()
         self._has_entered = self._has_stepped = self._has_stopped = self._is_detached = False
         self._passes = 0
         self._epoch = 0
@@ -132,6 +144,7 @@ class LoopPort:
         """Take snapshots with this engine from now on."""
         self._engine, self._replay = engine, replay
         self._progress = engine.state.progress
+        self._has_looked_for_state = False
 
     def detach(self) -> None:
         """Ignore further calls; an iterator that outlives the run continues without us."""
@@ -139,7 +152,7 @@ class LoopPort:
         self._metrics.close()
         self._window = Window()
         self._order = self._engine = self._replay = None
-        del self._metrics, self._reporter
+        del self._metrics, self._reporter, self._marker
 
     # -- the loader -------------------------------------------------------------------------------
 
@@ -166,9 +179,32 @@ class LoopPort:
         return self._passes != before
 
     def _begin_pass(self, replay: LoopReplay) -> None:
+        if not self._has_looked_for_state:
+            # Now, not at the start: the script may make a generator right before its loop.
+            self._has_looked_for_state = True
+            FaultGuard("looking for generators", log).run(self._look_for_state)
+        if replay.restored is not None:
+            self._accumulation.begin(self._usual_batches())
         replay.begin_pass()
         if self._engine is not None:
             self._engine.take_due_snapshot()  # of the state before the first step
+
+    def _usual_batches(self) -> int:
+        """Micro-batches of a step, by those of this epoch so far."""
+        steps = self._boundary.finished_steps - self._progress.first_step
+        return -(-self._progress.batches // max(1, steps))
+
+    def _look_for_state(self) -> None:
+        """Save the generators that the loop draws from; report what cannot be saved."""
+        from midstep.session.state.generators import declared, search_frame
+
+        if self._engine is None:
+            return
+        state = self._engine.state
+        known = [*state.known_generators, *state.user_generators.generators.values()]
+        search = search_frame(sys._getframe(), [*known, *declared(state.parts)])
+        for words in state.look_for_state(search):
+            self.report_inexact(f"a resume will not be exact: {words}")
 
     def _is_repeating(self) -> bool:
         return self._replay is not None and self._replay.is_active
@@ -184,6 +220,8 @@ class LoopPort:
 
     def pass_ended(self) -> None:
         """The loader is exhausted. A pass without a step, such as an evaluation, is no epoch."""
+        if self._accumulation.is_moved and not self._is_detached:
+            self._accumulation.pass_ended(self._window.count, self.report_inexact)
         if self._is_detached or self._boundary.finished_steps == self._progress.first_step:
             return
         self._is_between_epochs = True
@@ -193,8 +231,9 @@ class LoopPort:
 
     # -- optimizer and loss -----------------------------------------------------------------------
 
-    def before_step(self, *_: object) -> None:
-        """A hook of the optimizer before its step: take norms for breakpoints and viewers."""
+    def before_step(self, optimizer: Optimizer, *_: object) -> None:
+        """A hook of the optimizer before its step: read its rate, take norms where wanted."""
+        self._used_lr = self._read_rate(optimizer)
         if self._metrics.measuring or self._metrics.wants_norm:
             self._metrics.before_step()
 
@@ -215,12 +254,10 @@ class LoopPort:
 
     def log(self, scalars: Mapping[str, Any]) -> None:
         """Scalars of the running step, or, between steps, of what is finished."""
-        if self._is_repeating():
-            return
         values = as_scalars(scalars)
         if self._window.count:
             self._window.scalars.update(values)
-        else:
+        elif not self._is_repeating():
             self._run.log_finished(**values)
             self._epoch_metrics.update(values)
 
@@ -252,6 +289,7 @@ class LoopPort:
         if self._engine is not None and self._replay is not None:
             self._replay.in_pass, self._replay.restored = False, None
             self._engine.rewind.ring.clear()  # no state of a finished epoch can be reached
+            self._replay.restart()
             self._engine.epoch_finished()
 
     def _record_epoch(self) -> None:
@@ -314,15 +352,21 @@ class LoopPort:
         engine, replay = self._engine, self._replay
         if engine is not None:
             engine.state.step += 1
-        self._progress.step_finished(window.loss(), batches=window.count)
-        if replay is not None and replay.is_active:
-            if not replay.step_repeated():
+        loss = window.loss()
+        self._progress.step_finished(loss, batches=window.count)
+        is_repeated = replay is not None and replay.is_active
+        if self._accumulation.is_moved:
+            self._accumulation.step_ended(window.count, self.report_inexact)
+        mark = self._mark(window, loss, is_repeated=is_repeated)
+        if replay is not None and is_repeated:
+            self._accumulation.begin(self._usual_batches())
+            if not replay.step_repeated(mark):
                 return
             self._guard.run(
                 self._hold_window, window
             )  # the batch that the boundary shows, without a report
         else:
-            self._report_guarded(window)
+            self._report_guarded(window, loss, mark)
             if engine is not None and replay is not None:
                 replay.in_pass, replay.restored = in_pass, None
                 # From the first step on: a pause before it has no new state to save.
@@ -330,16 +374,25 @@ class LoopPort:
                 engine.step_finished(can_go_back=in_pass)
         self._continue_or_stop(self._boundary.wait_if_paused())
 
-    def _report_guarded(self, window: Window) -> None:
+    def _mark(self, window: Window, loss: Any, *, is_repeated: bool) -> StepMark:
+        """What the step is recognised by when it is made again."""
+        # A rate that the user logs is the one in the record.
+        lr = window.scalars.get("lr", self._used_lr)
+        if self._engine is None:
+            step = self._boundary.finished_steps + 1
+            return self._marker.take(step, lr, loss, window.batches)
+        return self._engine.state.mark_step(lr, loss, window.batches, is_repeated=is_repeated)
+
+    def _report_guarded(self, window: Window, loss: Any, mark: StepMark) -> None:
         if self._guard.is_off:
             return
         try:
-            self._report_window(window)
+            self._report_window(window, loss, mark)
         except Exception as error:  # noqa: BLE001
             # A fault of ours must not end the user's training; reports are off from now on.
             self._guard.switch_off(error)
 
-    def _report_window(self, window: Window) -> None:
+    def _report_window(self, window: Window, loss: Any, mark: StepMark) -> None:
         if self._steps_per_epoch is None and self._batches_per_epoch is not None:
             # By the first step: how many batches a step takes is the user's choice.
             self._steps_per_epoch = math.ceil(self._batches_per_epoch / max(1, window.count))
@@ -347,11 +400,12 @@ class LoopPort:
         self._reporter.report(
             step=self._boundary.finished_steps + 1,  # the boundary has not counted it yet
             epoch=self._epoch,
-            loss=window.loss(),
+            loss=loss,
             scalars=window.scalars,
             batches=window.batches,
             sample_ids=window.ids,
             losses=window.losses() if self._controller.captures.is_observed else None,
+            mark=mark,
         )
 
     def _continue_or_stop(self, going: bool) -> None:

@@ -14,8 +14,9 @@ from midstep.core.errors import ConfigError, ControlError
 if TYPE_CHECKING:
     from midstep.control import DebugController
     from midstep.session.rewind.back import Rewind
+    from midstep.session.rewind.repeated_steps import RepeatedSteps
     from midstep.session.state.snapshot import Snapshot
-    from midstep.session.state.training_state import TrainingState
+    from midstep.session.state.training_state import StepMark, TrainingState
 
 
 class LoopReplay:
@@ -44,6 +45,7 @@ class LoopReplay:
         self.is_active = False
         """Whether the running step repeats an earlier one."""
         self._target = 0
+        self._repeated: RepeatedSteps | None = None
         if resumed is not None:
             state.restore(resumed, seek_data=False)
 
@@ -104,18 +106,27 @@ class LoopReplay:
     def run(self, rewind: Rewind, base: Snapshot, target: int) -> Any:
         """Continue from `base`; the loop then repeats its steps up to `target`, and parks there."""
         from_step = self._state.step
+        repeated = self._repeated = rewind.compare_repeated(base.step, target)
         # Before anything is shown: a parked loop must not be saved on its way to the target.
         self.is_active = base.step < target
         self._target = target
         self._state.restore(base)
         rewind.arrived(from_step, step=target)
         if not self.is_active:
-            return {"step": target}
+            return {"step": target, **repeated.answer(0)}
         rewind.show_phase(f"repeating steps up to {target:,}")
-        return StepsToPass(1)
+        return StepsToPass(1, lambda: self._answer(rewind, repeated, target - base.step))
 
-    def step_repeated(self) -> bool:
+    def _answer(self, rewind: Rewind, repeated: RepeatedSteps, steps: int) -> dict[str, Any]:
+        answer = repeated.answer(steps)
+        if answer["exact"] is False:
+            rewind.following = None  # it is known that later steps differ, too
+        return answer
+
+    def step_repeated(self, mark: StepMark | None) -> bool:
         """A repeated step is over; True at the target, where the loop meets its boundary again."""
+        if self._repeated is not None:
+            self._repeated.compare(self._state.step, mark)
         if self._state.step < self._target:
             self._controller.boundary.move_to(self._state.step)
             return False
@@ -124,7 +135,9 @@ class LoopReplay:
         return True
 
     def forget_before(self, step: int) -> None:
-        """Nothing is noted."""
+        """Drop the marks up to `step`."""
+        self._state.keep_marks(lambda at: at > step)
 
     def restart(self) -> None:
-        """Nothing is noted."""
+        """Drop all marks: later steps do not follow from earlier ones."""
+        self._state.marks = {}

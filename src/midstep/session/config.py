@@ -73,6 +73,8 @@ class SessionConfig:
     """`never` refuses a directory with a run, `auto` continues it, `must` needs a checkpoint."""
     allow_changed: tuple[str, ...] = ()
     """Fields that may differ from the checkpoint, such as `optimizer`; the facts record each."""
+    resume_check: bool = True
+    """Make the first step after a resume twice, if no step after the checkpoint was recorded."""
     rewind_steps: int = 64
     """How many steps the run should be able to go back; 0 switches going back off."""
     rewind_bytes: int | None = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import platform
 import re
@@ -30,6 +31,8 @@ def process_info(command: Sequence[str] | None, cwd: Path) -> dict[str, Any]:
         "pid": os.getpid(),
         "platform": platform.platform(),
         "versions": versions(),
+        "threads": thread_count(),
+        "script": script_digest(),
         "argv": without_secrets(sys.orig_argv if command is None else command),
         "cwd": str(cwd),
         "git": git_state(cwd),
@@ -71,6 +74,22 @@ def versions() -> dict[str, str | None]:
         "torch": str(torch.__version__) if torch is not None else None,
         "midstep": __version__,
     }
+
+
+def thread_count() -> int | None:
+    """Threads that torch computes with; None if this process has not loaded torch."""
+    torch = sys.modules.get("torch")
+    return None if torch is None else int(torch.get_num_threads())
+
+
+def script_digest() -> str | None:
+    """A hash of the main script, to notice that it was edited; None without a readable one."""
+    path = getattr(sys.modules.get("__main__"), "__file__", None)
+    try:
+        data = None if path is None else Path(path).read_bytes()
+    except OSError:
+        return None
+    return None if data is None else hashlib.blake2b(data, digest_size=8).hexdigest()
 
 
 def git_state(cwd: Path) -> dict[str, Any] | None:

@@ -252,6 +252,7 @@ class Session:
         # Before the trainer patches the loader, whose dataset is then a wrapper.
         state.fingerprints = training_fingerprints(trainer.parts, self.config)
         resume_point = find_resume_point(self.config, state.fingerprints)
+        trainer.look_for_state()
         undo.enter_context(trainer)  # patches the loader
         if self.config.seed is not None:
             seed_all(self.config.seed)  # also before a resume, for the state before step 0
@@ -269,6 +270,7 @@ class Session:
         undo.callback(AdvancingCommands(engine, trainer, first, self.test).register())
         undo.callback(register_influence(self.controller, self._influence_source()))
         engine.open(resume_point, self._inexact)
+        engine.name_untracked()
         return engine
 
     def _influence_source(self) -> InfluenceSource:
@@ -328,6 +330,7 @@ class Session:
                 f"this session is {run.status or 'closed'}; continue in a new one with "
                 "resume='auto'"
             )
+        self.trainer.look_for_state()  # again: a step may be given after the session was opened
         self.trainer.total_epochs, self.trainer.total_steps = epochs, steps
         loop = FitLoop(self.trainer, engine, on_step=self._on_step, on_boundary=self.on_boundary)
         self._thread = threading.get_ident()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from midstep.core.moments import Moment
 from midstep.data.batch_structure import join, labels_of
 from midstep.facts import FactsReader
+from midstep.facts.format.step_frames import IDS_CHECKSUM, WEIGHTS_CHECKSUM
 from midstep.session.state.epoch_progress import EpochMeter
 
 if TYPE_CHECKING:
@@ -16,6 +18,7 @@ if TYPE_CHECKING:
 
     from midstep.session.metrics.runtime_metrics import RuntimeMetrics
     from midstep.session.run import Run
+    from midstep.session.state.training_state import StepMark
 
 
 CANONICAL: Mapping[str, str] = {
@@ -96,6 +99,7 @@ class StepReporter:
         # Names that the user logs: the user's value of a scalar goes before the measured one.
         self._user_names: set[str] = set()
         self._described: tuple[float | None, int, int] | None = None
+        self._late: deque[tuple[int, Any]] = deque()
 
     def report(
         self,
@@ -107,6 +111,7 @@ class StepReporter:
         batches: Sequence[Any],
         sample_ids: Sequence[Any] | None,
         losses: Any = None,
+        mark: StepMark | None = None,
     ) -> dict[str, Any]:
         """Report a step before the boundary counts it; returns all of its scalars.
 
@@ -118,17 +123,36 @@ class StepReporter:
             batches: references to its micro-batches, or to the first of them.
             sample_ids: in batch order; None if they are unknown.
             losses: per sample, if known.
+            mark: its learning rate, and the checksums that are recorded with it.
         """
         samples = 0 if sample_ids is None else len(sample_ids)
         self._meter.add(samples)
         if not self._user_names.issuperset(scalars):
             self._user_names.update(scalars)
-        values = {**self._measured(step, samples), **scalars}
+        measured = self._measured(step, samples)
+        if mark is None:
+            self._boundary.log(values := {**measured, **scalars})
+        else:
+            if mark.lr is not None:
+                measured["lr"] = mark.lr  # the rate that was used; by now a scheduler has run
+            values = {**measured, **scalars}
+            self._boundary.log(values | self._checksums(step, mark))
         self._describe(epoch)
-        self._boundary.log(values)
         if batches:
             self._capture(batches, loss, sample_ids, losses)
         return values
+
+    def _checksums(self, step: int, mark: StepMark) -> dict[str, Any]:
+        """What the row has of the mark. A checksum that arrives late is logged under its step."""
+        row: dict[str, Any] = {} if mark.ids is None else {IDS_CHECKSUM: float(mark.ids)}
+        if type(mark.weights) is int:
+            row[WEIGHTS_CHECKSUM] = float(mark.weights)
+        elif mark.weights is not None:
+            self._late.append((step, mark.weights))
+        while self._late and self._late[0][1].is_ready():
+            at, checksum = self._late.popleft()
+            self._run.facts.log_values(at, {WEIGHTS_CHECKSUM: float(checksum.value)})
+        return row
 
     def _measured(self, step: int, samples: int) -> dict[str, Any]:
         """Runtime metrics of this step. Values that arrive late are logged under their own step."""

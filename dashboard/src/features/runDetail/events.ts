@@ -39,11 +39,16 @@ export function eventLine(record: EventRecord): EventLine {
     at: number(record.wall),
     step: number(record.step),
     title: titleOf(record),
-    text: (TEXTS[record.moment] ?? detailText)(record),
+    text:
+      record.kind === "repeated_steps" ? String(record.text) : (TEXTS[record.moment] ?? detailText)(record),
     who: text(record.who),
-    tone: record.moment === "on_exception" ? "bad" : isIntervention(record) ? "intervention" : "plain",
+    tone: isBad(record) ? "bad" : isIntervention(record) ? "intervention" : "plain",
   };
 }
+
+/** An error, or repeated steps that came out differently. */
+const isBad = ({ moment, kind, exact }: EventRecord) =>
+  moment === "on_exception" || (kind === "repeated_steps" && exact === false);
 
 /** What the loop does by itself, such as saving a checkpoint, is no intervention of anybody. */
 const isIntervention = ({ moment, who }: EventRecord) => moment === "on_intervention" && who !== "system";

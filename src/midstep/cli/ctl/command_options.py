@@ -102,7 +102,8 @@ def _terminal_function(
             return
         client = target.client()
         if definition.verb:
-            _print_state(target, client.verb(definition.name, **payload))
+            state = client.verb(definition.name, **payload)
+            _print_state(target, state, shows_repeated=definition is BACK)
         else:
             record = client.command(definition.name, **payload)
             _print_result(target, record, form.format_result)
@@ -175,12 +176,14 @@ def cancel(
     target.answer(record, f"{record['command']} {record['status']}")
 
 
-def _print_state(target: RunOption, state: dict[str, Any]) -> None:
+def _print_state(target: RunOption, state: dict[str, Any], *, shows_repeated: bool) -> None:
     """Print the state after a verb, or the id of the command if it takes longer."""
     # The server answers after 2 s at the latest. Then it sends the command's record, which has
     # no `state`, instead of the state of the run.
     if "state" in state:
-        target.answer(state, format_state(state))
+        repeated = state.get("repeated") if shows_repeated else None
+        line = "" if repeated is None else f"\n{repeated['text']}"
+        target.answer(state, format_state(state) + line)
     else:
         target.answer(state, _format_accepted(state))
 

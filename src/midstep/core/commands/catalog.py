@@ -106,14 +106,17 @@ class FirstDifference(TypedDict):
 class BackResult(StepReached, total=False):
     """Where the run is, and whether the repeated steps gave the same bits.
 
-    A plain loop under `attach` repeats its steps itself, so only `step` is known there.
+    `exact` is None if they could not be compared, or if a difference has another explanation;
+    `text` then says which. A plain loop under `attach` gives `step` and the result alone.
     """
 
     timeline: int
     epoch: int
     from_step: int
     replayed: int
-    exact: bool
+    exact: bool | None
+    verdict: str | None
+    text: str
     first_difference: FirstDifference | None
 
 

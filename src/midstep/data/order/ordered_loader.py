@@ -101,6 +101,11 @@ class OrderedLoader:
         return self._context.cursor.checksum
 
     @property
+    def has_sample_ids(self) -> bool:
+        """Whether the ids name samples; those of a stream are only positions."""
+        return not isinstance(self._strategy, StreamOrder)
+
+    @property
     def passes(self) -> int:
         """How many passes over the loader have begun."""
         return self._passes.started
@@ -109,6 +114,10 @@ class OrderedLoader:
     def problems(self) -> list[str]:
         """Reasons why a resume is not exact, if they were reported and not refused."""
         return list(self._context.problems)
+
+    def refuse_or_report(self, reason: str) -> None:
+        """Refuse what makes a resume inexact, or report it once, as the settings say."""
+        self._context.refuse_or_report(reason)
 
     def commit(self, count: int | None = None) -> None:
         """Record that a step is done: all fetched samples, or `count` of them, are trained on."""

@@ -25,11 +25,16 @@ from midstep.data.order.order_strategy import (
     OrderStrategy,
 )
 from midstep.data.order.sample_fetch import DatasetProxy, FetchRequest, WatchedFetch
+from midstep.data.order.samplers import nested_samplers
 from midstep.data.random_state import RandomState, find_generators, preserve_rng
 
 _COMPARED_DRAWS = 64
 """Draws around which the generators are compared, to detect a sampler that draws between batches.
 After so many the comparison stops, because it costs time at every batch."""
+
+
+_PLAIN = frozenset({bool, int, float})
+"""Types of the attributes of a sampler that are saved."""
 
 
 class UserOrder(OrderStrategy):
@@ -204,17 +209,45 @@ class UserOrder(OrderStrategy):
 
     def state(self) -> dict[str, Any]:
         """Whether the epoch began by starting workers, and whether workers live: both draw."""
+        live = getattr(self._context.loader, "_iterator", None) is not None
+        # Between a load and its first pass the workers of the saved time count, not those of now.
         return {
             "made_workers": self._made_workers,
-            "workers_live": getattr(self._context.loader, "_iterator", None) is not None,
+            "workers_live": live if self._had_workers is None else self._had_workers,
+            "samplers": self._sampler_attributes(),
         }
 
     def load(self, state: Mapping[str, Any]) -> None:
         """Restore what `state` returned."""
         self._made_workers = bool(state["made_workers"])
         self._had_workers = None if state["begun"] else state.get("workers_live")
+        if not state["begun"]:
+            self._set_sampler_attributes(state.get("samplers") or [])
         if self._start_epoch not in {None, state["epoch"]}:
             self._epoch_start = None  # it belongs to another epoch
+
+    def _sampler_attributes(self) -> list[dict[str, Any]]:
+        """Numbers that the samplers keep, such as how many epochs they have begun."""
+        return [
+            {name: value for name, value in vars(each).items() if type(value) in _PLAIN}
+            for each in self._own_samplers()
+        ]
+
+    def _own_samplers(self) -> list[Any]:
+        """The samplers of the user's own classes; those of torch keep nothing between epochs."""
+        return [
+            each
+            for each in nested_samplers(self._sampler)
+            if hasattr(each, "__dict__") and not type(each).__module__.startswith("torch.")
+        ]
+
+    def _set_sampler_attributes(self, saved: Sequence[Mapping[str, Any]]) -> None:
+        """Restore these numbers, before an epoch that has not begun."""
+        for sampler, attributes in zip(self._own_samplers(), saved, strict=False):
+            present = vars(sampler)
+            for name, value in attributes.items():
+                if type(present.get(name)) is type(value) and present[name] != value:
+                    setattr(sampler, name, value)
 
     def random_state(self) -> RandomState | None:
         """The state of every generator at the start of the epoch."""

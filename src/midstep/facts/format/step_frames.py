@@ -29,6 +29,12 @@ MAXIMUM_FRAME_BYTES = 64 << 20
 SEAL_EVERY_BYTES = 256 << 10
 """Bytes between two seals: a reader checks this much with a single CRC."""
 
+IDS_CHECKSUM = "ids_checksum"
+WEIGHTS_CHECKSUM = "weights_checksum"
+CHECKSUM_NAMES = frozenset({IDS_CHECKSUM, WEIGHTS_CHECKSUM})
+"""Values that repeated steps are compared by. They are no measurements: lists, charts, streams and
+exports leave them out; a reader that asks for one by its name gets it."""
+
 _HEADER = struct.Struct("<8sIIII32sI")
 FILE_HEADER_BYTES = _HEADER.size + 4
 _CRC = struct.Struct("<I")

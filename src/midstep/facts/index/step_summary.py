@@ -15,6 +15,7 @@ import numpy as np
 
 from midstep.facts.format.scanners import frame_head, is_whole_frame, read_new_bytes
 from midstep.facts.format.step_frames import (
+    CHECKSUM_NAMES,
     FILE_HEADER_BYTES,
     LAYOUT,
     SEAL,
@@ -78,6 +79,8 @@ class StepSummary:
         if self.last is None or seq > self.last[0]:
             self.last = (seq, int(last["step"]), float(last["wall"]), int(last["timeline"]))
         for name, value in zip(group.names, last["values"].tolist(), strict=True):
+            if name in CHECKSUM_NAMES:
+                continue
             known = self.values.get(name)
             if known is None and len(self.values) >= MOST_NAMES:
                 continue

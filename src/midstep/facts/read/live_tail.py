@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 
 from midstep.facts.format.event_lines import SCHEMA_VERSION, EventLine
-from midstep.facts.format.step_frames import Layout
+from midstep.facts.format.step_frames import CHECKSUM_NAMES, Layout
 from midstep.facts.read.tail import EventRecord, FactsTail, StepRows
 from midstep.facts.write.record_files import WrittenRecord
 from midstep.facts.write.writer import FactsWriter
@@ -115,7 +115,8 @@ def _decode(group: list[WrittenRecord]) -> Iterator[EventRecord | LiveRows]:
 def _rows(layout: Layout, frames: bytes) -> Iterator[LiveRows]:
     """Rows with consecutive numbers, cut where the timeline changes."""
     timelines, seqs, steps, *values = layout.columns(frames)
-    columns = dict(zip(layout.names, values, strict=True))
+    named = zip(layout.names, values, strict=True)
+    columns = {name: column for name, column in named if name not in CHECKSUM_NAMES}
     rows = LiveRows(seqs[0], seqs[-1], timelines[0], steps, columns)
     if timelines.count(timelines[0]) == len(timelines):  # nearly always
         yield rows

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from midstep.core.errors import ConfigError
+from midstep.facts.format.step_frames import CHECKSUM_NAMES
 from midstep.facts.read.fact_files import FactsFiles
 from midstep.facts.read.step_columns import LONG_RUN, RowGroup, Rows
 from midstep.facts.read.timelines import TimelinePath
@@ -171,8 +172,8 @@ class SeriesStore:
 
     @property
     def names(self) -> list[str]:
-        """Names of the series, in the order they appeared."""
-        return list(self._by_name)
+        """Names of the series, in the order they appeared, without checksums of steps."""
+        return [name for name in self._by_name if name not in CHECKSUM_NAMES]
 
     @property
     def problems(self) -> list[str]:

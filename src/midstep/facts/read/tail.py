@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from midstep.facts.format.event_lines import EventLine
+from midstep.facts.format.step_frames import CHECKSUM_NAMES
 from midstep.facts.read.fact_files import FactsFiles
 from midstep.facts.read.step_columns import RowGroup, Rows
 
@@ -164,7 +165,11 @@ def _split(group: RowGroup, after_seq: int) -> Iterator[StepRows]:
             last_seq=int(part["seq"][-1]),
             timeline=int(part["timeline"][0]),
             step=part["step"],
-            columns={name: part["values"][:, i] for i, name in enumerate(group.names)},
+            columns={
+                name: part["values"][:, i]
+                for i, name in enumerate(group.names)
+                if name not in CHECKSUM_NAMES
+            },
             wall=part["wall"],
         )
 

@@ -144,6 +144,29 @@ def command_json(record: CommandRecord) -> dict[str, Any]:
     }
 
 
+class RepeatedOut(Out):
+    """Steps that were made again, compared with the record of the first time."""
+
+    exact: bool | None
+    """Whether they gave the same bits; null if that is unknown, or a difference is explained."""
+    verdict: Literal["exact", "moved", "differs", "close"] | None
+    """`moved`: ids or learning rate differ. `differs`: loss or weights do. `close`: something
+    else explains the difference. null: nothing was compared."""
+    text: str
+    cause: str
+    """`resume` or `back`."""
+    steps: int
+    """How many steps were compared."""
+    compared: dict[str, int]
+    """How many values of each kind were compared: ids, lr, loss, weights."""
+    step: int | None
+    """The first step that differs."""
+    what: str | None
+    """What differs there: batch ids, lr, loss or weights."""
+    recorded: Number | None
+    repeated: Number | None
+
+
 class StateOut(Out):
     """The state of a live run as it is, not as it will be after waiting commands."""
 
@@ -179,6 +202,8 @@ class StateOut(Out):
     """Kind of panel by key, for entries that came with a panel."""
     breakpoint: Evidence | None
     """Why the run is paused, if a breakpoint paused it."""
+    repeated: RepeatedOut | None = None
+    """How the steps that were made again last, after a resume or `back`, came out."""
     waiting_for: str | None
     """What a pause waits for: `in validation, 40 of 79`."""
     reason: str | None

@@ -147,6 +147,7 @@ def restore_resume_point(state: TrainingState, resume_point: ResumePoint) -> Non
     if state.scaler is not None and "scaler" in saved:
         state.scaler.load_state_dict(saved["scaler"])
     parts.extra_state.load_known(saved.get("also", {}))
+    state.restore_found(snapshot)
     state.progress.load_state_dict(saved["progress"])
     state.step, state.timeline = snapshot.step, snapshot.timeline
     if changed & ORDER_FIELDS:

@@ -19,14 +19,17 @@ import threading
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
-from midstep.core.errors import StorageError
+from midstep.core.errors import MidstepError, StorageError
 from midstep.core.fault_guard import FaultGuard
 from midstep.core.moments import Moment
 from midstep.session.checkpoint.checkpoint_store import CheckpointStore
 from midstep.session.checkpoint.checkpoint_writer import CheckpointWriter
 from midstep.session.engine.lineage import Lineage
+from midstep.session.engine.step_record import circumstances, read_step_record
 from midstep.session.rewind.back import Rewind
+from midstep.session.rewind.repeated_steps import StepComparison
 from midstep.session.rewind.snapshot_ring import SnapshotRing
+from midstep.session.run import print_line
 from midstep.session.sigchld_guard import sigchld_ignored
 
 if TYPE_CHECKING:
@@ -61,6 +64,9 @@ class TrainingEngine:
     ) -> None:
         self.run, self.state, self._replay = run, state, replay
         self._config, self._controller = state.config, run.controller
+        self._makes_steps = on_fault == "raise"
+        self.last_step_time_s: float | None = None
+        """How long the last step before the checkpoint took, after a resume."""
         store = CheckpointStore(run.dir, keep=self._config.checkpoint_keep)
         store.remove_leftovers()
         self.writer = CheckpointWriter(
@@ -72,7 +78,11 @@ class TrainingEngine:
             replay,
             moved=self.moved,
             show_phase=lambda phase: self._controller.status.describe(phase=phase),
+            on_compared=self._steps_compared,
         )
+        self.rewind.circumstances = lambda: circumstances(None, self._device())
+        self.unchecked_resume: Snapshot | None = None
+        """What this attempt continues from, if no step after it was recorded."""
         self.training_thread: int | None = None
         """Id of the thread that makes steps; a pause of it takes a checkpoint."""
         self._lineage = Lineage(run.dir)
@@ -95,6 +105,58 @@ class TrainingEngine:
             self._record(kind="inexact", reason=words)
         for fact in resume_point.facts() if resume_point is not None else ():
             self._record(**fact)
+        if resume_point is not None:
+            self._follow_record(resume_point)
+
+    def _follow_record(self, resume_point: ResumePoint) -> None:
+        """Compare the steps that this attempt makes again with those of the attempt before."""
+        run, snapshot = self.run, resume_point.snapshot
+        if resume_point.changed:
+            self.not_compared(f"{', '.join(resume_point.changed)} changed")
+            return
+        settings = {**self._config.describe(), **self.state.parts.describe()}
+        try:
+            record = read_step_record(run.dir, snapshot, settings, attempt=run.facts.attempt)
+        except (MidstepError, OSError, ValueError) as error:
+            # A record that cannot be read is no reason to refuse a checkpoint that can.
+            self.not_compared(f"the record cannot be read: {error}")
+            return
+        self.last_step_time_s = record.step_time_s
+        if record.marks:
+            known = circumstances(record.header, self._device())
+            self.rewind.follow(record.marks, cause="resume", circumstances=known)
+        elif record.header or not self._makes_steps:
+            self.not_compared(record.reason)
+        else:
+            self.unchecked_resume = snapshot
+
+    def not_compared(self, reason: str) -> None:
+        """Tell why the steps after a resume are not compared."""
+        text = f"not compared: {reason}"
+        self._steps_compared(StepComparison(cause="resume", verdict=None, text=text))
+
+    def _steps_compared(self, result: StepComparison | None) -> None:
+        """Tell how the repeated steps came out: in the terminal, on the page, as a fact."""
+        if result is None:
+            self._controller.status.describe(repeated=None)
+            return
+        if result.verdict is None and result.cause == "back":
+            return  # the answer to the command tells it
+        self._controller.status.describe(repeated=result.describe())
+        self._record(kind="repeated_steps", **result.describe())
+        # Whoever asked for `back` reads its answer; only a difference concerns this terminal too.
+        if result.cause != "back" or result.exact is False:
+            print_line(result.text)
+
+    def _device(self) -> str | None:
+        weight = next(self.state.parts.model.parameters(), None)
+        return None if weight is None else weight.device.type
+
+    def name_untracked(self) -> None:
+        """Name the tensors that are saved although no declared part holds them."""
+        for words in self.state.untracked_words():
+            self._record(kind="untracked_tensors", reason=words)
+            print_line(words)
 
     def close(self) -> None:
         """Take nothing more; returns when the last checkpoint is on disk."""
@@ -109,6 +171,8 @@ class TrainingEngine:
         Args:
             can_go_back: False if the driver cannot return to this boundary.
         """
+        if self.rewind.following is not None:
+            self.rewind.step_made()
         every = self._config.checkpoint_every_steps
         if every is not None and self.state.step % every == 0:
             self.checkpoint("every")
@@ -127,6 +191,7 @@ class TrainingEngine:
 
     def ended(self, status: Literal["finished", "stopped"]) -> None:
         """The training is over; its last state is on disk when this returns."""
+        self.rewind.stop_following()
         self.checkpoint("stop" if status == "stopped" else "end", wait=True)
 
     # -- checkpoints ------------------------------------------------------------------------------
@@ -213,6 +278,7 @@ class TrainingEngine:
             cause: the command.
             step: where the old timeline ends; the step of the state if left out.
         """
+        self.unchecked_resume = None
         state, facts = self.state, self.run.facts
         parent = facts.timeline
         state.timeline = facts.timeline = max(state.timeline, parent) + 1
@@ -232,7 +298,7 @@ class TrainingEngine:
         """Hyperparameters were changed: record it, and save a state that has them."""
         step, change = self.state.step, {"old": dict(old), "new": dict(new)}
         self._record_request(kind="hparams", **change, step=step)
-        self._checkpointed = None
+        self._checkpointed = self.unchecked_resume = None
         self.rewind.state_changed()
         self._lineage.changed(timeline=self.state.timeline, step=step, kind="hparams", **change)
         self.checkpoint("hparams")

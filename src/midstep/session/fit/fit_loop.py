@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from midstep.core.errors import StopTraining, StorageError
 from midstep.core.moments import Moment
 from midstep.session.fit.evaluation import EvaluationStopped
+from midstep.session.fit.resume_check import check_first_step
 from midstep.session.metrics.runtime_metrics import RuntimeMetrics
 from midstep.session.signals import stop_at_signals
 from midstep.session.step_report import StepReporter, as_scalars
@@ -66,6 +67,8 @@ class FitLoop:
         self._describe()
         try:
             self._engine.take_due_snapshot()  # of the state before the first step
+            if self._engine.unchecked_resume is not None:
+                check_first_step(trainer, self._engine)
             self._call_on_boundary()
             going = boundary.enter()
             while going and not trainer.finished:
@@ -128,6 +131,7 @@ class FitLoop:
             scalars=scalars,
             batches=outcome.batches,
             sample_ids=outcome.sample_ids,
+            mark=outcome.mark,
         )
         if self._on_step:
             record = StepRecord(

@@ -14,6 +14,7 @@ from torch.optim.lr_scheduler import CyclicLR, OneCycleLR, ReduceLROnPlateau
 from midstep.core.errors import ConfigError
 from midstep.session.config import SessionConfig
 from midstep.session.fit.default_step import ForwardResult, default_forward, move
+from midstep.session.metrics.runtime_metrics import used_rate
 
 if TYPE_CHECKING:
     from midstep.session.state.training_parts import TrainingParts
@@ -41,6 +42,8 @@ class StepResult:
 
     loss: float
     skipped: bool
+    lr: Any = None
+    """The learning rate that it used."""
     metrics: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -176,14 +179,15 @@ class MicroBatches:
         """Make the optimizer step, or skip it if a loss was not finite."""
         loss = sum(self._losses) / len(self._losses)
         metrics = {name: _mean(values) for name, values in self._metrics.items()}
+        lr = used_rate(self._step.optimizer)
         if not self._finite:
             self._step.optimizer.zero_grad()
-            return StepResult(loss=self._losses[-1], skipped=True, metrics=metrics)
+            return StepResult(loss=self._losses[-1], skipped=True, lr=lr, metrics=metrics)
         self._rescale_partial()
         moved, norm = self._step.apply(self._observer)
         if norm is not None:
             metrics["grad_norm"] = norm.detach()
-        return StepResult(loss=loss, skipped=not moved, metrics=metrics)
+        return StepResult(loss=loss, skipped=not moved, lr=lr, metrics=metrics)
 
     def _rescale_partial(self) -> None:
         """Make the gradient a mean in the last step of an epoch, which has fewer micro-batches."""

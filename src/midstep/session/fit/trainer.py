@@ -19,18 +19,18 @@ from midstep.session.config import SessionConfig
 from midstep.session.fit.batch_feed import BatchFeed
 from midstep.session.fit.evaluation import evaluate
 from midstep.session.fit.optimizer_step import OptimizerStep, StepObserver
+from midstep.session.state.generators import search_parts
 from midstep.session.state.training_parts import TrainingParts
-from midstep.session.state.training_state import TrainingState, Witness, find_loader_generators
+from midstep.session.state.training_state import StepMark, TrainingState, find_loader_generators
 
 if TYPE_CHECKING:
     import torch
 
     from midstep.session.rewind.back import Rewind
+    from midstep.session.rewind.repeated_steps import RepeatedSteps
     from midstep.session.state.snapshot import Snapshot
 
 PROGRESS_EVERY_S = 0.05
-MAX_WITNESSES = 1 << 16
-"""Steps whose summary is kept; steps beyond that are repeated without being compared."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,6 +50,8 @@ class StepOutcome:
     """Whether the weights did not change because the loss or a scaled gradient was not finite."""
     batches: Sequence[Any] = ()
     """References to the micro-batches, as the loader gave them."""
+    mark: StepMark | None = None
+    """What it is recognised by when it is made again."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,8 +111,6 @@ class Trainer:
         """Called between the batches of a validation; True ends the validation early."""
         self.batches: list[Any] = []
         """References to the micro-batches of the running step, or of the last one."""
-        self.witnesses: dict[int, Witness] = {}
-        """A summary of each step that was made for the first time, by step."""
         self._optimizer_step = OptimizerStep(parts, config)
         # Only `__enter__` patches the loader, so its generators are still found here.
         self._feed = BatchFeed(parts.train_loader, config.order, report=report)
@@ -151,6 +151,18 @@ class Trainer:
     @observer.setter
     def observer(self, observer: StepObserver | None) -> None:
         self._optimizer_step.observer = observer
+
+    def look_for_state(self) -> None:
+        """Save the generators that the user's functions draw from; refuse what cannot be saved.
+
+        Raises:
+            ConfigError: with `enforce_sampler_state`; otherwise it is reported.
+        """
+        state = self.state
+        search = search_parts(self.parts, state.known_generators)
+        problems = [*state.look_for_state(search), *state.unsaved_state()]
+        for problem in problems:
+            state.order.refuse_or_report(problem)
 
     # -- totals -----------------------------------------------------------------------------------
 
@@ -202,10 +214,7 @@ class Trainer:
         state.step += 1
         state.in_step = False
         state.progress.step_finished(result.loss, batches=len(batches), skipped=result.skipped)
-        if self.config.rewind_steps and not self.replaying:
-            self.witnesses[state.step] = state.witness()
-            if len(self.witnesses) > MAX_WITNESSES:
-                del self.witnesses[next(iter(self.witnesses))]
+        mark = state.mark_step(result.lr, result.loss, batches, is_repeated=self.replaying)
         return StepOutcome(
             step=state.step,
             epoch=epoch,
@@ -214,6 +223,7 @@ class Trainer:
             metrics=result.metrics,
             skipped=result.skipped,
             batches=batches,
+            mark=mark,
         )
 
     def epoch_is_over(self) -> bool:
@@ -288,7 +298,7 @@ class Trainer:
 class TrainerReplay:
     """Repeats steps by making them with the trainer, while the run is parked.
 
-    A repeated step calls no hook of the user, writes no fact and hits no breakpoint. A summary of
+    A repeated step calls no hook of the user, writes no fact and hits no breakpoint. The mark of
     each step is kept, so that a repetition with another result is noticed.
     """
 
@@ -308,17 +318,12 @@ class TrainerReplay:
         """Nothing: a session can continue from each of its snapshots."""
 
     def forget_before(self, step: int) -> None:
-        """Drop the summaries up to `step`."""
-        self._keep_witnesses(lambda at: at > step)
+        """Drop the marks up to `step`."""
+        self._trainer.state.keep_marks(lambda at: at > step)
 
     def restart(self) -> None:
-        """Keep the summary of this step alone."""
-        state = self._trainer.state
-        self._trainer.witnesses = {state.step: state.witness()}
-
-    def _keep_witnesses(self, is_kept: Callable[[int], bool]) -> None:
-        witnesses = self._trainer.witnesses
-        self._trainer.witnesses = {at: seen for at, seen in witnesses.items() if is_kept(at)}
+        """Drop all marks: later steps do not follow from earlier ones."""
+        self._trainer.state.marks = {}
 
     def run(
         self, rewind: Rewind, base: Snapshot, target: int
@@ -335,48 +340,42 @@ class TrainerReplay:
             here = rewind.ring.nearest(from_step)
         has_arrived = False
         rewind.show_phase(f"rewinding to step {target:,}")
+        repeated = rewind.compare_repeated(base.step, target)
         try:
             with trainer.replay():
                 state.restore(base)
-                difference = yield from self._repeat(base.step, target)
+                yield from self._repeat(repeated, base.step, target)
             has_arrived = True
+            repeated.end()
         finally:
             if not has_arrived and here is not None:
                 state.restore(here)
             else:
-                self._keep_witnesses(lambda at: at <= state.step)
                 rewind.arrived(from_step)
             # Last: a viewer that sees the end of the phase must find the final state.
             rewind.show_phase(None)
+        answer = repeated.answer(target - base.step)
+        if answer["exact"] is False:
+            rewind.following = None  # it is known that later steps differ, too
         return {
             "step": state.step,
             "timeline": state.timeline,
             "epoch": state.epoch,
             "from_step": from_step,
             "replayed": target - base.step,
-            "exact": difference is None,
-            "first_difference": difference,
+            **answer,
         }
 
-    def _repeat(self, start: int, target: int) -> Generator[float, None, dict[str, Any] | None]:
-        """Repeat steps up to the target; returns the first that came out differently."""
-        difference, reported = None, self._clock()
+    def _repeat(
+        self, repeated: RepeatedSteps, start: int, target: int
+    ) -> Generator[float, None, None]:
+        """Repeat steps up to the target, comparing each with its mark."""
+        reported = self._clock()
         for step in range(start + 1, target + 1):
-            self._trainer.advance()
-            expected = self._trainer.witnesses.get(step)
-            seen = self._trainer.state.witness()
-            if difference is None and expected is not None and seen != expected:
-                difference = {"step": step, "what": _what_differs(expected, seen)}
+            repeated.compare(step, self._trainer.advance().mark)
             if self._clock() - reported >= PROGRESS_EVERY_S:
                 reported = self._clock()
                 yield (step - start) / (target - start)
-        return difference
-
-
-def _what_differs(expected: Witness, seen: Witness) -> str:
-    """The name of the first entry of a summary that differs."""
-    pairs = zip(expected, seen, strict=True)
-    return str(next(one[0] for one, other in pairs if one != other))
 
 
 def _check_scheduler(parts: TrainingParts) -> None:

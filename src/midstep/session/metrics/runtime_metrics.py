@@ -349,6 +349,20 @@ class RuntimeMetrics:
         return [each for each in every if each.is_floating_point()]
 
 
+def used_rate(optimizer: Optimizer) -> Any:
+    """The learning rate of the first group, read just before a step that uses it.
+
+    A tensor is read at once, because a scheduler changes it in place. On a device it is cloned, so
+    that nothing waits.
+    """
+    rate: Any = optimizer.param_groups[0].get("lr")
+    if type(rate) is float:  # nearly always
+        return rate
+    if isinstance(rate, torch.Tensor):
+        return float(rate) if rate.device.type == "cpu" else rate.detach().clone()
+    return float(rate) if isinstance(rate, int | float) else None
+
+
 def _device_of(parameters: Sequence[torch.Tensor]) -> torch.device:
     return parameters[0].device if parameters else torch.device("cpu")
 

@@ -7,16 +7,18 @@ own loop runs through them again. Both are a `StepReplay`.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
 from midstep.core.errors import ControlError
+from midstep.session.rewind.repeated_steps import Circumstances, RepeatedSteps
 
 if TYPE_CHECKING:
     from midstep.core.commands.catalog import BackPayload
+    from midstep.session.rewind.repeated_steps import StepComparison
     from midstep.session.rewind.snapshot_ring import SnapshotRing
     from midstep.session.state.snapshot import Snapshot
-    from midstep.session.state.training_state import TrainingState
+    from midstep.session.state.training_state import StepMark, TrainingState
 
 log = logging.getLogger("midstep.session")
 
@@ -60,6 +62,8 @@ class Rewind:
         replay: how the driver repeats steps.
         moved: called once the training is at another step.
         show_phase: shows what takes time; None when it is over.
+        on_compared: called with the result when repeated steps were compared; with None when `back`
+            begins, whose result is not known yet.
     """
 
     def __init__(
@@ -70,9 +74,15 @@ class Rewind:
         *,
         moved: Moved,
         show_phase: Callable[[str | None], object],
+        on_compared: Callable[[StepComparison | None], object] = lambda _result: None,
     ) -> None:
         self._state, self.ring, self._replay = state, ring, replay
         self._moved, self.show_phase = moved, show_phase
+        self._on_compared = on_compared
+        self.following: RepeatedSteps | None = None
+        """Compares the steps that a resume, or a run that went back, makes again."""
+        self.circumstances: Callable[[], Circumstances] = Circumstances
+        """What explains that a repeated step differs."""
 
     def take_snapshot(self) -> None:
         """Take a snapshot of this boundary; called when `ring.is_due`."""
@@ -90,6 +100,7 @@ class Rewind:
         A snapshot is taken here. If it does not fit, the ring is cleared: repeating steps from an
         older snapshot would miss the change.
         """
+        self.stop_following()
         try:
             if self._replay.obstacle() is not None or not self.keep_here():
                 self.ring.clear()
@@ -136,9 +147,60 @@ class Rewind:
         return self._replay.run(self, self._checked(base, target), target)
 
     def arrived(self, from_step: int, *, step: int | None = None) -> None:
-        """The training is at an earlier step: later snapshots belong to the old timeline."""
+        """The training is at an earlier step: later snapshots belong to the old timeline.
+
+        The steps after it are compared, too, when they are made again.
+        """
+        arrived_at = self._state.step if step is None else step
         self.ring.forget_after(self._state.step)
+        self.follow(self.marks_between(arrived_at, from_step), cause="back")
+        self._state.keep_marks(lambda at: at <= arrived_at)
         self._moved(from_step, cause="back", step=step)
+
+    # -- comparing --------------------------------------------------------------------------------
+
+    def marks_between(self, start: int, stop: int) -> dict[int, StepMark]:
+        """The marks of the steps after `start`, up to `stop`."""
+        return {at: mark for at, mark in self._state.marks.items() if start < at <= stop}
+
+    def compare_repeated(self, start: int, target: int) -> RepeatedSteps:
+        """Compare the steps that going back repeats, from `start` to `target`."""
+        self._on_compared(None)
+        return self._compare(self.marks_between(start, target), "back", self.circumstances())
+
+    def follow(
+        self,
+        expected: Mapping[int, StepMark],
+        *,
+        cause: str,
+        circumstances: Circumstances | None = None,
+    ) -> None:
+        """Compare the next steps with these marks."""
+        self.stop_following()
+        if expected:
+            known = self.circumstances() if circumstances is None else circumstances
+            self.following = self._compare(expected, cause, known)
+
+    def step_made(self) -> None:
+        """A step was made: compare it. Called while there is something to follow."""
+        following = self.following
+        if following is not None:
+            following.compare(self._state.step, self._state.last_mark)
+            if following.result is not None:
+                self.following = None
+
+    def stop_following(self) -> None:
+        """Compare no further: the training is changed, moved or over."""
+        following, self.following = self.following, None
+        if following is not None:
+            following.end()
+
+    def _compare(
+        self, expected: Mapping[int, StepMark], cause: str, circumstances: Circumstances
+    ) -> RepeatedSteps:
+        return RepeatedSteps(
+            expected, cause=cause, on_result=self._on_compared, circumstances=circumstances
+        )
 
     def check_reachable(self, snapshot: Snapshot) -> None:
         """Raise `ControlError` if the driver cannot continue from this snapshot."""

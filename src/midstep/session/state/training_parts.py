@@ -48,6 +48,11 @@ class ExtraState:
         return bool(self._parts)
 
     @property
+    def parts(self) -> list[Any]:
+        """The objects themselves."""
+        return list(self._parts.values())
+
+    @property
     def names(self) -> list[str]:
         """The names, sorted."""
         return sorted(self._parts)
@@ -87,6 +92,17 @@ def extra_state_differs(saved: Sequence[str], given: Sequence[str]) -> str | Non
         names = ", ".join(map(repr, added))
         problems.append(f"extra_state has {names}, which the checkpoint lacks: leave it out")
     return "; ".join(problems) or None
+
+
+def stateful_loss(loss_fn: Any) -> Stateful | None:
+    """A loss that has parameters or buffers, which belong to the training; None for another.
+
+    >>> import torch
+    >>> stateful_loss(torch.nn.MSELoss()) is None, stateful_loss(torch.nn.Linear(1, 1)) is None
+    (True, False)
+    """
+    is_module = hasattr(loss_fn, "named_parameters") and isinstance(loss_fn, Stateful)
+    return loss_fn if is_module and loss_fn.state_dict() else None
 
 
 @dataclass(kw_only=True)

@@ -5,24 +5,93 @@ Both drivers use it: `Session` with midstep's loop, and `attach` with the user's
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from midstep.core.errors import ControlError
+from midstep.core.fault_guard import FaultGuard
 from midstep.data.order.samplers import nested_samplers
 from midstep.data.random_state import find_generators
 from midstep.session.state.epoch_progress import DataPosition, EpochProgress
+from midstep.session.state.generators import UserGenerators, generators_in_workers
 from midstep.session.state.snapshot import Snapshot, tree_bytes
+from midstep.session.state.training_parts import stateful_loss
+from midstep.session.state.untracked_tensors import OptimizerAttributes, UntrackedTensors
 
 if TYPE_CHECKING:
     from midstep.data.order.ordered_loader import OrderedLoader
     from midstep.data.random_state import Generator
     from midstep.session.config import SessionConfig
+    from midstep.session.state.generators import GeneratorSearch
     from midstep.session.state.training_parts import TrainingParts
 
+log = logging.getLogger("midstep.session")
 
-Witness = tuple[tuple[Any, ...], ...]
-"""Named entries that summarise the steps of an epoch; equal if the steps are repeated exactly."""
+WEIGHTS_EVERY = 16
+"""The weights of every so many steps are sampled, and those of each step after a snapshot."""
+MOST_MARKS = 1 << 14
+"""Steps whose mark is kept; steps beyond that are repeated without being compared."""
+
+
+MOST_DOTS = 2
+"""An iterator or scheduler with more dots in its path belongs to something else than the step."""
+FOUND_PARTS = frozenset({"loss_fn", "untracked", "generators", "optimizer_attributes"})
+"""Parts that checkpoints of earlier versions lack."""
+OPTIONAL_PARTS = frozenset({"generators", "optimizer_attributes"})
+"""Parts that a checkpoint may have and the training no more."""
+
+
+class StepMark(NamedTuple):
+    """What a finished step is recognised by when it is made again. None for what is unknown."""
+
+    ids: int | None
+    """Running checksum of the sample ids of the epoch, or a checksum of the step's batches."""
+    lr: Any
+    """The learning rate that the step used; a tensor if it is on a device."""
+    loss: Any
+    """A number, or a tensor of one element."""
+    weights: Any = None
+    """Checksum of some weights after the step; a `PendingChecksum` if they are on a device."""
+
+
+class StepMarker:
+    """Takes the marks of steps.
+
+    Args:
+        model: its weights are sampled.
+        order: has the checksum of the ids; None if the loader has no order.
+    """
+
+    def __init__(self, model: Any, order: OrderedLoader | None) -> None:
+        self._model = model
+        self._sample: Any = None  # made when it is first needed
+        self._order = order if order is not None and order.has_sample_ids else None
+        self._guard = FaultGuard("taking checksums of steps", log)
+        self.are_weights_due = True
+        """Whether the next step's weights are sampled, whatever its number."""
+
+    def take(self, step: int, lr: Any, loss: Any, batches: Sequence[Any]) -> StepMark:
+        """The mark of a finished step."""
+        if self._order is not None and not self.are_weights_due and step % WEIGHTS_EVERY:
+            return StepMark(self._order.checksum, lr, loss)  # nearly always
+        ids, weights = self._guard.run(self._checksums, step, batches) or (None, None)
+        return StepMark(ids, lr, loss, weights)
+
+    def _checksums(self, step: int, batches: Sequence[Any]) -> tuple[int | None, Any]:
+        due, self.are_weights_due = self.are_weights_due or not step % WEIGHTS_EVERY, False
+        if self._order is not None:
+            ids = self._order.checksum
+        else:
+            from midstep.data.batch_checksum import batch_checksum
+
+            ids = batch_checksum(batches)
+        if due and self._sample is None:
+            from midstep.session.state.weights_checksum import WeightsSample
+
+            self._sample = WeightsSample(self._model)
+        return ids, self._sample.checksum() if due else None
 
 
 def find_loader_generators(loader: Any) -> dict[str, Generator]:
@@ -69,8 +138,17 @@ class TrainingState:
         """Whether a step was begun and has not ended. Only a session knows it."""
         self.before_restore: Callable[[], object] = lambda: None
         """Called before a restore: a session drops its running iterator and its gradients."""
+        self.user_generators = UserGenerators()
+        """Generators that were found in the user's own code; saved like everything else."""
+        self._untracked = UntrackedTensors(parts)
+        self._attributes = OptimizerAttributes(parts.optimizers)
         self._generators, self._to_host = generators, to_host
         self._position = DataPosition(order)
+        self._marker = StepMarker(parts.model, order)
+        self.last_mark: StepMark | None = None
+        """The mark of the step that was finished last."""
+        self.marks: dict[int, StepMark] = {}
+        """Marks of the steps that the ring of snapshots reaches back to, by step."""
 
     @property
     def epoch(self) -> int:
@@ -107,6 +185,8 @@ class TrainingState:
                 f"step {self.step + 1} was begun and has not ended, so there is no state to "
                 "continue from; load the last checkpoint instead"
             )
+        # The first step after a snapshot is the first that a repetition makes: more is compared.
+        self._marker.are_weights_due = True
         return Snapshot.take(
             self._stateful(),
             step=self.step,
@@ -123,14 +203,74 @@ class TrainingState:
     def restore(self, snapshot: Snapshot, *, seek_data: bool = True) -> None:
         """Restore parts, generators, counters and, with `seek_data`, the position in the data."""
         self.before_restore()
-        snapshot.restore(self._stateful(), generators=self._generators)
+        parts, snapshot = self._matching(snapshot)
+        snapshot.restore(parts, generators=self._generators)
         if seek_data:
             self._position.seek(snapshot.epoch_random)
         self.step, self.timeline = snapshot.step, snapshot.timeline
+        self._marker.are_weights_due = True
         if self.step:
             for optimizer in self.parts.optimizers:
                 # Else a scheduler that steps first in this process warns of a wrong order.
                 optimizer._opt_called = True  # type: ignore[attr-defined]
+
+    def _matching(self, snapshot: Snapshot) -> tuple[dict[str, Any], Snapshot]:
+        """The parts to restore, and the snapshot without states that nothing takes.
+
+        Checkpoints of earlier versions lack some parts. What was found in the user's code may have
+        gone.
+        """
+        parts = self._stateful()
+        present = {name for name, part in parts.items() if part is not None}
+        for name in present & FOUND_PARTS - snapshot.states.keys():
+            log.warning(
+                "the checkpoint of step %d has no %s; it stays as it is", snapshot.step, name
+            )
+            parts[name] = None
+        gone = snapshot.states.keys() & OPTIONAL_PARTS - present
+        if gone:
+            states = {name: each for name, each in snapshot.states.items() if name not in gone}
+            snapshot = replace(snapshot, states=states)
+        return parts, snapshot
+
+    def restore_found(self, snapshot: Snapshot) -> None:
+        """Restore what was found beside the declared parts, where both have it."""
+        for name in FOUND_PARTS & snapshot.states.keys():
+            part = self._stateful().get(name)
+            if part is not None:
+                part.load_state_dict(snapshot.states[name])
+
+    def look_for_state(self, search: GeneratorSearch) -> list[str]:
+        """Save the generators of a search; returns what cannot be saved, in words."""
+        self.user_generators.add(search.generators)
+        return [
+            f"{words} is in no state; give it with scheduler=, scaler=, optimizer= or extra_state="
+            for path, words in search.unsaved.items()
+            if path.count(".") <= MOST_DOTS
+        ]
+
+    def unsaved_state(self) -> list[str]:
+        """What the training depends on and no snapshot can hold, in words."""
+        problems = [
+            f"{name} holds tensors in a form that cannot be saved; keep them in the optimizer's "
+            "`state`"
+            for name in self._attributes.unsaved
+        ]
+        problems += [
+            f"{path} is a generator in the loader's workers, which end with their generators; "
+            "use num_workers=0, or draw from the global generators under a seeded order"
+            for path in generators_in_workers(self.parts.train_loader)
+        ]
+        return problems
+
+    def untracked_words(self) -> list[str]:
+        """Which tensors are saved although no declared part holds them."""
+        return list(self._untracked.words())
+
+    @property
+    def known_generators(self) -> list[Generator]:
+        """The generators of the loader and its samplers."""
+        return list(self._generators.values())
 
     def restore_position(self, snapshot: Snapshot) -> None:
         """Restore the generators and the position in the data; leave everything else unchanged."""
@@ -151,13 +291,20 @@ class TrainingState:
         present = (part for part in self._stateful().values() if part is not None)
         return tree_bytes([part.state_dict() for part in present])
 
-    def witness(self) -> Witness:
-        """A cheap summary of the steps of this epoch; an exact repetition has the same."""
-        order, progress = self.order, self.progress
-        return (
-            ("batch ids", order.epoch, order.cursor, order.checksum),
-            ("loss", progress.loss_sum, progress.loss_count, progress.skipped),
-        )
+    def mark_step(
+        self, lr: Any, loss: Any, batches: Sequence[Any], *, is_repeated: bool = False
+    ) -> StepMark:
+        """Take the mark of the step that was just counted; one made for the first time is kept."""
+        mark = self.last_mark = self._marker.take(self.step, lr, loss, batches)
+        if not is_repeated and self.config.rewind_steps:
+            self.marks[self.step] = mark
+            if len(self.marks) > MOST_MARKS:
+                del self.marks[next(iter(self.marks))]
+        return mark
+
+    def keep_marks(self, is_kept: Callable[[int], bool]) -> None:
+        """Drop the marks of the steps that are not kept."""
+        self.marks = {step: mark for step, mark in self.marks.items() if is_kept(step)}
 
     def _stateful(self) -> dict[str, Any]:
         """Everything with a state, under its name in checkpoints; None for what is absent."""
@@ -169,6 +316,10 @@ class TrainingState:
             **further,
             "scheduler": parts.scheduler,
             "scaler": self.scaler,
+            "loss_fn": stateful_loss(parts.loss_fn),
+            "untracked": self._untracked or None,
+            "optimizer_attributes": self._attributes or None,
+            "generators": self.user_generators or None,
             # Checkpoints call the user's extra state `also`, as they did from the start.
             "also": parts.extra_state or None,
             "progress": self.progress,

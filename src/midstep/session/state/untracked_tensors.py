@@ -1,0 +1,229 @@
+"""Tensors that an optimizer trains and that no declared part of the training holds."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import nn
+
+from midstep.core.errors import FormatError
+from midstep.core.protocols import Stateful
+
+if TYPE_CHECKING:
+    from torch.optim import Optimizer
+
+    from midstep.session.state.training_parts import TrainingParts
+
+
+class UntrackedTensors:
+    """These tensors as one part of a snapshot, each under its position in its optimizer.
+
+    Args:
+        parts: what the user declared.
+
+    >>> from midstep.session.state.training_parts import TrainingParts
+    >>> model, scale = nn.Linear(2, 1), torch.ones(1, requires_grad=True)
+    >>> optimizer = torch.optim.SGD([*model.parameters(), scale], lr=0.1)
+    >>> parts = TrainingParts(model=model, optimizers=[optimizer], train_loader=None)
+    >>> list(UntrackedTensors(parts).state_dict())
+    ['optimizer.0.0.2']
+    """
+
+    def __init__(self, parts: TrainingParts) -> None:
+        self._parts = parts
+
+    def __bool__(self) -> bool:
+        return next(self._tensors(), None) is not None
+
+    def words(self) -> Iterator[str]:
+        """One sentence for each optimizer that has such tensors."""
+        for index in range(len(self._parts.optimizers)):
+            count = sum(1 for name, _ in self._tensors() if name.startswith(f"optimizer.{index}."))
+            if count:
+                are = "tensors of optimizer {} are" if count > 1 else "tensor of optimizer {} is"
+                their = "their weights are" if count > 1 else "its values are"
+                yield (
+                    f"{count} {are.format(index + 1)} not in `model`; {their} saved, buffers of "
+                    f"{'their' if count > 1 else 'its'} module are not"
+                )
+
+    def state_dict(self) -> dict[str, Any]:
+        """The tensors by optimizer, group and position."""
+        return {name: tensor.detach() for name, tensor in self._tensors()}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Write the saved values into the tensors."""
+        present = dict(self._tensors())
+        if present.keys() != state.keys():
+            odd = ", ".join(sorted(present.keys() ^ state.keys()))
+            raise FormatError(f"the optimizer has other tensors than the checkpoint: {odd}")
+        with torch.no_grad():
+            for name, tensor in present.items():
+                tensor.copy_(state[name])
+
+    def _tensors(self) -> Iterator[tuple[str, torch.Tensor]]:
+        held = {id(each) for each in _held(self._parts)}
+        for index, optimizer in enumerate(self._parts.optimizers):
+            for number, group in enumerate(optimizer.param_groups):
+                for position, tensor in enumerate(group["params"]):
+                    if id(tensor) not in held:
+                        held.add(id(tensor))
+                        yield f"optimizer.{index}.{number}.{position}", tensor
+
+
+def _held(parts: TrainingParts) -> Iterator[torch.Tensor]:
+    """Tensors of the parts whose state is saved."""
+    for part in [parts.model, parts.loss_fn, *parts.extra_state.parts]:
+        if isinstance(part, nn.Module):
+            yield from part.parameters()
+            yield from part.buffers()
+
+
+# -- memory of an optimizer outside of its state --------------------------------------------------
+
+_PLAIN = (bool, int, float, str, type(None))
+
+
+class OptimizerAttributes:
+    """What optimizers of the user's own keep in attributes, and not in their `state`.
+
+    Optimizers of torch keep everything in their state; their attributes are not looked at.
+
+    Args:
+        optimizers: only their own attributes, not those of `torch.optim.Optimizer`.
+    """
+
+    def __init__(self, optimizers: Sequence[Optimizer]) -> None:
+        self._each = [AttributesOf(each) for each in optimizers]
+
+    def __bool__(self) -> bool:
+        return any(each.state_dict() for each in self._each)
+
+    @property
+    def unsaved(self) -> list[str]:
+        """Attributes that hold tensors in a form that cannot be saved: `MyOptimizer.buffers`."""
+        return [name for each in self._each for name in each.unsaved]
+
+    def state_dict(self) -> dict[str, Any]:
+        """The attributes of each optimizer, by its position."""
+        return {str(index): each.state_dict() for index, each in enumerate(self._each)}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Restore the attributes that the state has."""
+        for index, each in enumerate(self._each):
+            each.load_state_dict(state.get(str(index), {}))
+
+
+class AttributesOf:
+    """The attributes of one optimizer."""
+
+    def __init__(self, optimizer: Optimizer) -> None:
+        self._optimizer = optimizer
+
+    @property
+    def unsaved(self) -> list[str]:
+        """Names of those that hold tensors in a form that cannot be saved."""
+        return [
+            f"{type(self._optimizer).__name__}.{name}"
+            for name, value in self._own()
+            if not isinstance(value, Stateful) and not self._can_save(value) and _has_tensor(value)
+        ]
+
+    def state_dict(self) -> dict[str, Any]:
+        """The attributes by name; those of an object with a state of its own by that state."""
+        state: dict[str, Any] = {}
+        for name, value in self._own():
+            if isinstance(value, Stateful) and not isinstance(value, type):
+                state[name] = {"state": value.state_dict()}
+            elif self._can_save(value):
+                state[name] = {"value": self._saved(value)}
+        return state
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Restore the attributes that the state has."""
+        for name, saved in state.items():
+            present = vars(self._optimizer).get(name)
+            if "state" in saved:
+                if isinstance(present, Stateful):
+                    present.load_state_dict(saved["state"])
+                continue
+            value = self._loaded(saved["value"])
+            if isinstance(present, dict) and isinstance(value, dict):
+                present.clear()  # in place: other code of the optimizer may hold it
+                present.update(value)
+            elif isinstance(present, list | deque) and isinstance(value, list):
+                present.clear()
+                present.extend(value)
+            else:
+                setattr(self._optimizer, name, value)
+
+    def _own(self) -> Iterator[tuple[str, Any]]:
+        if type(self._optimizer).__module__.startswith("torch."):
+            return
+        base = _base_names()
+        for name, value in sorted(vars(self._optimizer).items()):
+            if name not in base and not name.startswith("_optimizer_"):
+                yield name, value
+
+    def _parameters(self) -> list[torch.Tensor]:
+        return [each for group in self._optimizer.param_groups for each in group["params"]]
+
+    def _can_save(self, value: Any) -> bool:
+        if isinstance(value, (*_PLAIN, torch.Tensor)):
+            return True
+        if isinstance(value, Mapping):
+            keys = all(isinstance(key, _PLAIN) or self._index(key) is not None for key in value)
+            return keys and all(map(self._can_save, value.values()))
+        return isinstance(value, list | tuple | deque) and all(map(self._can_save, value))
+
+    def _index(self, value: Any) -> int | None:
+        matches = (i for i, each in enumerate(self._parameters()) if each is value)
+        return next(matches, None) if isinstance(value, torch.Tensor) else None
+
+    def _saved(self, value: Any) -> Any:
+        """The value with parameters of the optimizer replaced by their position."""
+        if (index := self._index(value)) is not None:
+            return {"kind": "parameter", "index": index}
+        if isinstance(value, Mapping):
+            entries = [[self._saved(key), self._saved(each)] for key, each in value.items()]
+            return {"kind": "mapping", "entries": entries}
+        if isinstance(value, list | tuple | deque):
+            kind = "tuple" if isinstance(value, tuple) else "list"
+            return {"kind": kind, "entries": [self._saved(each) for each in value]}
+        return {"kind": "plain", "value": value}
+
+    def _loaded(self, saved: Mapping[str, Any]) -> Any:
+        kind = saved["kind"]
+        if kind == "parameter":
+            return self._parameters()[saved["index"]]
+        if kind == "mapping":
+            return {self._loaded(key): self._loaded(each) for key, each in saved["entries"]}
+        if kind == "plain":
+            value = saved["value"]
+            return value.clone() if isinstance(value, torch.Tensor) else value
+        entries = [self._loaded(each) for each in saved["entries"]]
+        return tuple(entries) if kind == "tuple" else entries
+
+
+@cache
+def _base_names() -> frozenset[str]:
+    """Attributes that every optimizer of torch has, and those that schedulers and scalers add."""
+    plain = torch.optim.SGD([torch.zeros(1)], lr=0.1)
+    added = {"step", "_opt_called", "_step_count", "_step_supports_amp_scaling"}
+    return frozenset(vars(plain)) | added
+
+
+def _has_tensor(value: Any, depth: int = 3) -> bool:
+    if isinstance(value, torch.Tensor):
+        return True
+    if depth == 0 or isinstance(value, _PLAIN):
+        return False
+    if isinstance(value, Mapping):
+        return any(_has_tensor(each, depth - 1) for each in value.values())
+    if isinstance(value, list | tuple | set | frozenset | deque):
+        return any(_has_tensor(each, depth - 1) for each in value)
+    return any(_has_tensor(each, depth - 1) for each in getattr(value, "__dict__", {}).values())

@@ -1,0 +1,442 @@
+"""Trainings that nobody wrote by hand, interrupted and resumed: exact, or the run says it is not.
+
+`draw_case` chooses sampler, generators, optimizer, loss, accumulation, workers, learning rate and
+logging at random; `assert_not_silent` accepts only two outcomes of a resume.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from torch import nn
+from torch.optim import Optimizer
+from torch.utils.data import DataLoader, Dataset, IterableDataset, WeightedRandomSampler
+
+from midstep.live import attach
+from midstep.session import Session, SessionConfig
+from tests.checkers.lives import Life, Outcome, inexact_facts, live, repeated_facts
+
+SAMPLES, BATCH, EPOCHS = 22, 4, 3
+BATCHES = 6
+CHECKPOINT_EVERY = 4
+
+SAMPLERS = ("sequential", "shuffle", "own generator", "weighted", "epoch counter", "stream")
+GENERATORS = (
+    "none",
+    "torch in the step",
+    "numpy in the step",
+    "python in collate",
+    "numpy in the dataset",
+    "torch in a module",
+    "numpy in a global",
+    "numpy hidden in a deque",
+)
+OPTIMIZERS = ("sgd", "adam", "memory in attributes", "wrapped", "untracked tensor")
+LOSSES = ("plain", "with parameters")
+RATES = ("constant", "scheduler", "undeclared scheduler", "counter")
+LOGS = ("loss", "running mean", "nothing")
+FAULTS = ("kill", "raise", "stop")
+
+GLOBAL = {"rng": np.random.default_rng(5)}
+global_rng = GLOBAL["rng"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Case:
+    """One generated training and its fault."""
+
+    driver: Literal["session", "attach"] = "session"
+    sampler: str = "shuffle"
+    generator: str = "none"
+    optimizer: str = "sgd"
+    loss: str = "plain"
+    rate: str = "constant"
+    logs: str = "loss"
+    accumulate: int | Literal["enumerate"] = 1
+    workers: int = 0
+    second: bool = False
+    """Whether each step reads from a running pass over another shuffled loader."""
+    fault: str = "kill"
+    at: float = 0.5
+    """Share of the steps after which the fault comes."""
+
+    @property
+    def steps(self) -> int:
+        if self.accumulate == "enumerate":
+            return 2 * EPOCHS
+        return EPOCHS * BATCHES // self.accumulate
+
+    @property
+    def fault_step(self) -> int:
+        return max(1, min(self.steps - 1, round(self.at * self.steps)))
+
+
+def draw_case(number: int) -> Case:
+    """Case `number` of the matrix; the same each time."""
+    draw = random.Random(number)
+    driver: Any = draw.choice(["session", "attach"])
+    accumulate: Any = draw.choice([1, 1, 2, "enumerate" if driver == "attach" else 2])
+    generator = draw.choice(GENERATORS)
+    return Case(
+        driver=driver,
+        sampler=draw.choice(SAMPLERS),
+        generator=generator,
+        optimizer=draw.choice(OPTIMIZERS),
+        loss=draw.choice(LOSSES),
+        rate=draw.choice(RATES),
+        logs=draw.choice(LOGS) if driver == "attach" else "loss",
+        accumulate=accumulate,
+        workers=draw.choice([0, 0, 0, 1]),
+        second=draw.random() < 0.15,
+        fault=draw.choice(FAULTS),
+        at=draw.uniform(0.2, 0.9),
+    )
+
+
+def assert_not_silent(case: Case, folder: Path) -> str:
+    """Train whole and interrupted; exact, named or refused, and no false alarm.
+
+    Returns:
+        `exact`, `refused`, or what the run said about its inexact resume.
+    """
+    whole = live(training(case), folder / "whole")
+    if whole.errors:
+        return _refused(case, whole)
+    assert whole.digest is not None
+    first = live(training(case), folder, case.fault, case.fault_step)
+    last = live(training(case), folder)
+    if last.errors:
+        return _refused(case, last)
+    named = [str(each["text"]) for each in repeated_facts(folder) if each["exact"] is False]
+    is_exact = last.digest == whole.digest and _agree(whole, first) and _agree(whole, last)
+    if is_exact:
+        assert not named, f"a false alarm: {named} in {case}"
+        return "exact"
+    # The terminal says that nothing could be compared, and so does a fact.
+    named += [str(e["text"]) for e in repeated_facts(folder) if "not compared" in e["text"]]
+    named += inexact_facts(folder)
+    assert named, f"silently inexact: {case}, {repeated_facts(folder)}"
+    return "; ".join(named)
+
+
+def _refused(case: Case, outcome: Outcome) -> str:
+    (error,) = outcome.errors
+    assert "exact" in error or "keeps state of its own" in error, f"{error} in {case}"
+    return "refused"
+
+
+def _agree(whole: Outcome, part: Outcome) -> bool:
+    return all(whole.losses.get(step) == loss for step, loss in part.losses.items())
+
+
+def training(case: Case) -> Callable[[Life], Iterable[torch.Tensor]]:
+    """The training of a case, for `live`."""
+    return lambda life: (_train_session if case.driver == "session" else _train_attach)(case, life)
+
+
+# -- the two drivers ------------------------------------------------------------------------------
+
+
+def _train_session(case: Case, life: Life) -> list[torch.Tensor]:
+    torch.set_num_threads(1)
+    parts = Parts(case)
+    per_step = case.rate == "scheduler"
+    config = SessionConfig(
+        **life.settings,
+        checkpoint_every_steps=CHECKPOINT_EVERY,
+        accumulate_steps=1 if case.accumulate == "enumerate" else case.accumulate,
+        scheduler_interval="step" if per_step else None,
+    )
+    with Session(
+        parts.model,
+        parts.optimizer,
+        parts.loss_fn,
+        parts.loader,
+        scheduler=parts.scheduler if per_step else None,
+        config=config,
+    ) as session:
+        session.training_step(parts.step)
+        if case.rate == "undeclared scheduler":
+            scheduler = parts.scheduler
+
+            @session.after_step
+            def advance(_model: nn.Module) -> None:
+                scheduler.step()
+
+        session.on_step(
+            lambda record: life.step_done(
+                record.step, record.loss, session.controller, session.checkpoint_writer
+            )
+        )
+        session.fit(epochs=EPOCHS)
+        return parts.tensors()
+
+
+def _train_attach(case: Case, life: Life) -> list[torch.Tensor]:
+    torch.set_num_threads(1)
+    parts = Parts(case)
+    given = {"scheduler": parts.scheduler} if case.rate == "scheduler" else {}
+    every = 4 if case.accumulate == "enumerate" else case.accumulate
+    mean, count = 0.0, 0
+    with attach(
+        parts.model,
+        parts.optimizer,
+        parts.loader,
+        loss_fn=parts.loss_fn if isinstance(parts.loss_fn, nn.Module) else None,
+        checkpoint_every_steps=CHECKPOINT_EVERY,
+        **given,
+        **life.settings,
+    ) as run:
+        for _ in run.epochs(EPOCHS):
+            for i, batch in enumerate(parts.loader):
+                loss = parts.step(parts.model, batch)
+                torch.autograd.backward(loss / every)
+                is_last = case.accumulate == "enumerate" and i + 1 == BATCHES
+                if (i + 1) % every and not is_last:
+                    continue
+                parts.optimizer.step()
+                parts.optimizer.zero_grad()
+                if parts.scheduler is not None:
+                    parts.scheduler.step()
+                count += 1
+                mean += (loss.item() - mean) / count
+                if case.logs != "nothing":
+                    run.log(loss=mean if case.logs == "running mean" else loss)
+                engine: Any = run._loop._engine  # type: ignore[union-attr]
+                life.step_done(run.step + 1, loss.item(), run.controller, engine.writer)
+    return parts.tensors()
+
+
+# -- the parts of a training ----------------------------------------------------------------------
+
+
+class Parts:
+    """Model, optimizer, loader, loss and step, built anew as a restarted script builds them."""
+
+    def __init__(self, case: Case) -> None:
+        torch.manual_seed(3)
+        random.seed(3)
+        np.random.seed(3)
+        self.case = case
+        self.model = _model(case)
+        self.loss_fn: Any = _loss(case)
+        self.shift = torch.zeros(1, requires_grad=True)
+        trained: list[Any] = [*self.model.parameters()]
+        if case.loss == "with parameters":
+            trained += self.loss_fn.parameters()
+        if case.optimizer == "untracked tensor":
+            trained.append(self.shift)
+        self.optimizer = _optimizer(case, trained)
+        self.scheduler: Any = None
+        if "scheduler" in case.rate:
+            self.scheduler = torch.optim.lr_scheduler.StepLR(self.optimizer, 2, gamma=0.7)
+        self.loader = _loader(case)
+        self.step = _step(case, self.loss_fn, self.shift, self.optimizer)
+
+    def tensors(self) -> list[torch.Tensor]:
+        """What the training has computed."""
+        own = [self.loss_fn.scale] if isinstance(self.loss_fn, ScaledLoss) else []
+        return [*self.model.state_dict().values(), *own, self.shift]
+
+
+def _loss(case: Case) -> Any:
+    return ScaledLoss() if case.loss == "with parameters" else nn.functional.mse_loss
+
+
+class ScaledLoss(nn.Module):
+    """A loss with a trained parameter."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.scale = nn.Parameter(torch.tensor(0.5))
+
+    def forward(self, output: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+        return (output - target * self.scale).square().mean() + self.scale.square()
+
+
+class Noise(nn.Module):
+    """Draws from a generator of its own."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.generator = torch.Generator().manual_seed(9)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x + 0.1 * torch.randn(x.shape, generator=self.generator)
+
+
+def _model(case: Case) -> nn.Module:
+    noise = Noise() if case.generator == "torch in a module" else nn.Identity()
+    return nn.Sequential(noise, nn.Linear(4, 8), nn.ReLU(), nn.Dropout(0.2), nn.Linear(8, 1))
+
+
+class AttributeMomentum(Optimizer):
+    """Keeps its momentum in an attribute, where `state_dict` does not find it."""
+
+    def __init__(self, params: Any, lr: float) -> None:
+        super().__init__(params, {"lr": lr})
+        self.memory: dict[torch.Tensor, torch.Tensor] = {}
+        self.calls = 0
+
+    @torch.no_grad()
+    def step(self, closure: Any = None) -> None:  # type: ignore[override]
+        self.calls += 1
+        for group in self.param_groups:
+            for p in group["params"]:
+                if p.grad is not None:
+                    kept = self.memory.setdefault(p, torch.zeros_like(p))
+                    kept.mul_(0.9).add_(p.grad)
+                    p.add_(kept, alpha=-group["lr"] / (1 + 0.01 * self.calls))
+
+
+class Wrapped(Optimizer):
+    """Steps another optimizer, whose state its own `state_dict` lacks."""
+
+    def __init__(self, params: Any, lr: float) -> None:
+        super().__init__(params, {"lr": lr})
+        self.base_optimizer = torch.optim.Adam(self.param_groups, lr=lr)
+        self.param_groups = self.base_optimizer.param_groups
+
+    @torch.no_grad()
+    def step(self, closure: Any = None) -> None:  # type: ignore[override]
+        for own, inner in zip(self.param_groups, self.base_optimizer.param_groups, strict=True):
+            inner["lr"] = own["lr"]
+        self.base_optimizer.step()
+
+
+def _optimizer(case: Case, trained: list[Any]) -> Optimizer:
+    if case.optimizer == "adam":
+        return torch.optim.Adam(trained, lr=0.02)
+    if case.optimizer == "memory in attributes":
+        return AttributeMomentum(trained, lr=0.02)
+    if case.optimizer == "wrapped":
+        return Wrapped(trained, lr=0.02)
+    return torch.optim.SGD(trained, lr=0.02, momentum=0.9)
+
+
+class Points(Dataset[tuple[torch.Tensor, torch.Tensor]]):
+    """Twenty-two points; `own` draws a number for each that is read."""
+
+    def __init__(self, *, own: bool) -> None:
+        self.data = torch.randn(SAMPLES, 4, generator=torch.Generator().manual_seed(1))
+        if own:
+            self.rng = np.random.default_rng(4)
+
+    def __len__(self) -> int:
+        return SAMPLES
+
+    def __getitem__(self, index: int) -> tuple[torch.Tensor, torch.Tensor]:
+        x = self.data[index]
+        if hasattr(self, "rng"):
+            x = x + float(self.rng.normal())
+        return x, x.sum()[None]
+
+
+class Stream(IterableDataset[tuple[torch.Tensor, torch.Tensor]]):
+    """The same points, one after the other, with a state."""
+
+    def __init__(self, points: Points) -> None:
+        self.points, self.position = points, 0
+
+    def __iter__(self) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+        while self.position < SAMPLES:
+            self.position += 1
+            yield self.points[self.position - 1]
+        self.position = 0
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"position": self.position}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.position = state["position"]
+
+
+class EpochCounter:
+    """Shuffles by how often it was asked, and not by what epoch it is told."""
+
+    def __init__(self) -> None:
+        self.epoch = 0
+
+    def __len__(self) -> int:
+        return SAMPLES
+
+    def __iter__(self) -> Iterator[int]:
+        self.epoch += 1
+        order = torch.randperm(SAMPLES, generator=torch.Generator().manual_seed(self.epoch))
+        return iter(order.tolist())
+
+
+def _loader(case: Case) -> DataLoader[Any]:
+    points = Points(own=case.generator == "numpy in the dataset")
+    settings: dict[str, Any] = {"batch_size": BATCH, "num_workers": case.workers}
+    if case.generator == "python in collate":
+        settings["collate_fn"] = _drawing_collate()
+    if case.sampler == "stream":
+        return DataLoader(Stream(points), **settings)
+    samplers: dict[str, dict[str, Any]] = {
+        "sequential": {},
+        "shuffle": {"shuffle": True},
+        "own generator": {"shuffle": True, "generator": torch.Generator().manual_seed(8)},
+        "weighted": {"sampler": WeightedRandomSampler([1.0] * 11 + [2.0] * 11, SAMPLES)},
+        "epoch counter": {"sampler": EpochCounter()},
+    }
+    return DataLoader(points, **settings, **samplers[case.sampler])
+
+
+def _drawing_collate() -> Callable[[Any], Any]:
+    rng = random.Random(6)
+
+    def collate(samples: list[Any]) -> Any:
+        x, y = torch.utils.data.default_collate(samples)
+        return x * (1 + 0.1 * rng.random()), y
+
+    return collate
+
+
+def _step(
+    case: Case, loss_fn: Any, shift: torch.Tensor, optimizer: Optimizer
+) -> Callable[[nn.Module, Any], torch.Tensor]:
+    noise = _noise(case)
+    others = DataLoader(Points(own=False), batch_size=BATCH, shuffle=True)
+    running = iter(others) if case.second else None
+    calls = 0
+
+    def step(model: nn.Module, batch: Any) -> torch.Tensor:
+        nonlocal calls, running
+        calls += 1
+        if case.rate == "counter":
+            for group in optimizer.param_groups:
+                group["lr"] = 0.02 / calls
+        x, y = batch
+        loss: torch.Tensor = loss_fn(model(x + noise()) + shift, y)
+        if running is not None:
+            more = next(running, None)
+            if more is None:
+                running = iter(others)
+                more = next(running)
+            loss = loss + loss_fn(model(more[0]), more[1])
+        return loss
+
+    return step
+
+
+def _noise(case: Case) -> Callable[[], float]:
+    if case.generator == "torch in the step":
+        generator = torch.Generator().manual_seed(2)
+        return lambda: 0.1 * torch.rand(1, generator=generator).item()
+    if case.generator == "numpy in the step":
+        rng = np.random.default_rng(2)
+        return lambda: 0.1 * float(rng.random())
+    if case.generator == "numpy in a global":
+        return lambda: 0.1 * float(global_rng.random())
+    if case.generator == "numpy hidden in a deque":
+        box = deque([np.random.default_rng(2)])
+        return lambda: 0.1 * float(box[0].random())
+    return lambda: 0.0

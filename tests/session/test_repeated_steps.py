@@ -1,0 +1,113 @@
+"""The verdict on repeated steps: exact, moved, differs, close; and what explains a difference."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from midstep.session.rewind.repeated_steps import Circumstances, RepeatedSteps, StepComparison
+from midstep.session.state.training_state import StepMark
+
+RECORD = {
+    step: StepMark(step * 7, 0.1, 1.0 / step, step if step % 2 == 0 else None)
+    for step in range(1, 7)
+}
+
+
+def compared(
+    changed: dict[int, StepMark],
+    *,
+    record: dict[int, StepMark] = RECORD,
+    circumstances: Circumstances | None = None,
+) -> StepComparison:
+    """The result of repeating the record, with some steps changed."""
+    results: list[StepComparison] = []
+    repeated = RepeatedSteps(
+        record, cause="resume", on_result=results.append, circumstances=circumstances
+    )
+    for step, mark in record.items():
+        repeated.compare(step, changed.get(step, mark))
+    repeated.end()
+    (result,) = results
+    return result
+
+
+def test_equal_steps_are_exact_with_their_counts():
+    result = compared({})
+    assert (result.verdict, result.exact, result.steps) == ("exact", True, 6)
+    assert result.text == "exact over 6 repeated steps: ids 6, lr 6, loss 6, weights 3"
+
+
+def test_what_the_record_lacks_is_not_counted():
+    result = compared({}, record={1: StepMark(None, None, 2.0), 2: StepMark(None, 0.1, 2.0)})
+    assert result.text == "exact over 2 repeated steps: lr 1, loss 2"
+
+
+def test_nan_equals_nan():
+    assert compared({}, record={1: StepMark(1, 0.1, math.nan)}).exact
+
+
+@pytest.mark.parametrize(
+    ("mark", "what"),
+    [(StepMark(1, 0.1, 0.5), "batch ids"), (StepMark(14, 0.2, 0.5, 2), "lr")],
+)
+def test_other_ids_or_another_rate_have_moved(mark, what):
+    result = compared({2: mark})
+    assert (result.verdict, result.exact, result.step, result.what) == ("moved", False, 2, what)
+    assert result.text.endswith("something that is in no state has moved")
+
+
+def test_another_loss_with_other_weights_differs_at_its_first_step():
+    result = compared({1: StepMark(7, 0.1, 1.156), 2: StepMark(14, 0.1, 0.5, 99)})
+    assert (result.verdict, result.step, result.what) == ("differs", 1, "loss")
+    assert "step 1 gave 1.156, the record says 1" in result.text
+
+
+def test_other_weights_alone_differ():
+    result = compared({2: StepMark(14, 0.1, 0.5, 99)})
+    assert (result.verdict, result.what) == ("differs", "weights")
+
+
+def test_another_loss_with_the_same_weights_is_only_another_number():
+    result = compared({step: mark._replace(loss=9.0) for step, mark in RECORD.items()})
+    assert (result.verdict, result.exact) == ("close", None)
+    assert "only the logged number differs; a local variable?" in result.text
+
+
+def test_another_loss_differs_if_no_weights_can_tell():
+    record = {1: StepMark(7, 0.1, 1.0)}
+    assert compared({1: StepMark(7, 0.1, 1.1)}, record=record).verdict == "differs"
+
+
+THREADS = Circumstances(explanations=["threads was 2, is 1"])
+
+
+def test_a_small_difference_that_is_explained_is_close():
+    result = compared({2: StepMark(14, 0.1, 0.5 * 1.0009, 99)}, circumstances=THREADS)
+    assert (result.verdict, result.exact) == ("close", None)
+    assert "threads was 2, is 1" in result.text
+
+
+def test_a_large_difference_is_not_explained_by_threads():
+    result = compared({2: StepMark(14, 0.1, 0.6, 99)}, circumstances=THREADS)
+    assert result.verdict == "differs"
+
+
+def test_other_ids_are_not_explained_by_threads():
+    assert compared({2: StepMark(1, 0.1, 0.5, 2)}, circumstances=THREADS).verdict == "moved"
+
+
+def test_an_edited_script_may_change_anything():
+    edited = Circumstances(edits=["the script was edited since"])
+    result = compared({2: StepMark(14, 0.2, 0.5, 2)}, circumstances=edited)
+    assert (result.verdict, result.exact) == ("close", None)
+    assert "the script was edited since" in result.text
+
+
+def test_an_end_before_the_record_ends_counts_what_was_compared():
+    repeated = RepeatedSteps(RECORD, cause="back")
+    repeated.compare(1, RECORD[1])
+    repeated.end()
+    assert repeated.result is not None
+    assert repeated.result.text == "exact over 1 repeated step: ids 1, lr 1, loss 1"
