@@ -98,6 +98,14 @@ class StepBoundary:
         with self._state.changing():
             self._state.active_hold = (reason, until)
 
+    def limit_park(self, limit: Callable[[], tuple[float, str] | None]) -> None:
+        """Continue by itself if parked for longer than `limit` says; it is read at each park.
+
+        Args:
+            limit: returns seconds and the reason in words, or None for no limit.
+        """
+        self._state.read_park_limit = limit
+
     def run_now(self, command: Command) -> Future[Any]:
         """Run a command and those queued before it: for the thread of a loop that is not running.
 
@@ -311,6 +319,7 @@ class StepBoundary:
         if state.is_parked and not stops:
             with state.lock:
                 state.is_parked, state.has_started = False, True
+                state.park_limit = None
             state.notify()
         self._answer_completed()
         if stops:
@@ -325,8 +334,7 @@ class StepBoundary:
             state.captures.publish()
             state.loss_readout.read_now(state.loss)
             self._weight_changes.end()
-            with state.lock:
-                state.is_parked = True
+            self._begin_park()
             state.notify()
         self._answer_completed()
         with state.lock:
@@ -336,16 +344,37 @@ class StepBoundary:
                 # the main thread runs again. A hold is polled, because nothing wakes it.
                 state.changed.wait(PARK_POLL_S if state.active_hold is None else HOLD_POLL_S)
             hold = state.active_hold
+        self._end_limited_park()
         if hold is not None and hold[1]():  # called without the lock, as all code of others
             with state.lock:
                 state.active_hold = None
+
+    def _begin_park(self) -> None:
+        """Show that the loop is parked, and say when it continues by itself, if it does."""
+        state, limit = self._state, self._state.read_park_limit()
+        with state.lock:
+            state.is_parked = True
+            state.park_limit = None if limit is None else (state.clock() + limit[0], limit[1])
+        if limit is not None:
+            log.warning("%s", limit[1])
+            state.send_intervention(
+                kind="park_limit", who="system", step=state.finished_steps, reason=limit[1]
+            )
+
+    def _end_limited_park(self) -> None:
+        """Continue if the loop has been parked for as long as it may be."""
+        state, limit = self._state, self._state.park_limit
+        if limit is not None and state.clock() >= limit[0]:
+            state.park_limit = None
+            state.queue.submit(Command(name="resume", who="system"))
 
     def _answer_completed(self) -> None:
         state = self._state
         with state.lock:
             complete, state.completed_commands = state.completed_commands, []
         for record in complete:
-            state.finish_command(record, "done", result={"step": state.finished_steps})
+            result = {**(record.result or {}), "step": state.finished_steps}
+            state.finish_command(record, "done", result=result)
 
     # -- commands ---------------------------------------------------------------------------------
 
@@ -400,6 +429,7 @@ class StepBoundary:
             state.queue.running_record = None
             if isinstance(result, StepsToPass):
                 state.gate.grant(record, result.n)
+                record.result = result.result
                 return
         state.finish_command(record, status, reason=reason, result=result)
 

@@ -38,6 +38,8 @@ class StepsToPass:
 
     n: int
     """Steps to run before the loop pauses again and the command is answered."""
+    result: dict[str, Any] = field(default_factory=dict)
+    """Fields of the answer beside `step`; the handler may fill it until the steps are made."""
 
 
 @dataclass(kw_only=True)

@@ -77,7 +77,8 @@ class RunStatus:
         self._rate = StepRate(state.clock)
 
     def describe(self, **fields: Any) -> None:
-        """Set what the state shows: total_steps, epoch, total_epochs, lr, phase, timeline."""
+        """Set what the state shows: total_steps, epoch, total_epochs, lr, phase, timeline,
+        checkpoints_off."""
         # A new dict, so that readers without the lock see either all of the old or all of the new.
         with self._state.lock:
             self._state.described_fields = {**self._state.described_fields, **fields}
@@ -114,13 +115,23 @@ class RunStatus:
                 "step_data_panels": {key: panel.kind for key, panel in shown.panels.items()},
                 "breakpoint": state.breakpoint_evidence,
                 "waiting_for": self._waiting_for(),
-                "reason": state.reason if state.active_hold is None else state.active_hold[0],
+                "reason": self._reason(),
                 "busy_with": None if running is None else running.command.id,
                 "steps_left": state.gate.steps_left or None,
                 "run_until": state.gate.target,
                 "boundary_age_s": boundary_age_s,
                 "offers": sorted(state.queue.registry),
+                "checkpoints_off": described.get("checkpoints_off"),
             }
+
+    def _reason(self) -> str | None:
+        """Why the run is paused or has ended, or when it continues by itself."""
+        state = self._state
+        if state.active_hold is not None:
+            return state.active_hold[0]
+        if state.reason is None and state.park_limit is not None:
+            return state.park_limit[1]
+        return state.reason
 
     def _waiting_for(self) -> str | None:
         """What a requested pause or stop waits for; None if there is no such request."""

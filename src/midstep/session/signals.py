@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
+import time
 from collections.abc import Callable, Iterable
 from queue import SimpleQueue
 from types import FrameType
@@ -12,13 +13,20 @@ from typing import TYPE_CHECKING, Self
 
 from midstep.control import Command
 from midstep.core.errors import StopTraining
-from midstep.session.sigchld_guard import expect_ended_workers, is_ended_worker
+from midstep.session.sigchld_guard import (
+    defer_ended_workers,
+    expect_ended_workers,
+    is_ended_worker,
+    stop_deferring,
+)
 
 if TYPE_CHECKING:
     from midstep.control import DebugController
 
 _DEFAULTS = (signal.SIG_DFL, signal.default_int_handler)
 _TO_END = (signal.SIGTERM, signal.SIGHUP)
+SIGNAL_WAIT_S = 1.0
+"""How long the signal of a group may take to reach this process after it ended a worker."""
 
 
 class GracefulStop:
@@ -45,6 +53,7 @@ class GracefulStop:
         self._count = 0
         self._process = os.getpid()
         self._previous: dict[signal.Signals, object] = {}
+        self._defers = False
         self._thread = threading.Thread(target=self._listen, name="midstep-signals", daemon=True)
 
     @property
@@ -55,6 +64,7 @@ class GracefulStop:
     def __enter__(self) -> Self:
         if threading.current_thread() is threading.main_thread():
             self._thread.start()
+            self._defers = defer_ended_workers()
             for number in self._signals:
                 if signal.getsignal(number) in _DEFAULTS:
                     self._previous[number] = signal.signal(number, self._handle)
@@ -63,6 +73,8 @@ class GracefulStop:
     def __exit__(self, *_: object) -> None:
         if self.is_received:
             expect_ended_workers()
+        elif self._defers:
+            stop_deferring()
         for number, handler in self._previous.items():
             signal.signal(number, handler)  # type: ignore[arg-type]  # what getsignal returned
         if self._thread.is_alive():
@@ -75,8 +87,15 @@ class GracefulStop:
         A batch system signals the whole process group. A loader worker then ends first, and the
         loader raises because of that.
         """
-        is_stop = error is None or isinstance(error, StopTraining) or is_ended_worker(error)
-        return self.is_received and is_stop
+        if error is None or isinstance(error, StopTraining):
+            return self.is_received
+        if not is_ended_worker(error):
+            return False
+        # The kernel signals one process after another: the worker's end may be seen here first.
+        deadline = time.monotonic() + SIGNAL_WAIT_S
+        while self._previous and not self.is_received and time.monotonic() < deadline:
+            time.sleep(0.01)
+        return self.is_received
 
     def as_stop(self, error: BaseException) -> BaseException:
         """`error`, or a `StopTraining` in its place if a signal caused it."""

@@ -103,7 +103,15 @@ class FirstDifference(TypedDict):
     what: str
 
 
-class BackResult(StepReached, total=False):
+class Kept(TypedDict, total=False):
+    """Whether the effect of a command survives a kill of the process."""
+
+    kept: bool
+    not_kept: str | None
+    """Why it does not, in words."""
+
+
+class BackResult(StepReached, Kept, total=False):
     """Where the run is, and whether the repeated steps gave the same bits.
 
     A plain loop under `attach` repeats its steps itself, so only `step` is known there.
@@ -140,12 +148,14 @@ class LoadPayload:
 
 
 class TrainingPosition(TypedDict):
-    """Where the training is after its state was restored."""
+    """Where the training is after its state was restored, and whether that survives a kill."""
 
     step: int
     epoch: int
     cursor: int
     timeline: int
+    kept: bool
+    not_kept: str | None
 
 
 BACK = CommandDefinition(
@@ -225,9 +235,11 @@ class HparamsPayload:
 
 
 class OldHparams(TypedDict):
-    """The values before the change by name, one per parameter group."""
+    """The values before the change by name, one per group; whether the change survives a kill."""
 
     old: dict[str, list[Any]]
+    kept: bool
+    not_kept: str | None
 
 
 SET_HPARAMS = CommandDefinition(

@@ -19,20 +19,25 @@ import threading
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
-from midstep.core.errors import StorageError
+from midstep.core.errors import MidstepError, StorageError
 from midstep.core.fault_guard import FaultGuard
 from midstep.core.moments import Moment
 from midstep.session.checkpoint.checkpoint_store import CheckpointStore
 from midstep.session.checkpoint.checkpoint_writer import CheckpointWriter
 from midstep.session.engine.lineage import Lineage
+from midstep.session.engine.reapplied_changes import ReappliedChanges
+from midstep.session.engine.recorded_history import RecordedHistory
+from midstep.session.late_parameters import created_since
 from midstep.session.rewind.back import Rewind
 from midstep.session.rewind.snapshot_ring import SnapshotRing
 from midstep.session.sigchld_guard import sigchld_ignored
+from midstep.session.state.state_tree import UnsavableError
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from midstep.session.engine.resume import ResumePoint
+    from midstep.session.ranks import RankMeeting
     from midstep.session.rewind.back import StepReplay
     from midstep.session.run import Run
     from midstep.session.state.snapshot import Snapshot
@@ -54,10 +59,17 @@ class TrainingEngine:
         replay: how the driver repeats steps.
         on_fault: `raise` if a checkpoint cannot be taken. `disable` takes no more of them, since
             a fault of midstep must not end the user's loop.
+        meeting: of the ranks of this run; None without a process group.
     """
 
     def __init__(
-        self, run: Run, state: TrainingState, replay: StepReplay, *, on_fault: OnFault
+        self,
+        run: Run,
+        state: TrainingState,
+        replay: StepReplay,
+        *,
+        on_fault: OnFault,
+        meeting: RankMeeting | None = None,
     ) -> None:
         self.run, self.state, self._replay = run, state, replay
         self._config, self._controller = state.config, run.controller
@@ -76,7 +88,21 @@ class TrainingEngine:
         self.training_thread: int | None = None
         """Id of the thread that makes steps; a pause of it takes a checkpoint."""
         self._lineage = Lineage(run.dir)
-        self._guard = FaultGuard("taking a checkpoint", log) if on_fault == "disable" else None
+        self._guard = (
+            FaultGuard("taking a checkpoint", log, self._switch_off)
+            if on_fault == "disable"
+            else None
+        )
+        self.checkpoints_off: str | None = None
+        """Why no more checkpoints are taken, in words; None while they are."""
+        self.reapplied = ReappliedChanges(state.parts)
+        """Changes of hyperparameters that the restored state does not have yet."""
+        self.notices: list[str] = []
+        """What the user should read when the run begins; the driver prints it."""
+        self._base_problem: str | None = None
+        self._may_be_lazy = state.is_lazy()
+        self._meeting = meeting
+        state.origin = self._origin
         self._checkpointed: tuple[int, int, int, int] | None = None
         self._unsubscribe = self._controller.sinks.subscribe(self._checkpoint_if_parked)
 
@@ -95,6 +121,44 @@ class TrainingEngine:
             self._record(kind="inexact", reason=words)
         for fact in resume_point.facts() if resume_point is not None else ():
             self._record(**fact)
+        if self._config.resume != "never" and run.attempt > 1:
+            self._load_history(resume_point)
+
+    def _load_history(self, resume_point: ResumePoint | None) -> None:
+        """Find the acknowledged changes that the restored state lacks; say if it starts over."""
+        history = RecordedHistory.read(self.run.dir)
+        if resume_point is not None:
+            if not resume_point.changed.keys() & {"model", "optimizer"}:
+                self.reapplied.load(history.pending_changes(resume_point.snapshot.origin))
+        else:
+            words = "this run was started before, but no checkpoint was written"
+            if history.checkpoints:
+                words = (
+                    f"this run wrote {history.checkpoints} checkpoints, but none is in "
+                    f"{self.writer.checkpoints.folder}"
+                )
+            else:
+                self.reapplied.load(history.pending_changes(None))
+            self._notice(f"{words}; it begins again at step 0", kind="began_again")
+        for change in self.reapplied.pending:
+            names = ", ".join(change.new)
+            self.notices.append(f"the change of {names} is made again at step {change.step:,}")
+
+    def _notice(self, words: str, *, kind: str) -> None:
+        """Say something to the user and record it."""
+        self.notices.append(words)
+        self._record(kind=kind, reason=words)
+
+    def _origin(self) -> dict[str, Any]:
+        """What a snapshot that is taken now says about where it comes from."""
+        run = self.run
+        origin: dict[str, Any] = {"run_id": run.run_id, "attempt": run.attempt}
+        origin |= {"seq": run.facts.seq, "pending": self.reapplied.identities}
+        if created := created_since(self.state.parts.model, self.state.fingerprints.get("model")):
+            origin["created"] = created
+        if self._meeting is not None:
+            origin["world"] = self._meeting.describe(run.run_id)
+        return origin
 
     def close(self) -> None:
         """Take nothing more; returns when the last checkpoint is on disk."""
@@ -112,11 +176,29 @@ class TrainingEngine:
         every = self._config.checkpoint_every_steps
         if every is not None and self.state.step % every == 0:
             self.checkpoint("every")
+        self.reapply_due()
         if can_go_back:
             self.take_due_snapshot()
 
+    def reapply_due(self) -> None:
+        """Make the recorded changes of this step again that the restored state does not have."""
+        if not self.reapplied.pending:
+            return
+        for change, old in self.reapplied.apply_due(self.state.step):
+            self._record(
+                kind="hparams_reapplied", step=self.state.step, old=old, new=change.new,
+                of=list(change.identity),
+            )
+            self._checkpointed = None
+            self.rewind.state_changed()
+
     def take_due_snapshot(self) -> None:
         """Take a snapshot if one is due; also before the first step of `fit`, or of a pass."""
+        if self._may_be_lazy:
+            if self.state.is_lazy():
+                return  # the first forward pass gives the parameters their shapes
+            self._may_be_lazy = False
+            self.run.offer_tensors(self.state.parts.model)
         if self.rewind.ring.is_due(self.state.step):
             self.rewind.take_snapshot()
 
@@ -126,8 +208,33 @@ class TrainingEngine:
             self.checkpoint("epoch", best=best)
 
     def ended(self, status: Literal["finished", "stopped"]) -> None:
-        """The training is over; its last state is on disk when this returns."""
-        self.checkpoint("stop" if status == "stopped" else "end", wait=True)
+        """The training is over; its last state is on disk when this returns.
+
+        Raises:
+            StorageError: the disk refuses it, with `on_fault="raise"` only. In any case
+                `run.unsaved` says what is not on disk.
+        """
+        self.run.unsaved = None
+        try:
+            self.checkpoint("stop" if status == "stopped" else "end", wait=True)
+        except StorageError as error:
+            self.run.unsaved = str(error)
+            raise
+        self.run.unsaved = self.run.unsaved or self.checkpoints_off
+
+    def stopped_in_step(self) -> None:
+        """A stop came in the middle of a step: keep the last boundary that can be restored."""
+        snapshot = self.rewind.ring.nearest(self.state.step)
+        saved_step = -1 if self._checkpointed is None else self._checkpointed[1]
+        try:
+            if snapshot is not None and snapshot.step > saved_step:
+                self.writer.write_now(snapshot, "stop")
+            elif not self.writer.checkpoints.names():
+                self.run.unsaved = (
+                    f"step {self.state.step + 1} was interrupted, and there is no checkpoint"
+                )
+        except StorageError as error:
+            self.run.unsaved = str(error)
 
     # -- checkpoints ------------------------------------------------------------------------------
 
@@ -154,8 +261,16 @@ class TrainingEngine:
     def _checkpoint_or_warn(self, reason: str, *, best: bool, wait: bool) -> None:
         try:
             self._checkpoint(reason, best=best, wait=wait)
-        except StorageError as error:
-            log.warning("%s", error)  # only with `wait`, where the user's loop ends anyway
+        except StorageError as error:  # only with `wait`, where the user's loop ends anyway
+            self.run.unsaved = str(error)
+            log.warning("%s", error)
+
+    def _switch_off(self, error: Exception) -> None:
+        """No further checkpoint can be taken: record why, and show it in the state."""
+        if self.checkpoints_off is None:
+            self.checkpoints_off = f"no checkpoints are taken: {error}"
+            self._controller.status.describe(checkpoints_off=self.checkpoints_off)
+            self._record(kind="checkpoints_off", reason=str(error), step=self.state.step)
 
     def _checkpoint(self, reason: str, *, best: bool, wait: bool) -> None:
         # A loader worker that dies now would raise in here, since torch raises from its SIGCHLD
@@ -194,7 +309,11 @@ class TrainingEngine:
         if self._replay.is_active or self.run.ended:
             return
         if self._config.deterministic_pauses:
-            self.checkpoint("pause")
+            try:
+                self.checkpoint("pause")
+            except UnsavableError as error:  # the caller is a callback, which cannot raise it
+                log.warning("%s", error)
+                self._switch_off(error)
 
     # -- called by commands, at a boundary --------------------------------------------------------
 
@@ -202,19 +321,28 @@ class TrainingEngine:
         """Restore a snapshot of this run and continue from it in a new timeline."""
         from_step = self.state.step
         self.state.restore(snapshot)
-        self.moved(from_step, cause=cause)
+        self.moved(from_step, cause=cause, source=snapshot)
         self.rewind.restart()
 
-    def moved(self, from_step: int, *, cause: str, step: int | None = None) -> None:
+    def moved(
+        self,
+        from_step: int,
+        *,
+        cause: str,
+        step: int | None = None,
+        source: Snapshot | None = None,
+    ) -> None:
         """The state is at another step than `from_step`: begin a new timeline, as a fact.
 
         Args:
             from_step: the step it was at.
             cause: the command.
             step: where the old timeline ends; the step of the state if left out.
+            source: the snapshot that was loaded from elsewhere; None after going back.
         """
         state, facts = self.state, self.run.facts
         parent = facts.timeline
+        target = state.step if step is None else step
         state.timeline = facts.timeline = max(state.timeline, parent) + 1
         self._checkpointed = None
         self._controller.boundary.move_to(state.step)
@@ -223,16 +351,43 @@ class TrainingEngine:
             kind="rewind",
             cause=cause,
             from_step=from_step,
-            step=state.step if step is None else step,
+            step=target,
             epoch=state.epoch,
             parent=parent,
+            **({} if source is None else _source_fields(source)),
         )
+        facts.sync()
+        history = RecordedHistory.read(self.run.dir)
+        if source is None:
+            self.reapplied.forget_after(target)
+        else:
+            self.reapplied.load(history.pending_changes(source.origin))
+        self._keep_base(history, cause)
+
+    def _keep_base(self, history: RecordedHistory, cause: str) -> None:
+        """Save this state before the command is answered, if a resume could not reach it."""
+        self._base_problem = None
+        if any(history.has(name) for name in self.writer.checkpoints.names()):
+            return  # a resume repeats the steps from that checkpoint on
+        try:
+            self.writer.write_now(self.state.take(), cause)
+        except MidstepError as error:
+            self._base_problem = str(error)
+
+    def kept(self) -> dict[str, Any]:
+        """Whether the effect of the command survives a kill, as commands return it."""
+        reason = self.checkpoints_off or self._base_problem or self.run.facts.fault
+        if reason is not None:
+            self._record(kind="not_kept", reason=reason, step=self.state.step)
+        return {"kept": reason is None, "not_kept": reason}
 
     def hparams_changed(self, old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
         """Hyperparameters were changed: record it, and save a state that has them."""
         step, change = self.state.step, {"old": dict(old), "new": dict(new)}
         self._record_request(kind="hparams", **change, step=step)
-        self._checkpointed = None
+        self.run.facts.sync()  # from here on a resume makes the change again
+        self.reapplied.supersede(new)
+        self._checkpointed = self._base_problem = None
         self.rewind.state_changed()
         self._lineage.changed(timeline=self.state.timeline, step=step, kind="hparams", **change)
         self.checkpoint("hparams")
@@ -250,3 +405,13 @@ class TrainingEngine:
         """Record what a command did, with who submitted it."""
         who = self._controller.queue.submitted_by or "python"
         self.run.event(Moment.INTERVENTION, who=who, **fields)
+
+
+def _source_fields(source: Snapshot) -> dict[str, Any]:
+    """Which state was loaded, for the fact: a resume follows its timeline, not the one left."""
+    origin = source.origin
+    # The state before step 0 has no origin: it was taken before there were any facts. A checkpoint
+    # of an older midstep has none either; it has what was changed up to its step.
+    contains = [origin["attempt"], origin["seq"]] if "seq" in origin else [0, 0]
+    is_known = "seq" in origin or source.step == 0
+    return {"source_timeline": source.timeline, **({"contains": contains} if is_known else {})}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,6 +18,9 @@ from midstep.session.step_report import StepReporter, as_scalars
 if TYPE_CHECKING:
     from midstep.session.engine.training_engine import TrainingEngine
     from midstep.session.fit.trainer import EpochOutcome, StepOutcome, Trainer
+
+
+log = logging.getLogger("midstep.session")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,6 +69,7 @@ class FitLoop:
         self._engine.training_thread = threading.get_ident()
         self._describe()
         try:
+            self._engine.reapply_due()
             self._engine.take_due_snapshot()  # of the state before the first step
             self._call_on_boundary()
             going = boundary.enter()
@@ -101,6 +106,7 @@ class FitLoop:
         except StorageError:
             if going:  # the run stays parked until the disk takes it, or a stop
                 going = self._controller.boundary.enter()
+                self._run.unsaved = None if going else self._run.unsaved
         return going
 
     # -- reports ----------------------------------------------------------------------------------
@@ -139,6 +145,17 @@ class FitLoop:
             )
             for call in self._on_step:
                 call(record)
+
+    def save_interrupted(self) -> None:
+        """A stop came while the next batch was fetched: save the boundary before it."""
+        if self._trainer.is_before_step:
+            self._trainer.state.in_step = False
+            try:
+                self._engine.ended("stopped")
+            except StorageError as error:
+                log.warning("%s", error)
+        else:
+            self._engine.stopped_in_step()
 
     def hold_failed_batch(self) -> None:
         """Keep the batch of a step that raised, for viewers of a run that parks at the error."""
@@ -208,8 +225,11 @@ def run_fit(
         except BaseException as error:
             # A signal to the whole process group kills the loader's workers first, and the loader
             # raises because of that; it is no failure of the training.
-            _fail(engine, loop, signals.as_stop(error))
-            if not signals.caused(error):
+            is_stop = signals.caused(error)
+            if is_stop:
+                loop.save_interrupted()
+            _fail(engine, loop, StopTraining("stopped by a signal") if is_stop else error)
+            if not is_stop:
                 raise
     return signals.is_received
 
