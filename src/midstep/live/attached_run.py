@@ -143,7 +143,9 @@ class AttachedRun:
         from midstep.session.influence_command import InfluenceSource, register_influence
 
         parts = self._parts
-        self._signals = undo.enter_context(stop_at_signals(self.controller, self._note_stop))
+        self._signals = undo.enter_context(
+            stop_at_signals(self.controller, self._note_stop, loaders=[parts.train_loader])
+        )
         page = self._reserve_page(undo)
         loader = AttachedLoader(parts.train_loader, self._config.order, self._report_inexact)
         saved = SavedTraining(parts, loader, self._config)

@@ -62,6 +62,12 @@ class FitLoop:
         self._metrics = RuntimeMetrics(parts.model, parts.optimizer, self._controller)
         self._reporter = StepReporter(engine.run, self._metrics)
 
+    @property
+    def loaders(self) -> tuple[Any, ...]:
+        """Every loader of the session."""
+        parts = self._trainer.parts
+        return parts.train_loader, parts.val_loader, parts.test_loader
+
     def run(self) -> bool:
         """Train; True when the total is reached, False when stopped."""
         trainer, boundary = self._trainer, self._controller.boundary
@@ -216,7 +222,7 @@ def run_fit(
         ends_run: whether the run ends with this call.
     """
     run = engine.run
-    with stop_at_signals(run.controller, run.note_stop) as signals:
+    with stop_at_signals(run.controller, run.note_stop, loaders=loop.loaders) as signals:
         try:
             if reached := loop.run():
                 on_finished()
