@@ -321,6 +321,7 @@ class SavedTraining:
         if self._state is not None:
             resumed = None if self.resume_point is None else self.resume_point.snapshot
             replay = LoopReplay(self._state, run.controller, resumed)
+            run.offer_tensors(self._parts.model)  # a restore gives lazy parameters their shapes
             if resumed is not None and self._meeting is not None:
                 compare_weights(self._meeting, self._parts.model, resumed.step)
             engine = TrainingEngine(

@@ -136,6 +136,15 @@ class RankMeeting:
         """What all ranks published; waits for them. See `RankGroup.read_all`."""
         return list(self.group.read_all(f"{self._number}/{topic}", what))
 
+    def wait_for_runs(self, run_id: str) -> None:
+        """Exchange the ids of the runs; every rank is here, since all of them resume.
+
+        Raises:
+            ConfigError: a rank did not open its run in time, for example because it was refused.
+        """
+        self.publish("run", run_id)
+        self._run_ids = self.read_all("run", "open its run")
+
     def describe(self, run_id: str) -> dict[str, Any]:
         """The agreement for a checkpoint: rank, number of ranks, and the ids of all their runs.
 

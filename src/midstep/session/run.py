@@ -318,7 +318,8 @@ class Run:
     def fail(self, error: BaseException) -> None:
         """Record what the training raised, and park there if a viewer may want to inspect it.
 
-        The caller raises the error again. `StopTraining`, Ctrl-C and `SystemExit(0)` are recorded
+        The caller raises the error again. `StopTraining`, Ctrl-C and `SystemExit(0)`, or with our
+        own exit code, are recorded
         as a stop. A second call changes nothing.
         """
         if self.is_in_fork:
@@ -327,7 +328,8 @@ class Run:
             self.stop_reason = "KeyboardInterrupt"
             self.controller.stop()  # so that viewers see the state `stopped` too
             self.finish("stopped")
-        if isinstance(error, StopTraining) or (isinstance(error, SystemExit) and not error.code):
+        is_exit = isinstance(error, SystemExit) and error.code in (None, 0, self.exit_code)
+        if isinstance(error, StopTraining) or is_exit:
             self.finish("stopped")
         if self.ended:
             return

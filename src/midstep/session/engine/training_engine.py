@@ -121,8 +121,11 @@ class TrainingEngine:
             self._record(kind="inexact", reason=words)
         for fact in resume_point.facts() if resume_point is not None else ():
             self._record(**fact)
-        if self._config.resume != "never" and run.attempt > 1:
-            self._load_history(resume_point)
+        if self._config.resume != "never":
+            if run.attempt > 1:
+                self._load_history(resume_point)
+            if self._meeting is not None:
+                self._meeting.wait_for_runs(run.run_id)
 
     def _load_history(self, resume_point: ResumePoint | None) -> None:
         """Find the acknowledged changes that the restored state lacks; say if it starts over."""
@@ -194,13 +197,18 @@ class TrainingEngine:
 
     def take_due_snapshot(self) -> None:
         """Take a snapshot if one is due; also before the first step of `fit`, or of a pass."""
-        if self._may_be_lazy:
-            if self.state.is_lazy():
-                return  # the first forward pass gives the parameters their shapes
-            self._may_be_lazy = False
-            self.run.offer_tensors(self.state.parts.model)
+        if self._may_be_lazy and not self._has_shapes():
+            return
         if self.rewind.ring.is_due(self.state.step):
             self.rewind.take_snapshot()
+
+    def _has_shapes(self) -> bool:
+        """Whether the first forward pass has given the lazy parameters their shapes."""
+        if self.state.step == 0 and self.state.is_lazy():
+            return False
+        self._may_be_lazy = False
+        self.run.offer_tensors(self.state.parts.model)
+        return True
 
     def epoch_finished(self, *, best: bool = False) -> None:
         """An epoch with all that belongs to it is over."""
@@ -307,6 +315,8 @@ class TrainingEngine:
         if threading.get_ident() != self.training_thread or not self._controller.is_parked:
             return
         if self._replay.is_active or self.run.ended:
+            return
+        if self._may_be_lazy and not self._has_shapes():
             return
         if self._config.deterministic_pauses:
             try:
