@@ -329,7 +329,9 @@ def test_a_checkpoint_of_another_run_is_refused_by_its_run_id(tmp_path):
     with again.attach(run_name="mine") as run:
         assert run.step == 6
     (refused,) = [
-        event for event in FactsReader(run.dir).events() if event.get("kind") == "checkpoint_refused"
+        event
+        for event in FactsReader(run.dir).events()
+        if event.get("kind") == "checkpoint_refused"
     ]
     assert f"it was taken by the run {other}" in refused["reason"]
     shutil.copytree(tmp_path / "other/checkpoints", tmp_path / "new/checkpoints")

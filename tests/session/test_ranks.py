@@ -252,5 +252,3 @@ def test_a_paused_rank_says_when_the_timeout_ends_and_resumes_by_itself(tmp_path
     assert [e["who"] for e in events if e.get("command") == "resume"] == ["system"]
     assert any(e.get("kind") == "park_limit" for e in events)
     assert events[-1]["status"] == "finished"
-
-

@@ -34,7 +34,12 @@ class Script:
         parent = self._facts.timeline
         self._facts.timeline = parent + 1
         self._facts.event(
-            "on_intervention", kind="rewind", from_step=from_step, step=step, parent=parent, **fields
+            "on_intervention",
+            kind="rewind",
+            from_step=from_step,
+            step=step,
+            parent=parent,
+            **fields,
         )
 
     def read(self) -> RecordedHistory:

@@ -6,6 +6,7 @@ All methods except the properties run on the training thread.
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from types import GeneratorType
@@ -45,6 +46,8 @@ class StepBoundary:
         # between needs the full way, and so does what was prepared at the beginning.
         self._last_step_unobserved = False  # no viewer and no request
         self._has_no_request = False  # viewers at most
+        self._read_park_limit: Callable[[], tuple[float, str] | None] = lambda: None
+        self._park_until: float | None = None  # by the clock, while parked with a limit
 
     # -- called by the loop -----------------------------------------------------------------------
 
@@ -104,7 +107,7 @@ class StepBoundary:
         Args:
             limit: returns seconds and the reason in words, or None for no limit.
         """
-        self._state.read_park_limit = limit
+        self._read_park_limit = limit
 
     def run_now(self, command: Command) -> Future[Any]:
         """Run a command and those queued before it: for the thread of a loop that is not running.
@@ -319,7 +322,7 @@ class StepBoundary:
         if state.is_parked and not stops:
             with state.lock:
                 state.is_parked, state.has_started = False, True
-                state.park_limit = None
+                self._set_park_limit(None)
             state.notify()
         self._answer_completed()
         if stops:
@@ -351,10 +354,10 @@ class StepBoundary:
 
     def _begin_park(self) -> None:
         """Show that the loop is parked, and say when it continues by itself, if it does."""
-        state, limit = self._state, self._state.read_park_limit()
+        state, limit = self._state, self._read_park_limit()
         with state.lock:
             state.is_parked = True
-            state.park_limit = None if limit is None else (state.clock() + limit[0], limit[1])
+            self._set_park_limit(limit)
         if limit is not None:
             log.warning("%s", limit[1])
             state.send_intervention(
@@ -363,10 +366,18 @@ class StepBoundary:
 
     def _end_limited_park(self) -> None:
         """Continue if the loop has been parked for as long as it may be."""
-        state, limit = self._state, self._state.park_limit
-        if limit is not None and state.clock() >= limit[0]:
-            state.park_limit = None
-            state.queue.submit(Command(name="resume", who="system"))
+        if self._park_until is not None and self._state.clock() >= self._park_until:
+            self._park_until = math.inf  # once; `_leave` clears what the state shows
+            self._state.queue.submit(Command(name="resume", who="system"))
+
+    def _set_park_limit(self, limit: tuple[float, str] | None) -> None:
+        """Under the lock: the state shows the reason of the limit."""
+        if limit is None and self._park_until is None:
+            return
+        state = self._state
+        self._park_until = None if limit is None else state.clock() + limit[0]
+        words = None if limit is None else limit[1]
+        state.described_fields = {**state.described_fields, "park_limit": words}
 
     def _answer_completed(self) -> None:
         state = self._state

@@ -78,10 +78,6 @@ class ControlState:
         self.reason: str | None = None
         self.active_hold: tuple[str, Callable[[], bool]] | None = None
         """Why the run is held, and the function that says when the hold ends."""
-        self.read_park_limit: Callable[[], tuple[float, str] | None] = lambda: None
-        """Returns for how many seconds the loop may be parked, and why; None without a limit."""
-        self.park_limit: tuple[float, str] | None = None
-        """While parked: when the run continues by itself, by `clock`, and why, in words."""
         self.completed_commands: list[CommandRecord] = []
         """Commands that are answered once their effect is visible."""
         self.breakpoint_evidence: dict[str, Any] | None = None

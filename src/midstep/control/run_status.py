@@ -77,8 +77,7 @@ class RunStatus:
         self._rate = StepRate(state.clock)
 
     def describe(self, **fields: Any) -> None:
-        """Set what the state shows: total_steps, epoch, total_epochs, lr, phase, timeline,
-        checkpoints_off."""
+        """Set what the state shows: total_steps, epoch, total_epochs, lr, phase, timeline."""
         # A new dict, so that readers without the lock see either all of the old or all of the new.
         with self._state.lock:
             self._state.described_fields = {**self._state.described_fields, **fields}
@@ -129,9 +128,7 @@ class RunStatus:
         state = self._state
         if state.active_hold is not None:
             return state.active_hold[0]
-        if state.reason is None and state.park_limit is not None:
-            return state.park_limit[1]
-        return state.reason
+        return state.reason or state.described_fields.get("park_limit")
 
     def _waiting_for(self) -> str | None:
         """What a requested pause or stop waits for; None if there is no such request."""

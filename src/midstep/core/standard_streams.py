@@ -1,4 +1,4 @@
-"""Standard streams that may be closed: a program started with `2>&-`, or a terminal that is gone."""
+"""Standard streams that may be closed: in a program started with `2>&-`, or without a terminal."""
 
 from __future__ import annotations
 

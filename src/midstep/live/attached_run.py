@@ -312,8 +312,8 @@ class SavedTraining:
 
         Returns what the user should read about it.
         """
-        from midstep.session.engine.rank_resume import compare_weights
         from midstep.live.loop_replay import LoopReplay
+        from midstep.session.engine.rank_resume import compare_weights
         from midstep.session.engine.session_commands import SessionCommands
         from midstep.session.engine.training_engine import TrainingEngine
 

@@ -1,4 +1,4 @@
-"""Parameters that a model gets in its first forward pass: lazy ones, and those `forward` creates."""
+"""Parameters that a model gets in its first forward pass: lazy ones, or created by `forward`."""
 
 from __future__ import annotations
 

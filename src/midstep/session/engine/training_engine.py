@@ -19,15 +19,13 @@ import threading
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
-from midstep.core.errors import MidstepError, StorageError
+from midstep.core.errors import StorageError
 from midstep.core.fault_guard import FaultGuard
 from midstep.core.moments import Moment
 from midstep.session.checkpoint.checkpoint_store import CheckpointStore
 from midstep.session.checkpoint.checkpoint_writer import CheckpointWriter
+from midstep.session.engine.command_durability import CommandDurability, source_fields
 from midstep.session.engine.lineage import Lineage
-from midstep.session.engine.reapplied_changes import ReappliedChanges
-from midstep.session.engine.recorded_history import RecordedHistory
-from midstep.session.late_parameters import created_since
 from midstep.session.rewind.back import Rewind
 from midstep.session.rewind.snapshot_ring import SnapshotRing
 from midstep.session.sigchld_guard import sigchld_ignored
@@ -95,14 +93,13 @@ class TrainingEngine:
         )
         self.checkpoints_off: str | None = None
         """Why no more checkpoints are taken, in words; None while they are."""
-        self.reapplied = ReappliedChanges(state.parts)
-        """Changes of hyperparameters that the restored state does not have yet."""
         self.notices: list[str] = []
         """What the user should read when the run begins; the driver prints it."""
-        self._base_problem: str | None = None
         self._may_be_lazy = state.is_lazy()
         self._meeting = meeting
-        state.origin = self._origin
+        self._durability = CommandDurability(
+            run, state, self.writer, record=self._record, meeting=meeting
+        )
         self._checkpointed: tuple[int, int, int, int] | None = None
         self._unsubscribe = self._controller.sinks.subscribe(self._checkpoint_if_parked)
 
@@ -123,45 +120,9 @@ class TrainingEngine:
             self._record(**fact)
         if self._config.resume != "never":
             if run.attempt > 1:
-                self._load_history(resume_point)
+                self.notices += self._durability.continue_run(resume_point)
             if self._meeting is not None:
                 self._meeting.wait_for_runs(run.run_id)
-
-    def _load_history(self, resume_point: ResumePoint | None) -> None:
-        """Find the acknowledged changes that the restored state lacks; say if it starts over."""
-        history = RecordedHistory.read(self.run.dir)
-        if resume_point is not None:
-            if not resume_point.changed.keys() & {"model", "optimizer"}:
-                self.reapplied.load(history.pending_changes(resume_point.snapshot.origin))
-        else:
-            words = "this run was started before, but no checkpoint was written"
-            if history.checkpoints:
-                words = (
-                    f"this run wrote {history.checkpoints} checkpoints, but none is in "
-                    f"{self.writer.checkpoints.folder}"
-                )
-            else:
-                self.reapplied.load(history.pending_changes(None))
-            self._notice(f"{words}; it begins again at step 0", kind="began_again")
-        for change in self.reapplied.pending:
-            names = ", ".join(change.new)
-            self.notices.append(f"the change of {names} is made again at step {change.step:,}")
-
-    def _notice(self, words: str, *, kind: str) -> None:
-        """Say something to the user and record it."""
-        self.notices.append(words)
-        self._record(kind=kind, reason=words)
-
-    def _origin(self) -> dict[str, Any]:
-        """What a snapshot that is taken now says about where it comes from."""
-        run = self.run
-        origin: dict[str, Any] = {"run_id": run.run_id, "attempt": run.attempt}
-        origin |= {"seq": run.facts.seq, "pending": self.reapplied.identities}
-        if created := created_since(self.state.parts.model, self.state.fingerprints.get("model")):
-            origin["created"] = created
-        if self._meeting is not None:
-            origin["world"] = self._meeting.describe(run.run_id)
-        return origin
 
     def close(self) -> None:
         """Take nothing more; returns when the last checkpoint is on disk."""
@@ -185,11 +146,15 @@ class TrainingEngine:
 
     def reapply_due(self) -> None:
         """Make the recorded changes of this step again that the restored state does not have."""
-        if not self.reapplied.pending:
+        reapplied = self._durability.reapplied
+        if not reapplied.pending:
             return
-        for change, old in self.reapplied.apply_due(self.state.step):
+        for change, old in reapplied.apply_due(self.state.step):
             self._record(
-                kind="hparams_reapplied", step=self.state.step, old=old, new=change.new,
+                kind="hparams_reapplied",
+                step=self.state.step,
+                old=old,
+                new=change.new,
                 of=list(change.identity),
             )
             self._checkpointed = None
@@ -364,40 +329,20 @@ class TrainingEngine:
             step=target,
             epoch=state.epoch,
             parent=parent,
-            **({} if source is None else _source_fields(source)),
+            **({} if source is None else source_fields(source)),
         )
-        facts.sync()
-        history = RecordedHistory.read(self.run.dir)
-        if source is None:
-            self.reapplied.forget_after(target)
-        else:
-            self.reapplied.load(history.pending_changes(source.origin))
-        self._keep_base(history, cause)
-
-    def _keep_base(self, history: RecordedHistory, cause: str) -> None:
-        """Save this state before the command is answered, if a resume could not reach it."""
-        self._base_problem = None
-        if any(history.has(name) for name in self.writer.checkpoints.names()):
-            return  # a resume repeats the steps from that checkpoint on
-        try:
-            self.writer.write_now(self.state.take(), cause)
-        except MidstepError as error:
-            self._base_problem = str(error)
+        self._durability.moved(target, cause, source)
 
     def kept(self) -> dict[str, Any]:
         """Whether the effect of the command survives a kill, as commands return it."""
-        reason = self.checkpoints_off or self._base_problem or self.run.facts.fault
-        if reason is not None:
-            self._record(kind="not_kept", reason=reason, step=self.state.step)
-        return {"kept": reason is None, "not_kept": reason}
+        return self._durability.confirm(self.checkpoints_off)
 
     def hparams_changed(self, old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
         """Hyperparameters were changed: record it, and save a state that has them."""
         step, change = self.state.step, {"old": dict(old), "new": dict(new)}
         self._record_request(kind="hparams", **change, step=step)
-        self.run.facts.sync()  # from here on a resume makes the change again
-        self.reapplied.supersede(new)
-        self._checkpointed = self._base_problem = None
+        self._durability.changed(new)
+        self._checkpointed = None
         self.rewind.state_changed()
         self._lineage.changed(timeline=self.state.timeline, step=step, kind="hparams", **change)
         self.checkpoint("hparams")
@@ -415,13 +360,3 @@ class TrainingEngine:
         """Record what a command did, with who submitted it."""
         who = self._controller.queue.submitted_by or "python"
         self.run.event(Moment.INTERVENTION, who=who, **fields)
-
-
-def _source_fields(source: Snapshot) -> dict[str, Any]:
-    """Which state was loaded, for the fact: a resume follows its timeline, not the one left."""
-    origin = source.origin
-    # The state before step 0 has no origin: it was taken before there were any facts. A checkpoint
-    # of an older midstep has none either; it has what was changed up to its step.
-    contains = [origin["attempt"], origin["seq"]] if "seq" in origin else [0, 0]
-    is_known = "seq" in origin or source.step == 0
-    return {"source_timeline": source.timeline, **({"contains": contains} if is_known else {})}

@@ -86,7 +86,9 @@ def _visit(value: Any, path: Path, above: tuple[int, ...], leaves: list[tuple[Pa
     inside = (*above, id(value))
     if kind in _MAPPINGS:
         if kind is defaultdict and value.default_factory not in FACTORIES.values():
-            what = f"a defaultdict of {getattr(value.default_factory, '__qualname__', 'a function')}"
+            what = (
+                f"a defaultdict of {getattr(value.default_factory, '__qualname__', 'a function')}"
+            )
             raise refuse(path, what, "use dict(…) in state_dict()")
         for key, item in value.items():
             _check_key(key, path)
