@@ -17,7 +17,7 @@ from midstep.live import attach
 from midstep.session.checkpoint.checkpoint_folders import CheckpointFolders
 from midstep.session.checkpoint.checkpoint_store import CheckpointError
 from midstep.session.checkpoint.fingerprint import hash_value
-from tests.checkers.kill import Acknowledge, ForkedChild, assert_facts_survive, run_forked
+from tests.checkers.kill import Acknowledge, ForkedChild, assert_facts_survive, run_forked, warm_up
 from tests.live.resumable import Resumable
 from tests.live.trainer import Plain
 from tests.session.sessions import Recipe
@@ -76,21 +76,41 @@ class Life:
         acknowledge(training.digest())
 
 
-def at_step(controller: Any, step: int, name: str, then: Callable[[Any], object], **payload: Any):
-    """Submit a command at the boundary of a step, from its sinks, and give its result to `then`."""
-    submitted: list[Any] = []
+class Listener:
+    """A sink that calls a function with each finished step, on the training thread."""
 
-    class Submitter:
-        def log_values(self, finished: int, _scalars: Any) -> None:
-            if finished == step and not submitted:
-                future = controller.submit(Command(name=name, payload=payload))
-                submitted.append(future)
-                future.add_done_callback(lambda done: then(done.result()))
+    def __init__(self, call: Callable[[int], object]) -> None:
+        self._call = call
 
-        def event(self, *_: Any, **__: Any) -> None:
-            """Events say nothing here."""
+    def log_values(self, finished: int, _scalars: Any) -> None:
+        self._call(finished)
 
-    controller.sinks.add(Submitter())
+    def event(self, *_: Any, **__: Any) -> None:
+        """Events say nothing here."""
+
+
+def wait_for_checkpoints(controller: Any, engine: Any, until: int) -> None:
+    """Each is on disk before the next step: a busy disk would cost some of them."""
+    controller.sinks.add(Listener(lambda step: engine.writer.wait() if step < until else None))
+
+
+def at_step(
+    controller: Any, step: int, name: str, then: Callable[[Any], object], **payload: Any
+) -> None:
+    """Submit a command at the boundary of a step, and give its result to `then`."""
+    futures: list[Any] = []
+
+    def submit(finished: int) -> None:
+        if finished == step and not futures:
+            futures.append(controller.submit(Command(name=name, payload=payload)))
+            futures[0].add_done_callback(lambda done: then(done.result()))
+
+    controller.sinks.add(Listener(submit))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def warm() -> None:
+    warm_up()
 
 
 DRIVERS = pytest.mark.parametrize("in_session", [True, False], ids=["session", "attach"])
@@ -100,6 +120,7 @@ DRIVERS = pytest.mark.parametrize("in_session", [True, False], ids=["session", "
 def test_a_learning_rate_that_was_acknowledged_is_set_again_at_its_step(tmp_path, in_session):
     def change(acknowledge: Acknowledge, *, block: bool) -> Callable[[Any, Any], None]:
         def prepare(controller: Any, engine: Any) -> None:
+            wait_for_checkpoints(controller, engine, CHANGE_AT)
             if block:
                 block_the_disk(engine.writer.checkpoints, CHANGE_AT)
             at_step(controller, CHANGE_AT, "set_hparams", acknowledge, lr_mul=0.5)
@@ -158,18 +179,24 @@ def test_a_change_is_made_again_once_also_after_a_second_kill(tmp_path, in_sessi
     assert len(facts(tmp_path / "run", "hparams_reapplied")) == 2
 
 
-def go_back(acknowledge: Acknowledge) -> Callable[[Any, Any], None]:
-    """Pause at a step, go back, and stay there."""
+def when_paused(acknowledge: Acknowledge, name: str, **payload: Any) -> Callable[[Any, Any], None]:
+    """Pause at a step, submit a command there, and stay paused."""
 
-    def prepare(controller: Any, _engine: Any) -> None:
-        def when_paused() -> None:
-            future = controller.submit(Command(name="back", payload={"step": BACK_TO}))
+    def prepare(controller: Any, engine: Any) -> None:
+        def submit() -> None:
+            engine.writer.wait()
+            future = controller.submit(Command(name=name, payload=payload))
             future.add_done_callback(lambda done: acknowledge(done.result()))
 
+        wait_for_checkpoints(controller, engine, PAUSE_AT)
         paused = controller.submit(Command(name="run_until", payload={"step": PAUSE_AT}))
-        paused.add_done_callback(lambda _done: threading.Thread(target=when_paused).start())
+        paused.add_done_callback(lambda _done: threading.Thread(target=submit).start())
 
     return prepare
+
+
+def go_back(acknowledge: Acknowledge) -> Callable[[Any, Any], None]:
+    return when_paused(acknowledge, "back", step=BACK_TO)
 
 
 @DRIVERS
@@ -225,24 +252,15 @@ def test_only_abandoned_checkpoints_are_refused_with_the_reason(tmp_path):
 
 
 def test_a_reset_is_kept(tmp_path):
-    settings = {"save_dir": tmp_path, "run_name": "run", "resume": "auto", "seed": None}
-
-    def first(acknowledge: Acknowledge) -> None:
-        torch.set_num_threads(1)
-        with Recipe()(settings) as session:
-            session.fit(steps=4)
-            start = session.command("reset_session")
-            acknowledge(start)
-            acknowledge(hash_value(session.trainer.state.take().states["model"]))
-            threading.Event().wait()
-
-    child = ForkedChild(first)
-    child.read_until(2)
-    answer, digest = child.kill()
+    life = Life(tmp_path, in_session=True)
+    child = ForkedChild(lambda say: life(say, when_paused(say, "reset_session")))
+    child.read_until(1)
+    (answer,) = child.kill()
     assert (answer["step"], answer["kept"]) == (0, True)
-    with Recipe()(settings) as session:
-        assert session.run.step == 0
-        assert hash_value(session.trainer.state.take().states["model"]) == digest
+    (digest,) = run_forked(life)
+    (resumed,) = facts(tmp_path / "run", "resume")
+    assert (resumed["step"], resumed["timeline"]) == (0, 1)
+    assert [digest] == run_forked(Life(tmp_path / "whole", in_session=True))
 
 
 class Bare:

@@ -21,7 +21,7 @@ from midstep.live import attach
 from midstep.session import Session, SessionConfig
 from midstep.session.checkpoint.checkpoint_store import CheckpointStore, read_checkpoint
 from midstep.session.checkpoint.fingerprint import hash_value
-from tests.checkers.kill import Acknowledge, ForkedChild
+from tests.checkers.kill import Acknowledge, ForkedChild, warm_up
 
 WORLD, STEPS = 2, 6
 TIMEOUT_S = 8.0
@@ -113,6 +113,11 @@ def resumed_steps(folder: Path) -> list[list[int]]:
          if event.get("kind") == "resume"]
         for rank in range(WORLD)
     ]  # fmt: skip
+
+
+@pytest.fixture(scope="module", autouse=True)
+def warm() -> None:
+    warm_up()
 
 
 DRIVERS = pytest.mark.parametrize("in_session", [True, False], ids=["session", "attach"])
