@@ -57,8 +57,9 @@ def agree_on_checkpoint(
     for timeline, step in _common_steps(offers):
         name = next(each for each in names if [each.timeline, each.step] == [timeline, step])
         loaded = _try_to_load(store, name, history, offers, problems)
-        meeting.publish(f"valid/{name.name}", loaded is not None)
-        verdicts = meeting.read_all(f"valid/{name.name}", f"read its checkpoint {name.name}")
+        topic = f"valid/{timeline}.{step}"  # not the name, which has the number of the copy
+        meeting.publish(topic, loaded is not None)
+        verdicts = meeting.read_all(topic, f"read its checkpoint of step {step}")
         if loaded is not None and all(verdicts):
             return loaded
         if not all(verdicts):
