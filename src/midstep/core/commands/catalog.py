@@ -103,15 +103,14 @@ class FirstDifference(TypedDict):
     what: str
 
 
-class Kept(TypedDict, total=False):
-    """Whether the effect of a command survives a kill of the process."""
+class NotKept(TypedDict, total=False):
+    """Present if the effect of a command does not survive a kill of the process."""
 
-    kept: bool
-    not_kept: str | None
+    not_kept: str
     """Why it does not, in words."""
 
 
-class BackResult(StepReached, Kept, total=False):
+class BackResult(StepReached, NotKept, total=False):
     """Where the run is, and whether the repeated steps gave the same bits.
 
     A plain loop under `attach` repeats its steps itself, so only `step` is known there.
@@ -147,15 +146,13 @@ class LoadPayload:
     ) = None
 
 
-class TrainingPosition(TypedDict):
-    """Where the training is after its state was restored, and whether that survives a kill."""
+class TrainingPosition(NotKept):
+    """Where the training is after its state was restored."""
 
     step: int
     epoch: int
     cursor: int
     timeline: int
-    kept: bool
-    not_kept: str | None
 
 
 BACK = CommandDefinition(
@@ -234,12 +231,10 @@ class HparamsPayload:
                 raise ConfigError(f"give {target} or {factor}, not both")
 
 
-class OldHparams(TypedDict):
-    """The values before the change by name, one per group; whether the change survives a kill."""
+class OldHparams(NotKept):
+    """The values before the change by name, one per parameter group."""
 
     old: dict[str, list[Any]]
-    kept: bool
-    not_kept: str | None
 
 
 SET_HPARAMS = CommandDefinition(

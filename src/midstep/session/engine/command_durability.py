@@ -123,11 +123,12 @@ class CommandDurability:
             self._problem = str(error)
 
     def confirm(self, checkpoints_off: str | None) -> dict[str, Any]:
-        """Whether the effect of the command survives a kill, as commands return it."""
+        """A field of the command's result that says why its effect does not survive a kill."""
         reason = checkpoints_off or self._problem or self._run.facts.fault
-        if reason is not None:
-            self._record(kind="not_kept", reason=reason, step=self._state.step)
-        return {"kept": reason is None, "not_kept": reason}
+        if reason is None:
+            return {}
+        self._record(kind="not_kept", reason=reason, step=self._state.step)
+        return {"not_kept": reason}
 
 
 def source_fields(source: Snapshot) -> dict[str, Any]:

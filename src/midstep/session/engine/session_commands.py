@@ -110,7 +110,7 @@ class SessionCommands:
         self._check_same(snapshot)
         engine.rewind.check_reachable(snapshot)
         engine.go_to(snapshot, cause="load_checkpoint")
-        return engine.state.describe_position() | engine.kept()
+        return engine.state.describe_position() | engine.not_kept()
 
     def _refuse(self, snapshot: Snapshot) -> str | None:
         return refuse_other_run(snapshot, self._run.run_id)
@@ -131,15 +131,15 @@ class SessionCommands:
         if isinstance(returned, GeneratorType):
             return self._back_in_slices(returned)
         if isinstance(returned, StepsToPass):
-            returned.result.update(engine.kept())
+            returned.result.update(engine.not_kept())
             return returned
-        return returned | engine.kept()
+        return returned | engine.not_kept()
 
     def _back_in_slices(
         self, slices: Generator[float, None, dict[str, Any]]
     ) -> Generator[float, None, dict[str, Any]]:
         result = yield from slices
-        return result | self._engine.kept()
+        return result | self._engine.not_kept()
 
     def set(self, payload: HparamsPayload) -> dict[str, Any]:
         """Set hyperparameters in every group of the optimizer; returns the old values."""
@@ -148,15 +148,15 @@ class SessionCommands:
         new = hparam_values(optimizer, old)
         if self._open_engine is not None:
             self._open_engine.hparams_changed(old, new)
-            kept = self._open_engine.kept()
+            not_kept = self._open_engine.not_kept()
         else:
-            kept = {"kept": False, "not_kept": f"this loop has no snapshots: {self._why_not}"}
+            not_kept = {"not_kept": f"this loop has no snapshots: {self._why_not}"}
             who = self._run.controller.queue.submitted_by or "python"
             fields = {"kind": "hparams", "old": old, "new": new, "step": self._run.step}
             self._run.event(Moment.INTERVENTION, who=who, **fields)
         if rates := new.get("lr"):
             self._run.controller.status.describe(lr=float(rates[0]))
-        return {"old": old, **kept}
+        return {"old": old, **not_kept}
 
 
 class AdvancingCommands:
@@ -192,7 +192,7 @@ class AdvancingCommands:
         if self._first is None:
             raise ControlError("There is no state before step 0: the model was not built yet.")
         self._engine.go_to(self._first, cause="reset_session")
-        return self._engine.state.describe_position() | self._engine.kept()
+        return self._engine.state.describe_position() | self._engine.not_kept()
 
     def test(self, _payload: NoPayload) -> dict[str, Any]:
         """Evaluate the test loader."""

@@ -333,8 +333,11 @@ class TrainingEngine:
         )
         self._durability.moved(target, cause, source)
 
-    def kept(self) -> dict[str, Any]:
-        """Whether the effect of the command survives a kill, as commands return it."""
+    def not_kept(self) -> dict[str, Any]:
+        """A field of a command's result that says why its effect does not survive a kill.
+
+        Empty if it does, as nearly always.
+        """
         return self._durability.confirm(self.checkpoints_off)
 
     def hparams_changed(self, old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
