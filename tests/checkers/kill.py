@@ -72,6 +72,13 @@ def assert_nothing_left(run_dir: str | Path) -> None:
     assert not left, f"temporary files are left: {left}"
 
 
+def warm_up() -> None:
+    """Import what the first optimizer imports, for a second, once here and not in each child."""
+    import torch
+
+    torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=0.1)
+
+
 def run_forked(work: Callable[[Acknowledge], None], *, user: int | None = None) -> list[Any]:
     """Run `work` in a forked child to its end; what it acknowledged. Its error is raised here."""
     child = ForkedChild(work, user=user)

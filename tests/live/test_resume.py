@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import shutil
 import signal
 
 import pytest
@@ -13,6 +14,7 @@ from torch.utils.data import DataLoader
 from midstep.core.errors import ConfigError
 from midstep.facts import FactsReader
 from midstep.live import attach
+from midstep.session.checkpoint.checkpoint_store import CheckpointError
 from tests.checkers.kill import ForkedChild
 from tests.live.resumable import EPOCHS, STEPS, Resumable
 from tests.live.test_attach import series
@@ -293,5 +295,48 @@ def test_extra_state_is_resumed_with_the_rest(tmp_path):
     with (
         pytest.raises(ConfigError, match="extra_state lacks 'average'"),
         attach(*plain.parts, save_dir=tmp_path / "cut", run_name="run", resume="must"),
+    ):
+        pass
+
+
+# -- said, not silent -----------------------------------------------------------------------------
+
+
+def test_a_run_whose_checkpoints_are_gone_says_that_it_begins_again(tmp_path, capsys):
+    training = Resumable(tmp_path)
+    with training.attach() as run:
+        training.train(run, epochs=1)
+    shutil.rmtree(tmp_path / "run" / "checkpoints")
+    again = Resumable(tmp_path)
+    capsys.readouterr()
+    with again.attach() as run:
+        assert run.step == 0
+    told = [line for line in capsys.readouterr().err.splitlines() if "begins again" in line]
+    assert len(told) == 1
+    assert "wrote 1 checkpoints, but none is in" in told[0]
+    (fact,) = [e for e in FactsReader(run.dir).events() if e.get("kind") == "began_again"]
+    assert fact["reason"] in told[0]
+
+
+def test_a_checkpoint_of_another_run_is_refused_by_its_run_id(tmp_path):
+    for name in ("mine", "other"):
+        training = Resumable(tmp_path)
+        with training.attach(run_name=name) as run:
+            training.train(run, epochs=1 if name == "mine" else 2)
+    other = FactsReader(tmp_path / "other").header()["run_id"]
+    shutil.copytree(tmp_path / "other/checkpoints/12", tmp_path / "mine/checkpoints/12")
+    again = Resumable(tmp_path)
+    with again.attach(run_name="mine") as run:
+        assert run.step == 6
+    (refused,) = [
+        event
+        for event in FactsReader(run.dir).events()
+        if event.get("kind") == "checkpoint_refused"
+    ]
+    assert f"it was taken by the run {other}" in refused["reason"]
+    shutil.copytree(tmp_path / "other/checkpoints", tmp_path / "new/checkpoints")
+    with (
+        pytest.raises(CheckpointError, match="copy its whole directory"),
+        Resumable(tmp_path).attach(run_name="new"),
     ):
         pass

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from collections import defaultdict, deque
 from typing import Any
 
 import numpy as np
@@ -25,8 +26,12 @@ def assert_same(found: Any, wanted: Any, path: str = "state") -> None:
         ):
             assert_same(key, wanted_key, f"{path} key")
             assert_same(item, wanted_item, f"{path}.{key}")
+        if isinstance(wanted, defaultdict):
+            assert found.default_factory is wanted.default_factory, path
         assert_same(getattr(found, "_metadata", None), getattr(wanted, "_metadata", None))
-    elif isinstance(wanted, list | tuple):
+    elif isinstance(wanted, list | tuple | deque):
+        if isinstance(wanted, deque):
+            assert found.maxlen == wanted.maxlen, path
         assert len(found) == len(wanted), path
         for index, pair in enumerate(zip(found, wanted, strict=True)):
             assert_same(*pair, f"{path}.{index}")

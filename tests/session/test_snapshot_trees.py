@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import struct
-from collections import Counter, OrderedDict, defaultdict, namedtuple
+from collections import Counter, OrderedDict, defaultdict, deque, namedtuple
 from pathlib import Path
 
 import numpy as np
@@ -111,12 +111,19 @@ leaves = st.one_of(
     tensors,
     st.lists(st.integers(0, 5), max_size=3).map(torch.Size),
     st.sampled_from(DTYPES),
+    st.sampled_from([range(2, 9, 3), torch.device("cuda:1")]),
 )
 trees = st.recursive(
     leaves,
     lambda inner: st.one_of(
         st.lists(inner, max_size=4),
         st.lists(inner, max_size=4).map(tuple),
+        st.builds(deque, st.lists(inner, max_size=4), st.sampled_from([None, 3, 9])),
+        st.builds(
+            defaultdict,
+            st.sampled_from([None, int, list, set]),
+            st.dictionaries(keys, inner, max_size=4),
+        ),
         st.dictionaries(keys, inner, max_size=4),
         st.dictionaries(keys, inner, max_size=4).map(OrderedDict),
         st.dictionaries(st.sampled_from(["!tuple", "!", "a"]), inner),
@@ -272,7 +279,7 @@ class Thing:
         (Thing(), r"a\.0 is a .*Thing.*state_dict"),
         (lambda: 0, r"a\.0 is a .*leave code out"),
         (Pair(1, 2), r"plain one with tuple"),
-        (defaultdict(int), r"plain one with dict"),
+        (defaultdict(lambda: 0), r"a defaultdict of .*dict\("),
         (np.zeros(1, object), r"NumPy value of type object"),
         (np.array([(1, 2.0)], dtype="i4,f4"), r"NumPy value"),
         (np.ma.array([1]), r"numpy\.asarray"),

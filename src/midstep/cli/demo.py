@@ -138,6 +138,9 @@ def demo(
                 if index == len(plan) - 1 or controls.leaving.is_set():
                     _end(controls, results, url)
                     break
+    if run.unsaved is not None:
+        controls.screen.print_line(run.unsaved, style="red")
+        raise typer.Exit(1)
 
 
 def _plan(conditions: list[Recipe], seeds: list[int]) -> list[tuple[str, int]]:

@@ -6,6 +6,7 @@ All methods except the properties run on the training thread.
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from types import GeneratorType
@@ -45,6 +46,8 @@ class StepBoundary:
         # between needs the full way, and so does what was prepared at the beginning.
         self._last_step_unobserved = False  # nothing in view and no request
         self._has_no_request = False  # subscriptions at most
+        self._read_park_limit: Callable[[], tuple[float, str] | None] = lambda: None
+        self._park_until: float | None = None  # by the clock, while parked with a limit
 
     # -- called by the loop -----------------------------------------------------------------------
 
@@ -97,6 +100,14 @@ class StepBoundary:
         """Park at the next boundary because of `reason`; continue when `until()` is true."""
         with self._state.changing():
             self._state.active_hold = (reason, until)
+
+    def limit_park(self, limit: Callable[[], tuple[float, str] | None]) -> None:
+        """Continue by itself if parked for longer than `limit` says; it is read at each park.
+
+        Args:
+            limit: returns seconds and the reason in words, or None for no limit.
+        """
+        self._read_park_limit = limit
 
     def run_now(self, command: Command) -> Future[Any]:
         """Run a command and those queued before it: for the thread of a loop that is not running.
@@ -311,6 +322,7 @@ class StepBoundary:
         if state.is_parked and not stops:
             with state.lock:
                 state.is_parked, state.has_started = False, True
+                self._set_park_limit(None)
             state.notify()
         self._answer_completed()
         if stops:
@@ -325,8 +337,7 @@ class StepBoundary:
             state.captures.publish_everything()
             state.loss_readout.read_now(state.loss)
             self._weight_changes.end(is_parking=True)
-            with state.lock:
-                state.is_parked = True
+            self._begin_park()
             state.notify()
         self._answer_completed()
         with state.lock:
@@ -336,17 +347,44 @@ class StepBoundary:
                 # the main thread runs again. A hold is polled, because nothing wakes it.
                 state.changed.wait(PARK_POLL_S if state.active_hold is None else HOLD_POLL_S)
             hold = state.active_hold
+        self._end_limited_park()
         if hold is not None and hold[1]():  # called without the lock, as all code of others
             with state.lock:
                 state.active_hold = None
+
+    def _begin_park(self) -> None:
+        """Show that the loop is parked, and say when it continues by itself, if it does."""
+        state, limit = self._state, self._read_park_limit()
+        with state.lock:
+            state.is_parked = True
+            self._set_park_limit(limit)
+        if limit is not None:
+            log.warning("%s", limit[1])
+            state.send_intervention(
+                kind="park_limit", who="system", step=state.finished_steps, reason=limit[1]
+            )
+
+    def _end_limited_park(self) -> None:
+        """Continue if the loop has been parked for as long as it may be."""
+        if self._park_until is not None and self._state.clock() >= self._park_until:
+            self._park_until = math.inf  # once; `_leave` clears what the state shows
+            self._state.queue.submit(Command(name="resume", who="system"))
+
+    def _set_park_limit(self, limit: tuple[float, str] | None) -> None:
+        """Under the lock: the state shows the reason of the limit."""
+        if limit is None and self._park_until is None:
+            return
+        state = self._state
+        self._park_until = None if limit is None else state.clock() + limit[0]
+        words = None if limit is None else limit[1]
+        state.described_fields = {**state.described_fields, "park_limit": words}
 
     def _answer_completed(self) -> None:
         state = self._state
         with state.lock:
             complete, state.completed_commands = state.completed_commands, []
         for record in complete:
-            further = {} if record.answer is None else record.answer()
-            result = {"step": state.finished_steps, **further}
+            result = {"step": state.finished_steps, **record.answer()}
             state.finish_command(record, "done", result=result)
 
     # -- commands ---------------------------------------------------------------------------------

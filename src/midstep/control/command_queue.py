@@ -60,6 +60,7 @@ class CommandQueue:
             each.name: each for each in GATE_COMMANDS
         }
         self.handlers: dict[str, Handler] = {}
+        self._refusals: dict[str, Callable[[], str | None]] = {}
 
     # -- any thread's side ------------------------------------------------------------------------
 
@@ -126,6 +127,8 @@ class CommandQueue:
         definition = self._definitions[name]
         if self._closed_reason is not None and name != "stop":
             return f"The run is {self._closed_reason}."
+        if name in self._refusals and (reason := self._refusals[name]()) is not None:
+            return reason
         if self._has_failed and self._is_move(record):
             return FAILED
         if self.running_record is not None and (
@@ -243,6 +246,13 @@ class CommandQueue:
                     self.handlers.pop(name, None)
 
         return withdraw
+
+    def refuse_if(
+        self, definition: CommandDefinition[Any], reason: Callable[[], str | None]
+    ) -> None:
+        """Refuse a command while `reason` returns one; called under the lock, at each submit."""
+        with self._state.lock:
+            self._refusals.update(dict.fromkeys(definition.names, reason))
 
     @property
     def registry(self) -> Mapping[str, CommandDefinition[Any]]:

@@ -38,7 +38,7 @@ class StepsToPass:
 
     n: int
     """Steps to run before the loop pauses again and the command is answered."""
-    answer: Callable[[], Mapping[str, Any]] | None = None
+    answer: Callable[[], Mapping[str, Any]] = dict
     """Called then, for further fields of the answer."""
 
 
@@ -66,7 +66,7 @@ class CommandRecord:
     duration_s: float | None = None
     progress: float | None = None
     cancelled: bool = False
-    answer: Callable[[], Mapping[str, Any]] | None = None
+    answer: Callable[[], Mapping[str, Any]] = dict
     """Gives further fields of the result of a command that ends after some steps."""
 
     @classmethod

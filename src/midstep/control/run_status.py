@@ -118,12 +118,13 @@ class RunStatus:
                 "breakpoint": state.breakpoint_evidence,
                 "repeated": described.get("repeated"),
                 "waiting_for": self._waiting_for(),
-                "reason": state.reason if state.active_hold is None else state.active_hold[0],
+                "reason": self._reason(),
                 "busy_with": None if running is None else running.command.id,
                 "steps_left": state.gate.steps_left or None,
                 "run_until": state.gate.target,
                 "boundary_age_s": boundary_age_s,
                 "offers": sorted(state.queue.registry),
+                "checkpoints_off": described.get("checkpoints_off"),
             }
 
     def _step_data(self) -> tuple[StepData, list[str], dict[str, str]]:
@@ -138,6 +139,13 @@ class RunStatus:
         panels |= shown.panels
         keys = list(dict.fromkeys([*shown.values, *offered]))
         return shown, keys, {key: panel.kind for key, panel in panels.items() if key in keys}
+
+    def _reason(self) -> str | None:
+        """Why the run is paused or has ended, or when it continues by itself."""
+        state = self._state
+        if state.active_hold is not None:
+            return state.active_hold[0]
+        return state.reason or state.described_fields.get("park_limit")
 
     def _waiting_for(self) -> str | None:
         """What a requested pause or stop waits for; None if there is no such request."""

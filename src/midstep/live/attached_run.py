@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from midstep.control import DebugController
 from midstep.core.errors import ConfigError, StopTraining
 from midstep.core.moments import Moment
+from midstep.core.standard_streams import write_to_stderr
 from midstep.live.loop_port import LoopPort
 from midstep.live.page import Page
 from midstep.live.plain_loop import AttachedLoader, hook_loss, hook_optimizer
@@ -143,7 +143,9 @@ class AttachedRun:
         from midstep.session.influence_command import InfluenceSource, register_influence
 
         parts = self._parts
-        self._signals = undo.enter_context(stop_at_signals(self.controller, self._note_stop))
+        self._signals = undo.enter_context(
+            stop_at_signals(self.controller, self._note_stop, loaders=[parts.train_loader])
+        )
         page = self._reserve_page(undo)
         loader = AttachedLoader(parts.train_loader, self._config.order, self._report_inexact)
         saved = SavedTraining(parts, loader, self._config, self._report_inexact)
@@ -153,7 +155,7 @@ class AttachedRun:
         run.show(LayerNorms(), model=parts.model, optimizer=parts.optimizer)
         undo.enter_context(loader.patch)
         loader.listen(loop)
-        saved.open_engine(undo, run, loop, self._inexact)
+        notices = saved.open_engine(undo, run, loop, self._inexact)
         loop.report_inexact = self._report_inexact
         if parts.loss_fn is not None:
             source = InfluenceSource(
@@ -175,6 +177,8 @@ class AttachedRun:
         if saved.resume_point is not None:
             snapshot = saved.resume_point.snapshot
             _print(f"continues at step {snapshot.step:,}, in epoch {snapshot.epoch}")
+        for words in notices:
+            _print(words)
 
     def _report_inexact(self, words: str) -> None:
         """Report once what a resume or a step back cannot repeat exactly, also as a fact."""
@@ -253,8 +257,8 @@ class AttachedRun:
         return self._loop is not None and isinstance(error, StopTraining)
 
     def _end(self, error: BaseException | None) -> None:
-        if self._loop is None or self._is_closed:
-            return
+        if self._loop is None or self._is_closed or self.opened_run().is_in_fork:
+            return  # in a forked child, run and page belong to the parent
         self._is_closed = True
         signals = self._signals
         with self._undo:
@@ -265,7 +269,7 @@ class AttachedRun:
         steps = self.step
         _print(f"{self.status} after {steps:,} step{'' if steps == 1 else 's'}")
         if signals is not None and signals.caused(error):
-            raise SystemExit(0)
+            raise SystemExit(self.opened_run().exit_code)
 
 
 class SavedTraining:
@@ -291,6 +295,7 @@ class SavedTraining:
         report: Callable[[str], object],
     ) -> None:
         from midstep.session.engine.resume import find_resume_point
+        from midstep.session.ranks import RankMeeting
         from midstep.session.state.generators import search_parts
         from midstep.session.state.training_state import TrainingState, find_loader_generators
 
@@ -298,7 +303,10 @@ class SavedTraining:
             raise ConfigError(f"resume={config.resume!r} is not possible: {loader.unordered}")
         self._parts, self._why_not = parts, loader.unordered
         fingerprints = _fingerprints(parts, config)
-        self.resume_point = find_resume_point(config, fingerprints, can_allow=False)
+        self._meeting = RankMeeting.open()
+        self.resume_point = find_resume_point(
+            config, fingerprints, can_allow=False, meeting=self._meeting
+        )
         self._state: TrainingState | None = None
         if loader.order is not None:
             generators = find_loader_generators(parts.train_loader)
@@ -311,9 +319,15 @@ class SavedTraining:
             for words in [*problems, *self._state.unsaved_state()]:
                 report(f"a resume will not be exact: {words}")
 
-    def open_engine(self, undo: ExitStack, run: Run, loop: LoopPort, inexact: list[str]) -> None:
-        """Connect the loop with an engine, if its state can be saved, and offer the commands."""
+    def open_engine(
+        self, undo: ExitStack, run: Run, loop: LoopPort, inexact: list[str]
+    ) -> list[str]:
+        """Connect the loop with an engine, if its state can be saved, and offer the commands.
+
+        Returns what the user should read about it.
+        """
         from midstep.live.loop_replay import LoopReplay
+        from midstep.session.engine.rank_resume import compare_weights
         from midstep.session.engine.session_commands import SessionCommands
         from midstep.session.engine.training_engine import TrainingEngine
 
@@ -321,13 +335,19 @@ class SavedTraining:
         if self._state is not None:
             resumed = None if self.resume_point is None else self.resume_point.snapshot
             replay = LoopReplay(self._state, run.controller, resumed)
-            engine = TrainingEngine(run, self._state, replay, on_fault="disable")
+            run.offer_tensors(self._parts.model)  # a restore gives lazy parameters their shapes
+            if resumed is not None and self._meeting is not None:
+                compare_weights(self._meeting, self._parts.model, resumed.step)
+            engine = TrainingEngine(
+                run, self._state, replay, on_fault="disable", meeting=self._meeting
+            )
             undo.callback(engine.close)
             engine.open(self.resume_point, inexact)
             engine.name_untracked()
             loop.use(engine, replay)
         commands = SessionCommands(run, self._parts, engine, why_not=self._why_not)
         undo.callback(commands.register())
+        return [] if engine is None else engine.notices
 
 
 def _fingerprints(parts: TrainingParts, config: SessionConfig) -> Mapping[str, Any]:
@@ -343,8 +363,7 @@ def _fingerprints(parts: TrainingParts, config: SessionConfig) -> Mapping[str, A
 
 def _print(words: str) -> None:
     """Print one line on standard error."""
-    sys.stderr.write(f"midstep: {words}\n")
-    sys.stderr.flush()
+    write_to_stderr(f"midstep: {words}\n")
 
 
 def _relative(path: Path) -> Path:

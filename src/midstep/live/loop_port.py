@@ -187,6 +187,7 @@ class LoopPort:
             self._accumulation.begin(self._usual_batches())
         replay.begin_pass()
         if self._engine is not None:
+            self._engine.reapply_due()
             self._engine.take_due_snapshot()  # of the state before the first step
 
     def _usual_batches(self) -> int:
@@ -316,6 +317,8 @@ class LoopPort:
 
     def end(self, error: BaseException | None) -> None:
         """The run is left: end the last step, take the last checkpoint, record the end."""
+        if isinstance(error, StopTraining) and not self._has_stopped:
+            self._save_interrupted()
         if error is not None:
             self._record_open_window()
             if isinstance(error, Exception) and not isinstance(error, StopTraining):
@@ -331,6 +334,15 @@ class LoopPort:
             if self._engine is not None:
                 self._engine.ended("finished")
             self._run.finish()
+
+    def _save_interrupted(self) -> None:
+        """A signal ended the loader's workers first: save the boundary before the open batch."""
+        if self._engine is None:
+            return
+        if self._window.count or self._has_stepped or self._is_repeating():
+            self._engine.stopped_in_step()
+        else:
+            self._engine.ended("stopped")
 
     def _record_open_window(self) -> None:
         """Record what was logged in a step that never ended: it may explain the error."""

@@ -57,7 +57,9 @@ def main() -> int:
         _answer(request, {"refused": str(error)})
         return 2
     _train(training, run, request)
-    return 0
+    if run.unsaved is not None:
+        _print(run.unsaved)
+    return 0 if run.unsaved is None else 1
 
 
 def _train(training: RecipeTraining, run: Run, request: RecipeRequest) -> None:

@@ -230,7 +230,7 @@ class RunSocketServer:
     """
 
     def __init__(self, run: Run, bound: RunSocket) -> None:
-        self._run, self._socket = run, bound
+        self._run, self._socket, self._process = run, bound, os.getpid()
         self._server: ServerThread | None = None
         self._wake, self._woken = socket.socketpair()
         self._thread = threading.Thread(target=self._wait, name="midstep-knock", daemon=True)
@@ -238,6 +238,8 @@ class RunSocketServer:
 
     def close(self) -> None:
         """End the thread, the server and the socket."""
+        if os.getpid() != self._process:
+            return  # a forked child has copies of both sockets, and no thread
         # A byte, because closing `_wake` is not noticed while a forked loader worker has a copy.
         self._wake.send(b"x")
         self._thread.join()

@@ -107,6 +107,8 @@ class ServedRun:
 
     def close(self) -> None:
         """Stop serving. A run that was made for a bare controller ends, too."""
+        if self._run is not None and self._run.is_in_fork:
+            return  # page and sockets belong to the parent
         with ExitStack() as undo:
             if self._new_run is not None:
                 undo.callback(self._new_run.close)
@@ -123,6 +125,8 @@ class ServedRun:
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         signals = self._signals
+        if self._run is not None and self._run.is_in_fork:
+            return
         with self._block:
             try:
                 if error is not None and self._run is not None:
@@ -131,7 +135,7 @@ class ServedRun:
             finally:
                 self.close()
         if signals is not None and signals.caused(error):
-            raise SystemExit(0)
+            raise SystemExit(0 if self._run is None else self._run.exit_code)
 
 
 def _controller_of(target: Any) -> DebugController:

@@ -23,6 +23,7 @@ CHANGEABLE = (
     "order_policy",
     "accumulate_steps",
     "extra_state",
+    "world_size",
 )
 """Fields of a fingerprint that `allow_changed` may name."""
 

@@ -13,6 +13,7 @@ from midstep.data.batch_structure import join
 from midstep.data.random_state import preserve_rng
 from midstep.session.fit.default_step import default_forward, move
 from midstep.session.hooks.installed_hook import hooks_paused
+from midstep.session.ranks import why_no_moves
 
 if TYPE_CHECKING:
     import torch
@@ -49,6 +50,7 @@ class InfluenceSource:
 
 def register_influence(controller: DebugController, source: InfluenceSource) -> Callable[[], None]:
     """Offer the command for any loop; returns how to withdraw it."""
+    controller.queue.refuse_if(INFLUENCE, why_no_moves)  # it runs the model
     return controller.queue.register(
         INFLUENCE, lambda payload: _compute(controller, source, payload)
     )

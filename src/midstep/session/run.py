@@ -7,6 +7,7 @@ the controller reports, and the loop parks if the disk refuses a write.
 from __future__ import annotations
 
 import logging
+import os
 import sys
 import time
 import traceback
@@ -20,7 +21,10 @@ from midstep.control import DebugController
 from midstep.core.errors import ConfigError, StopTraining, StorageError
 from midstep.core.files.storage import make_folder, replace_json
 from midstep.core.moments import Moment
+from midstep.core.standard_streams import open_missing_standard_streams, write_to_stderr
 from midstep.facts import FactsWriter, Lease, LoopProgress
+from midstep.session.late_parameters import is_uninitialized
+from midstep.session.ranks import park_limit
 from midstep.session.run_directory import Existing, find_attempt, new_directory, open_directory
 from midstep.session.run_header import device_of, process_info
 from midstep.session.sigchld_guard import sigchld_ignored
@@ -57,16 +61,15 @@ def print_parked_error(error: BaseException, page_url: str | None) -> None:
         error: raised by the training.
         page_url: the page of the run; None if it is not served.
     """
-    traceback.print_exception(error)
+    trace = "".join(traceback.format_exception(error))
     if page_url is None:
         where, release = "", "controller.resume()"
     else:
         where, release = f" at {page_url}", "`midstep ctl resume` or `midstep ctl stop`"
-    sys.stderr.write(
-        f"midstep: the run is parked at this error, so that you can inspect it{where}; {release} "
-        'or Ctrl-C ends it. With on_error="raise" a run ends without waiting\n'
+    write_to_stderr(
+        f"{trace}midstep: the run is parked at this error, so that you can inspect it{where}; "
+        f'{release} or Ctrl-C ends it. With on_error="raise" a run ends without waiting\n'
     )
-    sys.stderr.flush()
 
 
 log = logging.getLogger("midstep.session")
@@ -136,7 +139,11 @@ class Run:
         """How it ended, once that is recorded: finished, stopped or failed."""
         self.stop_reason: str | None = None
         """Why it was stopped, if that is known: a signal, Ctrl-C. For the end record."""
+        self.unsaved: str | None = None
+        """What was promised at a stop and is not on disk, in words; the exit code is not 0 then."""
         self._hook_manager: HookManager | None = None
+        self._process = os.getpid()
+        open_missing_standard_streams()
         with ExitStack() as undo:
             self._open(undo)
             self.facts.event(
@@ -163,6 +170,7 @@ class Run:
         undo.callback(self.facts.close)
         self.controller.sinks.add(self.facts)
         undo.callback(self.controller.sinks.remove, self.facts)
+        self.controller.boundary.limit_park(park_limit)
         self.controller.clear_trajectories()  # those of an earlier run are in its own directory
         undo.callback(self._save_trajectories)
         self.lease.report_progress(self._progress)
@@ -185,8 +193,11 @@ class Run:
             self.controller.queue.load_history(earlier_commands(self.dir))
         if total_steps is not None:
             self.controller.status.describe(total_steps=total_steps)
-        if model is None:
-            return
+        if model is not None:
+            self.offer_tensors(model)
+
+    def offer_tensors(self, model: Any) -> None:
+        """Offer the parameters and buffers of a model for watches, except scalars and lazy ones."""
         for names, read in (
             (model.named_parameters(), model.get_parameter),
             (model.named_buffers(), model.get_buffer),
@@ -194,7 +205,7 @@ class Run:
             for name, tensor in names:
                 # A watch is on a row; a scalar has no rows. The tensor is read by name each time,
                 # because user code may replace a parameter.
-                if tensor.dim() > 0:
+                if not is_uninitialized(tensor) and tensor.dim() > 0:
                     self.controller.watches.add_source(name, partial(read, name))
 
     def _save_trajectories(self) -> None:
@@ -210,6 +221,11 @@ class Run:
     def _park_until_written(self, reason: str) -> None:
         """The disk refused: park at the next boundary until the facts can be written again."""
         self.controller.boundary.hold(reason, self.facts.retry)
+
+    @property
+    def is_in_fork(self) -> bool:
+        """Whether this process was forked from the one that opened the run, which owns it."""
+        return os.getpid() != self._process
 
     @property
     def step(self) -> int:
@@ -287,7 +303,7 @@ class Run:
 
     def finish(self, status: str = "finished", **fields: Any) -> None:
         """Record that the training is over; a second call changes nothing."""
-        if self.ended:
+        if self.ended or self.is_in_fork:
             return
         self.ended = True
         # First: this sends the scalars of the last step, which belong before the end record.
@@ -296,20 +312,33 @@ class Run:
             status = "stopped"
         if status == "stopped" and self.stop_reason is not None:
             fields = {"reason": self.stop_reason, **fields}
+        if self.unsaved is not None:
+            fields = {"unsaved": self.unsaved, **fields}
         self.status = status
         self.facts.event(Moment.TRAIN_END, status=status, **self._totals(), **fields)
+        if self.facts.fault is not None:
+            self.unsaved = self.unsaved or f"the facts cannot be written: {self.facts.fault}"
+
+    @property
+    def exit_code(self) -> int | str:
+        """For `SystemExit` after a stop: 0, or the reason why its promise was not kept."""
+        return 0 if self.unsaved is None else f"midstep: {self.unsaved}"
 
     def fail(self, error: BaseException) -> None:
         """Record what the training raised, and park there if a viewer may want to inspect it.
 
-        The caller raises the error again. `StopTraining`, Ctrl-C and `SystemExit(0)` are recorded
+        The caller raises the error again. `StopTraining`, Ctrl-C and `SystemExit(0)`, or with our
+        own exit code, are recorded
         as a stop. A second call changes nothing.
         """
+        if self.is_in_fork:
+            return
         if isinstance(error, KeyboardInterrupt) and not self.ended:
             self.stop_reason = "KeyboardInterrupt"
             self.controller.stop()  # so that viewers see the state `stopped` too
             self.finish("stopped")
-        if isinstance(error, StopTraining) or (isinstance(error, SystemExit) and not error.code):
+        is_exit = isinstance(error, SystemExit) and error.code in (None, 0, self.exit_code)
+        if isinstance(error, StopTraining) or is_exit:
             self.finish("stopped")
         if self.ended:
             return
@@ -350,6 +379,8 @@ class Run:
 
     def close(self) -> None:
         """Close the facts and release the directory; closing twice is fine."""
+        if self.is_in_fork:
+            return
         self.ended = True
         self._undo.close()
 

@@ -17,6 +17,7 @@ from midstep.core.moments import Moment
 from midstep.core.random_streams import stream_key
 from midstep.data.random_state import seed_global
 from midstep.session.config import SessionConfig
+from midstep.session.engine.rank_resume import compare_weights
 from midstep.session.engine.resume import (
     find_resume_point,
     restore_resume_point,
@@ -28,6 +29,7 @@ from midstep.session.fit.fit_loop import FitLoop, StepRecord, run_fit
 from midstep.session.fit.trainer import Trainer, TrainerReplay
 from midstep.session.hooks import LayerNorms
 from midstep.session.influence_command import InfluenceSource, register_influence
+from midstep.session.ranks import RankMeeting
 from midstep.session.rewind.certificate import Certificate, certify
 from midstep.session.run import Run
 from midstep.session.state.training_parts import ExtraState, TrainingParts
@@ -251,19 +253,24 @@ class Session:
         trainer, state = self.trainer, self.trainer.state
         # Before the trainer patches the loader, whose dataset is then a wrapper.
         state.fingerprints = training_fingerprints(trainer.parts, self.config)
-        resume_point = find_resume_point(self.config, state.fingerprints)
+        meeting = RankMeeting.open()
+        resume_point = find_resume_point(self.config, state.fingerprints, meeting=meeting)
         trainer.look_for_state()
         undo.enter_context(trainer)  # patches the loader
         if self.config.seed is not None:
             seed_all(self.config.seed)  # also before a resume, for the state before step 0
-        first = state.take(to_host=True)  # for `reset_session`
+        first = None if state.is_lazy() else state.take(to_host=True)  # for `reset_session`
         if resume_point is not None:
             restore_resume_point(state, resume_point)
+            if meeting is not None:
+                compare_weights(meeting, trainer.parts.model, state.step)
         run = self._run = self._given_run or open_run(self.config, trainer, self.controller)
         if self._given_run is None:
             undo.callback(run.close)
             weakref.finalize(self, run.close)  # if the session is dropped without `close`
-        engine = TrainingEngine(run, state, TrainerReplay(trainer), on_fault="raise")
+        engine = TrainingEngine(
+            run, state, TrainerReplay(trainer), on_fault="raise", meeting=meeting
+        )
         undo.callback(engine.close)
         run.show(LayerNorms(), model=trainer.parts.model, optimizer=trainer.parts.optimizer)
         undo.callback(SessionCommands(run, trainer.parts, engine).register())
@@ -271,6 +278,8 @@ class Session:
         undo.callback(register_influence(self.controller, self._influence_source()))
         engine.open(resume_point, self._inexact)
         engine.name_untracked()
+        for words in engine.notices:
+            log.warning("%s", words)
         return engine
 
     def _influence_source(self) -> InfluenceSource:
@@ -302,6 +311,8 @@ class Session:
         return self
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if self._run is not None and self._run.is_in_fork:
+            return  # a forked child leaves the block: all of it belongs to the parent
         try:
             if self._run is not None and error is not None:
                 self._run.fail(error)
@@ -314,7 +325,8 @@ class Session:
         """Train up to a total of epochs or steps, including those before a resume.
 
         In the main thread SIGTERM and SIGHUP stop it at the next boundary with a checkpoint, and
-        end the process with exit code 0, unless you handle them yourself.
+        end the process with exit code 0, unless you handle them yourself. If that checkpoint could
+        not be written, the exit code is 1, with the reason.
 
         Args:
             epochs: total number of epochs.
@@ -341,7 +353,7 @@ class Session:
         finally:
             self._thread = None
         if by_signal:
-            raise SystemExit(0)
+            raise SystemExit(run.exit_code)
 
     def _on_finished(self) -> None:
         if self.config.do_test_after:

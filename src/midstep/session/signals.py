@@ -5,20 +5,28 @@ from __future__ import annotations
 import os
 import signal
 import threading
+import time
 from collections.abc import Callable, Iterable
 from queue import SimpleQueue
 from types import FrameType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from midstep.control import Command
 from midstep.core.errors import StopTraining
-from midstep.session.sigchld_guard import expect_ended_workers, is_ended_worker
+from midstep.session.sigchld_guard import (
+    defer_ended_workers,
+    expect_ended_workers,
+    is_ended_worker,
+    stop_deferring,
+)
 
 if TYPE_CHECKING:
     from midstep.control import DebugController
 
 _DEFAULTS = (signal.SIG_DFL, signal.default_int_handler)
 _TO_END = (signal.SIGTERM, signal.SIGHUP)
+SIGNAL_WAIT_S = 1.0
+"""How long the signal of a group may take to reach this process after it ended a worker."""
 
 
 class GracefulStop:
@@ -31,6 +39,7 @@ class GracefulStop:
         on_stop: brings the run to a stop; receives the name of the signal.
         on_abort: called right before a second signal ends the process, to restore a terminal.
         signals: which ones.
+        has_workers: whether a loader of the run has workers, which signals may end first.
     """
 
     def __init__(
@@ -39,12 +48,15 @@ class GracefulStop:
         on_abort: Callable[[], None] = lambda: None,
         *,
         signals: Iterable[signal.Signals] = (*_TO_END, signal.SIGINT),
+        has_workers: bool = False,
     ) -> None:
         self._on_stop, self._on_abort, self._signals = on_stop, on_abort, tuple(signals)
         self._received: SimpleQueue[int | None] = SimpleQueue()
         self._count = 0
         self._process = os.getpid()
         self._previous: dict[signal.Signals, object] = {}
+        self._has_workers, self._defers = has_workers, False
+        self._outer: GracefulStop | None = None
         self._thread = threading.Thread(target=self._listen, name="midstep-signals", daemon=True)
 
     @property
@@ -55,14 +67,20 @@ class GracefulStop:
     def __enter__(self) -> Self:
         if threading.current_thread() is threading.main_thread():
             self._thread.start()
+            self._defers = self._has_workers and defer_ended_workers()
             for number in self._signals:
-                if signal.getsignal(number) in _DEFAULTS:
+                handler = signal.getsignal(number)
+                if handler in _DEFAULTS:
                     self._previous[number] = signal.signal(number, self._handle)
+                elif isinstance(owner := getattr(handler, "__self__", None), GracefulStop):
+                    self._outer = owner  # such as that of `serve` around `fit`
         return self
 
     def __exit__(self, *_: object) -> None:
         if self.is_received:
             expect_ended_workers()
+        elif self._defers:
+            stop_deferring()
         for number, handler in self._previous.items():
             signal.signal(number, handler)  # type: ignore[arg-type]  # what getsignal returned
         if self._thread.is_alive():
@@ -75,8 +93,19 @@ class GracefulStop:
         A batch system signals the whole process group. A loader worker then ends first, and the
         loader raises because of that.
         """
-        is_stop = error is None or isinstance(error, StopTraining) or is_ended_worker(error)
-        return self.is_received and is_stop
+        if error is None or isinstance(error, StopTraining):
+            return self.is_received
+        if not is_ended_worker(error) or not (self._previous or self._outer):
+            return False
+        # The kernel signals one process after another: the worker's end may be seen here first.
+        deadline = time.monotonic() + SIGNAL_WAIT_S
+        while not self._is_stopping and time.monotonic() < deadline:
+            time.sleep(0.01)
+        return self._is_stopping
+
+    @property
+    def _is_stopping(self) -> bool:
+        return self.is_received or (self._outer is not None and self._outer._is_stopping)
 
     def as_stop(self, error: BaseException) -> BaseException:
         """`error`, or a `StopTraining` in its place if a signal caused it."""
@@ -101,14 +130,20 @@ class GracefulStop:
             self._on_stop(signal.Signals(number).name)
 
 
-def stop_at_signals(controller: DebugController, note_stop: Callable[[str], None]) -> GracefulStop:
+def stop_at_signals(
+    controller: DebugController, note_stop: Callable[[str], None], *, loaders: Iterable[Any] = ()
+) -> GracefulStop:
     """Stop the controller's loop at SIGTERM and SIGHUP; Ctrl-C stays a `KeyboardInterrupt`.
 
-    `note_stop` receives the name of the signal before the stop.
+    Args:
+        controller: of the loop.
+        note_stop: receives the name of the signal before the stop.
+        loaders: of the run; a signal may end their workers first.
     """
 
     def stop(cause: str) -> None:
         note_stop(cause)
         controller.submit(Command(name="stop", who="system"))
 
-    return GracefulStop(stop, signals=_TO_END)
+    has_workers = any(getattr(loader, "num_workers", 0) for loader in loaders)
+    return GracefulStop(stop, signals=_TO_END, has_workers=has_workers)

@@ -57,7 +57,8 @@ function whyParked({ breakpoint, reason }: StateOut): StatusPill | null {
   if (breakpoint) {
     const { breakpoint: id, samples, explanation, layer } = breakpoint;
     const evidence = evidenceText(breakpoint);
-    const text = layer === null || evidence.includes(layer) ? evidence : `${layer}: ${evidence}`;
+    const hit = layer === null || evidence.includes(layer) ? evidence : `${layer}: ${evidence}`;
+    const text = reason ? `${hit}. ${reason}` : hit;
     const title = explanation ? `${explanation.title}, breakpoint ${id}` : `Stopped by breakpoint ${id}`;
     return { tone: "warn", icon: "diamond", title, text, samples, explanation };
   }

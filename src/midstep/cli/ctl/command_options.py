@@ -35,7 +35,7 @@ def _format_old(result: dict[str, Any]) -> str:
     lines = [
         f"{name} was {_format_values(values)}" for name, values in result.get("old", {}).items()
     ]
-    return ", ".join(lines) or "changed"
+    return (", ".join(lines) or "changed") + _format_not_kept(result)
 
 
 def _format_values(values: Any) -> str:
@@ -45,7 +45,13 @@ def _format_values(values: Any) -> str:
 
 
 def _format_position(result: dict[str, Any]) -> str:
-    return f"at step {result['step']:,} of timeline {result['timeline']}"
+    position = f"at step {result['step']:,} of timeline {result['timeline']}"
+    return position + _format_not_kept(result)
+
+
+def _format_not_kept(result: dict[str, Any]) -> str:
+    reason = result.get("not_kept")
+    return f"; not kept if the process ends: {reason}" if reason else ""
 
 
 @dataclass(frozen=True, kw_only=True)

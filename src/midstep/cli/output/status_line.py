@@ -75,13 +75,16 @@ def _format_speed(state: Mapping[str, Any]) -> str:
 
 
 def _format_reason(state: Mapping[str, Any]) -> str:
-    """Why the run is paused, if no user paused it."""
-    hit = state.get("breakpoint")
-    if hit:
-        value = "" if hit.get("value") is None else f" (was {format_number(hit['value'])})"
-        where = "" if hit.get("layer") is None else f" in {hit['layer']}"
-        return f": {hit['condition']}{value}{where}"
-    return f": {state['reason']}" if state.get("reason") else ""
+    """Why the run is paused, if no user paused it, and why it takes no checkpoints."""
+    words = [_format_hit(state["breakpoint"])] if state.get("breakpoint") else []
+    words += [state[name] for name in ("reason", "checkpoints_off") if state.get(name)]
+    return f": {'; '.join(words)}" if words else ""
+
+
+def _format_hit(hit: Mapping[str, Any]) -> str:
+    value = "" if hit.get("value") is None else f" (was {format_number(hit['value'])})"
+    where = "" if hit.get("layer") is None else f" in {hit['layer']}"
+    return f"{hit['condition']}{value}{where}"
 
 
 class Status:

@@ -103,7 +103,14 @@ class FirstDifference(TypedDict):
     what: str
 
 
-class BackResult(StepReached, total=False):
+class NotKept(TypedDict, total=False):
+    """Present if the effect of a command does not survive a kill of the process."""
+
+    not_kept: str
+    """Why it does not, in words."""
+
+
+class BackResult(StepReached, NotKept, total=False):
     """Where the run is, and whether the repeated steps gave the same bits.
 
     `exact` is None if they could not be compared, or if a difference has another explanation;
@@ -142,7 +149,7 @@ class LoadPayload:
     ) = None
 
 
-class TrainingPosition(TypedDict):
+class TrainingPosition(NotKept):
     """Where the training is after its state was restored."""
 
     step: int
@@ -227,7 +234,7 @@ class HparamsPayload:
                 raise ConfigError(f"give {target} or {factor}, not both")
 
 
-class OldHparams(TypedDict):
+class OldHparams(NotKept):
     """The values before the change by name, one per parameter group."""
 
     old: dict[str, list[Any]]

@@ -217,6 +217,8 @@ class StateOut(Out):
     """Seconds since the training thread last reached a boundary."""
     offers: list[str]
     """Names of the commands that this run takes, aliases included."""
+    checkpoints_off: str | None = None
+    """Why no more checkpoints are taken; None while they are."""
 
 
 class RewindOut(Out):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import socket
 import threading
 from collections.abc import Sequence
@@ -48,7 +49,7 @@ class ServerThread:
         also: Sequence[socket.socket] = (),
         header_s: float = HEADER_S,
     ) -> None:
-        self._app = app
+        self._app, self._process = app, os.getpid()
         first = listening if listening is not None else bind(host, port)
         self._sockets = [first, *also]
         # Duplicates: uvicorn closes its own, and `_stop_listening` still has to shut them down.
@@ -89,6 +90,8 @@ class ServerThread:
 
     def close(self) -> None:
         """End the streams and the thread. Closing twice is allowed."""
+        if os.getpid() != self._process:
+            return  # a forked child: shutting its copy of a socket down would end the parent's
         self._end_streams()
         self._server.should_exit = True
         thread, self._thread = self._thread, None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,6 +30,10 @@ from midstep.session.state.snapshot import Snapshot
 
 MOST_JSON_BYTES = 1 << 30
 """A larger document is refused before memory is allocated for it."""
+
+
+Refuse = Callable[[Snapshot], str | None]
+"""Returns why a valid snapshot cannot be used here, in words; None if it can."""
 
 
 class CheckpointError(FormatError):
@@ -90,40 +94,78 @@ class CheckpointStore(CheckpointFolders):
         """The steps that have a checkpoint, newest first."""
         return [name.step for name in self.names()]
 
-    def load(self, step: int | None = None, *, timeline: int | None = None) -> Snapshot:
+    def load(
+        self,
+        step: int | None = None,
+        *,
+        timeline: int | None = None,
+        refuse: Refuse = lambda _snapshot: None,
+    ) -> Snapshot:
         """The snapshot of a step, or the newest one.
 
         Args:
             step: finished optimizer steps.
             timeline: if the step was saved in several; the newest if left out.
+            refuse: returns why a snapshot cannot be used, or None.
 
         Raises:
-            CheckpointError: the checkpoint is damaged.
+            CheckpointError: the checkpoint is damaged or refused.
         """
         if step is not None:
-            return read_checkpoint(self.path(self.find(step, timeline)))
+            return self.read(self.find(step, timeline), refuse)
         for name in self.names():
             if timeline in (None, name.timeline):
-                return read_checkpoint(self.path(name))
+                return self.read(name, refuse)
         raise ConfigError(f"there is no checkpoint in {self.folder}; nothing to load")
 
-    def newest_valid(self) -> LoadedCheckpoint | None:
-        """The newest valid snapshot, and what is wrong with newer ones; None without checkpoints.
+    def read(self, name: CheckpointName, refuse: Refuse = lambda _snapshot: None) -> Snapshot:
+        """The snapshot of a checkpoint.
+
+        Args:
+            name: of the checkpoint.
+            refuse: returns why this snapshot cannot be used, or None.
 
         Raises:
-            CheckpointError: there are checkpoints, but all are damaged. Training from the start
-                again must be the user's decision.
+            CheckpointError: it is damaged or refused.
+        """
+        path = self.path(name)
+        snapshot = read_checkpoint(path)
+        if (reason := refuse(snapshot)) is not None:
+            raise CheckpointError(
+                f"checkpoint of step {name.step}: {path} is not usable: {reason}",
+                step=name.step,
+                file=path / MANIFEST,
+            )
+        return snapshot
+
+    def newest_valid(
+        self,
+        *,
+        among: Callable[[CheckpointName], bool] = lambda _name: True,
+        refuse: Refuse = lambda _snapshot: None,
+    ) -> LoadedCheckpoint | None:
+        """The newest valid snapshot, and what is wrong with newer ones; None without checkpoints.
+
+        Args:
+            among: which checkpoints to consider, by name.
+            refuse: returns why a snapshot cannot be used, or None.
+
+        Raises:
+            CheckpointError: there are checkpoints, but none of them can be used. Training from the
+                start again must be the user's decision.
         """
         problems: list[str] = []
         names = self.names()
         for name in names:
-            path = self.path(name)
+            if not among(name):
+                problems.append(f"checkpoint {name.name}: it is of a timeline that was left")
+                continue
             try:
-                return LoadedCheckpoint(
-                    snapshot=read_checkpoint(path), path=path, problems=problems
-                )
+                snapshot = self.read(name, refuse)
             except CheckpointError as error:
                 problems.append(str(error))
+            else:
+                return LoadedCheckpoint(snapshot=snapshot, path=self.path(name), problems=problems)
         if not names:
             return None
         raise CheckpointError(

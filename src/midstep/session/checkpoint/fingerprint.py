@@ -15,6 +15,7 @@ import torch
 from midstep.core.random_streams import stream_key
 from midstep.data.random_state import preserve_rng
 from midstep.session.checkpoint.tensor_file import raw_bytes
+from midstep.session.late_parameters import is_uninitialized
 
 ITEMS = 32
 """Items of a dataset that are hashed."""
@@ -58,10 +59,16 @@ def fingerprints(
 
 def _model(model: Any) -> dict[str, str]:
     return {
-        name: f"{tuple(value.shape)} {str(value.dtype).removeprefix('torch.')}"
+        name: _layout(value)
         for name, value in model.state_dict().items()
         if isinstance(value, torch.Tensor)
     }
+
+
+def _layout(tensor: torch.Tensor) -> str:
+    if is_uninitialized(tensor):
+        return "not initialised"
+    return f"{tuple(tensor.shape)} {str(tensor.dtype).removeprefix('torch.')}"
 
 
 def _optimizer(optimizer: Any) -> dict[str, Any]:

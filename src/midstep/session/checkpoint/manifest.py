@@ -19,6 +19,8 @@ VERSION = 1
 FORMAT = "midstep-checkpoint"
 _PROGRESS = ("step", "epoch", "cursor", "timeline")
 _TREES = ("config", "fingerprints")
+_LATER_TREES = ("origin",)
+"""Fields that the first checkpoints of this version do not have; empty for those."""
 Change = Callable[[dict[str, Any]], dict[str, Any]]
 
 
@@ -77,7 +79,7 @@ def manifest_chunks(snapshot: Snapshot, state: bytes, tensors: TensorWriter) -> 
     """
     document: dict[str, Any] = {"format": FORMAT, "version": VERSION, "midstep": __version__}
     document |= {name: getattr(snapshot, name) for name in _PROGRESS}
-    document |= {name: dict(getattr(snapshot, name)) for name in _TREES}
+    document |= {name: dict(getattr(snapshot, name)) for name in (*_TREES, *_LATER_TREES)}
     document["files"] = describe_files(state, tensors.header, tensors.bytes)
     document["tensors"] = tensors.entries
     yield seal(tagged_json.dumps(document).encode())
@@ -97,6 +99,8 @@ def progress_of(document: Mapping[str, Any]) -> dict[str, Any]:
         progress = {name: document[name] for name in _PROGRESS}
         if not all(type(number) is int for number in progress.values()):
             raise FormatError(f"step, epoch, cursor and timeline must be integers, got {progress}")
-        return progress | {name: tagged_json.decode(document[name]) for name in _TREES}
+        trees = {name: document[name] for name in _TREES}
+        trees |= {name: document.get(name, {}) for name in _LATER_TREES}
+        return progress | {name: tagged_json.decode(tree) for name, tree in trees.items()}
     except KeyError as error:
         raise FormatError(f"it has no field {error.args[0]!r}") from None

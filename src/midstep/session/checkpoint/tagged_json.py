@@ -12,7 +12,7 @@ import base64
 import json
 import math
 import struct
-from collections import Counter, OrderedDict
+from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -21,7 +21,7 @@ import torch
 
 from midstep.core import strict_json
 from midstep.core.errors import FormatError
-from midstep.session.state.state_tree import ARRAY_KINDS, Path, refuse, walk
+from midstep.session.state.state_tree import ARRAY_KINDS, FACTORIES, Path, refuse, walk
 
 Put = Callable[[Any, Path], dict[str, Any]]
 """Stores an array or tensor elsewhere; returns the JSON object that refers to it."""
@@ -80,6 +80,9 @@ def _encoded(value: Any, path: Path, put: Put) -> Any:
     if type(value) in (list, tuple):
         items = [_encoded(item, (*path, index), put) for index, item in enumerate(value)]
         return items if type(value) is list else {"!tuple": items}
+    if type(value) is deque:
+        items = [_encoded(item, (*path, index), put) for index, item in enumerate(value)]
+        return {"!deque": items, "maxlen": value.maxlen}
     if isinstance(value, set | frozenset):
         members = [_encoded(item, path, put) for item in value]
         return {f"!{type(value).__name__}": sorted(members, key=json.dumps)}
@@ -93,6 +96,9 @@ def _encoded_mapping(value: dict[Any, Any], path: Path, put: Put) -> dict[str, A
         [_encoded(key, path, put), _encoded(item, (*path, key), put)] for key, item in value.items()
     ]
     tagged: dict[str, Any] = {f"!{type(value).__name__}": pairs}
+    if isinstance(value, defaultdict):
+        factory = value.default_factory
+        tagged["factory"] = next(name for name, each in FACTORIES.items() if each is factory)
     if hasattr(value, "_metadata"):  # versions of the modules in a model's state_dict
         tagged["metadata"] = _encoded(value._metadata, (*path, "_metadata"), put)
     return tagged
@@ -124,6 +130,10 @@ def _encoded_leaf(value: Any) -> Any:
         return {"!str": value.encode("utf-8", "surrogatepass").hex()}
     if type(value) is bytes:
         return {"!bytes": base64.b64encode(value).decode()}
+    if type(value) is range:
+        return {"!range": [value.start, value.stop, value.step]}
+    if isinstance(value, torch.device):
+        return {"!device": str(value)}
     if isinstance(value, torch.Size):
         return {"!size": list(value)}
     if isinstance(value, torch.dtype):
@@ -185,6 +195,14 @@ def _ordered(document: dict[str, Any], get: Get) -> OrderedDict[Any, Any]:
     return state
 
 
+def _defaultdict(document: dict[str, Any], get: Get) -> defaultdict[Any, Any]:
+    return defaultdict(FACTORIES[document["factory"]], _pairs(document["!defaultdict"], get))
+
+
+def _deque(document: dict[str, Any], get: Get) -> deque[Any]:
+    return deque(decode(document["!deque"], get), document["maxlen"])
+
+
 def _float(text: str) -> float:
     if text in _NON_FINITE:
         return _NON_FINITE[text]
@@ -215,6 +233,8 @@ _DECODERS: dict[str, Callable[[dict[str, Any], Get], Any]] = {
     "!dict": lambda document, get: dict(_pairs(document["!dict"], get)),
     "!OrderedDict": _ordered,
     "!Counter": lambda document, get: Counter(dict(_pairs(document["!Counter"], get))),
+    "!defaultdict": _defaultdict,
+    "!deque": _deque,
     "!tuple": lambda document, get: tuple(decode(document["!tuple"], get)),
     "!set": lambda document, get: set(decode(document["!set"], get)),
     "!frozenset": lambda document, get: frozenset(decode(document["!frozenset"], get)),
@@ -222,6 +242,8 @@ _DECODERS: dict[str, Callable[[dict[str, Any], Get], Any]] = {
     "!float": lambda document, _get: _float(document["!float"]),
     "!str": lambda document, _get: bytes.fromhex(document["!str"]).decode("utf-8", "surrogatepass"),
     "!bytes": lambda document, _get: base64.b64decode(document["!bytes"], validate=True),
+    "!range": lambda document, _get: range(*document["!range"]),
+    "!device": lambda document, _get: torch.device(document["!device"]),
     "!size": lambda document, _get: torch.Size(document["!size"]),
     "!dtype": lambda document, _get: _dtype(document["!dtype"]),
     "!scalar": lambda document, _get: _scalar(*document["!scalar"]),

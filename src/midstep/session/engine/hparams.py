@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -18,14 +19,21 @@ def set_hparams(
     Raises:
         ConfigError: the optimizer has no such setting; then nothing is changed.
     """
-    new = _by_group(optimizer, payload)
-    old = {name: [_plain(group[name]) for group in optimizer.param_groups] for name in new}
+    return set_values(optimizer, scheduler, _by_group(optimizer, payload))
+
+
+def set_values(
+    optimizer: torch.optim.Optimizer, scheduler: Any, new: Mapping[str, Sequence[Any]]
+) -> dict[str, list[Any]]:
+    """Set values by name, one per group, all of which the optimizer has; returns the old ones."""
+    old = hparam_values(optimizer, new)
     for name, values in new.items():
         for group, value in zip(optimizer.param_groups, values, strict=True):
             if isinstance(group[name], torch.Tensor):  # a compiled or capturable optimizer has it
                 group[name].fill_(value)
             else:
-                group[name] = value
+                # Facts have lists where a setting such as `betas` is a tuple.
+                group[name] = tuple(value) if isinstance(group[name], tuple) else value
     if "lr" in new:
         _scale_scheduler(optimizer, scheduler, old["lr"], new["lr"])
     return old
@@ -50,7 +58,7 @@ def _by_group(optimizer: torch.optim.Optimizer, payload: HparamsPayload) -> dict
 
 
 def _scale_scheduler(
-    optimizer: torch.optim.Optimizer, scheduler: Any, old: list[Any], new: list[Any]
+    optimizer: torch.optim.Optimizer, scheduler: Any, old: Sequence[Any], new: Sequence[Any]
 ) -> None:
     """Scale what the scheduler computes its rates from: else its next step undoes the change."""
     # SequentialLR and ChainedScheduler have further schedulers inside.
@@ -66,6 +74,11 @@ def _scale_scheduler(
         for name in ("initial_lr", "max_lr", "min_lr"):
             if name in group and before:
                 group[name] = group[name] * now / before
+
+
+def hparam_values(optimizer: torch.optim.Optimizer, names: Iterable[str]) -> dict[str, list[Any]]:
+    """The present values by name, one per group, as plain numbers."""
+    return {name: [_plain(group[name]) for group in optimizer.param_groups] for name in names}
 
 
 def _plain(value: Any) -> Any:

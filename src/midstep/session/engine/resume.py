@@ -12,16 +12,20 @@ from midstep.core.errors import ConfigError, FormatError
 from midstep.data.random_state import find_generators, preserve_rng
 from midstep.session.checkpoint.checkpoint_store import CheckpointStore, LoadedCheckpoint
 from midstep.session.checkpoint.fingerprint import differences, fingerprints
+from midstep.session.engine.rank_resume import agree_on_checkpoint, decline_resume
+from midstep.session.engine.recorded_history import RecordedHistory
+from midstep.session.ranks import RankGroup
 from midstep.session.state.training_parts import TrainingParts, extra_state_differs
 
 if TYPE_CHECKING:
     import torch
 
     from midstep.session.config import SessionConfig
+    from midstep.session.ranks import RankMeeting
     from midstep.session.state.training_state import TrainingState
 
 log = logging.getLogger("midstep.session")
-ORDER_FIELDS = frozenset({"dataset", "batch_size", "seed", "order_policy"})
+ORDER_FIELDS = frozenset({"dataset", "batch_size", "seed", "order_policy", "world_size"})
 """If one of these changed, the position in the epoch has no meaning, so the epoch starts again."""
 
 
@@ -64,11 +68,16 @@ def training_fingerprints(parts: TrainingParts, config: SessionConfig) -> dict[s
         "order_policy": config.data_order_policy,
         "accumulate_steps": config.accumulate_steps,
         "also": parts.extra_state.names,
+        "world_size": 1 if (group := RankGroup.find()) is None else group.size,
     }
 
 
 def find_resume_point(
-    config: SessionConfig, current: Mapping[str, Any], *, can_allow: bool = True
+    config: SessionConfig,
+    current: Mapping[str, Any],
+    *,
+    can_allow: bool = True,
+    meeting: RankMeeting | None = None,
 ) -> ResumePoint | None:
     """The newest valid checkpoint of the run, compared with the training as it is now.
 
@@ -76,14 +85,22 @@ def find_resume_point(
         config: where the run is, and which fields may differ.
         current: the fingerprints of the training now.
         can_allow: whether the driver takes `allow_changed`; the remedy in an error depends on it.
+        meeting: of the ranks of this run; None without a process group.
 
     Raises:
         ConfigError: it belongs to another training, or there is none and `resume="must"`.
     """
     if config.resume == "never" or config.run_name is None:
+        if meeting is not None:
+            decline_resume(meeting)
         return None
     run_dir = Path(config.save_dir) / config.run_name
-    newest = CheckpointStore(run_dir, keep=config.checkpoint_keep).newest_valid()
+    store = CheckpointStore(run_dir, keep=config.checkpoint_keep)
+    history = RecordedHistory.read(run_dir)
+    if meeting is None:
+        newest = store.newest_valid(among=history.has, refuse=history.refuse)
+    else:
+        newest = agree_on_checkpoint(meeting, store, history, config.resume)
     if newest is None:
         if config.resume == "must":
             raise ConfigError(
@@ -133,6 +150,8 @@ def restore_resume_point(state: TrainingState, resume_point: ResumePoint) -> Non
         return
     # `state.restore` would refuse parts that do not fit, so each part is loaded by itself.
     snapshot, changed = resume_point.snapshot, resume_point.changed.keys()
+    if "model" not in changed:
+        state.check_fits(snapshot)
     parts, saved = state.parts, snapshot.states
     if "model" in changed:
         _load_matching(parts.model, saved["model"])

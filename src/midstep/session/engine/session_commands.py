@@ -6,8 +6,11 @@ They run on the training thread, at a boundary.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
+from dataclasses import replace
+from types import GeneratorType
 from typing import TYPE_CHECKING, Any
 
+from midstep.control.command_record import StepsToPass
 from midstep.core.commands.catalog import (
     BACK,
     DETERMINISM_HEALTH,
@@ -23,8 +26,10 @@ from midstep.core.commands.catalog import (
 )
 from midstep.core.errors import ConfigError, ControlError
 from midstep.core.moments import Moment
-from midstep.session.engine.hparams import set_hparams
+from midstep.session.engine.hparams import hparam_values, set_hparams
+from midstep.session.engine.recorded_history import refuse_other_run
 from midstep.session.engine.resume import changed_fields
+from midstep.session.ranks import why_no_moves
 from midstep.session.rewind.certificate import certify_in_slices
 
 if TYPE_CHECKING:
@@ -68,6 +73,8 @@ class SessionCommands:
                 BACK: self.back,
             }
         )
+        for definition in (LOAD_CHECKPOINT, SET_HPARAMS, BACK):
+            self._run.controller.queue.refuse_if(definition, why_no_moves)
         engine = self._open_engine
         status.offer_rewind(None if engine is None else engine.rewind.describe)
 
@@ -94,17 +101,20 @@ class SessionCommands:
         engine.writer.wait()
         store = engine.writer.checkpoints
         if payload.step is None and payload.timeline is None:
-            newest = store.newest_valid()
+            newest = store.newest_valid(refuse=self._refuse)
             if newest is None:
                 raise ConfigError("there is no checkpoint yet; save_checkpoint makes one")
             snapshot = newest.snapshot
             engine.record_refused(newest.problems)
         else:
-            snapshot = store.load(payload.step, timeline=payload.timeline)
+            snapshot = store.load(payload.step, timeline=payload.timeline, refuse=self._refuse)
         self._check_same(snapshot)
         engine.rewind.check_reachable(snapshot)
         engine.go_to(snapshot, cause="load_checkpoint")
-        return engine.state.describe_position()
+        return engine.state.describe_position() | engine.not_kept()
+
+    def _refuse(self, snapshot: Snapshot) -> str | None:
+        return refuse_other_run(snapshot, self._run.run_id)
 
     def _check_same(self, snapshot: Snapshot) -> None:
         """Refuse before anything is restored: half of another training would be none."""
@@ -117,22 +127,37 @@ class SessionCommands:
 
     def back(self, payload: BackPayload) -> Any:
         """Go back n steps, or to a step."""
-        return self._engine.rewind.back(payload)
+        engine = self._engine
+        returned = engine.rewind.back(payload)
+        if isinstance(returned, GeneratorType):
+            return self._back_in_slices(returned)
+        if isinstance(returned, StepsToPass):
+            not_kept, answer = engine.not_kept(), returned.answer
+            return replace(returned, answer=lambda: {**answer(), **not_kept})
+        return returned | engine.not_kept()
+
+    def _back_in_slices(
+        self, slices: Generator[float, None, dict[str, Any]]
+    ) -> Generator[float, None, dict[str, Any]]:
+        result = yield from slices
+        return result | self._engine.not_kept()
 
     def set(self, payload: HparamsPayload) -> dict[str, Any]:
         """Set hyperparameters in every group of the optimizer; returns the old values."""
         optimizer = self._parts.optimizer
         old = set_hparams(optimizer, self._parts.scheduler, payload)
-        new = {name: [group[name] for group in optimizer.param_groups] for name in old}
+        new = hparam_values(optimizer, old)
         if self._open_engine is not None:
             self._open_engine.hparams_changed(old, new)
+            not_kept = self._open_engine.not_kept()
         else:
+            not_kept = {"not_kept": f"this loop has no snapshots: {self._why_not}"}
             who = self._run.controller.queue.submitted_by or "python"
             fields = {"kind": "hparams", "old": old, "new": new, "step": self._run.step}
             self._run.event(Moment.INTERVENTION, who=who, **fields)
         if rates := new.get("lr"):
             self._run.controller.status.describe(lr=float(rates[0]))
-        return {"old": old}
+        return {"old": old, **not_kept}
 
 
 class AdvancingCommands:
@@ -141,7 +166,7 @@ class AdvancingCommands:
     Args:
         engine: of the open run.
         trainer: makes steps.
-        first: the state before step 0.
+        first: the state before step 0; None if the model had lazy parameters then.
         test: evaluates the test loader.
     """
 
@@ -149,21 +174,26 @@ class AdvancingCommands:
         self,
         engine: TrainingEngine,
         trainer: Certifiable,
-        first: Snapshot,
+        first: Snapshot | None,
         test: Callable[[], dict[str, float]],
     ) -> None:
         self._engine, self._trainer, self._first, self._test = engine, trainer, first, test
 
     def register(self) -> Callable[[], None]:
         """Offer them; returns how to withdraw them."""
+        queue = self._engine.run.controller.queue
+        for definition in (RESET_SESSION, TEST_NOW, DETERMINISM_HEALTH):
+            queue.refuse_if(definition, why_no_moves)
         return self._engine.run.controller.queue.register_all(
             {RESET_SESSION: self.reset, TEST_NOW: self.test, DETERMINISM_HEALTH: self.certify}
         )
 
     def reset(self, _payload: NoPayload) -> dict[str, Any]:
         """Return to the state before step 0."""
+        if self._first is None:
+            raise ControlError("There is no state before step 0: the model was not built yet.")
         self._engine.go_to(self._first, cause="reset_session")
-        return self._engine.state.describe_position()
+        return self._engine.state.describe_position() | self._engine.not_kept()
 
     def test(self, _payload: NoPayload) -> dict[str, Any]:
         """Evaluate the test loader."""

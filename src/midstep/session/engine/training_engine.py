@@ -24,6 +24,7 @@ from midstep.core.fault_guard import FaultGuard
 from midstep.core.moments import Moment
 from midstep.session.checkpoint.checkpoint_store import CheckpointStore
 from midstep.session.checkpoint.checkpoint_writer import CheckpointWriter
+from midstep.session.engine.command_durability import CommandDurability, source_fields
 from midstep.session.engine.lineage import Lineage
 from midstep.session.engine.step_record import circumstances, read_step_record
 from midstep.session.rewind.back import Rewind
@@ -31,11 +32,13 @@ from midstep.session.rewind.repeated_steps import StepComparison
 from midstep.session.rewind.snapshot_ring import SnapshotRing
 from midstep.session.run import print_line
 from midstep.session.sigchld_guard import sigchld_ignored
+from midstep.session.state.state_tree import UnsavableError
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from midstep.session.engine.resume import ResumePoint
+    from midstep.session.ranks import RankMeeting
     from midstep.session.rewind.back import StepReplay
     from midstep.session.run import Run
     from midstep.session.state.snapshot import Snapshot
@@ -57,10 +60,17 @@ class TrainingEngine:
         replay: how the driver repeats steps.
         on_fault: `raise` if a checkpoint cannot be taken. `disable` takes no more of them, since
             a fault of midstep must not end the user's loop.
+        meeting: of the ranks of this run; None without a process group.
     """
 
     def __init__(
-        self, run: Run, state: TrainingState, replay: StepReplay, *, on_fault: OnFault
+        self,
+        run: Run,
+        state: TrainingState,
+        replay: StepReplay,
+        *,
+        on_fault: OnFault,
+        meeting: RankMeeting | None = None,
     ) -> None:
         self.run, self.state, self._replay = run, state, replay
         self._config, self._controller = state.config, run.controller
@@ -86,7 +96,20 @@ class TrainingEngine:
         self.training_thread: int | None = None
         """Id of the thread that makes steps; a pause of it takes a checkpoint."""
         self._lineage = Lineage(run.dir)
-        self._guard = FaultGuard("taking a checkpoint", log) if on_fault == "disable" else None
+        self._guard = (
+            FaultGuard("taking a checkpoint", log, self._switch_off)
+            if on_fault == "disable"
+            else None
+        )
+        self.checkpoints_off: str | None = None
+        """Why no more checkpoints are taken, in words; None while they are."""
+        self.notices: list[str] = []
+        """What the user should read when the run begins; the driver prints it."""
+        self._may_be_lazy = state.is_lazy()
+        self._meeting = meeting
+        self._durability = CommandDurability(
+            run, state, self.writer, record=self._record, meeting=meeting
+        )
         self._checkpointed: tuple[int, int, int, int] | None = None
         self._unsubscribe = self._controller.sinks.subscribe(self._checkpoint_if_parked)
 
@@ -105,6 +128,11 @@ class TrainingEngine:
             self._record(kind="inexact", reason=words)
         for fact in resume_point.facts() if resume_point is not None else ():
             self._record(**fact)
+        if self._config.resume != "never":
+            if run.attempt > 1:
+                self.notices += self._durability.continue_run(resume_point)
+            if self._meeting is not None:
+                self._meeting.wait_for_runs(run.run_id)
         if resume_point is not None:
             self._follow_record(resume_point)
 
@@ -176,13 +204,40 @@ class TrainingEngine:
         every = self._config.checkpoint_every_steps
         if every is not None and self.state.step % every == 0:
             self.checkpoint("every")
+        self.reapply_due()
         if can_go_back:
             self.take_due_snapshot()
 
+    def reapply_due(self) -> None:
+        """Make the recorded changes of this step again that the restored state does not have."""
+        reapplied = self._durability.reapplied
+        if not reapplied.pending:
+            return
+        for change, old in reapplied.apply_due(self.state.step):
+            self._record(
+                kind="hparams_reapplied",
+                step=self.state.step,
+                old=old,
+                new=change.new,
+                of=list(change.identity),
+            )
+            self._checkpointed = None
+            self.rewind.state_changed()
+
     def take_due_snapshot(self) -> None:
         """Take a snapshot if one is due; also before the first step of `fit`, or of a pass."""
+        if self._may_be_lazy and not self._has_shapes():
+            return
         if self.rewind.ring.is_due(self.state.step):
             self.rewind.take_snapshot()
+
+    def _has_shapes(self) -> bool:
+        """Whether the first forward pass has given the lazy parameters their shapes."""
+        if self.state.step == 0 and self.state.is_lazy():
+            return False
+        self._may_be_lazy = False
+        self.run.offer_tensors(self.state.parts.model)
+        return True
 
     def epoch_finished(self, *, best: bool = False) -> None:
         """An epoch with all that belongs to it is over."""
@@ -190,9 +245,34 @@ class TrainingEngine:
             self.checkpoint("epoch", best=best)
 
     def ended(self, status: Literal["finished", "stopped"]) -> None:
-        """The training is over; its last state is on disk when this returns."""
+        """The training is over; its last state is on disk when this returns.
+
+        Raises:
+            StorageError: the disk refuses it, with `on_fault="raise"` only. In any case
+                `run.unsaved` says what is not on disk.
+        """
         self.rewind.stop_following()
-        self.checkpoint("stop" if status == "stopped" else "end", wait=True)
+        self.run.unsaved = None
+        try:
+            self.checkpoint("stop" if status == "stopped" else "end", wait=True)
+        except StorageError as error:
+            self.run.unsaved = str(error)
+            raise
+        self.run.unsaved = self.run.unsaved or self.checkpoints_off
+
+    def stopped_in_step(self) -> None:
+        """A stop came in the middle of a step: keep the last boundary that can be restored."""
+        snapshot = self.rewind.ring.nearest(self.state.step)
+        saved_step = -1 if self._checkpointed is None else self._checkpointed[1]
+        try:
+            if snapshot is not None and snapshot.step > saved_step:
+                self.writer.write_now(snapshot, "stop")
+            elif not self.writer.checkpoints.names():
+                self.run.unsaved = (
+                    f"step {self.state.step + 1} was interrupted, and there is no checkpoint"
+                )
+        except StorageError as error:
+            self.run.unsaved = str(error)
 
     # -- checkpoints ------------------------------------------------------------------------------
 
@@ -219,8 +299,16 @@ class TrainingEngine:
     def _checkpoint_or_warn(self, reason: str, *, best: bool, wait: bool) -> None:
         try:
             self._checkpoint(reason, best=best, wait=wait)
-        except StorageError as error:
-            log.warning("%s", error)  # only with `wait`, where the user's loop ends anyway
+        except StorageError as error:  # only with `wait`, where the user's loop ends anyway
+            self.run.unsaved = str(error)
+            log.warning("%s", error)
+
+    def _switch_off(self, error: Exception) -> None:
+        """No further checkpoint can be taken: record why, and show it in the state."""
+        if self.checkpoints_off is None:
+            self.checkpoints_off = f"no checkpoints are taken: {error}"
+            self._controller.status.describe(checkpoints_off=self.checkpoints_off)
+            self._record(kind="checkpoints_off", reason=str(error), step=self.state.step)
 
     def _checkpoint(self, reason: str, *, best: bool, wait: bool) -> None:
         # A loader worker that dies now would raise in here, since torch raises from its SIGCHLD
@@ -258,8 +346,14 @@ class TrainingEngine:
             return
         if self._replay.is_active or self.run.ended:
             return
+        if self._may_be_lazy and not self._has_shapes():
+            return
         if self._config.deterministic_pauses:
-            self.checkpoint("pause")
+            try:
+                self.checkpoint("pause")
+            except UnsavableError as error:  # the caller is a callback, which cannot raise it
+                log.warning("%s", error)
+                self._switch_off(error)
 
     # -- called by commands, at a boundary --------------------------------------------------------
 
@@ -267,20 +361,29 @@ class TrainingEngine:
         """Restore a snapshot of this run and continue from it in a new timeline."""
         from_step = self.state.step
         self.state.restore(snapshot)
-        self.moved(from_step, cause=cause)
+        self.moved(from_step, cause=cause, source=snapshot)
         self.rewind.restart()
 
-    def moved(self, from_step: int, *, cause: str, step: int | None = None) -> None:
+    def moved(
+        self,
+        from_step: int,
+        *,
+        cause: str,
+        step: int | None = None,
+        source: Snapshot | None = None,
+    ) -> None:
         """The state is at another step than `from_step`: begin a new timeline, as a fact.
 
         Args:
             from_step: the step it was at.
             cause: the command.
             step: where the old timeline ends; the step of the state if left out.
+            source: the snapshot that was loaded from elsewhere; None after going back.
         """
         self.unchecked_resume = None
         state, facts = self.state, self.run.facts
         parent = facts.timeline
+        target = state.step if step is None else step
         state.timeline = facts.timeline = max(state.timeline, parent) + 1
         self._checkpointed = None
         self._controller.boundary.move_to(state.step)
@@ -289,15 +392,25 @@ class TrainingEngine:
             kind="rewind",
             cause=cause,
             from_step=from_step,
-            step=state.step if step is None else step,
+            step=target,
             epoch=state.epoch,
             parent=parent,
+            **({} if source is None else source_fields(source)),
         )
+        self._durability.moved(target, cause, source)
+
+    def not_kept(self) -> dict[str, Any]:
+        """A field of a command's result that says why its effect does not survive a kill.
+
+        Empty if it does, as nearly always.
+        """
+        return self._durability.confirm(self.checkpoints_off)
 
     def hparams_changed(self, old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
         """Hyperparameters were changed: record it, and save a state that has them."""
         step, change = self.state.step, {"old": dict(old), "new": dict(new)}
         self._record_request(kind="hparams", **change, step=step)
+        self._durability.changed(new)
         self._checkpointed = self.unchecked_resume = None
         self.rewind.state_changed()
         self._lineage.changed(timeline=self.state.timeline, step=step, kind="hparams", **change)

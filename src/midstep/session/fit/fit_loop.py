@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,6 +19,9 @@ from midstep.session.step_report import StepReporter, as_scalars
 if TYPE_CHECKING:
     from midstep.session.engine.training_engine import TrainingEngine
     from midstep.session.fit.trainer import EpochOutcome, StepOutcome, Trainer
+
+
+log = logging.getLogger("midstep.session")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,6 +63,12 @@ class FitLoop:
         self._metrics = RuntimeMetrics(parts.model, parts.optimizer, self._controller)
         self._reporter = StepReporter(engine.run, self._metrics)
 
+    @property
+    def loaders(self) -> tuple[Any, ...]:
+        """Every loader of the session."""
+        parts = self._trainer.parts
+        return parts.train_loader, parts.val_loader, parts.test_loader
+
     def run(self) -> bool:
         """Train; True when the total is reached, False when stopped."""
         trainer, boundary = self._trainer, self._controller.boundary
@@ -66,6 +76,7 @@ class FitLoop:
         self._engine.training_thread = threading.get_ident()
         self._describe()
         try:
+            self._engine.reapply_due()
             self._engine.take_due_snapshot()  # of the state before the first step
             if self._engine.unchecked_resume is not None:
                 check_first_step(trainer, self._engine)
@@ -104,6 +115,7 @@ class FitLoop:
         except StorageError:
             if going:  # the run stays parked until the disk takes it, or a stop
                 going = self._controller.boundary.enter()
+                self._run.unsaved = None if going else self._run.unsaved
         return going
 
     # -- reports ----------------------------------------------------------------------------------
@@ -143,6 +155,17 @@ class FitLoop:
             )
             for call in self._on_step:
                 call(record)
+
+    def save_interrupted(self) -> None:
+        """A stop came while the next batch was fetched: save the boundary before it."""
+        if self._trainer.is_before_step:
+            self._trainer.state.in_step = False
+            try:
+                self._engine.ended("stopped")
+            except StorageError as error:
+                log.warning("%s", error)
+        else:
+            self._engine.stopped_in_step()
 
     def hold_failed_batch(self) -> None:
         """Keep the batch of a step that raised, for viewers of a run that parks at the error."""
@@ -203,7 +226,7 @@ def run_fit(
         ends_run: whether the run ends with this call.
     """
     run = engine.run
-    with stop_at_signals(run.controller, run.note_stop) as signals:
+    with stop_at_signals(run.controller, run.note_stop, loaders=loop.loaders) as signals:
         try:
             if reached := loop.run():
                 on_finished()
@@ -212,8 +235,11 @@ def run_fit(
         except BaseException as error:
             # A signal to the whole process group kills the loader's workers first, and the loader
             # raises because of that; it is no failure of the training.
-            _fail(engine, loop, signals.as_stop(error))
-            if not signals.caused(error):
+            is_stop = signals.caused(error)
+            if is_stop:
+                loop.save_interrupted()
+            _fail(engine, loop, StopTraining("stopped by a signal") if is_stop else error)
+            if not is_stop:
                 raise
     return signals.is_received
 

@@ -107,6 +107,8 @@ class Trainer:
         self.total_epochs: int | None = None
         self.replaying = False
         """Whether steps are repeated: then nothing is reported."""
+        self.is_before_step = True
+        """Whether the step that was begun has computed nothing yet: it waits for its batch."""
         self.interrupted: Callable[[], bool] = lambda: False
         """Called between the batches of a validation; True ends the validation early."""
         self.batches: list[Any] = []
@@ -198,12 +200,14 @@ class Trainer:
         while self.epoch_is_over():
             self.end_epoch()
         micro_batches = self._optimizer_step.begin(quiet=self.replaying)
+        self.is_before_step = True
         ids: list[Any] = []
         self.batches = batches = []
         while micro_batches.count < self.config.accumulate_steps and self._feed.fetch():
             batch, batch_ids = self._feed.take()
             ids.extend(batch_ids)
             batches.append(batch)
+            self.is_before_step = False
             micro_batches.add(batch)
         result = micro_batches.close()
         if not result.skipped:
@@ -228,7 +232,7 @@ class Trainer:
 
     def epoch_is_over(self) -> bool:
         """Whether the epoch has no further batch. Fetches the next one, so a step must follow."""
-        self.state.in_step = True  # also if fetching raises
+        self.state.in_step = self.is_before_step = True  # also if fetching raises
         self.state.in_step = self._feed.fetch()
         return not self.state.in_step
 

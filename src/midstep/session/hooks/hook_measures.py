@@ -14,6 +14,8 @@ from typing import Any
 import torch
 from torch import nn
 
+from midstep.session.late_parameters import is_uninitialized
+
 MAX_ROWS = 1024
 """Limit of rows whose cosines are computed; more rows are thinned evenly, not at random."""
 FLAT = 0.01
@@ -118,5 +120,7 @@ def leaf_modules(model: nn.Module, layers: str = "") -> Iterator[tuple[str, nn.M
 def weights_of(model: nn.Module, layers: str = "") -> Iterator[tuple[str, torch.Tensor]]:
     """Parameters with two or more dimensions, with their names."""
     for name, value in model.named_parameters():
+        if is_uninitialized(value):
+            continue
         if value.dim() >= 2 and value.is_floating_point() and layers in name:
             yield name, value.detach()

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import nn
 
+from midstep.session.late_parameters import is_uninitialized
 from midstep.session.metrics.activation_zeros import ActivationZeros
 from midstep.session.metrics.device_stats import DeviceStats
 from midstep.session.metrics.measured_step import DeviceTimer, MeasuredStep, start_transfer
@@ -346,7 +347,7 @@ class RuntimeMetrics:
         # Read anew each time: groups can be added to an optimizer at any time.
         groups = self._optimizer.param_groups
         every = (each for group in groups for each in group["params"])
-        return [each for each in every if each.is_floating_point()]
+        return [each for each in every if not is_uninitialized(each) and each.is_floating_point()]
 
 
 def used_rate(optimizer: Optimizer) -> Any:

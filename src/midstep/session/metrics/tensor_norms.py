@@ -6,6 +6,8 @@ from collections.abc import Iterable, Sequence
 
 import torch
 
+from midstep.session.late_parameters import is_uninitialized
+
 
 @torch.no_grad()
 def total_norm(tensors: Sequence[torch.Tensor]) -> torch.Tensor:
@@ -103,7 +105,11 @@ class ParameterNorms:
     def __init__(
         self, named: Iterable[tuple[str, torch.nn.Parameter]], *, updates: bool = True
     ) -> None:
-        held = [(name, value) for name, value in named if value.is_floating_point()]
+        held = [
+            (name, value)
+            for name, value in named
+            if not is_uninitialized(value) and value.is_floating_point()
+        ]
         self.names = [name for name, _ in held]
         self._weights = [value.detach() for _, value in held]
         # The first ones that fit, in one operation for all.

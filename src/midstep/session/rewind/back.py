@@ -144,6 +144,8 @@ class Rewind:
             raise ControlError(f"There is no way back: {self.ring.off}.")
         base = self.ring.nearest(target)
         self._replay.check(base, target)
+        if base is not None:
+            self._state.check_fits(base)
         return self._replay.run(self, self._checked(base, target), target)
 
     def arrived(self, from_step: int, *, step: int | None = None) -> None:
@@ -205,6 +207,7 @@ class Rewind:
     def check_reachable(self, snapshot: Snapshot) -> None:
         """Raise `ControlError` if the driver cannot continue from this snapshot."""
         self._replay.check(snapshot, snapshot.step)
+        self._state.check_fits(snapshot)
 
     def _checked(self, base: Snapshot | None, target: int) -> Snapshot:
         if base is not None:

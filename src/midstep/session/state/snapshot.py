@@ -48,6 +48,8 @@ class Snapshot:
     """Settings of the run."""
     fingerprints: Mapping[str, Any] = field(default_factory=dict)
     """What must be equal for a resume to continue the same training."""
+    origin: Mapping[str, Any] = field(default_factory=dict)
+    """Which run took it, and after which of its facts; empty if that is unknown."""
 
     @classmethod
     def take(
@@ -63,6 +65,7 @@ class Snapshot:
         epoch_random: RandomState | None = None,
         config: Mapping[str, Any] | None = None,
         fingerprints: Mapping[str, Any] | None = None,
+        origin: Mapping[str, Any] | None = None,
         to_host: bool = False,
     ) -> Snapshot:
         """Clone everything. Called by the training thread at a boundary.
@@ -78,6 +81,7 @@ class Snapshot:
             epoch_random: the generators when the epoch's iterator was made.
             config: settings of the run.
             fingerprints: see `fingerprint.fingerprints`.
+            origin: which run takes it, and after which of its facts.
             to_host: clone tensors of other devices into host memory at once, which takes longer;
                 `to_host()` does it later, in any thread.
         """
@@ -94,6 +98,7 @@ class Snapshot:
             epoch_random=epoch_random,
             config=clone_tree(dict(config or {})),
             fingerprints=clone_tree(dict(fingerprints or {})),
+            origin=clone_tree(dict(origin or {})),
         )
 
     def restore(

@@ -6,7 +6,7 @@ written: midstep could not promise to restore it exactly.
 
 from __future__ import annotations
 
-from collections import Counter, OrderedDict
+from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Callable
 from typing import Any
 
@@ -23,10 +23,18 @@ ARRAY_KINDS = "biufcmMSU"
 Path = tuple[Any, ...]
 """Keys and indices from the root to a value."""
 
-_MAPPINGS = frozenset({dict, OrderedDict, Counter})
+FACTORIES: dict[str, Any] = {
+    "None": None,
+    **{kind.__name__: kind for kind in (bool, int, float, str, list, dict, set, tuple)},
+}
+"""What a `defaultdict` may call for a missing key, by the name in a checkpoint."""
+
+_MAPPINGS = frozenset({dict, OrderedDict, Counter, defaultdict})
 _SETS = frozenset({set, frozenset})
-_CONTAINERS = _MAPPINGS | _SETS | {list, tuple}
-_PLAIN = frozenset({type(None), bool, int, float, str, bytes, torch.Size, torch.dtype})
+_CONTAINERS = _MAPPINGS | _SETS | {list, tuple, deque}
+_PLAIN = frozenset(
+    {type(None), bool, int, float, str, bytes, range, torch.Size, torch.dtype, torch.device}
+)
 _TENSORS = frozenset({torch.Tensor, torch.nn.Parameter})
 
 
@@ -77,6 +85,11 @@ def _visit(value: Any, path: Path, above: tuple[int, ...], leaves: list[tuple[Pa
     _check_nesting(value, path, above)
     inside = (*above, id(value))
     if kind in _MAPPINGS:
+        if kind is defaultdict and value.default_factory not in FACTORIES.values():
+            what = (
+                f"a defaultdict of {getattr(value.default_factory, '__qualname__', 'a function')}"
+            )
+            raise refuse(path, what, "use dict(…) in state_dict()")
         for key, item in value.items():
             _check_key(key, path)
             _visit(item, (*path, key), inside, leaves)
@@ -97,11 +110,16 @@ def rebuild(tree: Any, change: Callable[[Any], Any]) -> Any:
         return change(tree)
     if kind in _MAPPINGS:
         items = {key: rebuild(item, change) for key, item in tree.items()}
+        if kind is defaultdict:
+            return defaultdict(tree.default_factory, items)
         copy: Any = items if kind is dict else kind(items)
         if hasattr(tree, "_metadata"):
             copy._metadata = rebuild(tree._metadata, change)
         return copy
-    return kind(tree) if kind in _SETS else kind([rebuild(item, change) for item in tree])
+    if kind in _SETS:
+        return kind(tree)
+    members = [rebuild(item, change) for item in tree]
+    return deque(members, tree.maxlen) if kind is deque else kind(members)
 
 
 def _check_nesting(value: Any, path: Path, above: tuple[int, ...]) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from midstep.core.errors import ConfigError
 from midstep.core.protocols import Stateful
+from midstep.session.late_parameters import is_uninitialized
 
 if TYPE_CHECKING:
     from torch import nn
@@ -145,7 +146,9 @@ class TrainingParts:
         declared = {"scheduler": self.scheduler, "scaler": self.scaler, "loss_fn": self.loss_fn}
         return {
             "model": type(self.model).__name__,
-            "parameters": sum(weight.numel() for weight in self.model.parameters()),
+            "parameters": sum(
+                weight.numel() for weight in self.model.parameters() if not is_uninitialized(weight)
+            ),
             "batch_size": getattr(self.train_loader, "batch_size", None),
             "workers": getattr(self.train_loader, "num_workers", None),
             **{name: type(part).__name__ for name, part in declared.items() if part is not None},

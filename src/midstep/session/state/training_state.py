@@ -14,6 +14,12 @@ from midstep.core.errors import ControlError
 from midstep.core.fault_guard import FaultGuard
 from midstep.data.order.samplers import nested_samplers
 from midstep.data.random_state import find_generators
+from midstep.session.late_parameters import (
+    add_created,
+    check_has_all,
+    check_optimizer,
+    has_uninitialized,
+)
 from midstep.session.state.epoch_progress import DataPosition, EpochProgress
 from midstep.session.state.generators import UserGenerators, generators_in_workers
 from midstep.session.state.snapshot import Snapshot, tree_bytes
@@ -134,6 +140,8 @@ class TrainingState:
         """The gradient scaler: the user's, or the one that a session made for fp16."""
         self.fingerprints: Mapping[str, Any] = {}
         """What must be equal at a resume; every snapshot holds it."""
+        self.origin: Callable[[], Mapping[str, Any]] = dict
+        """Returns the origin of a snapshot that is taken now; set by the engine of an open run."""
         self.in_step = False
         """Whether a step was begun and has not ended. Only a session knows it."""
         self.before_restore: Callable[[], object] = lambda: None
@@ -197,11 +205,29 @@ class TrainingState:
             epoch_random=self.order.random_state(),
             config=self.config.describe(),
             fingerprints=self.fingerprints,
+            origin=self.origin(),
             to_host=self._to_host if to_host is None else to_host,
         )
 
+    def is_lazy(self) -> bool:
+        """Whether the model has parameters without a shape, so that no snapshot can be taken."""
+        return has_uninitialized(self.parts.model)
+
+    def check_fits(self, snapshot: Snapshot) -> None:
+        """Raise `ConfigError` if the model or the optimizer has other parameters now.
+
+        Parameters that `forward` had created are added to the model first.
+        """
+        model, saved = self.parts.model, snapshot.states.get("model")
+        if not isinstance(saved, Mapping) or saved.keys() == model.state_dict().keys():
+            return
+        add_created(model, saved, snapshot.origin.get("created", {}))
+        check_has_all(model, saved, snapshot.step)
+
     def restore(self, snapshot: Snapshot, *, seek_data: bool = True) -> None:
         """Restore parts, generators, counters and, with `seek_data`, the position in the data."""
+        self.check_fits(snapshot)
+        check_optimizer(self.parts.optimizer, snapshot.states.get("optimizer", {}))
         self.before_restore()
         parts, snapshot = self._matching(snapshot)
         snapshot.restore(parts, generators=self._generators)

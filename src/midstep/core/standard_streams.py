@@ -1,0 +1,33 @@
+"""Standard streams that may be closed: in a program started with `2>&-`, or without a terminal."""
+
+from __future__ import annotations
+
+import os
+import sys
+from contextlib import suppress
+
+
+def write_to_stderr(text: str) -> None:
+    """Write to standard error; nothing happens if it is closed."""
+    stream = sys.stderr
+    if stream is None or stream.closed:
+        return
+    with suppress(OSError, ValueError):  # nobody reads it any more; the training continues
+        stream.write(text)
+        stream.flush()
+
+
+def open_missing_standard_streams() -> None:
+    """Open the null device on each of the descriptors 0, 1 and 2 that is closed.
+
+    Else the next file that is opened gets that number: a library that writes to descriptor 2 would
+    then write into the facts.
+    """
+    for descriptor in (0, 1, 2):
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            opened = os.open(os.devnull, os.O_RDWR)
+            if opened != descriptor:
+                os.dup2(opened, descriptor)
+                os.close(opened)
