@@ -36,17 +36,18 @@ class TimelinePath:
 
 
 def find_rewinds(events: Iterable[Mapping[str, Any]]) -> list[Rewind]:
-    """The rewinds among the events of a run, oldest first."""
-    return [
-        Rewind(
-            timeline=int(event["timeline"]),
-            parent=int(event.get("parent", int(event["timeline"]) - 1)),
-            step=int(event["step"]),
-            from_step=int(event["from_step"]),
-        )
-        for event in events
-        if event["moment"] == Moment.INTERVENTION and event.get("kind") == "rewind"
-    ]
+    """The rewinds among the events of a run, oldest first; a record without numbers is none."""
+    rewinds = []
+    for event in events:
+        if event["moment"] == Moment.INTERVENTION and event.get("kind") == "rewind":
+            timeline = event["timeline"]
+            numbers = (event.get("parent", timeline - 1), event.get("step"), event.get("from_step"))
+            if all(isinstance(number, int) for number in numbers):
+                parent, step, from_step = numbers
+                rewinds.append(
+                    Rewind(timeline=timeline, parent=parent, step=step, from_step=from_step)
+                )
+    return rewinds
 
 
 def path_of(timeline: int, rewinds: Iterable[Rewind]) -> TimelinePath:

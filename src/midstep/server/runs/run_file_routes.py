@@ -24,6 +24,7 @@ from midstep.facts import FactsReader, deletion
 from midstep.facts.format.run_files import RunFile, list_files
 from midstep.facts.index.labels import write_labels
 from midstep.facts.index.run_query import RunQuery
+from midstep.facts.index.run_summary import LARGEST_LINEAGE_BYTES, LINEAGE
 from midstep.server.dependencies import CanControl, catalog_of, declare_run_id
 from midstep.server.problems import Refusal, not_found
 from midstep.server.responses import BINARY, StrictJsonResponse
@@ -202,7 +203,12 @@ def delete_run(request: Request, run_id: RunId, folder: RunFolder, body: DeleteI
     """Delete the files that midstep wrote; other files stay and are named. 409 for a live run."""
     catalog = catalog_of(request)
     directory = catalog.row(run_id)["directory"]
-    if body.confirm not in (directory, directory.rpartition("/")[2]):
+    names = {directory, directory.rpartition("/")[2]}
+    if catalog.copies(run_id):  # another directory with this id may have the same name
+        names = {directory}
+    # The listing may have changed since `folder` was looked up: then the id means another one.
+    is_same = folder.as_posix().encode("utf-8", "replace").decode().endswith(f"/{directory}")
+    if body.confirm not in names or not is_same:
         raise Refusal(
             422,
             "unconfirmed",
@@ -262,7 +268,7 @@ def _timelines(folder: Path) -> list[dict[str, Any]]:
 def _read_interventions(folder: Path) -> dict[int, list[str]]:
     """The interventions of each timeline in `lineage.json`, in words."""
     try:
-        lineage = strict_json.loads(read_plain(folder / "lineage.json"))
+        lineage = strict_json.loads(read_plain(folder / LINEAGE, LARGEST_LINEAGE_BYTES))
         return {
             edge["timeline"]: [_describe(each) for each in edge["interventions"]]
             for edge in lineage["edges"]

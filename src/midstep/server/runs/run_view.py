@@ -22,6 +22,7 @@ from midstep.control import (
 )
 from midstep.control.capture.weight_changes import WeightChange
 from midstep.control.watches.watches import TrackedRows
+from midstep.server.problems import damaged_files
 
 if TYPE_CHECKING:
     from midstep.facts import FactsReader, SeriesStore
@@ -94,7 +95,8 @@ class RunView(ABC):
         with self._reader_lock:
             if self._reader is None:
                 self._reader = FactsReader(self.dir)
-            return read(self._reader)
+            with damaged_files():
+                return read(self._reader)
 
     def with_series(self, read: Callable[[SeriesStore], T]) -> T:
         """Return `read(store)` on the refreshed store of the run's series.
@@ -106,8 +108,9 @@ class RunView(ABC):
         with self._store_lock:
             if self._store is None:
                 self._store = SeriesStore(self.dir)
-            self._store.refresh()
-            return read(self._store)
+            with damaged_files():
+                self._store.refresh()
+                return read(self._store)
 
     # -- different for live and stored runs -------------------------------------------------------
 
