@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from midstep.server.problems import not_found
+from midstep.server.runs.live_run import MOST_ROWS
 from midstep.server.runs.run_table import RunTable
 from midstep.server.runs.run_view import ENDED, RunView
 
@@ -100,7 +101,7 @@ class LiveCatalog:
 
         with self._lock:
             if self._curves is None:
-                self._curves = CurveCache()
+                self._curves = CurveCache(most_rows=MOST_ROWS)
         return self._curves.curve(
             view.dir,
             name,

@@ -17,8 +17,8 @@ from fastapi import Path as InPath
 from starlette.responses import Response, StreamingResponse
 
 from midstep.core import strict_json
-from midstep.core.errors import FormatError, MidstepError, RunHeldError
-from midstep.core.files.untrusted_files import open_plain, read_plain
+from midstep.core.errors import MidstepError, RunHeldError
+from midstep.core.files.untrusted_files import FILE_ERRORS, open_plain, read_plain
 from midstep.core.moments import Moment
 from midstep.facts import FactsReader, deletion
 from midstep.facts.format.run_files import RunFile, list_files
@@ -246,11 +246,9 @@ def _timelines(folder: Path) -> list[dict[str, Any]]:
     interventions = _read_interventions(folder)
     first: dict[str, Any] = {"timeline": 0, "from_step": None, "at": None, "why": None}
     timelines = [first]
-    try:
-        events = FactsReader(folder).events()
-    except MidstepError:  # a damaged run is shown as far as it can be read
-        return timelines
-    for event in events:
+    reader = FactsReader(folder)
+    # A damaged run is shown as far as it can be read.
+    for event in _until_error(reader.each_event()):
         if event["moment"] == Moment.INTERVENTION and event.get("kind") == "rewind":
             words = [f"by {event['who']}"] if isinstance(event.get("who"), str) else []
             words += interventions.get(event["timeline"], [])
@@ -265,6 +263,13 @@ def _timelines(folder: Path) -> list[dict[str, Any]]:
     return timelines
 
 
+def _until_error(events: Iterator[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    try:
+        yield from events
+    except MidstepError:
+        return
+
+
 def _read_interventions(folder: Path) -> dict[int, list[str]]:
     """The interventions of each timeline in `lineage.json`, in words."""
     try:
@@ -274,7 +279,7 @@ def _read_interventions(folder: Path) -> dict[int, list[str]]:
             for edge in lineage["edges"]
             if edge["kind"] == "timeline"
         }
-    except (OSError, FormatError, KeyError, TypeError):
+    except FILE_ERRORS:
         return {}
 
 

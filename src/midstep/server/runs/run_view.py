@@ -48,6 +48,9 @@ class RunView(ABC):
         attempt: which start of the run this is, from 1.
     """
 
+    most_rows: int | None = None
+    """Rows of a layout of scalars that are kept in memory; None for all of them."""
+
     def __init__(
         self, run_id: str, name: str, run_dir: Path, started_at: float, attempt: int
     ) -> None:
@@ -107,10 +110,13 @@ class RunView(ABC):
 
         with self._store_lock:
             if self._store is None:
-                self._store = SeriesStore(self.dir)
-            with damaged_files():
-                self._store.refresh()
-                return read(self._store)
+                self._store = SeriesStore(self.dir, most_rows=self.most_rows)
+            try:
+                with damaged_files():
+                    self._store.refresh()
+                    return read(self._store)
+            finally:
+                self._store.forget_rows()
 
     # -- different for live and stored runs -------------------------------------------------------
 

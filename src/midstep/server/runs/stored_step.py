@@ -144,7 +144,9 @@ class _LastEvents:
     def _add_command(self, event: dict[str, Any]) -> None:
         with suppress(KeyError, TypeError, ValueError, OverflowError):
             record = CommandRecord.from_fact(event, now=self._now)
-            self.commands.setdefault(record.command.id, record)
+            texts = (record.command.id, record.command.name, record.status)
+            if all(isinstance(each, str) for each in texts) and isinstance(event["payload"], dict):
+                self.commands.setdefault(record.command.id, record)
         if len(self.commands) > MOST_COMMANDS:
             del self.commands[next(iter(self.commands))]
 
