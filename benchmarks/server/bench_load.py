@@ -147,7 +147,7 @@ def _connections(made: Loaded) -> str:
 def _matrices(made: Loaded) -> str:
     """Sixteen matrices of 2,048² in one request, from four clients at once."""
     weight = torch.randn(ROWS, ROWS)
-    made.run.controller.add_source("w", lambda: weight)
+    made.run.controller.watches.add_source("w", lambda: weight)
     ask = "cosine_matrix?tensor=w&full=true&format=safetensors"
     path = f"/debug/together?{urlencode([('ask', ask)] * ASKS)}"
     with ThreadPoolExecutor(4) as pool:
@@ -158,7 +158,7 @@ def _matrices(made: Loaded) -> str:
 def _watches(made: Loaded) -> str:
     """All rows that may be watched, with their pairs."""
     weight = torch.randn(64, 256)
-    made.run.controller.add_source("watched", lambda: weight)
+    made.run.controller.watches.add_source("watched", lambda: weight)
     made.run.controller.watches.replace(range(64), "watched")
     time.sleep(10)
     return "64 rows of 256 numbers and their 2,016 pairs, at every step"

@@ -109,7 +109,7 @@ def test_large_matrices_at_once_take_bounded_memory(tmp_path):
     rows = 1024
     with serving(tmp_path, paused=False, loop=quiet_loop) as served:
         weight = torch.randn(rows, rows)
-        served.controller.add_source("w", lambda: weight)
+        served.controller.watches.add_source("w", lambda: weight)
         asks = ["cosine_matrix?tensor=w&full=true&format=safetensors"] * 16
         path = f"{served.debug}/together?{urlencode([('ask', each) for each in asks])}"
         served.ask("GET", path)  # what is loaded once counts for nothing
@@ -129,7 +129,7 @@ def test_many_watches_stay_bounded(tmp_path):
     with serving(tmp_path, paused=False, loop=quiet_loop) as served:
         for number in range(40):
             weight = torch.randn(64, 8)
-            served.controller.add_source(f"w{number}", lambda weight=weight: weight)
+            served.controller.watches.add_source(f"w{number}", lambda weight=weight: weight)
         statuses = {
             served.ask(
                 "POST", "/debug/watch", {"feature_ids": list(range(64)), "source": f"w{number}"}

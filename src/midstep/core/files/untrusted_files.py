@@ -91,8 +91,10 @@ def read_plain(path: Path, most_bytes: int = LARGEST_BYTES) -> bytes:
         OSError: if it does not exist, is not a regular file, or has more than `most_bytes`.
     """
     with _open_regular(path) as file:
-        data = file.read(most_bytes + 1)
-    if len(data) > most_bytes:
+        # By its size first, so that no memory is taken for a giant; a file may also grow meanwhile.
+        is_small = os.fstat(file.fileno()).st_size <= most_bytes
+        data = file.read(most_bytes + 1) if is_small else b""
+    if not is_small or len(data) > most_bytes:
         raise OSError(errno.EFBIG, f"it has more than {most_bytes:,} bytes", str(path))
     return data
 

@@ -188,6 +188,8 @@ class EventsScanner(GrowingFile):
             # Moved before the line is given out: a reader that stops here continues after it.
             start = self.offset
             self.offset += len(raw) + 1
+            if not raw:  # a file of nothing but line ends must not take minutes
+                continue
             line = check_line(raw)
             if line is not None:
                 yield line

@@ -152,7 +152,7 @@ def _recorded_end(record: Mapping[str, Any] | None) -> EndState | None:
         reason = record.get("error") or record.get("reason") or record.get("message")
         return EndState("failed", None if reason is None else str(reason))
     status, reason = record.get("status"), record.get("reason")
-    state: State = status if status in {"stopped", "failed"} else "finished"
+    state: State = status if status in ("stopped", "failed") else "finished"
     return EndState(state, None if reason is None else str(reason))
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from midstep.influence.study.workspace import KernelWorkspace
 
 FORMAT = "midstep.influence/1"
-MOST_RESULT_BYTES = 1 << 30
+MOST_RESULT_BYTES = 256 << 20
 """A larger file is refused before memory is taken for it."""
 
 
