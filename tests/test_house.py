@@ -20,7 +20,7 @@ MOST_PUBLIC_METHODS = 25
 MOST_LINES_OF_A_MODULE = 500
 MOST_MODULES_OF_A_FOLDER = 14
 MOST_FILES = 430
-MOST_LINES_OF_CODE = 42_500
+MOST_LINES_OF_CODE = 43_200
 """Without comments, docstrings and blank lines. No lines are joined to reach it."""
 
 NO_CODE = {

@@ -10,11 +10,11 @@ import argparse
 import subprocess
 import sys
 import tempfile
-import xml.etree.ElementTree as ElementTree
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from xml.etree import ElementTree
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "reliability.md"
@@ -36,8 +36,7 @@ PARTS = {
 """Where the tests of each part are; `faults` has all that no other part has."""
 TITLE = "## Soak"
 INTRODUCTION = (
-    "The long tests of `make soak`, each part as it ran last. An invariant that is broken fails its "
-    "test."
+    "The long tests of `make soak`, each part as it ran last. A broken invariant fails its test."
 )
 HEAD = "| part | date | commit | minutes | tests | found |\n|---|---|---|---|---|---|"
 
@@ -103,30 +102,40 @@ def read_results(part: str, report: Path) -> PartResult:
 
 
 def with_row(page: str, part: str, row: str) -> str:
-    """The page with the row of a part: in place of its last one, or as a new one.
+    r"""The page with the row of a part: in place of its last one, or as a new one.
 
-    >>> page = with_row("# Reliability\\n", "kills", "| kills | a |")
-    >>> page = with_row(page + "\\n## More\\n", "load", "| load | b |")
-    >>> [line for line in with_row(page, "kills", "| kills | c |").splitlines() if "| " in line[:2]]
-    ['| part | date | commit | minutes | tests | found |', '| kills | c |', '| load | b |']
+    >>> page = with_row("# Reliability\n", "kills", "| kills | a |")
+    >>> page = with_row(page + "\n## More\n\n| of another table |\n", "load", "| load | b |")
+    >>> print(with_row(page, "kills", "| kills | c |").partition("|---|\n")[2])
+    | kills | c |
+    | load | b |
+    <BLANKLINE>
+    ## More
+    <BLANKLINE>
+    | of another table |
+    <BLANKLINE>
     """
     if TITLE not in page.splitlines():
         page = f"{page.rstrip()}\n\n{TITLE}\n\n{INTRODUCTION}\n\n{HEAD}\n"
     before, _, section = page.partition(f"{TITLE}\n")
     lines = section.split("\n")
-    rows = [at for at, line in enumerate(lines) if line.startswith("|")]
+    first = next(at for at, line in enumerate(lines) if line.startswith("|"))
+    stop = next(
+        (at for at in range(first, len(lines)) if not lines[at].startswith("|")), len(lines)
+    )
+    rows = range(first, stop)
     same = [at for at in rows if lines[at].startswith(f"| {part} |")]
     if same:
         lines[same[0]] = row
     else:
-        lines.insert(rows[-1] + 1, row)
+        lines.insert(stop, row)
     return f"{before}{TITLE}\n" + "\n".join(lines)
 
 
 def commit_name() -> str:
     """The short name of the commit, with a mark if files were changed since."""
     described = subprocess.run(
-        ["git", "describe", "--always", "--dirty=+"],  # noqa: S607 - the git of the developer
+        ["git", "describe", "--always", "--dirty=+"],
         cwd=ROOT,
         capture_output=True,
         text=True,
@@ -148,7 +157,7 @@ def main(words: Sequence[str]) -> int:
             *(f"--junitxml={report}", "-o", "junit_family=xunit1"),
             *(*arguments_of(given.part), *given.more, *unknown),
         ]
-        code = subprocess.run(command, cwd=ROOT, check=False).returncode  # noqa: S603 - pytest
+        code = subprocess.run(command, cwd=ROOT, check=False).returncode
         if not report.exists():
             return code or 1
         result = read_results(given.part, report)

@@ -31,9 +31,9 @@ MIB = 1 << 20
 class Loaded:
     """A run with a loop of short steps on a thread, and its page."""
 
-    def __init__(self, run: Run, url: str) -> None:
+    def __init__(self, run: Run, url: str | None) -> None:
         self.run = run
-        parts = urlsplit(url)
+        parts = urlsplit(url or "")
         assert parts.hostname is not None
         assert parts.port is not None
         self.host, self.port = parts.hostname, parts.port

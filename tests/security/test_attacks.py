@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import signal
 import socket
 import stat
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from urllib.parse import quote, urlencode
+from urllib.parse import urlencode
 
 import pytest
 
@@ -27,7 +26,7 @@ from midstep.server.recipes import launcher as launching
 from midstep.server.recipes.end_process import end_process
 from midstep.session import Run
 from tests.facts.stored_runs import write_run
-from tests.served import Served, serving, serving_root
+from tests.served import Served, serving_root
 from tests.server.listed import listing
 
 GIANT_BYTES = 6 << 30

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import sqlite3
 import threading
@@ -195,7 +194,10 @@ def test_files_of_a_stranger_are_sent_as_bytes_or_in_a_sandbox(served):
     for file in files:
         head = answer_head(served, f"/api/v1/runs/{run_id}/files/{file['id']}")
         assert head.startswith("http/1.1 200")
-        assert "content-security-policy: default-src 'none'; style-src 'unsafe-inline'; sandbox" in head
+        assert (
+            "content-security-policy: default-src 'none'; style-src 'unsafe-inline'; sandbox"
+            in head
+        )
         assert "x-content-type-options: nosniff" in head
         is_picture = file["path"].endswith(".svg")
         assert ("content-type: image/svg+xml" in head) == is_picture
@@ -249,7 +251,7 @@ def test_a_poisoned_index_is_built_again(tmp_path, digest):
     index = RunIndex(tmp_path)
     index.refresh()
     assert [(row.state, row.epoch) for row in index.rows().rows] == [("finished", 1)]
-    os.unlink(path)
+    path.unlink()
 
 
 ODD_VALUES = ["9" * 400, "-" + "9" * 400, "1e999", "%00", "%ff", "x" * 3000, "%0A", "..%2f..%2f"]

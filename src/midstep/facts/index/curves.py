@@ -15,7 +15,8 @@ from typing import Literal
 import numpy as np
 
 from midstep.facts.index.epoch_history import EpochHistory
-from midstep.facts.read.series import Floats, Series, SeriesStore, downsample
+from midstep.facts.read.row_table import Floats
+from midstep.facts.read.series import Series, SeriesStore, downsample
 
 Axis = Literal["step", "epoch", "time"]
 MOST_BYTES = 512 << 20

@@ -113,8 +113,7 @@ def _open_locked(path: Path) -> int:
         descriptor = open_in_folder(path, os.O_RDWR | os.O_CREAT)
     try:
         fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        if os.fstat(descriptor).st_nlink > 1:  # writing would change a file of another folder
-            raise OSError(errno.EMLINK, "it is a hard link to a file that has another name, too")
+        _check_one_name(descriptor)
         note = LockHolder(os.getpid(), platform.node(), boot_id(), time.time())._asdict()
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, strict_json.dumps(note).encode(), 0)
@@ -126,6 +125,12 @@ def _open_locked(path: Path) -> int:
         os.close(descriptor)
         raise storage_error(path, "lock", error) from error
     return descriptor
+
+
+def _check_one_name(descriptor: int) -> None:
+    """Refuse a hard link: writing a note would change a file of another folder."""
+    if os.fstat(descriptor).st_nlink > 1:
+        raise OSError(errno.EMLINK, "it is a hard link to a file that has another name, too")
 
 
 def _refusal(path: Path, descriptor: int) -> RunHeldError:

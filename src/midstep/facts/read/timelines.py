@@ -41,9 +41,11 @@ def find_rewinds(events: Iterable[Mapping[str, Any]]) -> list[Rewind]:
     for event in events:
         if event["moment"] == Moment.INTERVENTION and event.get("kind") == "rewind":
             timeline = event["timeline"]
-            numbers = (event.get("parent", timeline - 1), event.get("step"), event.get("from_step"))
-            if all(isinstance(number, int) for number in numbers):
-                parent, step, from_step = numbers
+            parent, step, from_step = (
+                event.get(name, timeline - 1 if name == "parent" else None)
+                for name in ("parent", "step", "from_step")
+            )
+            if isinstance(parent, int) and isinstance(step, int) and isinstance(from_step, int):
                 rewinds.append(
                     Rewind(timeline=timeline, parent=parent, step=step, from_step=from_step)
                 )

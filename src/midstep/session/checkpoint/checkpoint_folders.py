@@ -79,7 +79,7 @@ def linked_name(link: Path) -> CheckpointName | None:
     (CheckpointName(timeline=0, step=120, copy=1), None)
     """
     try:
-        match = _LINK_TEXT.fullmatch(os.readlink(link))
+        match = _LINK_TEXT.fullmatch(str(link.readlink()))
     except OSError:  # missing, or no link
         return None
     if match is None:

@@ -189,7 +189,7 @@ def _without_link(path: Path) -> Path:
     name = linked_name(path)
     if name is None:
         raise CheckpointError(
-            f"{path} leads to {os.readlink(path)}, which is no checkpoint of this run; "
+            f"{path} leads to {path.readlink()}, which is no checkpoint of this run; "
             "name the folder of the checkpoint itself",
             step=-1,
             file=path,
