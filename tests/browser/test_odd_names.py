@@ -153,7 +153,9 @@ def strangers(page: Page, tmp_path: Path) -> Iterator[RootServer]:
     result = tmp_path / "influence" / "20260101T000000Z_theirs"
     shutil.copytree(next(GOLDEN.iterdir()), result)
     text = (result / "results.json").read_text()
-    (result / "results.json").write_text(text.replace('"held out"', json.dumps(MARKUP)))
+    for name in ('"held out"', '"9-3="', '"7"'):
+        text = text.replace(name, json.dumps(f"theirs {MARKUP}"))
+    (result / "results.json").write_text(text)
     dialogs: list[str] = []
     page.on("dialog", lambda dialog: (dialogs.append(dialog.message), dialog.dismiss()))
     config = RootServerConfig(outputs=tmp_path, port=0, data=(tmp_path / "data",))
@@ -179,11 +181,12 @@ def test_a_run_of_a_stranger_with_an_svg_figure_runs_no_script(
     expect(figure).to_be_visible()
     page.wait_for_function("image => image.naturalWidth === 40", arg=figure.element_handle())
     open_stored(page, strangers, f"/runs/{run_id}")
-    expect(page.get_by_role("main")).to_contain_text(MARKUP)
+    expect(page.get_by_role("banner")).to_contain_text(MARKUP)
+    expect(page.get_by_role("region", name="Tags and note")).to_contain_text(MARKUP)
 
 
 def test_datasets_and_results_of_a_stranger_are_text(page: Page, strangers: RootServer) -> None:
     open_stored(page, strangers, "/data")
     expect(page.get_by_role("region", name="Pair 0", exact=True)).to_contain_text("<b>bold</b>")
     open_stored(page, strangers, "/influence")
-    expect(page.get_by_role("main")).to_contain_text(MARKUP)
+    expect(page.get_by_role("button", name=f"Evaluation theirs {MARKUP}")).to_be_visible()

@@ -115,8 +115,8 @@ def test_large_matrices_at_once_take_bounded_memory(tmp_path):
         path = f"{served.debug}/together?{urlencode([('ask', each) for each in asks])}"
         served.ask("GET", path)  # what is loaded once counts for nothing
         before = resident_bytes()
-        with ThreadPoolExecutor(4) as pool:
-            sent = [pool.submit(served.ask, "GET", path) for _ in range(4)]
+        with ThreadPoolExecutor(2) as pool:
+            sent = [pool.submit(served.ask, "GET", path) for _ in range(2)]
             still_trains(served)
             answers = [each.result() for each in sent]
         assert {answer.status for answer in answers} == {200}
