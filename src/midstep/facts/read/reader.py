@@ -173,11 +173,11 @@ class FactsReader:
     @property
     def last_seq(self) -> int:
         """The number of the last record."""
-        self._tail.poll()
+        self._tail.advance()
         return self._tail.last_seq
 
     @property
     def problems(self) -> list[str]:
         """Gaps, damage and unknown versions, one line each; empty if there are none."""
-        self._tail.poll()
+        self._tail.advance()
         return self._tail.problems

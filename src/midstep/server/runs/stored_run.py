@@ -73,8 +73,7 @@ class StoredRunView(RunView):
     def seq(self) -> int:
         """Sequence number of the newest fact."""
         with self._tail_lock, damaged_files():
-            for item in self._tail.poll():
-                self._timeline = max(self._timeline, item.timeline)
+            self._timeline = max(self._timeline, self._tail.advance())
             return self._tail.last_seq
 
     @property

@@ -30,6 +30,7 @@ from midstep.core.files.storage import storage_error, sync_folder
 
 STATE, TENSORS, MANIFEST = FILES = ("state.json", "tensors.safetensors", "manifest.json")
 """The files of a checkpoint, in the order in which they are written."""
+LINKS = ("last", "best_val", "model")
 log = logging.getLogger("midstep.session")
 # Bounded numbers: a file name may have hundreds of digits.
 _NAME = re.compile(r"(0|[1-9]\d{0,17})(?:\.t([1-9]\d{0,8}))?(?:\.([1-9]\d{0,8}))?")

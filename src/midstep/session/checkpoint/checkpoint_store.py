@@ -13,6 +13,7 @@ from midstep.core.errors import ConfigError, FormatError
 from midstep.core.files.storage import storage_error
 from midstep.core.files.untrusted_files import open_plain
 from midstep.session.checkpoint.checkpoint_folders import (
+    LINKS,
     MANIFEST,
     STATE,
     TENSORS,
@@ -186,6 +187,8 @@ def _without_link(path: Path) -> Path:
     """The folder of a checkpoint; a link such as `last` must name one of its own run directory."""
     if not path.is_symlink():
         return path
+    if path.name not in LINKS:  # a link of the user, somewhere else
+        return path.resolve()
     name = linked_name(path)
     if name is None:
         raise CheckpointError(
