@@ -179,6 +179,12 @@ def _error_names(file: Path, step: int) -> Iterator[Path]:
             f"checkpoint of step {step}: {file} is not usable: {reason}", step=step, file=file
         ) from error
     except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise CheckpointError(
+                f"checkpoint of step {step}: {file} is a link, which is not followed",
+                step=step,
+                file=file,
+            ) from error
         # A disk that cannot be read is not a damaged checkpoint: an older one must not be used.
         raise storage_error(file, "read", error) from error
 
@@ -201,13 +207,7 @@ def _without_link(path: Path) -> Path:
 
 
 def _read_document(path: Path) -> bytes:
-    try:
-        with open_plain(path.parent, path.name) as file:
-            size = os.fstat(file.fileno()).st_size
-            if size > MOST_JSON_BYTES:
-                raise FormatError(f"it has {size} bytes, more than any checkpoint needs")
-            return file.read()
-    except OSError as error:
-        if error.errno == errno.ELOOP:
-            raise FormatError("it is a link, which is not followed") from None
-        raise
+    with open_plain(path.parent, path.name) as file:
+        if (size := os.fstat(file.fileno()).st_size) > MOST_JSON_BYTES:
+            raise FormatError(f"it has {size} bytes, more than any checkpoint needs")
+        return file.read()
