@@ -19,6 +19,8 @@ ARGS ?=
 # Two workers suit two cores. `loadgroup` keeps tests that mostly wait on one of them (ONE_WORKER in
 # tests/conftest.py).
 WORKERS ?= 2
+# Parts of the long tests, each at most 90 minutes; each adds its figures to docs/reliability.md.
+SOAK ?= kills load matrix faults
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -67,8 +69,8 @@ study: $(STAMPS)/dev $(PAGE) programs  ## Repeat the study of competing features
 	@$(BIN)/python -m studies.competitive $(ARGS)
 	@$(BIN)/python -m studies.competitive.panel_screenshots
 
-soak: $(STAMPS)/dev $(PAGE) programs  ## Run the long fault tests at full size
-	@$(BIN)/pytest -q -m soak --timeout 3600 $(ARGS)
+soak: $(STAMPS)/dev $(PAGE) programs  ## Run the long fault tests at full size; SOAK=kills, load, matrix or faults for one part
+	@for part in $(SOAK); do $(BIN)/python tools/soak_report.py $$part $(ARGS) || exit 1; done
 
 dev: $(STAMPS)/dev $(PAGE)  ## Start a paused demo and the page's development server in front of it
 	@$(BIN)/python tools/dev_server.py $(ARGS)

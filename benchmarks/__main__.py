@@ -23,6 +23,7 @@ PARTS = {
     "forces": "page",
     "influence": "influence",
     "live": "session",
+    "load": "server",
     "loaders": "data",
     "metrics": "session",
     "mining": "data",

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import csv
+import json
 import re
+import shutil
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,10 +15,14 @@ import pytest
 import torch
 from playwright.sync_api import Page, expect
 
-from midstep.control import DebugController
+from midstep.control import DebugController, Panel
+from midstep.facts.index.labels import write_labels
 from midstep.live import serve
+from midstep.server.root_server import RootServer, RootServerConfig
 from midstep.session import Run
 from tests.browser.test_live_page import button
+from tests.facts.stored_runs import write_run
+from tests.server.datasets import store_dataset
 
 pytestmark = pytest.mark.browser
 
@@ -44,6 +50,8 @@ def train(run: Run) -> None:
         batch = torch.full((len(ODD), 64), (step % 10) / 10)
         for name in ODD:
             controller.capture_step_data(name, {name: torch.ones(3), "text": name})
+        titled = Panel(kind="text", title=f"titled {MARKUP}")
+        controller.capture_step_data("titled", f"<script>alert(1)</script>{MARKUP}", panel=titled)
         controller.capture_batch(batch, 1.0, step, labels=ODD)
         run.log(loss=1.0, **{name: float(step) for name in ODD})
         step += 1
@@ -108,6 +116,12 @@ def test_step_data_under_odd_keys_is_listed_and_opened(odd_page: Page) -> None:
         expect(odd_page.get_by_role("region", name=name, exact=True)).to_be_visible()
 
 
+def test_titles_of_panels_and_their_texts_are_text(odd_page: Page) -> None:
+    odd_page.get_by_role("tab", name=re.compile("Panels")).click()
+    titled = odd_page.get_by_role("region", name=f"titled {MARKUP}", exact=True)
+    expect(titled).to_contain_text(f"<script>alert(1)</script>{MARKUP}")
+
+
 IS_DRAWN = """canvas => canvas.getContext('2d')
   .getImageData(0, 0, canvas.width, canvas.height).data.some((value) => value !== 0)"""
 
@@ -118,3 +132,61 @@ def test_labels_and_breakpoints_of_odd_names_are_text(odd_page: Page) -> None:
     odd_page.wait_for_function(IS_DRAWN, arg=canvas.element_handle())
     canvas.click(position={"x": 5, "y": 5})
     expect(grid).to_contain_text(f"Label {MARKUP}")
+
+
+GOLDEN = Path(__file__).parents[1] / "golden" / "influence"
+SVG = f"""<svg xmlns="http://www.w3.org/2000/svg" width="40" height="40" onload="alert(1)">
+<script>alert(1)</script><rect width="40" height="40"/><text>{MARKUP.replace("<", "&lt;")}</text>
+</svg>"""
+
+
+@pytest.fixture
+def strangers(page: Page, tmp_path: Path) -> Iterator[RootServer]:
+    """A run, a dataset and results of somebody else; a dialog that opens fails the test."""
+    run = tmp_path / "runs" / "theirs"
+    write_run(run, name=MARKUP, lr=MARKUP)
+    write_labels(run, tags=[MARKUP], note=f"<script>alert(1)</script>{MARKUP}")
+    (run / "figures").mkdir()
+    (run / "figures" / "loss-on_epoch_end-e1.svg").write_text(SVG)
+    (run / "console.log").write_text(f"\x1b[31m{MARKUP}")
+    store_dataset(tmp_path / "data" / "small")
+    result = tmp_path / "influence" / "20260101T000000Z_theirs"
+    shutil.copytree(next(GOLDEN.iterdir()), result)
+    text = (result / "results.json").read_text()
+    for name in ('"held out"', '"9-3="', '"7"'):
+        text = text.replace(name, json.dumps(f"theirs {MARKUP}"))
+    (result / "results.json").write_text(text)
+    dialogs: list[str] = []
+    page.on("dialog", lambda dialog: (dialogs.append(dialog.message), dialog.dismiss()))
+    config = RootServerConfig(outputs=tmp_path, port=0, data=(tmp_path / "data",))
+    with RootServer(config) as server:
+        yield server
+        assert page.locator("img[src=x]").count() == 0
+        page.goto("about:blank")
+    assert dialogs == []
+
+
+def open_stored(page: Page, server: RootServer, path: str) -> None:
+    page.goto(f"{server.base}{path}#token={server.tokens.now.control}")
+
+
+def test_a_run_of_a_stranger_with_an_svg_figure_runs_no_script(
+    page: Page, strangers: RootServer
+) -> None:
+    open_stored(page, strangers, "/runs")
+    expect(page.get_by_role("main")).to_contain_text(MARKUP)
+    run_id = strangers.app.state.catalog.index.rows().rows[0].id
+    open_stored(page, strangers, f"/runs/{run_id}?tab=figures")
+    figure = page.get_by_role("region", name="Figures").locator("img").first
+    expect(figure).to_be_visible()
+    page.wait_for_function("image => image.naturalWidth === 40", arg=figure.element_handle())
+    open_stored(page, strangers, f"/runs/{run_id}")
+    expect(page.get_by_role("banner")).to_contain_text(MARKUP)
+    expect(page.get_by_role("region", name="Tags and note")).to_contain_text(MARKUP)
+
+
+def test_datasets_and_results_of_a_stranger_are_text(page: Page, strangers: RootServer) -> None:
+    open_stored(page, strangers, "/data")
+    expect(page.get_by_role("region", name="Pair 0", exact=True)).to_contain_text("<b>bold</b>")
+    open_stored(page, strangers, "/influence")
+    expect(page.get_by_role("button", name=f"Evaluation theirs {MARKUP}")).to_be_visible()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import shutil
 from pathlib import Path
@@ -11,7 +12,11 @@ import torch
 
 from midstep.core.errors import FormatError, StorageError
 from midstep.session.checkpoint.checkpoint_folders import FILES
-from midstep.session.checkpoint.checkpoint_store import CheckpointError, CheckpointStore
+from midstep.session.checkpoint.checkpoint_store import (
+    CheckpointError,
+    CheckpointStore,
+    read_checkpoint,
+)
 from midstep.session.state.snapshot import Snapshot
 
 FLIPS = 200
@@ -140,9 +145,45 @@ def test_a_header_that_claims_too_much_takes_no_memory(good: Path, tmp_path: Pat
 def test_a_disk_that_cannot_be_read_is_not_taken_for_damage(
     good: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refuse(_path: Path) -> bytes:
+    def refuse(_folder: Path, _name: str) -> None:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(Path, "read_bytes", refuse)
+    monkeypatch.setattr("midstep.session.checkpoint.checkpoint_store.open_plain", refuse)
     with pytest.raises(StorageError, match="cannot read"):
         CheckpointStore(good).newest_valid()
+
+
+@pytest.mark.parametrize("name", ["last", "best_val", "model"])
+def test_a_link_out_of_the_run_is_no_checkpoint(good: Path, tmp_path: Path, name: str) -> None:
+    run_dir, other = tmp_path / "theirs", tmp_path / "ours"
+    shutil.copytree(good, run_dir, symlinks=True)
+    shutil.copytree(good, other, symlinks=True)
+    newest = CheckpointStore(run_dir).names()[0]
+    read_checkpoint(run_dir / "last")
+    for target in (other / "checkpoints" / newest.name, "../ours/last", "..", "checkpoints/.."):
+        (run_dir / name).unlink(missing_ok=True)
+        (run_dir / name).symlink_to(target)
+        with pytest.raises(CheckpointError, match="no checkpoint of this run"):
+            read_checkpoint(run_dir / name)
+    (run_dir / name).unlink()
+    (run_dir / name).symlink_to(f"checkpoints/{newest.name}")
+    assert read_checkpoint(run_dir / name).step == newest.step
+
+
+@pytest.mark.parametrize("file", ["manifest.json", "state.json", "tensors.safetensors"])
+def test_a_link_or_a_pipe_in_a_checkpoint_is_refused(
+    good: Path, tmp_path: Path, file: str
+) -> None:
+    run_dir = tmp_path / "theirs"
+    shutil.copytree(good, run_dir, symlinks=True)
+    store = CheckpointStore(run_dir)
+    path = store.path(store.names()[0])
+    shutil.copy(path / file, tmp_path / file)
+    (path / file).unlink()
+    (path / file).symlink_to(tmp_path / file)
+    with pytest.raises(CheckpointError):
+        read_checkpoint(path)
+    (path / file).unlink()
+    os.mkfifo(path / file)
+    with pytest.raises(CheckpointError):
+        read_checkpoint(path)

@@ -1,8 +1,11 @@
 from __future__ import annotations
 
-from collections.abc import Iterator
+import resource
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
+import psutil
 import pytest
 
 from midstep.server.datasets.data_roots import DataRoots
@@ -32,3 +35,22 @@ def shared(
         else serving_root(folder, data=(data,))
     ) as made:
         yield made
+
+
+@pytest.fixture
+def most_memory() -> Callable[[int], AbstractContextManager[None]]:
+    """Inside the block, this process may take so much more memory at most than it has now."""
+
+    @contextmanager
+    def limited(more_bytes: int) -> Iterator[None]:
+        # Of the address space, since nothing else is limited by the kernel: a list of 6 GB raises
+        # MemoryError at once, on any machine.
+        soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+        now = psutil.Process().memory_info().vms
+        resource.setrlimit(resource.RLIMIT_AS, (now + more_bytes, hard))
+        try:
+            yield
+        finally:
+            resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
+
+    return limited

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from midstep.cli.output.screen import AsJson, Screen
+from midstep.cli.output.screen import AsJson, Screen, print_json
 from midstep.core import strict_json
 from midstep.core.errors import ConfigError
 
@@ -65,7 +65,7 @@ def run(
     # Read back from disk, so that `run` and `show` print the same.
     results = read_results_json(folder)
     if as_json:
-        typer.echo(strict_json.dumps({"directory": str(folder), **_brief(results)}))
+        print_json({"directory": str(folder), **_brief(results)})
         return
     screen = Screen()
     _print_results(screen, results, request=None, top=3)
@@ -84,7 +84,7 @@ def show(
 
     results = read_results_json(folder)
     if as_json:
-        typer.echo(strict_json.dumps(results))
+        print_json(results)
         return
     screen = Screen()
     _print_results(screen, results, request=request, top=top)
@@ -121,7 +121,7 @@ def check(
     batch = None if request is None else results.request(request).batch
     report = validate(workspace, batch, rates=_parse_rates(rates), after=after).to_json()
     if as_json:
-        typer.echo(strict_json.dumps(report))
+        print_json(report)
         return
     _print_validation(Screen(), strict_json.plain(report))
 

@@ -10,6 +10,7 @@ import typer
 from midstep.cli import demo, influence, serve
 from midstep.cli.ctl import ctl_app
 from midstep.cli.data import data_app
+from midstep.cli.output.terminal_escape import escape_log_messages, visible
 from midstep.cli.runs import runs_app
 from midstep.core.errors import DatasetError, MidstepError, UnclearRunError
 from midstep.core.version import __version__
@@ -62,12 +63,13 @@ def _common(
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code. An expected error is one line and code 2."""
+    escape_log_messages()
     try:
         app(args=arguments, prog_name="midstep")
     except SystemExit as end:  # typer always exits, also after a usage error
         return end.code if isinstance(end.code, int) else 0
     except MidstepError as error:
-        typer.echo(f"midstep: {_message(error)}", err=True)
+        typer.echo(visible(f"midstep: {_message(error)}"), err=True)
         return EXPECTED_FAILURE
     return 0
 

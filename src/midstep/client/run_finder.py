@@ -10,6 +10,7 @@ from typing import Any
 from midstep.client.http_transport import Transport
 from midstep.core.errors import ClientError
 from midstep.core.files.user_state import read_state_file, root_file
+from midstep.core.ids import is_run_id
 
 ANSWER_WITHIN_S = 2.0
 FIRST_SOCKET_ANSWER_WITHIN_S = 30.0
@@ -92,7 +93,7 @@ def _names(run: FoundRun) -> list[str]:
 def _read_lease(path: Path) -> FoundRun | None:
     lease = read_state_file(path) or {}
     run_id, url, socket = lease.get("run_id"), lease.get("url"), lease.get("socket")
-    if not isinstance(run_id, str):
+    if not isinstance(run_id, str) or not is_run_id(run_id):  # it becomes part of an address
         return None
     if isinstance(url, str) and url.startswith("http://"):
         return FoundRun(run_id=run_id, directory=path.parent, url=url.partition("#")[0])

@@ -84,8 +84,12 @@ def loads(text: str | bytes) -> Any:
         )
     except RecursionError:
         raise FormatError("JSON is nested too deeply") from None
+    except FormatError:
+        raise
     except (UnicodeDecodeError, json.JSONDecodeError) as error:
         raise FormatError(f"not JSON: {error}") from None
+    except ValueError:  # Python converts no integer of more than 4,300 digits
+        raise FormatError("a number has too many digits") from None
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

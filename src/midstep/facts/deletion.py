@@ -18,7 +18,7 @@ from pathlib import Path
 
 from midstep.core.errors import FormatError, RunHeldError, StorageError
 from midstep.core.files.storage import replace_json, storage_errors, sync_folder
-from midstep.core.files.untrusted_files import open_folder, open_subfolder
+from midstep.core.files.untrusted_files import is_plain, open_folder, open_subfolder
 from midstep.facts.format.run_files import OWN_FOLDERS, RunFile, list_files
 from midstep.facts.index.run_row import LIVE_STATES
 from midstep.facts.index.run_summary import DELETING, EVENTS
@@ -85,7 +85,7 @@ def delete_run(run_dir: str | Path) -> DeletionResult:
     with _hold_lock(folder):
         if not (folder / "facts").is_symlink():
             mark = {"run_id": _known_id(folder), "at": time.time()}
-            replace_json(folder / "facts" / DELETING, mark)
+            replace_json(folder / "facts" / DELETING, mark, mode=0o600)
         with storage_errors(folder, "delete"):
             result = _remove_own(folder)
     with suppress(OSError):  # it is not empty, so it stays
@@ -96,7 +96,11 @@ def delete_run(run_dir: str | Path) -> DeletionResult:
 
 @contextmanager
 def _hold_lock(folder: Path) -> Iterator[None]:
-    """Hold the lock of the run; refuse a run that is live here, or elsewhere by its heartbeat."""
+    """Hold the lock of the run; refuse a run that is live here, or elsewhere by its heartbeat.
+
+    A lock that is a link, or has a second name, is not ours and is not opened: taking it would
+    empty the file that it leads to.
+    """
     if (folder / "facts").is_symlink():
         yield  # the lock file would be created in a folder that is not part of the run
         return
@@ -104,6 +108,10 @@ def _hold_lock(folder: Path) -> Iterator[None]:
     if state.state in LIVE_STATES:
         reason = "" if state.reason is None else f" ({state.reason})"
         raise RunHeldError(f"the run in {folder.name} is {state.state}{reason}; stop it first")
+    lock_file = folder / "facts" / ".lock"
+    if os.path.lexists(lock_file) and not is_plain(lock_file):
+        yield
+        return
     lock = RunLock.acquire(folder, is_shared=False)
     try:
         yield

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from fastapi import FastAPI, Request
@@ -12,7 +13,14 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
-from midstep.core.errors import ConfigError, ControlError, ExpressionError, StorageError
+from midstep.core.errors import (
+    ConfigError,
+    ControlError,
+    ExpressionError,
+    FormatError,
+    StorageError,
+)
+from midstep.core.files.untrusted_files import FILE_ERRORS
 from midstep.server.responses import StrictJsonResponse
 from midstep.server.schema_base import Problem
 
@@ -89,7 +97,7 @@ def incident_answer(error: Exception, method: str) -> StrictJsonResponse:
 
 def add_handlers(app: FastAPI) -> None:
     """Register the handler of all exceptions that become a `Problem`."""
-    ours = (Refusal, ConfigError, ControlError, StorageError)
+    ours = (Refusal, ConfigError, ControlError, StorageError, FormatError)
     for kind in (*ours, HTTPException, RequestValidationError):
         app.add_exception_handler(kind, _answer)
 
@@ -117,11 +125,30 @@ def _as_refusal(error: Exception) -> Refusal:
             return Refusal(422, "invalid", str(error))
         case ControlError():
             return Refusal(409, "refused", str(error))
+        case FormatError():
+            return _damaged(error)
     # A `StorageError`. Its message names a path of this machine, so it goes into the log only.
     log.error("storage error", exc_info=error)
     return Refusal(
         503, "storage", "A file could not be read or written. The server's log names it."
     )
+
+
+@contextmanager
+def damaged_files() -> Iterator[None]:
+    """Answer 409 if the files of a stored run make no sense; anybody may have written them."""
+    try:
+        yield
+    except (ConfigError, ControlError, StorageError):  # they have answers of their own
+        raise
+    except FILE_ERRORS as error:
+        raise _damaged(error) from error
+
+
+def _damaged(error: Exception) -> Refusal:
+    log.warning("the files of a run cannot be used: %s: %s", type(error).__name__, error)
+    message = "The files of this run are damaged or make no sense. The server's log has the reason."
+    return Refusal(409, "damaged", message)
 
 
 def _field(location: Sequence[Any]) -> str | None:

@@ -14,6 +14,8 @@ from midstep.facts import FactsReader, last_attempt, read_lease
 from midstep.facts.liveness.run_lock import lock_holder
 
 _TRIES = 1000
+PRIVATE = 0o700
+"""Only this user may look into a run: it holds the command line, settings and output of it."""
 
 
 def new_directory(save_dir: Path, name: str, run_name: str | None, at: datetime) -> Path:
@@ -29,7 +31,7 @@ def new_directory(save_dir: Path, name: str, run_name: str | None, at: datetime)
         suffix = "" if attempt == 1 else f"-{attempt}"
         directory = save_dir / (run_directory_name(name, at) + suffix)
         try:
-            directory.mkdir()
+            directory.mkdir(PRIVATE)
         except FileExistsError:
             continue
         except OSError as error:
@@ -40,7 +42,7 @@ def new_directory(save_dir: Path, name: str, run_name: str | None, at: datetime)
 
 def open_directory(directory: Path) -> Path:
     """Make `directory` if needed, and check that it is writable; it may have an earlier attempt."""
-    _make_parents(directory)
+    _make_parents(directory, PRIVATE)
     # By the effective user, as writing is: a set-uid process has another real user.
     effective = os.access in os.supports_effective_ids
     if not os.access(directory, os.W_OK | os.X_OK, effective_ids=effective):
@@ -48,9 +50,9 @@ def open_directory(directory: Path) -> Path:
     return directory
 
 
-def _make_parents(directory: Path) -> None:
+def _make_parents(directory: Path, mode: int = 0o777) -> None:
     try:
-        directory.mkdir(parents=True, exist_ok=True)
+        directory.mkdir(mode, parents=True, exist_ok=True)
     except OSError as error:
         raise _refused(directory, error) from error
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -148,3 +149,26 @@ def test_a_run_directory_made_anew_is_read_anew(
     assert tail.poll() == []
     assert any("replaced" in problem for problem in tail.problems)
     tail.close()
+
+
+@pytest.mark.usefixtures("no_slow_writes")
+def test_to_advance_reads_all_and_keeps_nothing(tmp_path: Path) -> None:
+    with FactsWriter(tmp_path) as facts:
+        for step in range(30_000):
+            facts.log(step, loss=1.0, **{f"metric_{i}": 1.0 for i in range(8)})
+            if step % 1000 == 0:
+                facts.event("on_step", step=step)
+        last = facts.seq
+    size = sum(path.stat().st_size for path in (tmp_path / "facts").iterdir())
+    tail, other = FactsTail(tmp_path), FactsTail(tmp_path)
+    tracemalloc.start()
+    try:
+        assert tail.advance() == 0
+        kept, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert (tail.last_seq, tail.problems) == (last, [])
+    assert kept < size / 10
+    assert tail.poll() == []
+    other.poll()
+    assert other.last_seq == last

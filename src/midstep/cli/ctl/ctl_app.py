@@ -12,13 +12,13 @@ from typing import Annotated, Any
 
 import typer
 from rich.table import Table
+from rich.text import Text
 
 from midstep.cli.ctl import breakpoint_commands, command_options, force_commands, watch_commands
 from midstep.cli.ctl.run_option import RunOption, reword_error, with_run_option
-from midstep.cli.output.screen import Screen
+from midstep.cli.output.screen import Screen, print_json
 from midstep.cli.output.status_line import format_state
 from midstep.cli.output.text_format import align_columns, format_number
-from midstep.core import strict_json
 from midstep.core.commands.catalog import COMMANDS
 from midstep.core.errors import ConfigError, StorageError
 
@@ -172,7 +172,7 @@ def _log_table(records: list[dict[str, Any]]) -> Table:
     for each in records:
         time = datetime.fromtimestamp(each["submitted_at"], UTC).astimezone()
         settings = " ".join(f"{key}={value}" for key, value in each["payload"].items())
-        table.add_row(
+        cells = (
             f"{time:%H:%M:%S}",
             each["who"],
             f"{each['command']} {settings}".strip(),
@@ -180,6 +180,7 @@ def _log_table(records: list[dict[str, Any]]) -> Table:
             "" if each["step"] is None else f"{each['step']:,}",
             each["reason"] or "",
         )
+        table.add_row(*map(Text, cells))  # as `Text`, square brackets are no markup
     return table
 
 
@@ -187,7 +188,7 @@ def _log_table(records: list[dict[str, Any]]) -> Table:
 def follow(target: RunOption) -> None:
     """Print the messages of the run as they arrive, one line of JSON each, until Ctrl-C."""
     for message in target.client().stream():
-        typer.echo(strict_json.dumps(message))
+        print_json(message)
 
 
 def _add_commands(panel: str, *commands: tuple[str, Callable[..., None], str]) -> None:

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from midstep.cli.output.screen import Screen
-from midstep.core import strict_json
+from midstep.cli.output.screen import Screen, print_json
 from midstep.core.errors import ClientError
 
 if TYPE_CHECKING:
@@ -82,7 +81,7 @@ class RunOption:
     def answer(self, value: Any, text: str | Callable[[Screen], None]) -> None:
         """Print `value` as JSON if `--json` is given, else `text`, or what `text` prints."""
         if self.as_json:
-            typer.echo(strict_json.dumps(value))
+            print_json(value)
         elif callable(text):
             text(Screen())
         else:

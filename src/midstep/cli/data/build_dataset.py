@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, Self
 
 import typer
 
-from midstep.cli.output.screen import AsJson, Screen
+from midstep.cli.output.screen import AsJson, Screen, print_json
 from midstep.core import strict_json
 from midstep.core.errors import ConfigError
 
@@ -140,7 +140,7 @@ def build(
     record = strict_json.loads((folder / "build.json").read_bytes())
     outcome = _summarize(folder, kind, record)
     if as_json:
-        typer.echo(strict_json.dumps({"folder": str(folder), **outcome}))
+        print_json({"folder": str(folder), **outcome})
     else:
         _print_outcome(screen, folder, kind, record, outcome)
 
@@ -261,7 +261,7 @@ def audit(
 
     report = audit_dataset(folder, near_duplicate=near_duplicate, write=write)
     if as_json:
-        typer.echo(strict_json.dumps(report.to_json()))
+        print_json(report.to_json())
     else:
         _print_report(Screen(), folder, report)
     if not report.clean:

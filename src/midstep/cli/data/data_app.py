@@ -13,9 +13,8 @@ import typer
 
 from midstep.cli.data.build_dataset import AUDIT_HELP, BUILD_HELP, DatasetFolder, Form, audit, build
 from midstep.cli.data.dataset_kinds import check_parts, print_other_kind, read_other_kind
-from midstep.cli.output.screen import AsJson, Screen
+from midstep.cli.output.screen import AsJson, Screen, print_json
 from midstep.cli.output.text_format import format_bytes
-from midstep.core import strict_json
 
 SHOWN_EPOCHS = (0, 5, 10, 20, 30, 40, 100)
 """Epochs of the curriculum that `info` prints."""
@@ -79,13 +78,13 @@ def info(folder: DatasetFolder, as_json: AsJson = False) -> None:
     other = read_other_kind(folder)
     if other:
         if as_json:
-            typer.echo(strict_json.dumps(other))
+            print_json(other)
         else:
             print_other_kind(Screen(), folder, other)
         return
     described = {"kind": "steering", **_describe_tables(open_tables(folder, verify=False))}
     if as_json:
-        typer.echo(strict_json.dumps(described))
+        print_json(described)
     else:
         _print_steering(Screen(), folder, described)
 
@@ -104,7 +103,7 @@ def validate(folder: DatasetFolder, as_json: AsJson = False) -> None:
     other = read_other_kind(folder)
     splits = check_parts(folder, other["kind"]) if other else validate_dataset(folder)
     if as_json:
-        typer.echo(strict_json.dumps({"valid": True, "splits": splits}))
+        print_json({"valid": True, "splits": splits})
         return
     names = ", ".join(splits)
     if other:

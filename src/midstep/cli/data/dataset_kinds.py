@@ -8,6 +8,10 @@ from typing import Any
 from midstep.cli.output.screen import Screen
 from midstep.core import strict_json
 from midstep.core.errors import DatasetError, FormatError
+from midstep.core.files.untrusted_files import read_plain
+
+MOST_RECORD_BYTES = 16 << 20
+"""A larger build.json is refused before memory is taken for it."""
 
 
 def read_other_kind(folder: Path) -> dict[str, Any] | None:
@@ -61,7 +65,7 @@ def _read_build_record(folder: Path) -> dict[str, Any]:
     if (folder / "config.json").is_file():
         return {}
     try:
-        record = strict_json.loads((folder / "build.json").read_bytes())
+        record = strict_json.loads(read_plain((folder / "build.json").resolve(), MOST_RECORD_BYTES))
     except FormatError as error:
         raise DatasetError(f"{folder / 'build.json'} is {error}") from None
     except OSError:

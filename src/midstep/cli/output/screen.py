@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Collection, Sequence
-from typing import Annotated, TextIO
+from collections.abc import Collection, Iterable, Sequence
+from typing import Annotated, Any, TextIO
 
 import typer
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.segment import Segment
 from rich.text import Text
 
+from midstep.cli.output.terminal_escape import visible
 from midstep.cli.output.text_format import align_columns
+from midstep.core import strict_json
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one line of JSON.")]
 
@@ -25,6 +28,16 @@ class Screen(Console):
 
     def __init__(self, stream: TextIO | None = None) -> None:
         super().__init__(file=stream, highlight=False, soft_wrap=True)
+
+    def render(
+        self, renderable: RenderableType, options: ConsoleOptions | None = None
+    ) -> Iterable[Segment]:
+        """The segments of anything that is printed, with their texts escaped."""
+        for segment in super().render(renderable, options):
+            if segment.control is None and not segment.text.isprintable():
+                yield Segment(visible(segment.text), segment.style)
+            else:
+                yield segment
 
     def print_line(self, text: str, *, style: str | None = None) -> None:
         """Print one line. Square brackets in it are no markup."""
@@ -42,6 +55,11 @@ class Screen(Console):
         """Stop printing when the reader has closed the pipe. Rich would end the process here."""
         self.quiet = True
         silence_stdout()
+
+
+def print_json(value: Any) -> None:
+    """Print a value as one line of JSON."""
+    typer.echo(visible(strict_json.dumps(value)))
 
 
 def silence_stdout() -> None:

@@ -6,6 +6,8 @@ from collections.abc import Collection, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+from midstep.cli.output.terminal_escape import one_line
+
 
 def format_number(value: Any) -> str:
     """A float with five digits; an integer with commas.
@@ -24,6 +26,8 @@ def format_duration(seconds: float) -> str:
     >>> format_duration(83)
     '0:01:23'
     """
+    if not seconds < 1e15:  # infinite, NaN, or longer than there are years
+        return "?"
     whole = max(0, round(seconds))
     return f"{whole // 3600}:{whole // 60 % 60:02}:{whole % 60:02}"
 
@@ -43,12 +47,17 @@ def format_bytes(count: int | None) -> str:
 
 
 def format_time(wall: float | None) -> str:
-    """A wall time in UTC with seconds.
+    """A wall time in UTC with seconds; `?` if the calendar does not have it.
 
-    >>> format_time(0.0)
-    '1970-01-01 00:00:00Z'
+    >>> format_time(0.0), format_time(1e308)
+    ('1970-01-01 00:00:00Z', '?')
     """
-    return "" if wall is None else f"{datetime.fromtimestamp(wall, UTC):%Y-%m-%d %H:%M:%S}Z"
+    if not isinstance(wall, int | float):
+        return ""
+    try:
+        return f"{datetime.fromtimestamp(wall, UTC):%Y-%m-%d %H:%M:%S}Z"
+    except (OverflowError, ValueError, OSError):  # beyond the year 9999
+        return "?"
 
 
 def align_columns(rows: Sequence[Sequence[str]], *, right: Collection[int] = ()) -> list[str]:
@@ -61,8 +70,9 @@ def align_columns(rows: Sequence[Sequence[str]], *, right: Collection[int] = ())
     >>> align_columns([("name", "value"), ("loss", "0.5")], right=(1,))
     ['name  value', 'loss    0.5']
     """
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return ["  ".join(_cells(row, widths, right)).rstrip() for row in rows]
+    shown = [[one_line(cell) for cell in row] for row in rows]
+    widths = [max(map(len, column)) for column in zip(*shown, strict=True)]
+    return ["  ".join(_cells(row, widths, right)).rstrip() for row in shown]
 
 
 def _cells(row: Sequence[str], widths: Sequence[int], right: Collection[int]) -> list[str]:

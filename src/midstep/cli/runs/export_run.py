@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 
 import typer
 
+from midstep.cli.output.terminal_escape import VisibleStream
 from midstep.cli.runs.list_runs import DEFAULT_SAVE_DIR, RunName, SaveDir, find_run, split_names
 from midstep.core.errors import ConfigError
 from midstep.core.files.storage import replacement
@@ -41,7 +42,7 @@ def export(
 
     table = WideTable(find_run(run, save_dir), split_names(names), timeline=timeline)
     if out is None:
-        write_csv(table, sys.stdout)
+        write_csv(table, VisibleStream(sys.stdout))
         return
     with replacement(out) as file:
         if form == "parquet":

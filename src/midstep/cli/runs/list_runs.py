@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from midstep.cli.output.screen import AsJson, Screen
+from midstep.cli.output.screen import AsJson, Screen, print_json
 from midstep.cli.output.text_format import (
     align_columns,
     format_bytes,
@@ -72,7 +72,7 @@ def list_runs(
     page = _open_index(save_dir).rows(query)
     runs = [_with_live_state(_summary(row, save_dir / row.directory)) for row in page.rows]
     if as_json:
-        typer.echo(strict_json.dumps(runs))
+        print_json(runs)
     elif runs:
         _print_table(Screen(), runs)
         if page.matching > len(runs):
@@ -97,7 +97,7 @@ def show(run: RunName, save_dir: SaveDir = DEFAULT_SAVE_DIR, as_json: AsJson = F
         {**_summary(read_row(directory), directory), **_read_all_facts(directory)}
     )
     if as_json:
-        typer.echo(strict_json.dumps(summary))
+        print_json(summary)
         return
     Screen().print_table(_flatten("", _select_fields(summary)))
 
@@ -110,16 +110,29 @@ def find_run(run: str, save_dir: Path) -> Path:
     """
     if run and (Path(run) / "facts").is_dir():
         return Path(run)
-    rows = _open_index(save_dir).rows().rows
+    index = _open_index(save_dir)
+    rows = index.rows().rows
     matches = [
         row for row in rows if run in (row.id, row.directory, row.directory.rpartition("/")[2])
     ]
     matches = matches or [row for row in rows if row.id.startswith(run)]
     if len(matches) == 1:
+        _check_one_directory(run, matches[0], index)
         return save_dir / matches[0].directory
     if matches:
         raise ConfigError(f"{run} names {len(matches)} runs in {save_dir}; give more of the id")
     raise ConfigError(f"no run {run} in {save_dir}; list all runs with: midstep runs ls")
+
+
+def _check_one_directory(run: str, row: RunRow, index: RunIndex) -> None:
+    """Refuse an id that several directories have: a copy must not stand for the original."""
+    copies = index.copies(row.id)
+    is_directory = run in (row.directory, row.directory.rpartition("/")[2])
+    if copies and not is_directory:
+        names = ", ".join((row.directory, *copies))
+        raise ConfigError(
+            f"{len(copies) + 1} directories have the id {row.id}: {names}; name the directory"
+        )
 
 
 def split_names(names: list[str] | None) -> list[str] | None:

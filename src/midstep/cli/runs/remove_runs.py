@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from midstep.cli.output.screen import AsJson, Screen
+from midstep.cli.output.screen import AsJson, Screen, print_json
+from midstep.cli.output.terminal_escape import one_line
 from midstep.cli.output.text_format import format_bytes
 from midstep.cli.runs.list_runs import DEFAULT_SAVE_DIR, SaveDir, find_run
-from midstep.core import strict_json
 from midstep.core.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def remove(
             _print_plan(screen, each)
     if dry_run:
         if as_json:
-            typer.echo(strict_json.dumps([_plan_json(each) for each in to_delete]))
+            print_json([_plan_json(each) for each in to_delete])
         return
     for each in to_delete:
         if each.live:
@@ -64,13 +64,14 @@ def remove(
     deleted = [(each, delete_run(each.directory)) for each in to_delete]
     if as_json:
         rows = [{"directory": str(each.directory), **vars(result)} for each, result in deleted]
-        typer.echo(strict_json.dumps(rows))
+        print_json(rows)
         return
     for each, result in deleted:
         removed = f"{result.removed_files} files, {format_bytes(result.removed_bytes)}"
-        screen.print_line(f"deleted {each.directory.name}: {removed}")
+        name = one_line(each.directory.name)
+        screen.print_line(f"deleted {name}: {removed}")
         for path in result.kept[:MAX_NAMED_FILES]:
-            screen.print_line(f"  stays: {each.directory.name}/{path}")
+            screen.print_line(f"  stays: {name}/{one_line(path)}")
 
 
 def _plan(run: str, save_dir: Path) -> _RunToDelete:
@@ -90,9 +91,9 @@ def _plan(run: str, save_dir: Path) -> _RunToDelete:
 def _print_plan(screen: Screen, each: _RunToDelete) -> None:
     plan = each.plan
     content = f"{len(plan.own)} files, {format_bytes(plan.bytes)}"
-    screen.print_line(f"{each.directory.name} ({each.state}): {content}")
+    screen.print_line(f"{one_line(each.directory.name)} ({each.state}): {content}")
     for path in plan.foreign[:MAX_NAMED_FILES]:
-        screen.print_line(f"  not its own, stays: {path}")
+        screen.print_line(f"  not its own, stays: {one_line(path)}")
     if len(plan.foreign) > MAX_NAMED_FILES:
         screen.print_line(f"  and {len(plan.foreign) - MAX_NAMED_FILES} more that stay")
 
@@ -114,4 +115,4 @@ def _confirm(to_delete: list[_RunToDelete]) -> bool:
         )
     size = format_bytes(sum(each.plan.bytes for each in to_delete))
     name = to_delete[0].directory.name if len(to_delete) == 1 else f"{len(to_delete)} runs"
-    return typer.confirm(f"Delete {name} ({size}) for good?")
+    return typer.confirm(f"Delete {one_line(name)} ({size}) for good?")

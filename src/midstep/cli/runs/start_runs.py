@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from midstep.cli.output.screen import AsJson, Screen
+from midstep.cli.output.screen import AsJson, Screen, print_json
 from midstep.cli.runs.list_runs import DEFAULT_SAVE_DIR, RunName, SaveDir, find_run
-from midstep.core import strict_json
 from midstep.core.errors import ConfigError
 from midstep.core.ids import new_command_id
 
@@ -48,7 +47,7 @@ def start(
     finally:
         launcher.close()
     if as_json:
-        typer.echo(strict_json.dumps({"id": launched.run_id, "directory": str(launched.run_dir)}))
+        print_json({"id": launched.run_id, "directory": str(launched.run_dir)})
         return
     screen = Screen()
     screen.print_line(f"run   {launched.run_id} in {launched.run_dir}")
@@ -66,7 +65,7 @@ def list_recipes(as_json: AsJson = False) -> None:
             {**asdict(recipe), "settings": [asdict(setting) for setting in recipe.settings]}
             for recipe in recipes().values()
         ]
-        typer.echo(strict_json.dumps(rows))
+        print_json(rows)
         return
     screen = Screen()
     for recipe in recipes().values():

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from midstep.cli.output.screen import Screen
+from midstep.cli.output.screen import Screen, print_json
+from midstep.cli.output.terminal_escape import one_line
 from midstep.cli.output.text_format import format_number, format_time
 from midstep.cli.runs.list_runs import (
     DEFAULT_SAVE_DIR,
@@ -18,7 +19,6 @@ from midstep.cli.runs.list_runs import (
     find_run,
     split_names,
 )
-from midstep.core import strict_json
 
 if TYPE_CHECKING:
     from midstep.facts import EventRecord, StepRows
@@ -54,9 +54,9 @@ def tail(
     try:
         for entry in follow_run(directory, lines=lines, follow=follow, names=split_names(names)):
             if as_json:
-                typer.echo(strict_json.dumps(entry))
+                print_json(entry)
             else:
-                screen.print_line(_format_entry(entry))
+                screen.print_line(one_line(_format_entry(entry)))
     except KeyboardInterrupt:  # Ctrl-C is the normal way to leave
         return
 

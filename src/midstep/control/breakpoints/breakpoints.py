@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from midstep.control.control_state import ControlState
 
 
+MAX_BREAKPOINTS = 200
+MAX_KEPT_VALUES = 1_000_000
+"""Losses and gradients that the windows of all breakpoints hold: about 32 MB."""
 MAX_HIT_STEPS = 100
 MAX_SAMPLES = 128
 """Limit of sample ids in the evidence, which goes to the facts and to every viewer."""
@@ -115,6 +118,7 @@ class Breakpoints:
         condition = make_condition(kind, settings)  # checked before the lock is taken
         _check_action(action)
         with self._state.changing():
+            self._check_room(condition)
             added = Breakpoint(
                 id=self._next_id,
                 condition=condition,
@@ -127,6 +131,19 @@ class Breakpoints:
             self._by_id[added.id] = added
             self._rearm()
             return added
+
+    def _check_room(self, condition: Condition) -> None:
+        """Refuse what would fill the memory of the training process, or slow every step down."""
+        if len(self._by_id) >= MAX_BREAKPOINTS:
+            raise ConfigError(
+                f"a run can have {MAX_BREAKPOINTS} breakpoints; remove one before you add another"
+            )
+        kept = sum(each.condition.kept_values for each in self._by_id.values())
+        if kept + condition.kept_values > MAX_KEPT_VALUES:
+            raise ConfigError(
+                f"the windows of all breakpoints can hold {MAX_KEPT_VALUES:,} values together, and "
+                f"{kept:,} are taken; choose a window of at most {MAX_KEPT_VALUES - kept:,}"
+            )
 
     def add_rule(
         self, rule: str, *, enabled: bool = True, action: Action = "pause", **settings: Any

@@ -83,6 +83,11 @@ class Condition(ABC):
         """The condition in words."""
         return self.template.format(**vars(self))
 
+    @property
+    def kept_values(self) -> int:
+        """How many numbers it keeps in memory at most."""
+        return 0
+
     @abstractmethod
     def check(self, view: StepView) -> Hit | None:
         """The hit, or None."""
@@ -186,6 +191,11 @@ class LossZ(Condition):
         check_integer("window", self.window, least=MIN_LOSSES_FOR_Z)
         # The dataclass is frozen, so that settings cannot change under the training thread.
         object.__setattr__(self, "spread", RollingSpread(self.window))
+
+    @property
+    def kept_values(self) -> int:
+        """The losses of the window."""
+        return self.window
 
     def check(self, view: StepView) -> Hit | None:
         """The hit, or None."""

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 from midstep.control.breakpoints.conditions import Condition, Hit, StepView
 from midstep.control.breakpoints.layer_report import Measure
 from midstep.control.breakpoints.rule_catalog import RULES, RuleSettings, RuleSpec
-from midstep.control.breakpoints.rule_checks import RULE_CHECKS, Finding, RuleCheck
+from midstep.control.breakpoints.rule_checks import KEEP_WINDOW, RULE_CHECKS, Finding, RuleCheck
 from midstep.core.errors import ConfigError
 
 MAX_OTHERS_NAMED = 5
@@ -68,6 +68,11 @@ class Rule(Condition):
     def words(self) -> str:
         """The condition in words."""
         return self.spec.words(self.settings)
+
+    @property
+    def kept_values(self) -> int:
+        """The window of a rule that compares losses or gradients with earlier ones."""
+        return (self.window or 0) if self.rule in KEEP_WINDOW else 0
 
     @property
     def missing_input(self) -> str | None:

@@ -108,6 +108,8 @@ SPIKE_FACTOR = 100.0
 """A gradient that is larger than its median by this factor is a spike."""
 MIN_SPIKE_SHARE = 0.1
 """Gradients below this share of the weight norm are never a spike."""
+MOST_GRADIENTS = 1_000_000
+"""Gradients that are kept of all layers together; a longer window is shortened for many layers."""
 MIN_HISTORY = 5
 """Earlier gradients that a median needs."""
 MIN_WEIGHT_RMS = 1e-3
@@ -249,12 +251,15 @@ class ExplodingGradientsCheck:
 
     def __init__(self, settings: RuleSettings) -> None:
         self._settings = settings
+        self._window = self._history_length = settings.window or MIN_HISTORY
         self._history: dict[str, deque[float]] = {}
         self._firing: set[str] = set()
 
     def check(self, view: StepView) -> list[Finding]:
         """New findings, the largest first."""
         findings = []
+        layers = 1 if view.layers is None else max(1, len(view.layers.parameters))
+        self._history_length = max(MIN_HISTORY, min(self._window, MOST_GRADIENTS // layers))
         for each in _with_gradient(view.layers) if view.layers is not None else ():
             if (self._settings.layers or "") not in each.name:
                 continue
@@ -271,7 +276,7 @@ class ExplodingGradientsCheck:
         share = norm / max(reading.weight_norm, MIN_WEIGHT_RMS * math.sqrt(reading.elements))
         if share > limit:
             return Finding(layer=reading.name, value=share, limit=limit, what="gradient ÷ weight")
-        past = self._history.setdefault(reading.name, deque(maxlen=self._settings.window))
+        past = self._history.setdefault(reading.name, deque(maxlen=self._history_length))
         median = statistics.median(past) if len(past) >= MIN_HISTORY else math.inf
         if norm > SPIKE_FACTOR * median and share > MIN_SPIKE_SHARE:
             times = norm / median if median else math.inf
@@ -295,3 +300,5 @@ RULE_CHECKS: dict[str, Callable[[RuleSettings], RuleCheck]] = {
     "overfitting": OverfittingCheck,
 }
 """Makes a new check of a rule, without history."""
+KEEP_WINDOW = frozenset({"exploding_gradients", "loss_not_falling"})
+"""Rules that keep as many numbers as their window is long."""

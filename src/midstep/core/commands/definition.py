@@ -27,6 +27,8 @@ from typing import (
 from midstep.core.errors import ConfigError
 
 P = TypeVar("P")
+LARGEST_INTEGER = 2**63
+"""Integers of a payload are smaller: torch, numpy and the facts have 64 bits for them."""
 
 
 @dataclass(frozen=True)
@@ -230,7 +232,10 @@ def _is_valid(value: Any, type_: Any, limits: tuple[Any, ...]) -> bool:
 def _is_number(value: Any, type_: type) -> bool:
     # A bool is an int in Python, but `true` is no number of steps.
     allowed = int if type_ is int else int | float
-    return isinstance(value, allowed) and not isinstance(value, bool) and math.isfinite(value)
+    if isinstance(value, bool) or not isinstance(value, allowed):
+        return False
+    # `isfinite` raises for an integer that no float can hold.
+    return abs(value) < LARGEST_INTEGER if isinstance(value, int) else math.isfinite(value)
 
 
 def _is_within(value: float, limit: Any) -> bool:

@@ -17,6 +17,7 @@ from typing import Any, BinaryIO
 
 from midstep.core import strict_json
 from midstep.core.errors import StorageError
+from midstep.core.files.untrusted_files import open_regular
 
 TEMPORARY_SUFFIX = ".midstep-tmp"
 
@@ -32,6 +33,7 @@ _REMEDIES = {
     errno.ENFILE: "the machine is out of file descriptors; close some programs",
     errno.EIO: "the disk reports an error; check it before trusting it further",
     errno.EFBIG: "the file system or ulimit -f does not allow a larger file",
+    errno.ELOOP: "it is a link, and links in a run directory are not followed; remove it",
 }
 
 
@@ -59,11 +61,16 @@ def storage_errors(path: str | os.PathLike[str], doing: str) -> Iterator[None]:
         raise storage_error(path, doing, error) from error
 
 
-def make_folder(path: str | os.PathLike[str]) -> Path:
-    """Create a folder with its parents; it may exist already."""
+def make_folder(path: str | os.PathLike[str], *, mode: int = 0o777) -> Path:
+    """Create a folder with its parents; it may exist already.
+
+    Args:
+        path: the folder.
+        mode: permissions of a new folder, before the umask; its parents follow the umask alone.
+    """
     folder = Path(path)
     with storage_errors(folder, "create the folder"):
-        folder.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(mode, parents=True, exist_ok=True)
     return folder
 
 
@@ -121,9 +128,11 @@ def write_new_file(
         os.close(descriptor)
 
 
-def replace_json(path: str | os.PathLike[str], value: Any, *, durable: bool = True) -> None:
+def replace_json(
+    path: str | os.PathLike[str], value: Any, *, durable: bool = True, mode: int = 0o666
+) -> None:
     """Replace `path` by `value` as strict JSON and a newline."""
-    replace_bytes(path, (strict_json.dumps(value) + "\n").encode(), durable=durable)
+    replace_bytes(path, (strict_json.dumps(value) + "\n").encode(), durable=durable, mode=mode)
 
 
 @contextmanager
@@ -190,8 +199,8 @@ class AppendFile:
         self._has_partial_record = False
         with storage_errors(self.path, "open"):
             existed = self.path.exists()
-            flags = os.O_RDWR | os.O_APPEND | os.O_CREAT
-            self._descriptor = os.open(self.path, flags, 0o666)
+            # Only for this user: events hold the command line of the run.
+            self._descriptor = open_regular(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT)
             status = os.fstat(self._descriptor)
         self._identity = (status.st_dev, status.st_ino)
         self.size = self._synced = status.st_size

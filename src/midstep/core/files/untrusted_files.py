@@ -1,21 +1,40 @@
 """Opens files in a folder that other users may change: regular files only, no link followed.
 
-A link in the folder could lead to any file of this user, and opening a pipe would block.
+A link in the folder could lead to any file of this user, opening a pipe would block, and a sparse
+file of some terabytes costs its author nothing. Every file below a run directory is opened here.
 """
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
+import struct
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
+from midstep.core.errors import MidstepError
+
+FILE_ERRORS = (
+    MidstepError,
+    OSError,
+    ValueError,
+    LookupError,
+    TypeError,
+    AttributeError,
+    ArithmeticError,
+    RecursionError,
+    struct.error,
+)
+"""Everything that reading a damaged or foreign file may raise."""
 LARGEST_BYTES = 1 << 20
+"""Small files (lease, labels, notes) are refused above this size."""
+PIECE_BYTES = 4 << 20
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 # Without O_NONBLOCK, opening a pipe waits until another process writes to it.
-_PLAIN = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_SAFE = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 @contextmanager
@@ -65,23 +84,82 @@ def open_plain(folder: Path, *parts: str) -> Iterator[BinaryIO]:
         yield file
 
 
-def read_plain(path: Path) -> bytes:
-    """The bytes of a regular file, at most 1 MiB. Links in its folder's path are followed.
+def read_plain(path: Path, most_bytes: int = LARGEST_BYTES) -> bytes:
+    """The bytes of a small regular file. Links in its folder's path are followed.
+
+    Raises:
+        OSError: if it does not exist, is not a regular file, or has more than `most_bytes`.
+    """
+    with _open_regular(path) as file:
+        # By its size first, so that no memory is taken for a giant; a file may also grow meanwhile.
+        is_small = os.fstat(file.fileno()).st_size <= most_bytes
+        data = file.read(most_bytes + 1) if is_small else b""
+    if not is_small or len(data) > most_bytes:
+        raise OSError(errno.EFBIG, f"it has more than {most_bytes:,} bytes", str(path))
+    return data
+
+
+def open_regular(
+    path: str | Path, flags: int = os.O_RDONLY, mode: int = 0o600, *, folder: int | None = None
+) -> int:
+    """A descriptor of a regular file; the caller closes it.
+
+    Args:
+        path: the file. Links in the path of its folder are followed.
+        flags: as `os.open` takes them; links are never followed, and a pipe never blocks.
+        mode: permissions of a file that is created.
+        folder: descriptor of the folder that `path` is relative to.
 
     Raises:
         OSError: if it does not exist, or is not a regular file.
     """
-    with _open_regular(path) as file:
-        return file.read(LARGEST_BYTES)
+    descriptor = os.open(path, flags | _SAFE, mode, dir_fd=folder)
+    if stat.S_ISREG(os.fstat(descriptor).st_mode):
+        return descriptor
+    os.close(descriptor)
+    raise OSError(errno.ENOENT, "it is a folder, a pipe or a device, not a file", str(path))
+
+
+def open_in_folder(path: Path, flags: int = os.O_RDONLY, mode: int = 0o600) -> int:
+    """`open_regular` for a file whose folder must not be a link either, such as `facts`."""
+    with open_folder(path.parent) as folder:
+        return open_regular(path.name, flags, mode, folder=folder)
+
+
+def is_plain(path: str | Path) -> bool:
+    """Whether a path leads to a regular file that has no second name; a link is not followed."""
+    try:
+        status = os.lstat(path)
+    except OSError:
+        return False
+    return stat.S_ISREG(status.st_mode) and status.st_nlink == 1
+
+
+def data_pieces(descriptor: int, start: int, stop: int) -> Iterator[tuple[int, bytes]]:
+    """(offset, bytes) of a file from `start` up to `stop`, in pieces; holes are left out.
+
+    A hole of a sparse file reads as zeros. Reading it would take as long as if it had been written.
+    """
+    at = start
+    while at < stop:
+        try:
+            at = os.lseek(descriptor, at, os.SEEK_DATA)
+            end = os.lseek(descriptor, at, os.SEEK_HOLE)
+        except OSError as error:
+            if error.errno == errno.ENXIO:  # only a hole follows
+                return
+            end = stop  # the file system knows no holes
+        data = os.pread(descriptor, min(PIECE_BYTES, end - at, stop - at), at)
+        if not data:  # cut in the meantime
+            return
+        yield at, data
+        at += len(data)
 
 
 @contextmanager
 def _open_regular(path: str | Path, folder: int | None = None) -> Iterator[BinaryIO]:
-    descriptor = os.open(path, _PLAIN, dir_fd=folder)
+    descriptor = open_regular(path, folder=folder)
     try:
-        # Checked before `fdopen`, which refuses a folder without closing its descriptor.
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise FileNotFoundError(str(path))
         with os.fdopen(descriptor, "rb", closefd=False) as file:
             yield file
     finally:

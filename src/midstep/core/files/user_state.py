@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from midstep.core import strict_json
 from midstep.core.errors import FormatError, StorageError
+from midstep.core.files.untrusted_files import read_plain
 
 _BELOW_HOME = {"state": ".local/state", "cache": ".cache"}
 
@@ -46,7 +47,7 @@ def root_file(outputs_root: str | Path, kind: str) -> Path:
 def read_state_file(path: Path) -> dict[str, Any] | None:
     """The JSON object in `path`; None if the file is missing, unreadable or damaged."""
     try:
-        content = strict_json.loads(path.read_bytes())
+        content = strict_json.loads(read_plain(path))
     except (OSError, FormatError):
         return None
     return content if isinstance(content, dict) else None

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 from zlib import crc32
 
@@ -19,6 +19,11 @@ from midstep.core import strict_json
 SCHEMA_VERSION = 2
 LARGEST_LINE_CHARACTERS = 8 << 20
 LARGEST_FIELD_CHARACTERS = 4 << 20
+LARGEST_LINE_BYTES = 64 << 20
+"""No writer makes a longer line; a reader skips one as damaged."""
+UNREADABLE = "unreadable"
+"""The moment of a record whose CRC fits, but whose JSON no writer made."""
+MOST_DEPTH = 2 * strict_json.MAX_DEPTH
 
 
 class EventHeader(NamedTuple):
@@ -39,12 +44,14 @@ FIXED_FIELDS = ("schema_version", "seq", *EventHeader._fields, "crc")
 _TAIL_BYTES = len(b',"crc":"00000000"}')
 # Number, version, moment and timeline are read by pattern: parsing the JSON of every line costs
 # readers of long files most of their time.
-_START = re.compile(rb'\{"schema_version":(\d+),"seq":(\d+),')
+_START = re.compile(rb'\{"schema_version":(\d{1,9}),"seq":(\d{1,18}),')
 _FIXED = re.compile(
     rb'\{"schema_version":\d+,"seq":\d+,"attempt":\d+,"rank":\d+,"wall":[^",]+,"mono":[^",]+,'
-    rb'"moment":"([a-z_]+)","run_id":"[^"\\]*","timeline":(\d+)[,}]'
+    rb'"moment":"([a-z_]+)","run_id":"[^"\\]*","timeline":(\d{1,9})[,}]'
 )
-_RECORD = re.compile(rb'\{"schema_version":\d+,"seq":\d+,.*?,"crc":"[0-9a-f]{8}"\}')
+_RECORD_HEAD = b'{"schema_version":'
+_RECORD_TAIL = re.compile(rb',"crc":"[0-9a-f]{8}"\}')
+_LONG_NUMBER = re.compile(rb"\d{19}")
 
 
 class EventLine(NamedTuple):
@@ -56,8 +63,8 @@ class EventLine(NamedTuple):
 
     def record(self) -> dict[str, Any]:
         """The record as a dict, without its CRC."""
-        record: dict[str, Any] = json.loads(self.raw)
-        del record["crc"]
+        record = parse_record(self.raw)
+        record.pop("crc", None)
         return record
 
     def json(self) -> bytes:
@@ -86,6 +93,9 @@ def encode_fields(fields: Mapping[str, Any]) -> str:
         text = ""
     if not text or len(text) > LARGEST_LINE_CHARACTERS:
         text = strict_json.dumps({name: _bounded(value) for name, value in renamed.items()})
+    if len(text) > LARGEST_LINE_BYTES // 5:  # many fields; a character takes up to four bytes
+        note = f"<left out: {len(text)} characters in {len(renamed)} fields>"
+        text = strict_json.dumps({"fields": note})
     return text[1:-1]
 
 
@@ -115,9 +125,84 @@ def check_line(raw: bytes) -> EventLine | None:
     return EventLine(int(start[2]), int(start[1]), raw)
 
 
+def parse_record(raw: bytes) -> dict[str, Any]:
+    """The fields of a line whose CRC fits.
+
+    A CRC is no signature: anybody can make a line. Numbers of more than 18 digits become None, the
+    fields that every record has get a value of their type, and what cannot be read at all becomes a
+    record with the moment `unreadable`.
+    """
+    try:
+        # The search is much faster than a call for every number.
+        has_long_number = _LONG_NUMBER.search(raw) is not None
+        record = json.loads(raw, parse_int=_short_int if has_long_number else None)
+    except (ValueError, RecursionError):
+        record = None
+    # Most records have fewer brackets than the depth that is refused.
+    may_be_deep = raw.count(b"[") + raw.count(b"{") > MOST_DEPTH
+    if not isinstance(record, dict) or (may_be_deep and _is_deep(record)):
+        start = _START.match(raw)
+        version, seq = (1, 0) if start is None else (int(start[1]), int(start[2]))
+        record = {"schema_version": version, "seq": seq, "moment": UNREADABLE}
+    return {**record, **{name: check(record.get(name)) for name, check in _FIXED_TYPES.items()}}
+
+
+def _is_deep(record: dict[str, Any]) -> bool:
+    """Whether a record is nested deeper than a writer makes it, so that recursion may fail."""
+    level: list[Any] = [record]
+    for _ in range(MOST_DEPTH):
+        inside = [
+            each.values() if isinstance(each, dict) else each
+            for each in level
+            if isinstance(each, dict | list)
+        ]
+        level = [each for items in inside for each in items if isinstance(each, dict | list)]
+        if not level:
+            return False
+    return True
+
+
+def _short_int(digits: str) -> int | None:
+    return int(digits) if len(digits) <= 18 else None
+
+
+def _count(value: Any) -> int:
+    return value if type(value) is int and 0 <= value < 10**18 else 0
+
+
+def _seconds(value: Any) -> float:
+    # 1e11 seconds are three thousand years; a calendar ends there.
+    return float(value) if type(value) in (int, float) and abs(value) < 1e11 else 0.0
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ""
+
+
+_FIXED_TYPES: dict[str, Callable[[Any], Any]] = {
+    "schema_version": _count,
+    "seq": _count,
+    "attempt": _count,
+    "rank": _count,
+    "wall": _seconds,
+    "mono": _seconds,
+    "moment": _text,
+    "run_id": _text,
+    "timeline": _count,
+}
+
+
 def find_records(raw: bytes) -> Iterator[tuple[int, EventLine]]:
     """Whole records inside a damaged line, each with its position in it."""
-    for match in _RECORD.finditer(raw):
-        line = check_line(match[0])
-        if line is not None:
-            yield match.start(), line
+    # Only the first and the last head before each tail are tried: all pairs of a line of megabytes
+    # that somebody made for it would take days.
+    end = 0
+    for tail in _RECORD_TAIL.finditer(raw):
+        first = raw.find(_RECORD_HEAD, end, tail.start())
+        last = raw.rfind(_RECORD_HEAD, end, tail.start())
+        for position in dict.fromkeys((first, last)):
+            line = check_line(raw[position : tail.end()]) if position >= 0 else None
+            if line is not None:
+                yield position, line
+                break
+        end = tail.end()

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import re
 from pathlib import Path
 
-from midstep.core.files.storage import make_folder
+from midstep.core.files.storage import make_folder, storage_error
 
-_STEPS = re.compile(r"steps\.(\d+)\.(\d+)\.bin")
-_EVENTS = re.compile(r"events\.(\d+)-(\d+)\.jsonl")
+# Bounded numbers: a file name may have hundreds of digits.
+_STEPS = re.compile(r"steps\.(\d{1,9})\.(\d{1,9})\.bin")
+_EVENTS = re.compile(r"events\.(\d{1,9})-(\d{1,9})\.jsonl")
 
 
 def facts_dir(run_dir: str | Path) -> Path:
@@ -17,8 +20,15 @@ def facts_dir(run_dir: str | Path) -> Path:
 
 
 def ensure_facts_dir(run_dir: str | Path) -> Path:
-    """The folder of a run's facts; created if it is missing."""
-    return make_folder(facts_dir(run_dir))
+    """The folder of a run's facts; created for this user alone if it is missing.
+
+    Raises:
+        StorageError: there is a link in its place.
+    """
+    folder = facts_dir(run_dir)
+    if folder.is_symlink():
+        raise storage_error(folder, "write", OSError(errno.ELOOP, os.strerror(errno.ELOOP)))
+    return make_folder(folder, mode=0o700)
 
 
 def events_path(run_dir: str | Path, rank: int, attempt: int) -> Path:
@@ -63,4 +73,4 @@ def last_attempt(run_dir: str | Path) -> int:
 
 def _entries(run_dir: str | Path) -> list[Path]:
     folder = facts_dir(run_dir)
-    return sorted(folder.iterdir()) if folder.is_dir() else []
+    return sorted(folder.iterdir()) if folder.is_dir() and not folder.is_symlink() else []

@@ -8,6 +8,7 @@ CRC fits.
 from __future__ import annotations
 
 import os
+import re
 import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,7 +18,13 @@ from typing import NamedTuple
 from zlib import crc32
 
 from midstep.core.files.storage import storage_error
-from midstep.facts.format.event_lines import EventLine, check_line, find_records
+from midstep.core.files.untrusted_files import data_pieces, open_in_folder
+from midstep.facts.format.event_lines import (
+    LARGEST_LINE_BYTES,
+    EventLine,
+    check_line,
+    find_records,
+)
 from midstep.facts.format.step_frames import (
     FILE_HEADER_BYTES,
     LAYOUT,
@@ -32,6 +39,10 @@ from midstep.facts.format.step_frames import (
 CHUNK_BYTES = 4 << 20
 MOST_AT_ONCE_BYTES = 64 << 20
 """The most that `read_new_bytes` puts into memory; longer files are scanned in chunks."""
+MOST_DAMAGES = 1_000
+"""Damaged parts that are told apart; further ones are counted as one with what is between them."""
+MOST_SEARCHED = 8
+"""How often over the bytes of a chunk may be checked while the next whole frame is searched."""
 MOST_FRAME_HEADS = 4096
 """Heads remembered as plausible. A run has one per layout; damaged bytes can look like many."""
 SMALLEST_FRAME_BYTES = 24
@@ -39,6 +50,7 @@ SEAL_BYTES = 32
 _CRC_HEAD = struct.Struct("<III")
 _CRC = struct.Struct("<I")
 _HEAD = struct.Struct("<4xII")
+_NOT_ZERO = re.compile(rb"[^\0]")
 
 Span = tuple[int, int, int, int]
 """(offset in the buffer, size, what, frames): frames of one kind and size, without a gap."""
@@ -69,6 +81,9 @@ class GrowingFile:
             back. A reader of a thousand runs does not: it would run out of descriptors.
     """
 
+    most_bytes = CHUNK_BYTES
+    """The most that is put into memory at once, and more than any record takes."""
+
     def __init__(self, path: Path, *, offset: int = 0, held: bool = False) -> None:
         self.path = path
         self.offset = offset
@@ -77,6 +92,8 @@ class GrowingFile:
         self._held = held
         self._file: FileIO | None = None
         self._size = 0
+        self._searched = (0, 0)
+        """An offset, and the size of the file when no record was found after that offset."""
 
     @property
     def unread_bytes(self) -> int:
@@ -93,13 +110,14 @@ class GrowingFile:
         """The bytes from `offset` on, in chunks, each with whether it reaches the end of the file.
 
         The caller moves `offset` after the records it used. If a chunk holds no whole record, the
-        next one starts at the same offset and is twice as long.
+        next one starts at the same offset and is twice as long. Bytes that are longer than any
+        record are skipped as damaged.
         """
         try:
             with self._descriptor() as descriptor:
                 self._size = os.fstat(descriptor).st_size
                 chunk_bytes = CHUNK_BYTES
-                while self.offset < self._size:
+                while self.offset < self._size and self._searched != (self.offset, self._size):
                     start = self.offset
                     data = os.pread(descriptor, min(chunk_bytes, self._size - start), start)
                     # No data although the size promised some: the file was cut in the meantime.
@@ -109,16 +127,43 @@ class GrowingFile:
                         chunk_bytes = CHUNK_BYTES
                     elif is_end:
                         return
+                    elif chunk_bytes < self.most_bytes:
+                        chunk_bytes = min(2 * chunk_bytes, self.most_bytes)
                     else:
-                        chunk_bytes *= 2
+                        chunk_bytes = CHUNK_BYTES
+                        self._skip_damage(descriptor, start + len(data))
         except FileNotFoundError:  # not written yet, or removed with its run
             return
         except OSError as error:
             raise storage_error(self.path, "read", error) from error
 
+    def _skip_damage(self, descriptor: int, start: int) -> None:
+        """Move `offset` after bytes that are longer than any record and hold none.
+
+        If nothing follows them, `offset` stays: a writer cuts them off as a torn tail.
+        """
+        stop = self._find_start(descriptor, start)
+        if stop is None:
+            self._searched = (self.offset, self._size)
+        else:
+            self._add_damage(self.offset, stop)
+            self.offset = stop
+
+    def _find_start(self, descriptor: int, start: int) -> int | None:
+        """Where the first record may start that ends after `start`; None if there is none."""
+        raise NotImplementedError
+
+    def _add_damage(self, start: int, stop: int) -> None:
+        """Note damaged bytes, as one with those just before them."""
+        last = self.damages[-1] if self.damages else None
+        if last is not None and (last.stop == start or len(self.damages) >= MOST_DAMAGES):
+            self.damages[-1] = DamagedBytes(last.start, stop)
+        else:
+            self.damages.append(DamagedBytes(start, stop))
+
     @contextmanager
     def _descriptor(self) -> Iterator[int]:
-        file = self._file or FileIO(self.path)
+        file = self._file or FileIO(open_in_folder(self.path))
         if self._held:
             self._file = file
         try:
@@ -131,6 +176,8 @@ class GrowingFile:
 class EventsScanner(GrowingFile):
     """Reads the lines of one events file, each once, as they appear."""
 
+    most_bytes = LARGEST_LINE_BYTES
+
     def read(self) -> Iterator[EventLine]:
         """The whole lines that are new since the last call."""
         for data, _ in self._chunks():
@@ -141,6 +188,8 @@ class EventsScanner(GrowingFile):
             # Moved before the line is given out: a reader that stops here continues after it.
             start = self.offset
             self.offset += len(raw) + 1
+            if not raw:  # a file of nothing but line ends must not take minutes
+                continue
             line = check_line(raw)
             if line is not None:
                 yield line
@@ -152,11 +201,19 @@ class EventsScanner(GrowingFile):
         end = 0
         for position, line in find_records(raw):
             if position > end:
-                self.damages.append(DamagedBytes(start + end, start + position))
+                self._add_damage(start + end, start + position)
             end = position + len(line.raw)
             yield line
         if end < len(raw):
-            self.damages.append(DamagedBytes(start + end, start + len(raw) + 1))
+            self._add_damage(start + end, start + len(raw) + 1)
+
+    def _find_start(self, descriptor: int, start: int) -> int | None:
+        """After the next newline."""
+        for offset, data in data_pieces(descriptor, start, self._size):
+            at = data.find(b"\n")
+            if at >= 0:
+                return offset + at + 1
+        return None
 
 
 class StepsScanner(GrowingFile):
@@ -165,6 +222,8 @@ class StepsScanner(GrowingFile):
     A block of frames that ends in a seal is checked by one CRC. The open end, and a block whose
     seal does not fit, is checked frame by frame. At the start offset a frame must begin.
     """
+
+    most_bytes = 2 * MAXIMUM_FRAME_BYTES
 
     def __init__(self, path: Path, *, offset: int = 0, held: bool = False) -> None:
         super().__init__(path, offset=offset, held=held)
@@ -188,7 +247,7 @@ class StepsScanner(GrowingFile):
             return b""
         self.header = parse_file_header(data, str(self.path))
         if self.header is None:
-            self.damages.append(DamagedBytes(0, FILE_HEADER_BYTES))
+            self._add_damage(0, FILE_HEADER_BYTES)
         self.offset = FILE_HEADER_BYTES
         return data[FILE_HEADER_BYTES:]
 
@@ -271,30 +330,73 @@ class StepsScanner(GrowingFile):
         Returns the spans, the offset reached, and whether the scan can continue from there.
         """
         spans, at = _whole_frames(buffer, start, block)
+        budget = MOST_SEARCHED * len(buffer)
         while at < resume or at == start:
             size, what = frame_head(buffer, at)
             if size and at + size <= len(buffer) and is_whole_frame(buffer, at, size):
                 _append(spans, at, size, what)
                 at += size
                 continue
-            next_frame = _find_frame(buffer, at + 8)
+            next_frame, budget = self._find_frame(buffer, at + 8, budget)
             if next_frame is None:
                 # No whole frame follows, so this may be a frame that is being written. It counts
                 # as damage only when a whole one appears after it.
                 return spans, at, False
-            self.damages.append(DamagedBytes(self.offset + at, self.offset + next_frame))
+            self._add_damage(self.offset + at, self.offset + next_frame)
             at = next_frame
         return spans, at, at > start
+
+    def _find_frame(self, buffer: bytes, start: int, budget: int) -> tuple[int | None, int]:
+        """The next offset where a whole frame starts, and what is left of `budget`.
+
+        The budget bounds the bytes whose CRC is computed: every eight bytes of a file that
+        somebody made for it may look like the head of a frame of megabytes.
+        """
+        for at in self._plausible_heads(buffer, start):
+            size, _ = frame_head(buffer, at)
+            if not size or at + size > len(buffer):
+                continue
+            budget -= size
+            if budget < 0:
+                return None, 0
+            if is_whole_frame(buffer, at, size):
+                return at, budget
+        return None, budget
+
+    @staticmethod
+    def _plausible_heads(buffer: bytes, start: int) -> Iterator[int]:
+        """Offsets from `start` on where a frame may start; frames are multiples of eight bytes.
+
+        Tried one by one, since a writer needs no numpy; `StepsReader` has a faster way.
+        """
+        at, last = start, len(buffer) - SMALLEST_FRAME_BYTES
+        while at <= last:
+            if not any(buffer[at : at + 8]):  # a long gap of zeros is searched at once
+                match = _NOT_ZERO.search(buffer, at)
+                if match is None:
+                    return
+                at += (match.start() - at) // 8 * 8
+            yield at
+            at += 8
+
+    def _find_start(self, descriptor: int, start: int) -> int | None:
+        """At the next data, or so far before `start` that a frame may end there."""
+        for offset, _ in data_pieces(descriptor, start, self._size):
+            earliest = start - MAXIMUM_FRAME_BYTES
+            # A frame is shorter than this hole, so none lies over it; its CRC may begin with zeros.
+            at = offset - 8 if offset - start > MAXIMUM_FRAME_BYTES else earliest
+            return at - (at - self.offset) % 8
+        return None
 
 
 def read_new_bytes(path: Path, offset: int) -> bytes | None:
     """The bytes of a file after an offset; None if they are more than 64 MiB."""
     try:
-        with path.open("rb", buffering=0) as file:
+        with FileIO(open_in_folder(path)) as file:
             size = os.fstat(file.fileno()).st_size - offset
             if size > MOST_AT_ONCE_BYTES:
                 return None
-            return os.pread(file.fileno(), size, offset)
+            return os.pread(file.fileno(), max(0, size), offset)
     except FileNotFoundError:
         return b""
     except OSError as error:
@@ -334,15 +436,6 @@ def _whole_frames(buffer: bytes, start: int, block: list[Span]) -> tuple[list[Sp
                 return spans, at
         spans.append((offset, size, what, frames))
     return spans, start
-
-
-def _find_frame(buffer: bytes, start: int) -> int | None:
-    """The next offset where a whole frame starts; frames are multiples of eight bytes."""
-    for at in range(start, len(buffer) - SMALLEST_FRAME_BYTES + 1, 8):
-        size, _ = frame_head(buffer, at)
-        if size and at + size <= len(buffer) and is_whole_frame(buffer, at, size):
-            return at
-    return None
 
 
 def _append(spans: list[Span], at: int, size: int, what: int) -> None:

@@ -17,6 +17,7 @@ from collections.abc import Collection
 from typing import Any, NamedTuple
 from zlib import crc32
 
+from midstep.core import strict_json
 from midstep.core.errors import FormatError
 
 MAGIC = b"MIDSTEPS"
@@ -118,13 +119,21 @@ def layout_frame(layout: Layout) -> bytes:
 
 
 def layout_names(buffer: bytes, offset: int) -> tuple[int, tuple[str, ...]]:
-    """Id and names of the layout frame at `offset`."""
-    _, _, identity, count, length = _LAYOUT_HEAD.unpack_from(buffer, offset + 4)
+    """Id and names of the layout frame at `offset`.
+
+    Raises:
+        FormatError: the frame is whole, but another program made it.
+    """
+    size, _, identity, count, length = _LAYOUT_HEAD.unpack_from(buffer, offset + 4)
     start = offset + 4 + _LAYOUT_HEAD.size
-    names = tuple(json.loads(buffer[start : start + length]))
+    if count > MAXIMUM_NAMES or start + length > offset + size:
+        raise FormatError(f"layout {identity} says that it has {count} names in {length} bytes")
+    names = strict_json.loads(buffer[start : start + length])
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise FormatError(f"layout {identity} is not a list of names")
     if len(names) != count:
         raise FormatError(f"layout {identity} has {len(names)} names, but its frame says {count}")
-    return identity, names
+    return identity, tuple(names)
 
 
 def seal_frame(covered_crc: int, start: int, last_seq: int) -> bytes:

@@ -15,7 +15,8 @@ from typing import Literal
 import numpy as np
 
 from midstep.facts.index.epoch_history import EpochHistory
-from midstep.facts.read.series import Floats, Series, SeriesStore, downsample
+from midstep.facts.read.row_table import Floats
+from midstep.facts.read.series import Series, SeriesStore, downsample
 
 Axis = Literal["step", "epoch", "time"]
 MOST_BYTES = 512 << 20
@@ -23,10 +24,15 @@ MOST_BYTES = 512 << 20
 
 
 class CurveCache:
-    """Points of the curves that were drawn last. Safe to use from several threads."""
+    """Points of the curves that were drawn last. Safe to use from several threads.
 
-    def __init__(self, most_bytes: int = MOST_BYTES) -> None:
-        self._most_bytes = most_bytes
+    Args:
+        most_bytes: size of the points that are kept.
+        most_rows: points of one curve that are kept, with extremes of older ones; None for all.
+    """
+
+    def __init__(self, most_bytes: int = MOST_BYTES, most_rows: int | None = None) -> None:
+        self._most_bytes, self._most_rows = most_bytes, most_rows
         self._stores: OrderedDict[tuple[str, str], SeriesStore] = OrderedDict()
         self._lock = threading.Lock()
 
@@ -71,7 +77,9 @@ class CurveCache:
         key = (str(run_dir), name)
         store = self._stores.get(key)
         if store is None:
-            store = self._stores[key] = SeriesStore(run_dir, only=name, with_wall=True)
+            store = self._stores[key] = SeriesStore(
+                run_dir, only=name, with_wall=True, most_rows=self._most_rows
+            )
         self._stores.move_to_end(key)
         return store
 

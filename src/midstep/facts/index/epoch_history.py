@@ -105,4 +105,6 @@ def as_number(value: Any) -> float | None:
         return value
     if isinstance(value, str):
         return _SPELLED.get(value)
-    return float(value) if isinstance(value, int) and not isinstance(value, bool) else None
+    if isinstance(value, int) and not isinstance(value, bool) and abs(value) < 10**300:
+        return float(value)
+    return None

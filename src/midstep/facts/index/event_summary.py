@@ -6,7 +6,6 @@ are parsed. The summary depends on the file alone, not on how often it was read.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -15,7 +14,12 @@ from typing import Any
 
 from midstep.core import strict_json
 from midstep.core.moments import Moment
-from midstep.facts.format.event_lines import SCHEMA_VERSION, EventLine, check_line
+from midstep.facts.format.event_lines import (
+    SCHEMA_VERSION,
+    EventLine,
+    check_line,
+    parse_record,
+)
 from midstep.facts.format.scanners import EventsScanner, read_new_bytes
 from midstep.facts.index.epoch_history import EpochHistory, as_number
 
@@ -82,11 +86,13 @@ class EventSummary:
         The lines in between are neither parsed nor checked. So the first list of a thousand runs
         takes 0.76 s; the bar is 1 s, and checking every line is estimated to take longer.
         """
+        if data.count(b"\n") != data.count(_PREFIX):  # before the lines are put into a list
+            return False
         lines = data.split(b"\n")[:-1]
         moments: list[bytes] = _HEADS.findall(data)
         # Each line must have one head of our own form. Two records in one line, or a damaged line,
-        # make these three numbers differ.
-        if not len(moments) == len(lines) == data.count(_PREFIX):
+        # make these numbers differ.
+        if len(moments) != len(lines):
             return False
         epochs = [index for index, moment in enumerate(moments) if moment in _EPOCHS]
         newest = {moments[index]: index for index in epochs}
@@ -100,10 +106,10 @@ class EventSummary:
         shown = [lines[index] for index in [*chosen, *newest.values()]]
         if any(check_line(raw) is None for raw in [*shown, *lines[-1:]]):
             return False
-        for record in [json.loads(raw) for raw in shown]:
+        for record in [parse_record(raw) for raw in shown]:
             self._add(record)
         if lines:
-            self._note_position(json.loads(lines[-1]))
+            self._note_position(parse_record(lines[-1]))
         epoch_loss = _best_val_loss(lines[index] for index in epochs)
         self.best_val_loss = _lowest(self.best_val_loss, epoch_loss)
         self.records += len(lines)
@@ -130,7 +136,7 @@ class EventSummary:
         # Of the epochs only the last counts, so that the result does not depend on how often the
         # file was read.
         for raw in newest.values():
-            self._add(json.loads(raw))
+            self._add(parse_record(raw))
         if last is not None:
             self._note_position(last.record())
         self.offset = scanner.offset
@@ -219,7 +225,10 @@ def _moment(raw: bytes) -> bytes:
 
 def _val_loss(raw: bytes) -> float | None:
     match = _VAL_LOSS.search(raw)
-    return None if match is None else float(match[1])
+    try:
+        return None if match is None else float(match[1])
+    except ValueError:  # such as `1.2.3`: another program made the line
+        return None
 
 
 def _lowest(*losses: float | None) -> float | None:

@@ -77,5 +77,5 @@ def write_labels(
     if note is not None:
         labels = replace(labels, note=note)
     content = {"version": 1, "tags": list(labels.tags), "note": labels.note}
-    replace_json(Path(run_dir) / FILE, content)
+    replace_json(Path(run_dir) / FILE, content, mode=0o600)
     return labels

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import stat
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from midstep.core.errors import ConfigError
+from midstep.core import strict_json
+from midstep.core.errors import ConfigError, FormatError
+from midstep.core.files.untrusted_files import read_plain
 
 ROOT_DEPTH = 3
 """How deep runs lie in an outputs folder: `outputs/multiruns/exp_…/run_…`."""
 SWEEP_DEPTH = 2
+LARGEST_PLAN_BYTES = 64 << 20
 _MARKS = ("facts", ".hydra")
 """A folder that has one of these is a run."""
 _STUDY = ("plan.json", "requests")
@@ -112,13 +114,14 @@ def _existing(path: Path, what: str) -> Path:
 
 def _planned(folder: Path) -> Iterator[Path]:
     """Runs that the plan of a sweep names and that have begun; paths are relative to the plan."""
-    plan = folder / "plan.jsonl"
-    if not plan.is_file():
+    try:
+        plan = read_plain(folder / "plan.jsonl", LARGEST_PLAN_BYTES)
+    except OSError:  # there is none, or it is none of ours
         return
-    for text in plan.read_text(encoding="utf-8", errors="replace").splitlines():
+    for text in plan.decode("utf-8", "replace").splitlines():
         try:
-            job = json.loads(text)
-        except ValueError:  # the torn last line of a plan that is being written
+            job = strict_json.loads(text)
+        except FormatError:  # the torn last line of a plan that is being written
             continue
         name = job.get("run_dir") if isinstance(job, dict) else None
         if isinstance(name, str) and (folder / name).is_dir():

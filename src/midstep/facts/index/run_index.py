@@ -19,6 +19,7 @@ from functools import partial
 from pathlib import Path
 from typing import Literal
 
+from midstep.core.files.untrusted_files import FILE_ERRORS
 from midstep.facts.format.run_files import disk_bytes
 from midstep.facts.index.curves import Axis, CurveCache
 from midstep.facts.index.epoch_history import EpochHistory
@@ -33,7 +34,7 @@ from midstep.facts.index.run_row import (
     row_with_state,
     unreadable_row,
 )
-from midstep.facts.index.run_summary import FILE_ERRORS, RunSummary
+from midstep.facts.index.run_summary import RunSummary
 from midstep.facts.liveness.run_liveness import HeartbeatWatch
 from midstep.facts.liveness.run_lock import lock_holder
 from midstep.facts.read.series import Series
@@ -96,6 +97,8 @@ class RunIndex:
         self._rows: dict[str, RunRow] = {}
         self._directories: dict[str, str] = {}
         """By id, the path relative to the root, as the file system spells it."""
+        self._copies: dict[str, tuple[str, ...]] = {}
+        """By id, the further directories that have it; they are listed under other ids."""
         self._unsaved: set[str] = set()
         self._removed: set[str] = set()
         self._saved_at = math.inf
@@ -124,7 +127,7 @@ class RunIndex:
         for directory, row in self._cache.load().items():
             try:
                 summary = RunSummary.of_json(json.loads(row.digest), row.history)
-            except (ValueError, TypeError, KeyError) as error:
+            except FILE_ERRORS as error:
                 _log.warning("the cached index of %s is rebuilt: %s", directory, error)
                 continue
             self._summaries[directory] = summary
@@ -138,7 +141,13 @@ class RunIndex:
             summary = self._summaries.get(directory)
             if summary is None:
                 summary = self._summaries[directory] = RunSummary()
-            if summary.update(f"{base}/{directory}"):
+            try:
+                is_changed = summary.update(f"{base}/{directory}")
+            except FILE_ERRORS as error:  # what the cache file holds makes no sense
+                _log.warning("the cached index of %s is rebuilt: %s", directory, error)
+                summary = self._summaries[directory] = RunSummary()
+                is_changed = summary.update(f"{base}/{directory}")
+            if is_changed:
                 self._facts_rows.pop(directory, None)
                 self._unsaved.add(directory)
 
@@ -163,6 +172,7 @@ class RunIndex:
         """Derive the rows and ids of all runs."""
         rows: dict[str, RunRow] = {}
         directories: dict[str, str] = {}
+        copies: dict[str, tuple[str, ...]] = {}
         # Of two directories with the same id the live one keeps it, else the first by name.
         for directory in sorted(
             self._summaries, key=lambda each: (not self._summaries[each].has_lease, each)
@@ -175,8 +185,10 @@ class RunIndex:
                 why = f"its facts make no sense: {type(error).__name__}: {error}"
                 row = unreadable_row(directory, why)
             if row.id in rows:
+                copies[row.id] = (*copies.get(row.id, ()), row.directory)
                 row = _as_copy(row, directory, rows[row.id])
             rows[row.id], directories[row.id] = row, directory
+        self._copies = copies
         before, self._rows, self._directories = self._rows, _with_parents(rows), directories
         return _changes(before, self._rows)
 
@@ -236,6 +248,11 @@ class RunIndex:
         real = os.path.realpath(self.root)
         path = f"{real}/{directory}"
         return self.root / directory if os.path.realpath(path) == path else None
+
+    def copies(self, run_id: str) -> tuple[str, ...]:
+        """Further directories with this id, relative to the root; the listed one is not in it."""
+        with self._lock:
+            return self._copies.get(run_id, ())
 
     def histories(self, run_ids: Iterable[str] | None = None) -> dict[str, EpochHistory]:
         """The epoch history of each run; by default of all runs."""

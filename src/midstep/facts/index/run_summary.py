@@ -16,8 +16,8 @@ from typing import Any
 from zlib import crc32
 
 from midstep.core import strict_json
-from midstep.core.errors import FormatError, MidstepError
-from midstep.core.files.untrusted_files import read_plain
+from midstep.core.errors import FormatError
+from midstep.core.files.untrusted_files import FILE_ERRORS, open_in_folder, read_plain
 from midstep.facts.index.epoch_history import EpochHistory
 from midstep.facts.index.event_summary import EventSummary, read_history
 from midstep.facts.index.labels import FILE as LABELS
@@ -29,24 +29,13 @@ EVENTS = "events.jsonl"
 DELETING = "deleting.json"
 """A file in `facts/` that says that the deletion of the run has begun."""
 LINEAGE = "lineage.json"
+LARGEST_LINEAGE_BYTES = 16 << 20
 TAIL_BYTES = 64
 _NOT_PLAIN = -1
 """The size of what is neither a regular file nor a folder."""
 _FOLDERS = (".", "checkpoints", "figures", "artifacts")
 """Folders whose content counts for the size of the run."""
-_STEPS = re.compile(r"steps\.0\.(\d+)\.bin")
-FILE_ERRORS = (
-    MidstepError,
-    OSError,
-    ValueError,
-    KeyError,
-    TypeError,
-    AttributeError,
-    OverflowError,
-    RecursionError,
-)
-"""Everything that reading a damaged or foreign file may raise."""
-
+_STEPS = re.compile(r"steps\.0\.(\d{1,9})\.bin")
 Stamp = list[int]
 
 
@@ -180,9 +169,22 @@ class RunSummary:
     def of_json(cls, values: dict[str, Any], history: bytes) -> RunSummary:
         """A summary from the result of `as_json`."""
         steps = {name: StepSummary.of_json(each) for name, each in values.pop("steps").items()}
-        return cls(
+        summary = cls(
             **{**values, "events": EventSummary(**values["events"])}, steps=steps, history=history
         )
+        _check_types(summary)
+        _check_types(summary.events)
+        for each in steps.values():
+            _check_types(each)
+        return summary
+
+
+def _check_types(summary: Any) -> None:
+    """Raise if a field of a cached summary has another type than in a new one."""
+    for name, default in vars(type(summary)()).items():
+        value = getattr(summary, name)
+        if default is not None and type(value) is not type(default):
+            raise FormatError(f"{name} is {type(value).__name__}")
 
 
 def _facts_files(folder: str) -> dict[str, Stamp]:
@@ -220,14 +222,17 @@ def _attempt(name: str) -> int:
 
 
 def _tail_crc(path: Path, offset: int) -> int:
-    with path.open("rb", buffering=0) as file:
+    descriptor = open_in_folder(path)
+    try:
         start = max(0, offset - TAIL_BYTES)
-        return crc32(os.pread(file.fileno(), offset - start, start))
+        return crc32(os.pread(descriptor, offset - start, start))
+    finally:
+        os.close(descriptor)
 
 
 def _parent(folder: Path) -> str | None:
     """The directory that the first fork or merge in the lineage names."""
-    lineage = strict_json.loads(read_plain(folder / LINEAGE))
+    lineage = strict_json.loads(read_plain(folder / LINEAGE, LARGEST_LINEAGE_BYTES))
     for edge in lineage["edges"]:
         if edge["kind"] != "timeline" and edge["parents"]:
             return str(edge["parents"][0])

@@ -6,7 +6,6 @@ A heartbeat thread replaces the file once a second.
 from __future__ import annotations
 
 import atexit
-import json
 import logging
 import os
 import platform
@@ -19,11 +18,15 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 
-from midstep.core.errors import StorageError
+from midstep.core import strict_json
+from midstep.core.errors import FormatError, StorageError
 from midstep.core.files.storage import remove_temporaries, replace_json
+from midstep.core.files.untrusted_files import read_plain
 from midstep.facts.liveness.run_lock import RunLock, boot_id
 
 BEAT_EVERY_S = 1.0
+LARGEST_LEASE_BYTES = 64 << 10
+"""A lease has about 500 bytes; a larger file is none of ours."""
 Unchanged = Literal["kept"]
 """The default of an argument that leaves a value as it is."""
 
@@ -177,7 +180,7 @@ class Lease:
             self._content |= {"heartbeat_wall": time.time(), "heartbeat_mono": self._clock()}
             self._note_progress()
             # No fsync: after a power cut the boot id tells that the lease is void.
-            replace_json(self._path, self._content, durable=False)
+            replace_json(self._path, self._content, durable=False, mode=0o600)
 
     def _note_progress(self) -> None:
         """Update the counters. While no boundary is due, its time is now: nothing is late."""
@@ -216,10 +219,17 @@ class Lease:
 def read_lease(run_dir: str | os.PathLike[str]) -> dict[str, Any] | None:
     """The lease of a run directory; None if there is none, or it cannot be read."""
     try:
-        content = json.loads((Path(run_dir) / "lease.json").read_bytes())
-    except (OSError, ValueError):
+        content = strict_json.loads(read_plain(Path(run_dir) / "lease.json", LARGEST_LEASE_BYTES))
+    except (OSError, FormatError):
         return None
-    return content if isinstance(content, dict) else None
+    if not isinstance(content, dict):
+        return None
+    return {name: None if _is_absurd(value) else value for name, value in content.items()}
+
+
+def _is_absurd(value: Any) -> bool:
+    """Whether a number is beyond every step and every time; it would overflow where it is used."""
+    return isinstance(value, int | float) and not abs(value) < 1e15
 
 
 def _abandon_in_child() -> None:

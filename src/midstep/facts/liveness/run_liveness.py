@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from midstep.core.files.untrusted_files import open_in_folder
 from midstep.core.moments import Moment
 from midstep.facts.format.event_lines import EventLine, check_line
 from midstep.facts.format.paths import events_path
@@ -118,7 +119,7 @@ def end_state(run_dir: str | Path, *, watch: HeartbeatWatch = _watch) -> EndStat
 def written_bytes(run_dir: str | Path) -> int:
     """Size of the events file of a run; 0 if there is none."""
     try:
-        return events_path(run_dir, 0, 0).stat().st_size
+        return events_path(run_dir, 0, 0).lstat().st_size
     except OSError:
         return 0
 
@@ -151,7 +152,7 @@ def _recorded_end(record: Mapping[str, Any] | None) -> EndState | None:
         reason = record.get("error") or record.get("reason") or record.get("message")
         return EndState("failed", None if reason is None else str(reason))
     status, reason = record.get("status"), record.get("reason")
-    state: State = status if status in {"stopped", "failed"} else "finished"
+    state: State = status if status in ("stopped", "failed") else "finished"
     return EndState(state, None if reason is None else str(reason))
 
 
@@ -216,15 +217,20 @@ def _last_start_or_end(run_dir: str | Path) -> dict[str, Any] | None:
     # The events of a long run take megabytes, and a list calls this for every run.
     path = events_path(run_dir, 0, 0)
     try:
-        with path.open("rb") as file:
-            size = file.seek(0, os.SEEK_END)
-            file.seek(max(0, size - TAIL_BYTES))
-            lines = file.read().split(b"\n")
+        descriptor = open_in_folder(path)
     except OSError:
         return None
+    try:
+        size = os.fstat(descriptor).st_size
+        lines = os.pread(descriptor, TAIL_BYTES, max(0, size - TAIL_BYTES)).split(b"\n")
+    except OSError:
+        return None
+    finally:
+        os.close(descriptor)
     record = _find_start_or_end(check_line(raw) for raw in reversed(lines))
     if record is None and size > TAIL_BYTES:
-        record = _find_start_or_end(reversed(list(EventsScanner(path).read())))
+        for line in EventsScanner(path).read():  # one line in memory at a time
+            record = _find_start_or_end([line]) or record
     return record
 
 

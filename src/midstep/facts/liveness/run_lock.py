@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import errno
 import fcntl
-import json
 import os
 import platform
 import struct
@@ -25,6 +24,7 @@ from typing import Any, NamedTuple
 from midstep.core import strict_json
 from midstep.core.errors import RunHeldError
 from midstep.core.files.storage import storage_error, storage_errors
+from midstep.core.files.untrusted_files import open_in_folder
 from midstep.facts.format.paths import ensure_facts_dir, facts_dir
 
 # `struct flock` of the C library, whose fields have another order on macOS:
@@ -76,7 +76,7 @@ class RunLock:
             RunHeldError: if another process has it; the message names process, host and time.
         """
         path = ensure_facts_dir(run_dir) / ".lock"
-        key = os.path.realpath(path)
+        key = _key(run_dir)
         with _guard:
             if key not in _held:
                 _held[key] = cls(key, _open_locked(path))
@@ -103,11 +103,17 @@ class RunLock:
                 os.close(self._descriptor)
 
 
+def _key(run_dir: str | Path) -> str:
+    """The path of the lock by the real path of its run; the lock itself is never a link."""
+    return f"{os.path.realpath(run_dir)}/facts/.lock"
+
+
 def _open_locked(path: Path) -> int:
     with storage_errors(path, "open"):
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+        descriptor = open_in_folder(path, os.O_RDWR | os.O_CREAT)
     try:
         fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        _check_one_name(descriptor)
         note = LockHolder(os.getpid(), platform.node(), boot_id(), time.time())._asdict()
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, strict_json.dumps(note).encode(), 0)
@@ -119,6 +125,12 @@ def _open_locked(path: Path) -> int:
         os.close(descriptor)
         raise storage_error(path, "lock", error) from error
     return descriptor
+
+
+def _check_one_name(descriptor: int) -> None:
+    """Refuse a hard link: writing a note would change a file of another folder."""
+    if os.fstat(descriptor).st_nlink > 1:
+        raise OSError(errno.EMLINK, "it is a hard link to a file that has another name, too")
 
 
 def _refusal(path: Path, descriptor: int) -> RunHeldError:
@@ -152,10 +164,10 @@ def lock_holder(run_dir: str | Path) -> int | None:
     with _guard:
         # F_GETLK does not report a lock of the process itself, and closing the descriptor opened
         # below would release that lock.
-        if os.path.realpath(path) in _held:
+        if _key(run_dir) in _held:
             return os.getpid()
         try:
-            descriptor = os.open(path, os.O_RDONLY)
+            descriptor = open_in_folder(path)
         except OSError:
             return None
         try:
@@ -171,21 +183,32 @@ def last_holder(run_dir: str | Path) -> LockHolder | None:
     """The note of the last holder. It remains if the holder was killed, not if it released."""
     path = facts_dir(run_dir) / ".lock"
     with _guard:
-        lock = _held.get(os.path.realpath(path))
+        lock = _held.get(_key(run_dir))
         if lock is not None:
             return _parse(os.pread(lock._descriptor, 4096, 0))
-        with suppress(OSError):
-            return _parse(path.read_bytes()[:4096])
-    return None
+        try:
+            descriptor = open_in_folder(path)
+        except OSError:
+            return None
+        try:
+            return _parse(os.pread(descriptor, 4096, 0))
+        except OSError:
+            return None
+        finally:
+            os.close(descriptor)
 
 
 def _parse(data: bytes) -> LockHolder | None:
     try:
-        note: dict[str, Any] = json.loads(data)
+        note: dict[str, Any] = strict_json.loads(data)
+        since = float(note["since"])
         return LockHolder(
-            int(note["pid"]), str(note["host"]), str(note["boot_id"]), float(note["since"])
+            int(note["pid"]),
+            str(note["host"]),
+            str(note["boot_id"]),
+            since if abs(since) < 1e11 else 0.0,  # later than the calendar of `datetime` ends
         )
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, OverflowError):
         return None
 
 

@@ -151,7 +151,7 @@ class FactsFiles:
 
 def _file_stamp(path: Path, *, is_folder: bool = False) -> Stamp | None:
     try:
-        status = path.stat()
+        status = path.lstat()
     except OSError:
         return None
     return (status.st_dev, status.st_ino, status.st_mtime_ns if is_folder else status.st_size)

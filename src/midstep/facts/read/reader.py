@@ -69,8 +69,8 @@ class EventOffsets:
 
     def _check_identity(self) -> None:
         try:
-            status = self.path.stat()
-        except FileNotFoundError:
+            status = self.path.lstat()
+        except OSError:
             return
         identity = (status.st_dev, status.st_ino)
         # Shorter than what was read: cut by a recovery, or another file under the same name.
@@ -117,6 +117,11 @@ class FactsReader:
         records.sort(key=lambda record: (record["wall"], record["rank"], record["seq"]))
         return records[:limit]
 
+    def each_event(self) -> Iterator[dict[str, Any]]:
+        """Every event of rank 0, oldest first, one in memory at a time."""
+        for line in self._lines(0, 0):
+            yield line.record()
+
     def _lines(self, after_seq: int, rank: int | None) -> Iterator[EventLine]:
         for file_rank, _, path in list_events_files(self.run_dir):
             if rank is None or file_rank == rank:
@@ -144,7 +149,7 @@ class FactsReader:
 
     def rewinds(self) -> list[Rewind]:
         """Every rewind of the run, oldest first."""
-        return find_rewinds(self.events())
+        return find_rewinds(line.record() for line in self._lines(0, 0) if b'"rewind"' in line.raw)
 
     def path_of(self, timeline: int) -> TimelinePath:
         """Which rows belong to a timeline.
@@ -168,11 +173,11 @@ class FactsReader:
     @property
     def last_seq(self) -> int:
         """The number of the last record."""
-        self._tail.poll()
+        self._tail.advance()
         return self._tail.last_seq
 
     @property
     def problems(self) -> list[str]:
         """Gaps, damage and unknown versions, one line each; empty if there are none."""
-        self._tail.poll()
+        self._tail.advance()
         return self._tail.problems

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -14,11 +14,10 @@ import numpy.typing as npt
 from midstep.core.errors import ConfigError
 from midstep.facts.format.step_frames import CHECKSUM_NAMES
 from midstep.facts.read.fact_files import FactsFiles
-from midstep.facts.read.step_columns import LONG_RUN, RowGroup, Rows
+from midstep.facts.read.row_table import Floats, Integers, Points, RowTable
+from midstep.facts.read.step_columns import LONG_RUN, RowGroup
 from midstep.facts.read.timelines import TimelinePath
 
-Integers = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
 ALL_POINTS = 2**62
 """As `points`: never downsample."""
 
@@ -58,79 +57,6 @@ def downsample(x: npt.NDArray[Any], value: Floats, points: int) -> Series:
     return Series(x[edges], low, high, exact=False, count=count)
 
 
-class Points(NamedTuple):
-    """Every point of a series in order of steps. The arrays are not written to again."""
-
-    step: Integers
-    value: Floats
-    wall: Floats
-    """Wall times; empty unless the store keeps them."""
-
-
-class _Table:
-    """Rows with the same names, in growing arrays."""
-
-    def __init__(self, names: tuple[str, ...], *, only: str | None, with_wall: bool) -> None:
-        kept_names = names if only is None else (only,)
-        self._position = {name: index for index, name in enumerate(kept_names)}
-        self._source = slice(None) if only is None else [names.index(only)]
-        self.size = self._room = 0
-        self.is_rising = True
-        """Whether each step is higher than the one before, so that no row replaces another."""
-        self._columns: dict[str, npt.NDArray[Any]] = {
-            "step": np.empty(0, np.int64),
-            "timeline": np.empty(0, np.uint32),
-            "seq": np.empty(0, np.int64),
-        }
-        if with_wall:
-            self._columns["wall"] = np.empty(0, np.float64)
-        # One row of memory for each name, so that a series is one contiguous array.
-        self._values = np.empty((len(kept_names), 0), np.float64)
-
-    def append(self, rows: Rows, more_to_come: int) -> None:
-        """Take in rows; `more_to_come` says how many may follow soon."""
-        start, stop = self.size, self.size + len(rows)
-        if stop > self._room:
-            self._make_room(stop + more_to_come)
-        for field, column in self._columns.items():
-            column[start:stop] = rows[field]
-        self._values[:, start:stop] = rows["values"][:, self._source].T
-        self.size = stop
-        steps = self._columns["step"][max(0, start - 1) : stop]
-        self.is_rising = self.is_rising and bool((steps[1:] > steps[:-1]).all())
-
-    def _make_room(self, wanted: int) -> None:
-        # New arrays, never a resize: readers may still hold views of the old ones.
-        self._room = max(wanted, 2 * self._room, 8)
-        for field, column in self._columns.items():
-            self._columns[field] = _grown(column, self._room, self.size)
-        self._values = _grown(self._values, self._room, self.size)
-
-    def points(self, name: str) -> Points:
-        """The rows as they were appended, with one column of values."""
-        values = self._values[self._position[name], : self.size]
-        return Points(self._rows("step"), values, self._rows("wall"))
-
-    def precedence(self) -> tuple[npt.NDArray[np.uint32], Integers]:
-        """Timeline and number of each row: of two rows for one step, the higher one counts."""
-        return self._rows("timeline"), self._rows("seq")
-
-    def _rows(self, field: str) -> npt.NDArray[Any]:
-        column = self._columns.get(field, np.empty(0))  # wall times are kept for curves only
-        return column[: self.size]
-
-    @property
-    def bytes(self) -> int:
-        """Size of the arrays."""
-        return sum(array.nbytes for array in (self._values, *self._columns.values()))
-
-
-def _grown(array: npt.NDArray[Any], room: int, size: int) -> npt.NDArray[Any]:
-    larger = np.empty((*array.shape[:-1], room), array.dtype)
-    larger[..., :size] = array[..., :size]
-    return larger
-
-
 class SeriesStore:
     """The series of a run, refreshed from its files. Safe to use from several threads.
 
@@ -139,6 +65,8 @@ class SeriesStore:
         rank: whose facts.
         only: keep this series alone; by default all of them.
         with_wall: keep the wall time of each row too.
+        most_rows: keep at most so many rows of each layout, and extremes of older rows. A part that
+            is not kept is read from the disk again when it is requested alone, and then forgotten.
 
     >>> import tempfile
     >>> from midstep.facts import FactsWriter
@@ -158,11 +86,15 @@ class SeriesStore:
         rank: int = 0,
         only: str | None = None,
         with_wall: bool = False,
+        most_rows: int | None = None,
     ) -> None:
+        self._run_dir, self._rank = run_dir, rank
         self._files = FactsFiles(run_dir, rank=rank)
-        self._only, self._with_wall = only, with_wall
-        self._tables: dict[tuple[str, ...], _Table] = {}
-        self._by_name: dict[str, list[_Table]] = {}
+        self._only, self._with_wall, self._most_rows = only, with_wall, most_rows
+        self._from_disk: SeriesStore | None = None
+        """Every row, if a part was requested that is not kept; until `forget_rows`."""
+        self._tables: dict[tuple[str, ...], RowTable] = {}
+        self._by_name: dict[str, list[RowTable]] = {}
         self._merged: dict[str, tuple[int, Points]] = {}
         self._lock = threading.Lock()
         self.seq = 0
@@ -203,7 +135,12 @@ class SeriesStore:
             return
         table = self._tables.get(group.names)
         if table is None:
-            table = _Table(group.names, only=self._only, with_wall=self._with_wall)
+            table = RowTable(
+                group.names,
+                only=self._only,
+                with_wall=self._with_wall,
+                most_rows=self._most_rows,
+            )
             self._tables[group.names] = table
             for name in group.names if self._only is None else (self._only,):
                 self._by_name.setdefault(name, []).append(table)
@@ -232,9 +169,33 @@ class SeriesStore:
             if name not in self._by_name:
                 raise ConfigError(f"no series {name!r} in this run; it has {_some(self._by_name)}")
             step, value, _ = self._points(name, path)
+            left_out = sum(table.left_out for table in self._by_name[name])
+            has_all = not left_out or self._has_all_from(name, start)
         first = 0 if start is None else int(np.searchsorted(step, start))
         last = len(step) if stop is None else int(np.searchsorted(step, stop))
-        return downsample(step[first:last], value[first:last], points)
+        if has_all:
+            return downsample(step[first:last], value[first:last], points)
+        if (first, last) != (0, len(step)) or points > len(step) // 2 or path is not None:
+            disk = self._rows_from_disk()
+            return disk.series(name, start=start, stop=stop, points=points, path=path)
+        return replace(downsample(step, value, points), count=len(step) + left_out)
+
+    def _has_all_from(self, name: str, start: int | None) -> bool:
+        """Whether every row from a step on is in memory."""
+        firsts = [table.exact_from() for table in self._by_name[name]]
+        return start is not None and all(first is None or first <= start for first in firsts)
+
+    def _rows_from_disk(self) -> SeriesStore:
+        if self._from_disk is None:
+            self._from_disk = SeriesStore(
+                self._run_dir, rank=self._rank, only=self._only, with_wall=self._with_wall
+            )
+            self._from_disk.refresh()
+        return self._from_disk
+
+    def forget_rows(self) -> None:
+        """Forget what was read from the disk for one request."""
+        self._from_disk = None
 
     def points(self, name: str) -> Points | None:
         """Every point of a series; None if the run has no such series."""
@@ -254,7 +215,7 @@ class SeriesStore:
         return cached[1]
 
 
-def _merge(name: str, tables: list[_Table], path: TimelinePath | None = None) -> Points:
+def _merge(name: str, tables: list[RowTable], path: TimelinePath | None = None) -> Points:
     """One row for each step: of the highest timeline, and of these the highest number."""
     parts = zip(*(table.points(name) for table in tables), strict=True)
     points = Points(*map(np.concatenate, parts))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,8 +11,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from midstep.facts.format.scanners import CheckedChunk, Span, StepsScanner
-from midstep.facts.format.step_frames import LAYOUT, ROW_HEAD_BYTES, layout_names
+from midstep.core.errors import FormatError
+from midstep.facts.format.scanners import SMALLEST_FRAME_BYTES, CheckedChunk, Span, StepsScanner
+from midstep.facts.format.step_frames import (
+    LAYOUT,
+    MAXIMUM_FRAME_BYTES,
+    ROW_HEAD_BYTES,
+    layout_names,
+)
 
 Rows = npt.NDArray[np.void]
 LONG_RUN = 64
@@ -70,6 +77,20 @@ def count_rows(buffer: bytes, offset: int, size: int, what: int) -> int:
     return counted
 
 
+def plausible_heads(buffer: bytes, start: int) -> Iterator[int]:
+    """Offsets from `start` on where a frame may start, in steps of eight bytes."""
+    window = 512
+    while len(buffer) - start >= SMALLEST_FRAME_BYTES:
+        count = min(window, (len(buffer) - start) // 8 - 1)
+        words = np.frombuffer(buffer, "<u4", count=2 * count + 1, offset=start)
+        size, what = words[1::2], words[2::2]
+        is_head = (what != 0) & (size % 8 == 0) & (size >= SMALLEST_FRAME_BYTES)
+        is_head &= size <= MAXIMUM_FRAME_BYTES
+        yield from (start + 8 * np.flatnonzero(is_head)).tolist()
+        start += 8 * count
+        window = min(8 * window, 1 << 20)  # the next frame is usually near
+
+
 class StepsReader(StepsScanner):
     """Reads the rows of one steps file as it grows.
 
@@ -81,6 +102,7 @@ class StepsReader(StepsScanner):
     """
 
     _count_rows = staticmethod(count_rows)
+    _plausible_heads = staticmethod(plausible_heads)
 
     def __init__(
         self,
@@ -133,8 +155,9 @@ class StepsReader(StepsScanner):
             offset, size, what, frames = span
             if what == LAYOUT:
                 for at in range(offset, offset + size * frames, size):
-                    identity, names = layout_names(chunk.buffer, at)
-                    self._layouts[identity] = (names, row_dtype(len(names)))
+                    with suppress(FormatError):  # its rows are then counted as unreadable
+                        identity, names = layout_names(chunk.buffer, at)
+                        self._layouts[identity] = (names, row_dtype(len(names)))
             elif what < LAYOUT:
                 known = self._layouts.get(what)
                 if known is None or known[1].itemsize != size:

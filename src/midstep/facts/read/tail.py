@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -73,6 +73,26 @@ class StepRows:
         return self.step.tolist(), {name: values.tolist() for name, values in self.columns.items()}
 
 
+class NumberRange(NamedTuple):
+    """The numbers of records that nobody needs, without the records."""
+
+    first_seq: int
+    last_seq: int
+    timeline: int
+
+    @property
+    def seq(self) -> int:
+        """The first number."""
+        return self.first_seq
+
+    def part(self, start: int, stop: int) -> NumberRange:
+        """The numbers from `start` up to `stop`."""
+        return NumberRange(self.first_seq + start, self.first_seq + stop - 1, self.timeline)
+
+
+Item = EventRecord | StepRows | NumberRange
+
+
 class FactsTail:
     """Polls the facts of a run for new records; gives each record once and in order.
 
@@ -90,7 +110,8 @@ class FactsTail:
         self, run_dir: str | Path, *, after_seq: int = 0, rank: int = 0, held: bool = False
     ) -> None:
         self._files = FactsFiles(run_dir, rank=rank, held=held)
-        self._pending: list[EventRecord | StepRows] = []
+        self._pending: list[Item] = []
+        self._keeps_records = True
         self._gaps: list[str] = []
         self.last_seq = after_seq
 
@@ -101,6 +122,20 @@ class FactsTail:
 
     def poll(self) -> list[EventRecord | StepRows]:
         """New records in the order of their numbers; cheap if there are none."""
+        return [item for item in self._take_new() if not isinstance(item, NumberRange)]
+
+    def advance(self) -> int:
+        """Read to the end and keep no record; gives the highest timeline of the new ones.
+
+        For files of any size: `poll` would put all of their records into memory.
+        """
+        self._keeps_records = False
+        try:
+            return max((item.timeline for item in self._take_new()), default=0)
+        finally:
+            self._keeps_records = True
+
+    def _take_new(self) -> list[Item]:
         if not self._read_new() and not self._pending:
             return []
         newest = max(item.last_seq for item in self._pending)
@@ -113,13 +148,14 @@ class FactsTail:
         self._pending = [item for item in pending if item.seq > newest]
         return list(self._in_order([item for item in pending if item.seq <= newest]))
 
-    def _in_order(self, items: list[EventRecord | StepRows]) -> Iterator[EventRecord | StepRows]:
+    def _in_order(self, items: list[Item]) -> Iterator[Item]:
         for record in items:
             if record.last_seq <= self.last_seq:  # read again after a file was replaced
                 continue
             item = record
-            if item.seq <= self.last_seq and isinstance(item, StepRows):
-                item = item.part(self.last_seq + 1 - item.first_seq, len(item.step))
+            if item.seq <= self.last_seq and not isinstance(item, EventRecord):
+                numbers = item.last_seq - item.first_seq + 1
+                item = item.part(self.last_seq + 1 - item.first_seq, numbers)
             if item.seq > self.last_seq + 1:
                 self._gaps.append(
                     f"records {self.last_seq + 1} to {item.seq - 1} are missing "
@@ -142,15 +178,29 @@ class FactsTail:
 
     def _read_new(self, *, force: bool = False) -> bool:
         """Collect new records of the files; False if there are none."""
-        before = len(self._pending)
+        has_new = False
         self._files.rescan(force=force)
         for line in self._files.new_lines():
             if line.seq > self.last_seq:
-                self._pending.append(EventRecord(line))
+                self._hold(EventRecord(line))
+                has_new = True
         for file in self._files.changed_steps():
             for run in file.runs():
-                self._pending.extend(_split(run, self.last_seq))
-        return len(self._pending) > before
+                for rows in _split(run, self.last_seq):
+                    self._hold(rows)
+                    has_new = True
+        return has_new
+
+    def _hold(self, item: EventRecord | StepRows) -> None:
+        if self._keeps_records:
+            self._pending.append(item)
+            return
+        last = self._pending[-1] if self._pending else None
+        before = (item.seq - 1, item.timeline)
+        if isinstance(last, NumberRange) and (last.last_seq, last.timeline) == before:
+            self._pending[-1] = last._replace(last_seq=item.last_seq)
+        else:
+            self._pending.append(NumberRange(item.seq, item.last_seq, item.timeline))
 
 
 def _split(group: RowGroup, after_seq: int) -> Iterator[StepRows]:

@@ -36,17 +36,20 @@ class TimelinePath:
 
 
 def find_rewinds(events: Iterable[Mapping[str, Any]]) -> list[Rewind]:
-    """The rewinds among the events of a run, oldest first."""
-    return [
-        Rewind(
-            timeline=int(event["timeline"]),
-            parent=int(event.get("parent", int(event["timeline"]) - 1)),
-            step=int(event["step"]),
-            from_step=int(event["from_step"]),
-        )
-        for event in events
-        if event["moment"] == Moment.INTERVENTION and event.get("kind") == "rewind"
-    ]
+    """The rewinds among the events of a run, oldest first; a record without numbers is none."""
+    rewinds = []
+    for event in events:
+        if event["moment"] == Moment.INTERVENTION and event.get("kind") == "rewind":
+            timeline = event["timeline"]
+            parent, step, from_step = (
+                event.get(name, timeline - 1 if name == "parent" else None)
+                for name in ("parent", "step", "from_step")
+            )
+            if isinstance(parent, int) and isinstance(step, int) and isinstance(from_step, int):
+                rewinds.append(
+                    Rewind(timeline=timeline, parent=parent, step=step, from_step=from_step)
+                )
+    return rewinds
 
 
 def path_of(timeline: int, rewinds: Iterable[Rewind]) -> TimelinePath:

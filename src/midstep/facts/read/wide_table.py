@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, BinaryIO, TextIO
+from typing import Any, BinaryIO, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -102,7 +102,14 @@ class WideTable:
         yield from pairwise([None, *firsts[1:], None])
 
 
-def write_csv(table: WideTable, file: TextIO) -> None:
+class TextWriter(Protocol):
+    """What `write_csv` needs of a file."""
+
+    def write(self, text: str, /) -> Any:
+        """Write a text."""
+
+
+def write_csv(table: WideTable, file: TextWriter) -> None:
     """Write CSV. A step without a value has an empty cell; names like formulas are quoted."""
     writer = csv.writer(file, lineterminator="\n")
     writer.writerow([csv_cell(name) for name in table.columns])

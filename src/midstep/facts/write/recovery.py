@@ -15,6 +15,7 @@ from midstep.core.files.storage import (
     replace_bytes,
     storage_errors,
 )
+from midstep.core.files.untrusted_files import open_plain
 from midstep.facts.format.paths import events_path, facts_dir, list_steps_files, steps_path
 from midstep.facts.format.scanners import DamagedBytes, EventsScanner, Span, StepsScanner
 from midstep.facts.format.step_frames import LAYOUT
@@ -116,7 +117,7 @@ def _quarantine(path: Path, damages: Iterable[DamagedBytes], state: RecoveredSta
         if copy.exists():  # an earlier attempt copied it, and recorded it
             continue
         make_folder(copy.parent)
-        replace_bytes(copy, _read_damage(path, damage))
+        replace_bytes(copy, _read_damage(path, damage), mode=0o600)
         state.notes.append(
             {
                 "kind": "damaged_record",
@@ -129,7 +130,7 @@ def _quarantine(path: Path, damages: Iterable[DamagedBytes], state: RecoveredSta
 
 
 def _read_damage(path: Path, damage: DamagedBytes) -> bytes:
-    with storage_errors(path, "read"), path.open("rb") as file:
+    with storage_errors(path, "read"), open_plain(path.parent, path.name) as file:
         file.seek(damage.start)
         return file.read(min(damage.stop - damage.start, QUARANTINE_BYTES))
 

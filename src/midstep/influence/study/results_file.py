@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from midstep.core import strict_json
 from midstep.core.errors import FormatError, StorageError
+from midstep.core.files.untrusted_files import read_plain
 from midstep.core.version import __version__
 
 if TYPE_CHECKING:
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from midstep.influence.study.workspace import KernelWorkspace
 
 FORMAT = "midstep.influence/1"
+MOST_RESULT_BYTES = 256 << 20
+"""A larger file is refused before memory is taken for it."""
 
 
 def check_types(validation: Mapping[str, Any]) -> str:
@@ -35,7 +38,7 @@ def read_results_json(directory: str | os.PathLike[str]) -> dict[str, Any]:
     """The results of a finished run."""
     file = Path(directory) / "results.json"
     try:
-        document = strict_json.loads(file.read_bytes())
+        document = strict_json.loads(read_plain(file.resolve(), MOST_RESULT_BYTES))
     except OSError as error:
         raise StorageError(
             f"cannot read {file}: {error.strerror}; give the folder of a finished run, or start "

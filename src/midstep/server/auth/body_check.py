@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Callable
 from typing import Any
 
 from midstep.core import strict_json
@@ -35,6 +36,7 @@ def check_body(body: bytes) -> None:
         # Python refuses to convert integers of more than 4,300 digits.
         raise Refusal(400, "json", "a number has too many digits") from None
     _check_values(value)
+    _refuse_numbers(value, _is_too_large, "expected a number of at most 18 digits")
 
 
 def _check_values(value: Any) -> None:
@@ -70,20 +72,32 @@ def _refuse_non_finite(body: bytes) -> None:
         value = json.loads(body)
     except (ValueError, RecursionError):
         return
-    path = _find_non_finite(value, "")
+    _refuse_numbers(value, _is_not_finite, "expected a finite number")
+
+
+def _is_not_finite(value: Any) -> bool:
+    return isinstance(value, float) and not math.isfinite(value)
+
+
+def _is_too_large(value: Any) -> bool:
+    """Whether an integer is too large for the numbers of numpy, torch and files."""
+    return isinstance(value, int) and not -(2**63) <= value < 2**63
+
+
+def _refuse_numbers(value: Any, is_wrong: Callable[[Any], bool], expected: str) -> None:
+    path = _find(value, is_wrong, "")
     if path is not None:
         # A key may contain a lone surrogate, which the response could not encode.
         field = path.encode("utf-8", "replace").decode()[:128] or None
-        message = f"{field or 'the body'}: expected a finite number"
-        raise Refusal(422, "invalid", message, field=field)
+        raise Refusal(422, "invalid", f"{field or 'the body'}: {expected}", field=field)
 
 
-def _find_non_finite(value: Any, path: str, depth: int = 0) -> str | None:
-    """The dotted path of the first NaN or infinity."""
-    if isinstance(value, float):
-        return None if math.isfinite(value) else path
+def _find(value: Any, is_wrong: Callable[[Any], bool], path: str, depth: int = 0) -> str | None:
+    """The dotted path of the first value that is wrong."""
+    if is_wrong(value):
+        return path
     if depth > MAX_BODY_DEPTH or not isinstance(value, dict | list):
         return None
     items = value.items() if isinstance(value, dict) else enumerate(value)
-    paths = (_find_non_finite(item, f"{path}.{key}".lstrip("."), depth + 1) for key, item in items)
+    paths = (_find(item, is_wrong, f"{path}.{key}".lstrip("."), depth + 1) for key, item in items)
     return next((each for each in paths if each is not None), None)

@@ -120,11 +120,14 @@ class GuardConfig:
     max_wrong_tokens: int = 200
     """Further wrong tokens from one address within a minute are answered with 429."""
     max_connections_per_address: int = 200
-    """Open connections of one address; further ones are closed at once. One program that leaks
-    connections leaves room for others."""
+    """Open connections of one address with a valid token; further ones are closed at once. One
+    program that leaks connections leaves room for others."""
     max_connections: int = 600
     """Open connections of all addresses. Each takes a file descriptor of the training process,
     which usually has 1,024."""
+    max_connections_without_token: int = 64
+    """Open connections on which no request had a valid token so far. They count for none of the
+    other limits; if there are more, the oldest is closed. A page opens six at most."""
 
 
 class Guard:
@@ -179,6 +182,7 @@ class Guard:
         if scope["method"] in READS and scope["path"] == "/api/v1/health":
             return
         role = self._role(scope, headers)
+        _keep_connection(scope)
         if self.config.read_only:
             role = "viewer"
         scope.setdefault("state", {})["midstep_role"] = role
@@ -246,6 +250,13 @@ class _Headed:
                 headers.append((b"cache-control", b"no-store"))
             message = {**message, "headers": headers}
         await self._send(message)
+
+
+def _keep_connection(scope: Scope) -> None:
+    """Tell the protocol (`h11_limits`) that a request on this connection had a valid token."""
+    keep = scope.get("state", {}).get("midstep_keep")
+    if keep is not None:
+        keep()
 
 
 def _all(headers: Iterable[tuple[bytes, bytes]], name: bytes) -> list[bytes]:

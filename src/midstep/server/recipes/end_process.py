@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Literal
 
 from midstep.core.errors import ControlError
+from midstep.core.files.untrusted_files import is_plain
+from midstep.facts.format.paths import facts_dir
 from midstep.facts.liveness.run_lock import boot_id, last_holder, lock_holder
 
 How = Literal["terminate", "kill"]
@@ -46,6 +48,12 @@ def _find_holder(run_dir: Path) -> int:
     pid, holder = lock_holder(run_dir), last_holder(run_dir)
     if pid is None:
         raise _gone()
+    # A hard link leads to the lock of another run, whose process must not be hit.
+    if not is_plain(facts_dir(run_dir) / ".lock"):
+        raise ControlError(
+            f"its lock file has a second name, so process {pid} may run another run; "
+            "end that process yourself"
+        )
     if pid == os.getpid():
         raise ControlError("this page is served by the run itself; stop it instead")
     # On a shared disk the kernel may report the process id of another machine.

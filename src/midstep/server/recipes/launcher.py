@@ -19,6 +19,7 @@ from typing import Any
 
 from midstep.core import strict_json
 from midstep.core.errors import ConfigError, MidstepError
+from midstep.core.files.untrusted_files import open_plain
 from midstep.core.ids import new_run_id
 from midstep.loops.recipes import find_recipe
 from midstep.session.run_directory import new_directory
@@ -132,9 +133,11 @@ class Launcher:
     def _spawn(self, run_dir: Path, fields: Mapping[str, Any], write_end: int) -> None:
         """Start the process, hand it its request, and close our copy of the pipe's end."""
         try:
-            with (run_dir / CONSOLE).open("ab") as console:
+            with open(run_dir / CONSOLE, "ab", opener=_open_private) as console:
                 child = subprocess.Popen(  # noqa: S603 - our own module; settings go by stdin
-                    [sys.executable, "-m", CHILD],
+                    # -P: `-m` puts the working directory first on the path of modules, and a
+                    # `torch.py` that lies there would be executed.
+                    [sys.executable, "-P", "-m", CHILD],
                     stdin=subprocess.PIPE,
                     stdout=console,
                     stderr=subprocess.STDOUT,
@@ -150,6 +153,11 @@ class Launcher:
         assert child.stdin is not None  # noqa: S101 - asked for above
         with suppress(BrokenPipeError), child.stdin:  # it died at once; `_read_answer` notices
             child.stdin.write(strict_json.dumps(dict(fields)).encode())
+
+
+def _open_private(path: str, flags: int) -> int:
+    """Open a file for this user alone: what a process prints may hold secrets."""
+    return os.open(path, flags, 0o600)
 
 
 def _read_answer(descriptor: int, timeout_s: float) -> dict[str, Any]:
@@ -187,6 +195,7 @@ def _start_error(run_dir: Path, answer: Mapping[str, Any]) -> MidstepError:
 
 
 def _tail(path: Path) -> str:
-    with suppress(OSError):
-        return path.read_bytes()[-TAIL_BYTES:].decode(errors="replace").strip()
+    with suppress(OSError), open_plain(path.parent, path.name) as file:
+        file.seek(-min(TAIL_BYTES, file.seek(0, os.SEEK_END)), os.SEEK_END)
+        return file.read(TAIL_BYTES).decode(errors="replace").strip()
     return ""

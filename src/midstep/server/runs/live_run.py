@@ -27,6 +27,10 @@ if TYPE_CHECKING:
 NOT_RESPONDING_S = 10.0
 """A run that should train but reaches no step boundary for this long is shown as not responding."""
 
+MOST_ROWS = 16_384
+"""Rows of scalars that the process of a training keeps for its page: about 2 MB. Without a limit a
+training of ten million steps would keep more than a gigabyte of them."""
+
 
 class LiveRunView(RunView):
     """A run of this process, read from its controller.
@@ -34,6 +38,8 @@ class LiveRunView(RunView):
     Args:
         run: the run.
     """
+
+    most_rows = MOST_ROWS
 
     def __init__(self, run: Run) -> None:
         super().__init__(run.run_id, run.name, run.dir, run.started_at, run.facts.attempt)

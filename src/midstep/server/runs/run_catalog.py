@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from midstep.server.problems import not_found
+from midstep.server.runs.live_run import MOST_ROWS
 from midstep.server.runs.run_table import RunTable
 from midstep.server.runs.run_view import ENDED, RunView
 
@@ -43,6 +44,9 @@ class Catalog(Protocol):
 
     def directory(self, run_id: str) -> Path | None:
         """The directory of a run; None for an unknown id."""
+
+    def copies(self, run_id: str) -> Sequence[str]:
+        """Further directories that have this id, and are listed under other ids."""
 
     def curves(
         self, run_ids: Iterable[str], name: str, *, x: Axis, points: int
@@ -78,6 +82,11 @@ class LiveCatalog:
         """The directory of a run; None for an unknown id."""
         return next((each.dir for each in self._runs.entries() if each.id == run_id), None)
 
+    def copies(self, run_id: str) -> Sequence[str]:
+        """None: every run of this process has its own id."""
+        del run_id
+        return ()
+
     def curves(
         self, run_ids: Iterable[str], name: str, *, x: Axis, points: int
     ) -> Mapping[str, Series]:
@@ -92,7 +101,7 @@ class LiveCatalog:
 
         with self._lock:
             if self._curves is None:
-                self._curves = CurveCache()
+                self._curves = CurveCache(most_rows=MOST_ROWS)
         return self._curves.curve(
             view.dir,
             name,
@@ -202,6 +211,10 @@ class RootCatalog:
             self.refresh()
             directory = self.index.directory(run_id)
         return directory
+
+    def copies(self, run_id: str) -> Sequence[str]:
+        """Further directories that have this id."""
+        return self.index.copies(run_id)
 
     def live(self) -> Paths:
         """The directories of the runs that have not ended."""

@@ -17,13 +17,14 @@ from fastapi import Path as InPath
 from starlette.responses import Response, StreamingResponse
 
 from midstep.core import strict_json
-from midstep.core.errors import FormatError, MidstepError, RunHeldError
-from midstep.core.files.untrusted_files import open_plain, read_plain
+from midstep.core.errors import MidstepError, RunHeldError
+from midstep.core.files.untrusted_files import FILE_ERRORS, open_plain, read_plain
 from midstep.core.moments import Moment
 from midstep.facts import FactsReader, deletion
 from midstep.facts.format.run_files import RunFile, list_files
 from midstep.facts.index.labels import write_labels
 from midstep.facts.index.run_query import RunQuery
+from midstep.facts.index.run_summary import LARGEST_LINEAGE_BYTES, LINEAGE
 from midstep.server.dependencies import CanControl, catalog_of, declare_run_id
 from midstep.server.problems import Refusal, not_found
 from midstep.server.responses import BINARY, StrictJsonResponse
@@ -205,7 +206,12 @@ def delete_run(request: Request, run_id: RunId, folder: RunFolder, body: DeleteI
     """Delete the files that midstep wrote; other files stay and are named. 409 for a live run."""
     catalog = catalog_of(request)
     directory = catalog.row(run_id)["directory"]
-    if body.confirm not in (directory, directory.rpartition("/")[2]):
+    names = {directory, directory.rpartition("/")[2]}
+    if catalog.copies(run_id):  # another directory with this id may have the same name
+        names = {directory}
+    # The listing may have changed since `folder` was looked up: then the id means another one.
+    is_same = folder.as_posix().encode("utf-8", "replace").decode().endswith(f"/{directory}")
+    if body.confirm not in names or not is_same:
         raise Refusal(
             422,
             "unconfirmed",
@@ -243,11 +249,9 @@ def _timelines(folder: Path) -> list[dict[str, Any]]:
     interventions = _read_interventions(folder)
     first: dict[str, Any] = {"timeline": 0, "from_step": None, "at": None, "why": None}
     timelines = [first]
-    try:
-        events = FactsReader(folder).events()
-    except MidstepError:  # a damaged run is shown as far as it can be read
-        return timelines
-    for event in events:
+    reader = FactsReader(folder)
+    # A damaged run is shown as far as it can be read.
+    for event in _until_error(reader.each_event()):
         if event["moment"] == Moment.INTERVENTION and event.get("kind") == "rewind":
             words = [f"by {event['who']}"] if isinstance(event.get("who"), str) else []
             words += interventions.get(event["timeline"], [])
@@ -262,16 +266,23 @@ def _timelines(folder: Path) -> list[dict[str, Any]]:
     return timelines
 
 
+def _until_error(events: Iterator[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    try:
+        yield from events
+    except MidstepError:
+        return
+
+
 def _read_interventions(folder: Path) -> dict[int, list[str]]:
     """The interventions of each timeline in `lineage.json`, in words."""
     try:
-        lineage = strict_json.loads(read_plain(folder / "lineage.json"))
+        lineage = strict_json.loads(read_plain(folder / LINEAGE, LARGEST_LINEAGE_BYTES))
         return {
             edge["timeline"]: [_describe(each) for each in edge["interventions"]]
             for edge in lineage["edges"]
             if edge["kind"] == "timeline"
         }
-    except (OSError, FormatError, KeyError, TypeError):
+    except FILE_ERRORS:
         return {}
 
 

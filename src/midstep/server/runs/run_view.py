@@ -27,6 +27,7 @@ from midstep.control.capture.notices import CaptureNotice
 from midstep.control.capture.subscriptions import Subscriptions
 from midstep.control.capture.weight_changes import WeightChange
 from midstep.control.watches.watches import TrackedRows
+from midstep.server.problems import damaged_files
 
 if TYPE_CHECKING:
     from midstep.facts import FactsReader, SeriesStore
@@ -51,6 +52,9 @@ class RunView(ABC):
         started_at: when it started, in seconds since 1970.
         attempt: which start of the run this is, from 1.
     """
+
+    most_rows: int | None = None
+    """Rows of a layout of scalars that are kept in memory; None for all of them."""
 
     def __init__(
         self, run_id: str, name: str, run_dir: Path, started_at: float, attempt: int
@@ -102,7 +106,8 @@ class RunView(ABC):
         with self._reader_lock:
             if self._reader is None:
                 self._reader = FactsReader(self.dir)
-            return read(self._reader)
+            with damaged_files():
+                return read(self._reader)
 
     def with_series(self, read: Callable[[SeriesStore], T]) -> T:
         """Return `read(store)` on the refreshed store of the run's series.
@@ -113,9 +118,13 @@ class RunView(ABC):
 
         with self._store_lock:
             if self._store is None:
-                self._store = SeriesStore(self.dir)
-            self._store.refresh()
-            return read(self._store)
+                self._store = SeriesStore(self.dir, most_rows=self.most_rows)
+            try:
+                with damaged_files():
+                    self._store.refresh()
+                    return read(self._store)
+            finally:
+                self._store.forget_rows()
 
     # -- different for live and stored runs -------------------------------------------------------
 

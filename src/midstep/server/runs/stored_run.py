@@ -26,7 +26,7 @@ from midstep.facts.index.run_row import ACTIVE_STATES
 from midstep.facts.liveness.lease import read_lease
 from midstep.facts.liveness.run_liveness import EndState, HeartbeatWatch, end_state, written_bytes
 from midstep.server.forward.live_sockets import SILENT_S, find_live_socket, heartbeat_age_s
-from midstep.server.problems import Refusal
+from midstep.server.problems import Refusal, damaged_files
 from midstep.server.runs.run_view import ENDED, RunView
 from midstep.server.runs.stored_step import StoredStep, copy_tracked, read_stored_step
 
@@ -54,7 +54,8 @@ class StoredRunView(RunView):
     """
 
     def __init__(self, run_id: str, run_dir: Path) -> None:
-        header = FactsReader(run_dir).header()
+        with damaged_files():
+            header = FactsReader(run_dir).header()
         super().__init__(
             run_id,
             str(header.get("name") or run_dir.name),
@@ -78,9 +79,8 @@ class StoredRunView(RunView):
     @property
     def seq(self) -> int:
         """Sequence number of the newest fact."""
-        with self._tail_lock:
-            for item in self._tail.poll():
-                self._timeline = max(self._timeline, item.timeline)
+        with self._tail_lock, damaged_files():
+            self._timeline = max(self._timeline, self._tail.advance())
             return self._tail.last_seq
 
     @property
@@ -105,7 +105,8 @@ class StoredRunView(RunView):
             stamp = (written_bytes(self.dir), end.state) if is_due else self._stamp
             if self._last_step is None or stamp != self._stamp:
                 lease = read_lease(self.dir) if end.state not in ENDED else None
-                self._last_step = read_stored_step(self.dir, lease or {})
+                with damaged_files():
+                    self._last_step = read_stored_step(self.dir, lease or {})
                 self._step_read_at, self._stamp = time.monotonic(), stamp
             return self._last_step
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -16,13 +17,16 @@ from midstep.control.watches.trajectory import Trajectory
 from midstep.control.watches.watches import TrackedRows
 from midstep.core import strict_json
 from midstep.core.errors import FormatError
+from midstep.core.files.untrusted_files import open_plain
 from midstep.core.moments import Moment
 from midstep.facts import FactsReader
 from midstep.models.competitive.settings import DEAD_BELOW, WINNER_ABOVE
 from midstep.server.runs.stored_weights import StoredWeights
 
-MOST_ARTIFACT_BYTES = 256 << 20
+MOST_ARTIFACT_BYTES = 64 << 20
 """A larger file of trajectories is not read: parsed JSON takes several times its size in memory."""
+MOST_COMMANDS = 10_000
+"""The last commands of a run that are listed, as of a live one."""
 LABELS = {
     "win_rate": "Win rate",
     "grad_magnitude": "Gradient",
@@ -78,13 +82,15 @@ def read_stored_step(run_dir: Path, lease: Mapping[str, Any]) -> StoredStep:
         lease: the lease of a run without an end record; it may hold a later step than the facts.
     """
     reader = FactsReader(run_dir)
-    events = reader.events()
+    events = _LastEvents()
+    for event in reader.each_event():
+        events.add(event)
     header = reader.header()
     config = _mapping(header.get("config"))
-    epochs = [each["epoch"] for each in (*events, lease) if isinstance(each.get("epoch"), int)]
+    epoch = _integer(lease.get("epoch"))
     # A loop that logs every n steps is further than its last fact; the lease is a second old.
     step = max(_last_step(reader, events), _integer(lease.get("step")) or 0)
-    health = _last_health(events)
+    health = events.health
     features = {} if health is None else _columns(health)
     return StoredStep(
         step=step,
@@ -93,24 +99,62 @@ def read_stored_step(run_dir: Path, lease: Mapping[str, Any]) -> StoredStep:
         total_steps=_first_integer(
             header.get("total_steps"), lease.get("total_steps"), config.get("steps")
         ),
-        epoch=epochs[-1] if epochs else None,
+        epoch=events.epoch if epoch is None else epoch,
         total_epochs=_first_integer(lease.get("total_epochs"), config.get("epochs")),
-        timeline=max((each["timeline"] for each in events), default=0),
+        timeline=events.timeline,
         step_data=_step_data(step, features, health),
         features=features,
         tracked=_read_tracked(run_dir / "artifacts" / "trajectories.json"),
-        commands=_read_commands(events),
+        commands=events.commands,
         weights=StoredWeights(run_dir),
     )
 
 
-def _last_step(reader: FactsReader, events: Sequence[dict[str, Any]]) -> int:
+class _LastEvents:
+    """What the last step needs of the events; a file of any size is read one record at a time."""
+
+    def __init__(self) -> None:
+        self.epoch: int | None = None
+        self.timeline = 0
+        self.end_step: int | None = None
+        """Finished steps of the end record of the last attempt."""
+        self.health: dict[str, Any] | None = None
+        """The last `feature_health` record of the newest timeline."""
+        self.commands: dict[str, CommandRecord] = {}
+        """By id, in their order. Records that lack a field are skipped."""
+        self._now = time.monotonic()
+
+    def add(self, event: dict[str, Any]) -> None:
+        """Take what is needed of one more event."""
+        self.timeline = max(self.timeline, event["timeline"])
+        if _integer(event.get("epoch")) is not None:
+            self.epoch = event["epoch"]
+        if event["moment"] == Moment.START:  # the end of an earlier attempt does not count
+            self.end_step = None
+        elif event["moment"] in ENDS and _integer(event.get("step")) is not None:
+            self.end_step = event["step"]
+        if event.get("kind") == "command":
+            self._add_command(event)
+        # After a rewind, records of older timelines describe steps that the run took back.
+        elif event.get("kind") == "feature_health" and (
+            self.health is None or event["timeline"] >= self.health["timeline"]
+        ):
+            self.health = event
+
+    def _add_command(self, event: dict[str, Any]) -> None:
+        with suppress(KeyError, TypeError, ValueError, OverflowError):
+            record = CommandRecord.from_fact(event, now=self._now)
+            texts = (record.command.id, record.command.name, record.status)
+            if all(isinstance(each, str) for each in texts) and isinstance(event["payload"], dict):
+                self.commands.setdefault(record.command.id, record)
+        if len(self.commands) > MOST_COMMANDS:
+            del self.commands[next(iter(self.commands))]
+
+
+def _last_step(reader: FactsReader, events: _LastEvents) -> int:
     """Finished steps: those of the end record, else the last step that was logged."""
-    for each in reversed(events):
-        if each["moment"] == Moment.START:  # the end of an earlier attempt does not count
-            break
-        if each["moment"] in ENDS and isinstance(each.get("step"), int):
-            return int(each["step"])
+    if events.end_step is not None:
+        return events.end_step
     last = [series.step[-1] for series in reader.series().values() if len(series.step)]
     return max((int(step) for step in last), default=0)
 
@@ -122,26 +166,7 @@ def _last_value(reader: FactsReader, name: str) -> float | None:
     return float(series.low[-1]) if len(series.low) else None
 
 
-def _read_commands(events: Sequence[dict[str, Any]]) -> dict[str, CommandRecord]:
-    """The commands of the run, by id. Records that lack a field are skipped."""
-    now = time.monotonic()
-    records: dict[str, CommandRecord] = {}
-    for each in events:
-        if each.get("kind") == "command":
-            with suppress(KeyError, TypeError, ValueError):
-                record = CommandRecord.from_fact(each, now=now)
-                records.setdefault(record.command.id, record)
-    return records
-
-
 # -- the table of features ------------------------------------------------------------------------
-
-
-def _last_health(events: Sequence[dict[str, Any]]) -> dict[str, Any] | None:
-    """The last `feature_health` record of the newest timeline."""
-    # After a rewind, records of older timelines describe steps that the run took back.
-    records = [each for each in events if each.get("kind") == "feature_health"]
-    return max(records, key=lambda each: (each["timeline"], each["seq"]), default=None)
 
 
 def _columns(health: Mapping[str, Any]) -> dict[str, Any]:
@@ -194,9 +219,10 @@ def _summary(health: Mapping[str, Any]) -> str:
 def _read_tracked(path: Path) -> list[TrackedRows]:
     """The points that the run saved; no points when the file is a link, too large or damaged."""
     try:
-        if path.is_symlink() or path.stat().st_size > MOST_ARTIFACT_BYTES:
-            return []
-        saved = _mapping(strict_json.loads(path.read_bytes()))
+        with open_plain(path.parent, path.name) as file:
+            if os.fstat(file.fileno()).st_size > MOST_ARTIFACT_BYTES:
+                return []
+            saved = _mapping(strict_json.loads(file.read()))
     except (OSError, FormatError):
         return []
     by_source = {str(saved.get("source") or ""): saved, **_mapping(saved.get("others"))}
@@ -265,5 +291,5 @@ def _number(value: Any) -> float:
     """A number; NaN and the infinities are strings in strict JSON, which `float` reads too."""
     try:
         return float(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return float("nan")

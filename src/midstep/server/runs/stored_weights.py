@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import logging
 import math
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
-from midstep.core.errors import ControlError, StorageError
+from midstep.core import strict_json
+from midstep.core.errors import ControlError, FormatError, StorageError
+from midstep.core.files.untrusted_files import FILE_ERRORS, open_plain
 from midstep.session.checkpoint.checkpoint_folders import MANIFEST, TENSORS, CheckpointFolders
 
 log = logging.getLogger("midstep.server")
 MOST_BYTES = 256 << 20
 """Largest tensor that is read; the cosine matrix takes no larger one either."""
-MOST_JSON_BYTES = 64 << 20
-"""Largest manifest and largest safetensors header that are parsed."""
+MOST_JSON_BYTES = 16 << 20
+"""Largest manifest and largest safetensors header that are parsed: some 50,000 tensors. Parsed JSON
+takes up to twenty times its size in memory."""
 _MODEL_PREFIX = "model."
 _WIDTHS = {"F64": 8, "F32": 4, "F16": 2, "BF16": 2}
 """Bytes per element of the floating-point types. Rows of integers have no meaningful cosines."""
@@ -54,7 +56,7 @@ class StoredWeights:
             folder = folders.path(checkpoint)
             try:
                 entries = _matrices(folder / MANIFEST)
-            except (OSError, ValueError, TypeError, KeyError) as error:
+            except FILE_ERRORS as error:
                 log.warning("checkpoint %s is skipped: %s", folder, error)
                 continue
             self._folder, self.step = folder, checkpoint.step
@@ -81,14 +83,20 @@ class StoredWeights:
 
 def _matrices(path: Path) -> dict[str, dict[str, Any]]:
     """Manifest entries of the model's tensors with at least two dimensions, by parameter name."""
-    if path.is_symlink() or path.stat().st_size > MOST_JSON_BYTES:
-        raise ValueError("its manifest is a link or too large")
-    listed = json.loads(path.read_bytes())["tensors"]
+    with open_plain(path.parent, path.name) as file:
+        listed = strict_json.loads(_read_bounded(file, MOST_JSON_BYTES))["tensors"]
     return {
         name.removeprefix(_MODEL_PREFIX): entry
         for name, entry in sorted(listed.items())
         if name.startswith(_MODEL_PREFIX) and _has_rows(entry)
     }
+
+
+def _read_bounded(file: BinaryIO, most_bytes: int) -> bytes:
+    data = file.read(most_bytes + 1)
+    if len(data) > most_bytes:
+        raise FormatError(f"it has more than {most_bytes:,} bytes")
+    return data
 
 
 def _has_rows(entry: dict[str, Any]) -> bool:
@@ -100,14 +108,16 @@ def _has_rows(entry: dict[str, Any]) -> bool:
 
 def _bytes_of(path: Path, name: str, entry: dict[str, Any]) -> bytes:
     try:
-        with path.open("rb") as file:
+        with open_plain(path.parent, path.name) as file:
             # safetensors: 8 bytes with the length of a JSON header, the header, then the data.
-            length = min(int.from_bytes(file.read(8), "little"), MOST_JSON_BYTES)
-            start = int(json.loads(file.read(length))[name]["data_offsets"][0])
+            length = int.from_bytes(file.read(8), "little")
+            if length > MOST_JSON_BYTES:
+                raise FormatError(f"its header has {length:,} bytes")
+            start = int(strict_json.loads(file.read(length))[name]["data_offsets"][0])
             file.seek(8 + length + start)
             data = file.read(entry["bytes"])
-    except (OSError, ValueError, TypeError, KeyError) as error:
+    except FILE_ERRORS as error:
         raise ControlError(f"the checkpoint {path.parent.name} cannot be read: {error}") from error
-    if hashlib.blake2b(data, digest_size=32).hexdigest() != entry["blake2b"]:
+    if hashlib.blake2b(data, digest_size=32).hexdigest() != entry.get("blake2b"):
         raise ControlError(f"{name} of the checkpoint {path.parent.name} does not match its hash")
     return data

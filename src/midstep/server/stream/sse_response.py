@@ -58,7 +58,7 @@ class SseWriter:
 async def until_gone(receive: Receive) -> None:
     """Return once the caller has disconnected."""
     while (await receive())["type"] != "http.disconnect":
-        pass
+        await asyncio.sleep(0)  # also a `receive` that never waits must not block the event loop
 
 
 def _find_abort(scope: Scope) -> Callable[[], None]:

@@ -10,7 +10,7 @@ import asyncio
 import socket
 from collections import Counter
 from contextlib import suppress
-from typing import Any
+from typing import Any, Protocol
 
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
@@ -25,12 +25,52 @@ HEADER_S = 10.0
 one that sends a byte now and then would hold the connection for ever."""
 
 
-class ConnectionLimits:
-    """Counts open connections by address. Used on the event loop only, so it needs no lock."""
+class Connection(Protocol):
+    """A connection that may be closed to make room for another one."""
 
-    def __init__(self, *, per_address: int, in_all: int) -> None:
-        self.per_address, self.in_all = per_address, in_all
+    @property
+    def is_idle(self) -> bool:
+        """Whether no request of it is being answered."""
+
+    def close_now(self) -> None:
+        """Close it."""
+
+
+class ConnectionLimits:
+    """Counts open connections by address. Used on the event loop only, so it needs no lock.
+
+    All users of a host share the address 127.0.0.1. Connections without a valid token therefore
+    have a quota of their own, in which the oldest makes room for a new one: nobody can lock the
+    owner out by holding connections open.
+
+    Args:
+        per_address: most connections of one address with a valid token.
+        in_all: most connections of all addresses with a valid token.
+        without_token: most connections on which no valid token has arrived yet.
+    """
+
+    def __init__(self, *, per_address: int, in_all: int, without_token: int = 64) -> None:
+        self.per_address, self.in_all, self.without_token = per_address, in_all, without_token
         self.open: Counter[str] = Counter()
+        self._unproven: dict[Connection, str] = {}
+        """Connections without a valid token, with their address, oldest first."""
+
+    def enter_unproven(self, connection: Connection, address: str) -> None:
+        """Count a new connection without a token; close an old one when there are too many."""
+        self._unproven[connection] = address
+        if len(self._unproven) > self.without_token:
+            self._choose_oldest(except_for=connection).close_now()
+
+    def _choose_oldest(self, *, except_for: Connection) -> Connection:
+        """The oldest connection of the address that has most; an idle one if there is any."""
+        crowded, _ = Counter(self._unproven.values()).most_common(1)[0]
+        of_address = [each for each, address in self._unproven.items() if address == crowded]
+        others = [each for each in of_address if each is not except_for] or of_address
+        return next((each for each in others if each.is_idle), others[0])
+
+    def leave_unproven(self, connection: Connection) -> bool:
+        """Count a connection without a token no longer. Returns whether it was counted."""
+        return self._unproven.pop(connection, None) is not None
 
     def enter(self, address: str) -> bool:
         """Count a new connection. Returns False when there are too many."""
@@ -59,21 +99,44 @@ def limited_protocol(
         def __init__(self, *args: Any, **kwargs: Any) -> None:
             super().__init__(*args, **kwargs)
             # `SseWriter` uses it to close the connection of a viewer that does not read.
-            self.app_state = {**self.app_state, "midstep_abort": self._abort}
+            # The guard calls `midstep_keep` when a request had a valid token.
+            own = {"midstep_abort": self.close_now, "midstep_keep": self._keep}
+            self.app_state = {**self.app_state, **own}
+            self._address = LOCAL
             self._counted: str | None = None
             self._timer: asyncio.TimerHandle | None = None
 
         def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
             super().connection_made(transport)
-            address = str(self.client[0]) if self.client else LOCAL
-            if is_foreign(transport.get_extra_info("socket")) or not limits.enter(address):
+            self._address = str(self.client[0]) if self.client else LOCAL
+            if is_foreign(transport.get_extra_info("socket")):
                 transport.abort()
                 return
-            self._counted = address
+            if self._address == LOCAL:  # the kernel has told who it is: the owner
+                if not limits.enter(LOCAL):
+                    transport.abort()
+                    return
+                self._counted = LOCAL
+            else:
+                limits.enter_unproven(self, self._address)
             self._await_header()
+
+        @property
+        def is_idle(self) -> bool:
+            """Whether no request is being answered."""
+            return self.cycle is None or self.cycle.response_complete
+
+        def _keep(self) -> None:
+            """Count the connection as one with a valid token; close it if there are too many."""
+            if limits.leave_unproven(self):
+                if limits.enter(self._address):
+                    self._counted = self._address
+                else:
+                    self.close_now()
 
         def connection_lost(self, exc: Exception | None) -> None:
             self._stop_timer()
+            limits.leave_unproven(self)
             if self._counted is not None:
                 limits.leave(self._counted)
                 self._counted = None
@@ -96,15 +159,16 @@ def limited_protocol(
 
         def _await_header(self) -> None:
             self._stop_timer()
-            self._timer = self.loop.call_later(header_s, self._abort)
+            self._timer = self.loop.call_later(header_s, self.close_now)
 
         def _stop_timer(self) -> None:
             if self._timer is not None:
                 self._timer.cancel()
                 self._timer = None
 
-        def _abort(self) -> None:
+        def close_now(self) -> None:
             """Close at once. A normal close waits until the peer has read everything."""
+            limits.leave_unproven(self)
             if self.transport is not None:
                 self.transport.abort()
 

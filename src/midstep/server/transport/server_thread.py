@@ -134,7 +134,9 @@ def _url_of(listening: socket.socket) -> str:
 def _config(app: FastAPI, header_s: float) -> uvicorn.Config:
     guard: GuardConfig = app.state.guard
     limits = ConnectionLimits(
-        per_address=guard.max_connections_per_address, in_all=guard.max_connections
+        per_address=guard.max_connections_per_address,
+        in_all=guard.max_connections,
+        without_token=guard.max_connections_without_token,
     )
     return uvicorn.Config(
         app,

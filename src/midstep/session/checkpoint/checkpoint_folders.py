@@ -30,8 +30,11 @@ from midstep.core.files.storage import storage_error, sync_folder
 
 STATE, TENSORS, MANIFEST = FILES = ("state.json", "tensors.safetensors", "manifest.json")
 """The files of a checkpoint, in the order in which they are written."""
+LINKS = ("last", "best_val", "model")
 log = logging.getLogger("midstep.session")
-_NAME = re.compile(r"(0|[1-9]\d*)(?:\.t([1-9]\d*))?(?:\.([1-9]\d*))?")
+# Bounded numbers: a file name may have hundreds of digits.
+_NAME = re.compile(r"(0|[1-9]\d{0,17})(?:\.t([1-9]\d{0,8}))?(?:\.([1-9]\d{0,8}))?")
+_LINK_TEXT = re.compile(r"checkpoints/([^/]+)|(best_val)")
 
 
 class CheckpointName(NamedTuple):
@@ -63,6 +66,30 @@ class CheckpointName(NamedTuple):
         return parsed if parsed.name == name else None
 
 
+def linked_name(link: Path) -> CheckpointName | None:
+    """The checkpoint that a link of a run directory names; None if it names anything else.
+
+    Links are read as text and never followed: in a run directory of somebody else, a link could
+    lead to any file of this user.
+
+    >>> import tempfile
+    >>> run_dir = Path(tempfile.mkdtemp())
+    >>> (run_dir / "last").symlink_to("checkpoints/120")
+    >>> (run_dir / "best_val").symlink_to("../other/checkpoints/120")
+    >>> linked_name(run_dir / "last"), linked_name(run_dir / "best_val")
+    (CheckpointName(timeline=0, step=120, copy=1), None)
+    """
+    try:
+        match = _LINK_TEXT.fullmatch(str(link.readlink()))
+    except OSError:  # missing, or no link
+        return None
+    if match is None:
+        return None
+    if match[2] is None:
+        return CheckpointName.of(match[1])
+    return None if link.name == match[2] else linked_name(link.with_name(match[2]))
+
+
 class CheckpointFolders:
     """The checkpoints of one run directory, as folders. One process writes, any may read.
 
@@ -78,7 +105,9 @@ class CheckpointFolders:
         self.folder = self.run_dir / "checkpoints"
 
     def names(self) -> list[CheckpointName]:
-        """Every checkpoint, newest first."""
+        """Every checkpoint, newest first; none if there is a link in place of the folder."""
+        if self.folder.is_symlink():
+            return []
         try:
             entries = list(self.folder.iterdir())
         except FileNotFoundError:
@@ -126,7 +155,7 @@ class CheckpointFolders:
         # Without its parents: if the run directory was moved away, a new one must not appear at
         # the old path; the run parks with the error instead.
         try:
-            self.folder.mkdir()
+            self.folder.mkdir(0o700)
         except OSError as error:
             raise storage_error(self.folder, "create the folder", error) from error
         sync_folder(self.run_dir)
@@ -143,11 +172,8 @@ class CheckpointFolders:
 
     def linked(self) -> set[str]:
         """Names of the checkpoints that links point to."""
-        return {
-            link.readlink().name
-            for link in (self.run_dir / "last", self.run_dir / "best_val")
-            if link.is_symlink()
-        }
+        linked = (linked_name(self.run_dir / name) for name in ("last", "best_val"))
+        return {name.name for name in linked if name is not None}
 
     def _remove(self, names: list[CheckpointName]) -> None:
         """Remove checkpoints, but never one that a link points to or that has other files."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -10,12 +11,15 @@ from pathlib import Path
 
 from midstep.core.errors import ConfigError, FormatError
 from midstep.core.files.storage import storage_error
+from midstep.core.files.untrusted_files import open_plain
 from midstep.session.checkpoint.checkpoint_folders import (
+    LINKS,
     MANIFEST,
     STATE,
     TENSORS,
     CheckpointFolders,
     CheckpointName,
+    linked_name,
 )
 from midstep.session.checkpoint.hashes import check_hash, digest, hash_tables
 from midstep.session.checkpoint.manifest import (
@@ -182,8 +186,8 @@ def read_checkpoint(path: str | os.PathLike[str]) -> Snapshot:
     Raises:
         CheckpointError: a file is missing or damaged.
     """
-    folder = Path(path)
-    name = CheckpointName.of(folder.resolve().name)  # `path` may be a link such as `last`
+    folder = _without_link(Path(path))
+    name = CheckpointName.of(folder.resolve().name)
     step = name.step if name else -1
     with _error_names(folder / MANIFEST, step) as file:
         manifest = parse_manifest(_read_document(file))
@@ -196,7 +200,10 @@ def read_checkpoint(path: str | os.PathLike[str]) -> Snapshot:
         if len(state) != files[STATE]["bytes"]:
             raise FormatError(f"it has {len(state)} bytes, not {files[STATE]['bytes']}")
         check_hash(digest(state), files[STATE]["blake2b"], "it")
-    with _error_names(folder / TENSORS, step) as file, file.open("rb") as opened:
+    with (
+        _error_names(folder / TENSORS, step) as file,
+        open_plain(file.parent, file.name) as opened,
+    ):
         tensors = read_tensors(opened, files[TENSORS]["header_blake2b"], entries)
     with _error_names(folder / STATE, step):
         tree = upgraded_state(unpack(state, tensors), manifest["written"])
@@ -214,11 +221,35 @@ def _error_names(file: Path, step: int) -> Iterator[Path]:
             f"checkpoint of step {step}: {file} is not usable: {reason}", step=step, file=file
         ) from error
     except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise CheckpointError(
+                f"checkpoint of step {step}: {file} is a link, which is not followed",
+                step=step,
+                file=file,
+            ) from error
         # A disk that cannot be read is not a damaged checkpoint: an older one must not be used.
         raise storage_error(file, "read", error) from error
 
 
+def _without_link(path: Path) -> Path:
+    """The folder of a checkpoint; a link such as `last` must name one of its own run directory."""
+    if not path.is_symlink():
+        return path
+    if path.name not in LINKS:  # a link of the user, somewhere else
+        return path.resolve()
+    name = linked_name(path)
+    if name is None:
+        raise CheckpointError(
+            f"{path} leads to {path.readlink()}, which is no checkpoint of this run; "
+            "name the folder of the checkpoint itself",
+            step=-1,
+            file=path,
+        )
+    return path.parent / "checkpoints" / name.name
+
+
 def _read_document(path: Path) -> bytes:
-    if (size := path.stat().st_size) > MOST_JSON_BYTES:
-        raise FormatError(f"it has {size} bytes, more than any checkpoint needs")
-    return path.read_bytes()
+    with open_plain(path.parent, path.name) as file:
+        if (size := os.fstat(file.fileno()).st_size) > MOST_JSON_BYTES:
+            raise FormatError(f"it has {size} bytes, more than any checkpoint needs")
+        return file.read()

@@ -6,19 +6,22 @@ timeline repeats the same training. The edge says from which step it differs, an
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from midstep.core import strict_json
 from midstep.core.errors import FormatError, StorageError
 from midstep.core.files.storage import replace_json
+from midstep.core.files.untrusted_files import read_plain
 from midstep.facts import FactsReader
 from midstep.facts.read.timelines import find_rewinds
 
 log = logging.getLogger("midstep.session")
 FILE = "lineage.json"
+LARGEST_BYTES = 16 << 20
+"""About a hundred thousand changes; a larger file is none of ours."""
 _VERSION = 1
 
 
@@ -49,7 +52,7 @@ class Lineage:
             document = read_lineage(self._dir)
             edge = self._edge(document["edges"], timeline)
             edge["interventions"].append({"step": step, "kind": kind, **what})
-            replace_json(self._dir / FILE, document)
+            replace_json(self._dir / FILE, document, mode=0o600)
         except (FormatError, StorageError) as error:
             log.warning("the lineage was not written: %s", error)
 
@@ -80,10 +83,10 @@ def read_lineage(run_dir: str | Path) -> dict[str, Any]:
     """
     path = Path(run_dir) / FILE
     try:
-        document = json.loads(path.read_text(encoding="utf-8"))
+        document = strict_json.loads(read_plain(path, LARGEST_BYTES))
     except FileNotFoundError:
         return {"version": _VERSION, "edges": []}
-    except (OSError, ValueError) as error:
+    except (OSError, FormatError) as error:
         raise FormatError(f"{path} cannot be read: {error}; move it away to continue") from None
     if not isinstance(document, Mapping) or document.get("version") != _VERSION:
         raise FormatError(f"{path} has an unknown version; move it away to continue")

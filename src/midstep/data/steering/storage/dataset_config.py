@@ -11,10 +11,13 @@ from typing import Any
 from midstep.core import strict_json
 from midstep.core.errors import DatasetError, FormatError
 from midstep.core.field_checks import at_least, integer, one_of, shares
+from midstep.core.files.untrusted_files import read_plain
 from midstep.data.steering.curriculum import curriculum_problem
 from midstep.data.steering.storage.layout import CONFIG_NAME, FORMS, SPLITS, VARIANTS, Form
 
 FORMAT_VERSION = 1
+MOST_CONFIG_BYTES = 16 << 20
+"""A larger config.json is refused before memory is taken for it."""
 DEFINITIONS = ("standard", "legacy", "stored")
 COUNTS = (
     "embedding_dim",
@@ -116,7 +119,8 @@ def read_config(folder: str | Path) -> DatasetConfig:
     """
     path = Path(folder) / CONFIG_NAME
     try:
-        return DatasetConfig.from_json(strict_json.loads(path.read_bytes()))
+        text = read_plain(path.resolve(), MOST_CONFIG_BYTES)
+        return DatasetConfig.from_json(strict_json.loads(text))
     except (FileNotFoundError, NotADirectoryError):
         raise DatasetError(f"{path} is missing; {_describe_folder(Path(folder))}") from None
     except OSError as error:

@@ -1,0 +1,353 @@
+"""Run directories, results and datasets as a stranger might make them to do harm."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sqlite3
+import struct
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from zlib import crc32
+
+import numpy as np
+
+from midstep.facts.format.event_lines import EventHeader, encode_line
+from midstep.facts.format.step_frames import LAYOUT, FileHeader, file_header
+from tests.facts.stored_runs import write_run
+from tests.server.datasets import store_dataset
+
+SECRET = "a file of ours that is none of theirs"
+GIANT_BYTES = 6 << 30
+HUGE = 10**400
+DEEP = "[" * 100_000
+ODD = "odd\x1b[31m\u202e\u2066<img src=x onerror=alert(1)>\x9b\x07\n'"
+RUN_ID = "0123456789ab"
+SMALL_FILES = ("lease.json", "labels.json", "lineage.json", "facts/deleting.json", "facts/.lock")
+OTHER_FILES = (
+    "console.log",
+    "artifacts/trajectories.json",
+    "figures/loss-on_epoch_end-e1.svg",
+    "checkpoints/10/manifest.json",
+    "checkpoints/10/state.json",
+    "checkpoints/10/tensors.safetensors",
+)
+FACTS = ("facts/events.jsonl", "facts/steps.0.1.bin")
+
+Maker = Callable[[Path, Path], None]
+"""Changes a run directory; the second path is the secret file."""
+
+
+def sound_run(folder: Path) -> Path:
+    """A run with everything that a run directory may have."""
+    write_run(folder)
+    for name in OTHER_FILES:
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("{}")
+    (folder / "lineage.json").write_text('{"version": 1, "edges": []}')
+    (folder / "labels.json").write_text('{"version": 1, "tags": ["a"], "note": "b"}')
+    (folder / "last").symlink_to("checkpoints/10")
+    return folder
+
+
+def _cleared(folder: Path, name: str) -> Path:
+    path = folder / name
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    path.unlink(missing_ok=True)
+    return path
+
+
+def links(folder: Path, secret: Path) -> None:
+    """Every file is a link to the secret."""
+    for name in (*SMALL_FILES, *OTHER_FILES, *FACTS, "last", "best_val", "model"):
+        _cleared(folder, name).symlink_to(secret)
+
+
+def linked_folders(folder: Path, secret: Path) -> None:
+    """Every folder is a link to the folder of the secret."""
+    for name in ("facts", "checkpoints", "figures", "artifacts"):
+        _cleared(folder, name).symlink_to(secret.parent)
+
+
+def links_out(folder: Path, secret: Path) -> None:
+    """Our own links lead out of the run directory, or in a circle."""
+    for name, target in {"last": secret.parent, "best_val": "model", "model": "best_val"}.items():
+        _cleared(folder, name).symlink_to(target)
+
+
+def pipes(folder: Path, _: Path) -> None:
+    for name in (*SMALL_FILES, *OTHER_FILES, *FACTS):
+        os.mkfifo(_cleared(folder, name))
+
+
+def pipe_as_lease(folder: Path, _: Path) -> None:
+    os.mkfifo(folder / "lease.json")
+
+
+def devices(folder: Path, _: Path) -> None:
+    """/dev/zero and /dev/random under the names of files; root alone can make them."""
+    for minor, name in zip((5, 8, 5, 5), (*SMALL_FILES[:2], *FACTS), strict=True):
+        os.mknod(_cleared(folder, name), 0o20666, os.makedev(1, minor))
+
+
+def giant_small_files(folder: Path, _: Path) -> None:
+    for name in (*SMALL_FILES, *OTHER_FILES):
+        path = folder / name
+        path.touch()
+        os.truncate(path, GIANT_BYTES)
+
+
+def giant_events(folder: Path, _: Path) -> None:
+    os.truncate(folder / "facts" / "events.jsonl", GIANT_BYTES)
+
+
+def giant_steps(folder: Path, _: Path) -> None:
+    os.truncate(folder / "facts" / "steps.0.1.bin", GIANT_BYTES)
+
+
+def folders_as_files(folder: Path, _: Path) -> None:
+    for name in (*SMALL_FILES, *OTHER_FILES, *FACTS):
+        _cleared(folder, name).mkdir()
+
+
+def deep_json(folder: Path, _: Path) -> None:
+    for name in (*SMALL_FILES, *OTHER_FILES):
+        (folder / name).write_text(DEEP)
+    append_records(folder, f'"config":{DEEP}', '"config":' + '{"a":' * 900 + "1" + "}" * 900)
+
+
+def long_numbers(folder: Path, _: Path) -> None:
+    numbers = f'"step":{HUGE},"epoch":{HUGE},"val_loss":{HUGE},"total_steps":{HUGE},"seed":{HUGE}'
+    append_records(folder, numbers, moment="on_epoch_end")
+    append_records(folder, numbers, moment="on_start")
+    append_records(folder, f'"n":{"9" * 5000}')
+    lease = {"pid": HUGE, "started": HUGE, "step": HUGE, "heartbeat_mono": 1e308, "host": HUGE}
+    (folder / "lease.json").write_text(json.dumps(lease))
+    (folder / "facts" / f"steps.0.{'9' * 200}.bin").write_bytes(b"")
+    (folder / "checkpoints" / ("9" * 200)).mkdir()
+
+
+def wrong_types(folder: Path, _: Path) -> None:
+    """Whole records with right CRCs, whose values are of other types than a writer gives them."""
+    names = ("epoch", "step", "config", "metrics", "status", "name", "error", "train_loss", "who")
+    for value in ("[]", "{}", '"x"', "null", "true", "-1", "1e999", '{"a":[{"b":null}]}'):
+        fields = ",".join(f'"{name}":{value}' for name in names)
+        for moment in ("on_start", "on_epoch_end", "on_intervention", "on_train_end"):
+            append_records(folder, fields, moment=moment)
+        for kind in ("rewind", "command", "feature_health", "breakpoint"):
+            more = f'"kind":"{kind}","features":{value},"payload":{value},"from_step":{value}'
+            append_records(folder, f"{more},{fields}", moment="on_intervention")
+    for name in (*SMALL_FILES, *OTHER_FILES):
+        (folder / name).write_text('[{"edges": 1, "tags": {}, "tensors": [], "pid": "x"}]')
+    (folder / "lineage.json").write_text('{"version": 1, "edges": [{"kind": "timeline"}, 3]}')
+
+
+def wrong_heads(folder: Path, _: Path) -> None:
+    """Right CRCs around wrong fixed fields."""
+    for seq in ('"x"', str(HUGE), "-1", "null", "1" * 5000):
+        body = f'{{"schema_version":2,"seq":{seq},"attempt":[],"wall":{{}},"moment":7'.encode()
+        _append_line(folder, body)
+    _append_line(folder, b'{"schema_version":2,"seq":5,"moment":"on_start","wall":"late"')
+    _append_line(folder, b'{"schema_version":99,"seq":6,"moment":"on_start"')
+    _append_line(folder, b'{"schema_version":2,"seq":7')
+    _append_line(folder, b'{"schema_version":2,"seq":8,')
+
+
+def endless_times(folder: Path, _: Path) -> None:
+    for wall in (1e308, -1e308, 1e12, float("nan")):
+        head = EventHeader(1, 0, wall, wall, "on_epoch_end", RUN_ID, 0)
+        with (folder / "facts" / "events.jsonl").open("ab") as file:
+            file.write(encode_line(90, head, '"epoch":1,"epoch_time_s":1e308'))
+
+
+def line_bombs(folder: Path, _: Path) -> None:
+    """Lines that are slow to search: heads without tails, and nothing but line ends."""
+    with (folder / "facts" / "events.jsonl").open("ab") as file:
+        file.write(b'{"schema_version":2,"seq":1,' * 150_000 + b"\n")
+        file.write(b',"crc":"00000000"}' * 200_000 + b"\n" * 3_000_000)
+
+
+def frame_bombs(folder: Path, _: Path) -> None:
+    """Every eight bytes look like the head of a row of two megabytes."""
+    head = struct.pack("<II", 2 << 20, 1)
+    with (folder / "facts" / "steps.0.1.bin").open("ab") as file:
+        file.write(head * (4 << 17))
+
+
+def layout_bombs(folder: Path, _: Path) -> None:
+    """Layouts that claim millions of names, or whose names are no texts."""
+    frames = [_layout(1, 2**31, b"[]"), _layout(2, 1, DEEP.encode()), _layout(3, 2, b"[1,{}]")]
+    header = file_header(FileHeader(RUN_ID, 1, 0))
+    (folder / "facts" / "steps.0.1.bin").write_bytes(header + b"".join(frames))
+
+
+def tensor_bombs(folder: Path, secret: Path) -> None:
+    """Manifests that lead out of their folder, and headers that claim exabytes."""
+    entry = {"shape": [2**31, 2**31], "dtype": "F32", "bytes": 2**64, "blake2b": "0"}
+    small = {"shape": [2, 2], "dtype": "F32", "bytes": 16, "blake2b": "0"}
+    manifest = {
+        "files": {f"../../../{secret.name}": {"bytes": 1}},
+        "tensors": {"model.a": entry, "model.b": small, f"model.../../{secret}": small},
+    }
+    checkpoint = folder / "checkpoints" / "10"
+    (checkpoint / "manifest.json").write_text(json.dumps(manifest))
+    (checkpoint / "tensors.safetensors").write_bytes(struct.pack("<Q", 2**62) + b"{}")
+    shutil.copytree(checkpoint, folder / "checkpoints" / "9")
+    header = json.dumps({"model.b": {"data_offsets": [-(10**9), 2**62]}}).encode()
+    (folder / "checkpoints" / "9" / "tensors.safetensors").write_bytes(
+        struct.pack("<Q", len(header)) + header
+    )
+
+
+def odd_texts(folder: Path, _: Path) -> None:
+    text = json.dumps(ODD)
+    fields = f'"name":{text},"config":{{{text}:{text}}},"error":{text},"host":{text}'
+    append_records(folder, fields, moment="on_start")
+    append_records(folder, f'"epoch":1,"metrics":{{{text}:1.5}}', moment="on_epoch_end")
+    append_records(folder, '"name":"\\ud800","config":{"\\udfff":1}', moment="on_start")
+    (folder / "labels.json").write_text(json.dumps({"tags": [ODD], "note": ODD}))
+    (folder / f"figures/{ODD.replace('/', '')}.svg").write_text("<svg onload='alert(1)'/>")
+    (folder / os.fsdecode(b"not-utf8-\xff\xfe")).write_text("x")
+
+
+MAKERS: tuple[Maker, ...] = (
+    links,
+    linked_folders,
+    links_out,
+    pipes,
+    pipe_as_lease,
+    devices,
+    giant_small_files,
+    giant_events,
+    giant_steps,
+    folders_as_files,
+    deep_json,
+    long_numbers,
+    wrong_types,
+    wrong_heads,
+    endless_times,
+    line_bombs,
+    frame_bombs,
+    layout_bombs,
+    tensor_bombs,
+    odd_texts,
+)
+
+
+def make_hostile_root(root: Path, secret: Path) -> list[Path]:
+    """One run directory of each kind under `root`, two with one id, and two with odd names."""
+    secret.write_text(SECRET)
+    folders = []
+    for make in MAKERS:
+        folder = sound_run(root / "runs" / make.__name__)
+        try:
+            make(folder, secret)
+        except PermissionError:  # devices, without root
+            continue
+        folders.append(folder)
+    for name in ("copy", f"run {ODD.replace('/', '|')}", os.fsdecode(b"run_\xff")):
+        shutil.copytree(root / "runs" / "links_out", root / "runs" / name, symlinks=True)
+        folders.append(root / "runs" / name)
+    return folders
+
+
+def append_records(folder: Path, *fields: str, moment: str = "on_intervention") -> None:
+    """Add records with right CRCs to the events of a run."""
+    with (folder / "facts" / "events.jsonl").open("ab") as file:
+        for seq, text in enumerate(fields, start=100):
+            file.write(encode_line(seq, EventHeader(1, 0, 1.0, 1.0, moment, RUN_ID, 0), text))
+
+
+def _append_line(folder: Path, body: bytes) -> None:
+    with (folder / "facts" / "events.jsonl").open("ab") as file:
+        file.write(body + b',"crc":"%08x"}\n' % crc32(body))
+
+
+def _layout(identity: int, count: int, names: bytes) -> bytes:
+    padding = -(24 + len(names)) % 8
+    size = 24 + len(names) + padding
+    body = struct.pack("<IIIII", size, LAYOUT, identity, count, len(names)) + names
+    body += bytes(padding)
+    return struct.pack("<I", crc32(body)) + body
+
+
+# -- what lies beside runs ------------------------------------------------------------------------
+
+
+def make_hostile_results(root: Path, secret: Path) -> list[Path]:
+    """Folders of the Influence page."""
+    contents: dict[str, Any] = {
+        "deep": DEEP,
+        "types": json.dumps({"requests": [{"name": ODD}, 3], "batch": [], "plan": "x"}),
+        "long": json.dumps({"requests": HUGE}),
+    }
+    folders = []
+    for name, text in contents.items():
+        folder = root / "influence" / name
+        (folder / "requests" / "000_x").mkdir(parents=True)
+        (folder / "results.json").write_text(text)
+        folders.append(folder)
+    pipe = root / "influence" / "pipe"
+    pipe.mkdir()
+    os.mkfifo(pipe / "results.json")
+    giant = root / "influence" / "giant"
+    giant.mkdir()
+    (giant / "results.json").touch()
+    os.truncate(giant / "results.json", GIANT_BYTES)
+    link = root / "influence" / "link"
+    link.mkdir()
+    (link / "results.json").symlink_to(secret)
+    return [*folders, pipe, giant, link]
+
+
+def make_hostile_datasets(root: Path, secret: Path) -> list[Path]:
+    """Datasets whose tables, configs or databases are bombs."""
+    sound = store_dataset(root / "sound")
+    folders = []
+    for name in ("link", "pipe", "giant", "deep", "npz", "shape"):
+        folder = root / name
+        shutil.copytree(sound, folder)
+        folders.append(folder)
+        table = folder / "question_embs.npy"
+        if name in ("link", "pipe"):
+            table.unlink()
+            table.symlink_to(secret) if name == "link" else os.mkfifo(table)
+        elif name == "giant":
+            os.truncate(folder / "config.json", GIANT_BYTES)
+        elif name == "deep":
+            (folder / "config.json").write_text(DEEP)
+        elif name == "npz":
+            with table.open("wb") as file:
+                np.savez_compressed(file, bomb=np.zeros(1 << 22))
+        else:
+            with table.open("wb") as file:
+                shape = {"descr": "<f4", "fortran_order": False, "shape": (2**40, 2**20)}
+                np.lib.format.write_array_header_1_0(file, shape)
+    hdf5, database = root / "hdf5", root / "database"
+    for folder in (hdf5, database):
+        folder.mkdir()
+    _hdf5_bomb(hdf5, sound, secret)
+    connection = sqlite3.connect(database / "dataset.db")
+    connection.execute(
+        "CREATE VIEW samples AS WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i FROM n) "
+        "SELECT * FROM n"
+    )
+    connection.close()
+    return [*folders, hdf5, database]
+
+
+def _hdf5_bomb(folder: Path, sound: Path, secret: Path) -> None:
+    import h5py
+
+    config = json.loads((sound / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps({**config, "storage_format": "hdf5"}))
+    with h5py.File(folder / "dataset.h5", "w") as file:
+        file["pair_index"] = h5py.ExternalLink(str(secret), "/")
+        file.create_dataset("question_embs", (2**40, 2**20), "f4", chunks=(1, 1))
+        file.create_dataset(
+            "source_embs", (8,), "i1", external=[(str(secret), 0, h5py.h5f.UNLIMITED)]
+        )
