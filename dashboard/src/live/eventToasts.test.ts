@@ -25,7 +25,12 @@ describe("showEventToast", () => {
       exact: true,
       text: "exact over 3 repeated steps",
     });
-    showEventToast({ moment: "on_intervention", kind: "repeated_steps", exact: false, text: "step 4 gave 2" });
+    showEventToast({
+      moment: "on_intervention",
+      kind: "repeated_steps",
+      exact: false,
+      text: "step 4 gave 2",
+    });
     expect(useToasts.getState().toasts).toMatchObject([
       { kind: "failed", title: "Repeated steps are not exact.", text: "step 4 gave 2." },
     ]);
