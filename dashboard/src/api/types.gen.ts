@@ -3648,6 +3648,8 @@ export interface components {
             breakpoint: components["schemas"]["Evidence"] | null;
             /** Busy With */
             busy_with: string | null;
+            /** Checkpoints Off */
+            checkpoints_off: string | null;
             /** Epoch */
             epoch: number | null;
             /** Has Batch */

@@ -73,7 +73,7 @@ class CommandMethods(CommandRequests):
             eps: Term added to the denominator.
 
         Returns:
-            The record of the command; its `result` has: old.
+            The record of the command; its `result` has: not_kept, old.
         """
         return self._run_command(
             "set_hparams",
@@ -107,7 +107,7 @@ class CommandMethods(CommandRequests):
             timeline: Timeline, if several have this step; the newest if left out.
 
         Returns:
-            The record of the command; its `result` has: step, epoch, cursor, timeline.
+            The record of the command; its `result` has: not_kept, step, epoch, cursor, timeline.
         """
         return self._run_command("load_checkpoint", step=step, timeline=timeline)
 
@@ -115,7 +115,7 @@ class CommandMethods(CommandRequests):
         """Return to the state before step 0.
 
         Returns:
-            The record of the command; its `result` has: step, epoch, cursor, timeline.
+            The record of the command; its `result` has: not_kept, step, epoch, cursor, timeline.
         """
         return self._run_command("reset_session")
 
