@@ -384,7 +384,8 @@ class StepBoundary:
         with state.lock:
             complete, state.completed_commands = state.completed_commands, []
         for record in complete:
-            result = {**(record.result or {}), "step": state.finished_steps}
+            further = {} if record.answer is None else record.answer()
+            result = {"step": state.finished_steps, **further}
             state.finish_command(record, "done", result=result)
 
     # -- commands ---------------------------------------------------------------------------------
@@ -439,8 +440,8 @@ class StepBoundary:
         with state.lock:
             state.queue.running_record = None
             if isinstance(result, StepsToPass):
+                record.answer = result.answer
                 state.gate.grant(record, result.n)
-                record.result = result.result
                 return
         state.finish_command(record, status, reason=reason, result=result)
 

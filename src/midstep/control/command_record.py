@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -38,8 +38,8 @@ class StepsToPass:
 
     n: int
     """Steps to run before the loop pauses again and the command is answered."""
-    result: dict[str, Any] = field(default_factory=dict)
-    """Fields of the answer beside `step`; the handler may fill it until the steps are made."""
+    answer: Callable[[], Mapping[str, Any]] | None = None
+    """Called then, for further fields of the answer."""
 
 
 @dataclass(kw_only=True)
@@ -66,6 +66,8 @@ class CommandRecord:
     duration_s: float | None = None
     progress: float | None = None
     cancelled: bool = False
+    answer: Callable[[], Mapping[str, Any]] | None = None
+    """Gives further fields of the result of a command that ends after some steps."""
 
     @classmethod
     def from_fact(cls, fact: Mapping[str, Any], *, now: float) -> CommandRecord:

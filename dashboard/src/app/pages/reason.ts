@@ -57,8 +57,7 @@ function whyParked({ breakpoint, reason }: StateOut): Reason | null {
   if (breakpoint) {
     const { breakpoint: id, samples, explanation, layer } = breakpoint;
     const told = evidenceText(breakpoint);
-    const hit = layer === null || told.includes(layer) ? told : `${layer}: ${told}`;
-    const text = reason ? `${hit}. ${reason}` : hit;
+    const text = layer === null || told.includes(layer) ? told : `${layer}: ${told}`;
     const title = explanation ? `${explanation.title}, breakpoint ${id}` : `Stopped by breakpoint ${id}`;
     return { tone: "warn", icon: "diamond", title, text, samples, explanation };
   }

@@ -6,6 +6,7 @@ They run on the training thread, at a boundary.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
+from dataclasses import replace
 from types import GeneratorType
 from typing import TYPE_CHECKING, Any
 
@@ -131,8 +132,10 @@ class SessionCommands:
         if isinstance(returned, GeneratorType):
             return self._back_in_slices(returned)
         if isinstance(returned, StepsToPass):
-            returned.result.update(engine.not_kept())
-            return returned
+            not_kept, answer = engine.not_kept(), returned.answer
+            return replace(
+                returned, answer=lambda: {**(answer() if answer is not None else {}), **not_kept}
+            )
         return returned | engine.not_kept()
 
     def _back_in_slices(
