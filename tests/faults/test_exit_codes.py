@@ -16,7 +16,7 @@ import torch
 from torch.utils.data import DataLoader, get_worker_info
 
 from midstep.facts import FactsReader, end_state
-from midstep.live import attach
+from midstep.live import attach, serve
 from midstep.session import Session, SessionConfig
 from tests.checkers.checkpoints import assert_newest_loads
 from tests.checkers.kill import Acknowledge, ForkedChild, warm_up
@@ -101,6 +101,24 @@ def session_with_workers(folder: Path) -> Callable[[Acknowledge], None]:
     return work
 
 
+def served_session_with_workers(folder: Path) -> Callable[[Acknowledge], None]:
+    """Here `serve` receives the signal, and `fit` returns."""
+
+    def work(acknowledge: Acknowledge) -> None:
+        os.setpgid(0, 0)
+        torch.set_num_threads(1)
+        recipe = Recipe(case=Case(workers=2))
+        try:
+            with recipe({"save_dir": folder, "run_name": "run"}) as session:
+                session.on_step(lambda record: acknowledge(record.step))
+                with serve(session, port=0):
+                    session.fit(steps=10**6)
+        except SystemExit as end:
+            acknowledge(["ends with", end.code])
+
+    return work
+
+
 def loop_with_workers(folder: Path) -> Callable[[Acknowledge], None]:
     def work(acknowledge: Acknowledge) -> None:
         os.setpgid(0, 0)
@@ -115,10 +133,12 @@ def loop_with_workers(folder: Path) -> Callable[[Acknowledge], None]:
     return work
 
 
-ROUNDS = 4
+ROUNDS = 3
 
 
-@pytest.mark.parametrize("work", [session_with_workers, loop_with_workers])
+@pytest.mark.parametrize(
+    "work", [session_with_workers, served_session_with_workers, loop_with_workers]
+)
 def test_sigterm_to_the_group_always_ends_with_0_and_a_checkpoint(work, tmp_path):
     draw = random.Random(7)
     for number in range(ROUNDS):

@@ -53,7 +53,8 @@ def attach(
     Where no block fits, as in a notebook: `run = attach(…).start()`, and `run.close()` at the end.
 
     In the main thread SIGTERM and SIGHUP stop the run at the next step boundary, with a complete
-    record and exit code 0, unless you handle them yourself. A second signal ends the process.
+    record and exit code 0, unless you handle them yourself. The exit code is 1 if the checkpoint of
+    the stop could not be written. A second signal ends the process.
 
     Args:
         model: the module in training; its parameters can be watched.

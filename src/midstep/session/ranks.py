@@ -16,7 +16,7 @@ from typing import Any
 
 from midstep.core.errors import ConfigError
 
-LONGEST_WAIT_S = 60.0
+LONGEST_WAIT_S = 180.0
 """How long a rank waits for the others at a resume, at most half of the group's timeout."""
 SHARE_OF_TIMEOUT = 0.8
 """A rank that is parked for this share of the group's timeout continues by itself."""
