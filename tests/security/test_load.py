@@ -144,7 +144,7 @@ def test_many_watches_stay_bounded(tmp_path):
 @pytest.mark.soak
 @pytest.mark.timeout(5400)
 def test_fifty_clients_for_80_minutes_leave_a_training_that_goes_on(tmp_path, record_property):
-    minutes = float(os.environ.get("MIDSTEP_SOAK_MINUTES", "80"))
+    minutes = float(os.environ.get("SOAK_MINUTES", "80"))
     with serving(tmp_path, paused=False, loop=quiet_loop) as served:
         _load(served, 0.2)  # what is loaded once counts for nothing
         before = resident_bytes()
