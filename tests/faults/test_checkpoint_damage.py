@@ -171,9 +171,7 @@ def test_a_link_out_of_the_run_is_no_checkpoint(good: Path, tmp_path: Path, name
 
 
 @pytest.mark.parametrize("file", ["manifest.json", "state.json", "tensors.safetensors"])
-def test_a_link_or_a_pipe_in_a_checkpoint_is_refused(
-    good: Path, tmp_path: Path, file: str
-) -> None:
+def test_a_link_or_a_pipe_in_a_checkpoint_is_refused(good: Path, tmp_path: Path, file: str) -> None:
     run_dir = tmp_path / "theirs"
     shutil.copytree(good, run_dir, symlinks=True)
     store = CheckpointStore(run_dir)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from midstep.control.capture.subscriptions import EVERYTHING
@@ -16,12 +17,14 @@ from midstep.control.command_record import Command, CommandRecord
 from midstep.control.gate import Mode
 from midstep.core.commands.catalog import GATE_COMMANDS, RunUntilPayload
 from midstep.core.commands.definition import CommandDefinition
-from midstep.core.errors import ConfigError
+from midstep.core.errors import ConfigError, ControlError
 
 if TYPE_CHECKING:
     from midstep.control.control_state import ControlState
 
 MAX_RECORDS = 10_000
+MAX_WAITING = 10_000
+"""Commands that wait for the training thread; further ones are refused until it has run some."""
 RUNNING = "The run is running; pause it first."
 STEPPING = "The run still makes the steps that were requested; wait for them, or pause it."
 FAILED = "The run raised an exception. Resume or Stop ends it."
@@ -77,12 +80,16 @@ class CommandQueue:
 
         Raises:
             ConfigError: with `raise_invalid`, the name or the payload is not valid.
+            ControlError: with `raise_invalid`, too many commands wait.
         """
         state = self._state
         with state.lock:
             known = self._records.get(command.id)
             if known is not None:
                 return known.future
+            # A stop is always admitted: it ends the queue.
+            if len(self.waiting) >= MAX_WAITING and command.name != "stop":
+                return _refused_future(raise_it=raise_invalid)
             payload: Any = None
             refusal: str | None = None
             try:
@@ -284,10 +291,10 @@ class CommandQueue:
         return record
 
     def _forget_oldest(self) -> None:
-        for key, record in self._records.items():
-            if record.has_ended:
-                del self._records[key]
-                return
+        """Forget the oldest commands that have ended; those that wait are kept beyond the limit."""
+        ended = (key for key, record in self._records.items() if record.has_ended)
+        for key in list(islice(ended, len(self._records) - MAX_RECORDS)):
+            del self._records[key]
 
     def gate_closed(self) -> None:
         """Note that the gate closed without a command: at a breakpoint, or at a step reached."""
@@ -310,3 +317,15 @@ class CommandQueue:
         waiting = list(self.waiting)
         self.waiting.clear()
         return waiting
+
+
+def _refused_future(*, raise_it: bool) -> Future[Any]:
+    """The future of a command that leaves no record, because too many wait already."""
+    refusal = ControlError(
+        f"{MAX_WAITING:,} commands wait for the run already; send it again when some have ended"
+    )
+    if raise_it:
+        raise refusal
+    future: Future[Any] = Future()
+    future.set_exception(refusal)
+    return future

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping
+from operator import itemgetter
 from typing import Any, NamedTuple
 from zlib import crc32
 
@@ -144,6 +145,8 @@ def parse_record(raw: bytes) -> dict[str, Any]:
         start = _START.match(raw)
         version, seq = (1, 0) if start is None else (int(start[1]), int(start[2]))
         record = {"schema_version": version, "seq": seq, "moment": UNREADABLE}
+    if _is_sound(record):  # nearly always
+        return record
     return {**record, **{name: check(record.get(name)) for name, check in _FIXED_TYPES.items()}}
 
 
@@ -190,6 +193,25 @@ _FIXED_TYPES: dict[str, Callable[[Any], Any]] = {
     "run_id": _text,
     "timeline": _count,
 }
+
+
+_fixed_values = itemgetter(*_FIXED_TYPES)
+_SOUND = (int, int, int, int, float, float, str, str, int)
+
+
+def _is_sound(record: dict[str, Any]) -> bool:
+    """Whether the fields that every record has are as a writer makes them."""
+    try:
+        values = _fixed_values(record)
+    except KeyError:
+        return False
+    # Integers of more than 18 digits are no integers here any more.
+    return (
+        tuple(map(type, values)) == _SOUND
+        and min(*values[:4], values[8]) >= 0
+        and -1e11 < values[4] < 1e11
+        and -1e11 < values[5] < 1e11
+    )
 
 
 def find_records(raw: bytes) -> Iterator[tuple[int, EventLine]]:

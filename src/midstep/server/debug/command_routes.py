@@ -189,18 +189,40 @@ def _submit_valid(queue: CommandQueue, command: Command) -> None:
 
 async def _wait_for(future: Future[Any], timeout_s: float) -> None:
     """Wait for the future; a caller that disconnects does not cancel the command."""
-    loop = asyncio.get_running_loop()
-    ended = asyncio.Event()
-
-    def set_ended(_: Future[Any]) -> None:
-        if not loop.is_closed():
-            loop.call_soon_threadsafe(ended.set)
-
-    future.add_done_callback(set_ended)
+    if future.done():
+        return
+    ended = _Ended()
+    future.add_done_callback(ended)
     try:
         await asyncio.wait_for(ended.wait(), timeout_s)
     except TimeoutError:
         return
+    finally:
+        ended.forget()
+
+
+class _Ended:
+    """Wakes the event loop when a future is done; a future keeps its callbacks for ever."""
+
+    __slots__ = ("_event", "_loop")
+
+    def __init__(self) -> None:
+        self._loop: asyncio.AbstractEventLoop | None = asyncio.get_running_loop()
+        self._event: asyncio.Event | None = asyncio.Event()
+
+    def __call__(self, _: Future[Any]) -> None:
+        loop, event = self._loop, self._event
+        if loop is not None and event is not None and not loop.is_closed():
+            loop.call_soon_threadsafe(event.set)
+
+    async def wait(self) -> None:
+        """Wait until the future is done."""
+        if self._event is not None:
+            await self._event.wait()
+
+    def forget(self) -> None:
+        """Keep nothing: the records of ten thousand commands are kept, with their futures."""
+        self._loop = self._event = None
 
 
 def _refusal(run: RunView, record: CommandRecord) -> Refusal:
