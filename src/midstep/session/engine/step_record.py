@@ -39,7 +39,8 @@ NUMERIC_SETTINGS = (
 )
 """Settings in the header that change what a step computes, or what its loader draws."""
 
-NO_CHECKSUMS = "the record after the checkpoint has no complete step"
+NO_RECORD = "the record ends at the checkpoint"
+INCOMPLETE = "the record after the checkpoint has no complete step"
 _SEQ = "seq of the row"
 _FIELDS = {"ids": IDS_CHECKSUM, "lr": "lr", "loss": "loss", "weights": WEIGHTS_CHECKSUM}
 
@@ -49,7 +50,7 @@ class StepRecord:
     """The recorded steps after a checkpoint."""
 
     marks: Mapping[int, StepMark] = field(default_factory=dict)
-    reason: str = "the record ends at the checkpoint"
+    reason: str
     """Why there are no marks, or none after the last of them."""
     header: Mapping[str, Any] = field(default_factory=dict)
     """The header of the attempt that made these steps."""
@@ -83,16 +84,17 @@ def read_step_record(
             made_in = number
             break
     if not marks:
-        words = {"reason": NO_CHECKSUMS} if made_in else {}
-        return StepRecord(step_time_s=step_time_s, **words)
+        reason = INCOMPLETE if made_in else NO_RECORD
+        return StepRecord(step_time_s=step_time_s, reason=reason)
     events = FactsReader(run_dir).events()
     header = _header(events, made_in)
     if changed := _changed_settings(header.get("config") or {}, settings):
         return StepRecord(reason=changed, header=header, step_time_s=step_time_s)
     limit, reason = _first_change(events, made_in, snapshot)
     kept = {step: mark for step, mark in marks.items() if limit is None or step <= limit}
-    words = {} if reason is None else {"reason": reason}
-    return StepRecord(marks=kept, header=header, step_time_s=step_time_s, **words)
+    return StepRecord(
+        marks=kept, header=header, step_time_s=step_time_s, reason=reason or NO_RECORD
+    )
 
 
 def _read_rows(path: Path, snapshot: Snapshot) -> tuple[dict[int, dict[str, float]], float | None]:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from midstep.session.engine.step_record import NO_RECORD
+
 if TYPE_CHECKING:
     from midstep.session.engine.training_engine import TrainingEngine
     from midstep.session.fit.trainer import Trainer
 
 MOST_S = 1.0
 """Two steps must take less than this, by the time of the last recorded one."""
-NO_RECORD = "the record ends at the checkpoint"
 
 
 def check_first_step(trainer: Trainer, engine: TrainingEngine) -> None:
