@@ -84,8 +84,7 @@ def read_step_record(
             made_in = number
             break
     if not marks:
-        reason = INCOMPLETE if made_in else NO_RECORD
-        return StepRecord(step_time_s=step_time_s, reason=reason)
+        return StepRecord(step_time_s=step_time_s, reason=INCOMPLETE if made_in else NO_RECORD)
     events = FactsReader(run_dir).events()
     header = _header(events, made_in)
     if changed := _changed_settings(header.get("config") or {}, settings):
