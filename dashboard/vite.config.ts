@@ -17,10 +17,10 @@ const ownLicences = [
 const BASE = new RegExp(
   [
     "node_modules/(react|react-dom|scheduler)/",
-    "src/api/(client|together)",
-    "src/charts/(order|statistics|useSize|viridis)",
-    "src/lib/(beat|download|format|ids)",
-    "src/ui/table",
+    "src/api/(client|batchedRequests)",
+    "src/charts/(useSize|colors/viridis)",
+    "src/lib/(frameClock|download|format|ids|messages|statistics)",
+    "src/ui/table/(rowClass|sortCells)",
   ].join("|"),
 );
 const inSource = (file: string) => fileURLToPath(new URL(`./src/${file}`, import.meta.url));

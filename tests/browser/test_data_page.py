@@ -170,7 +170,7 @@ def test_audit_and_ledger_lead_to_the_pair(page: Page, served: Served) -> None:
     expect(panel(page, "Same question")).to_contain_text("None")
     expect(panel(page, "Near duplicate")).to_contain_text("0.970")
     ledger = panel(page, "Negatives")
-    expect(ledger).to_contain_text("2 pairs short of a tier")
+    expect(ledger).to_contain_text("2 pairs lack negatives in a tier")
     expect(ledger).to_contain_text("2 of tier 2")
     ledger.get_by_role("button", name="42", exact=True).click()
     expect(panel(page, "Pair 42")).to_be_visible()
@@ -210,7 +210,7 @@ def test_without_a_folder_it_says_how_to_name_one(page: Page, tmp_path: Path) ->
     with serving(tmp_path / "runs") as served:
         open_page(page, served)
         datasets = panel(page, "Datasets")
-        expect(datasets).to_contain_text("No data folder is named")
+        expect(datasets).to_contain_text("No data folder")
         expect(datasets).to_contain_text("midstep data build")
         expect(datasets).to_contain_text("midstep serve outputs --data data/")
         page.keyboard.type("gl")
@@ -230,7 +230,7 @@ def test_damaged_datasets_say_why_and_the_others_are_shown(page: Page, tmp_path:
         expect(panel(page, "Pair 0")).to_contain_text("The dataset keeps no texts.")
         page.get_by_role("tab", name="Audit").click()
         expect(panel(page, "Leaks between splits")).to_contain_text("midstep data audit")
-        expect(panel(page, "Negatives")).to_contain_text("no ledger of shortages")
+        expect(panel(page, "Negatives")).to_contain_text("no record of missing negatives")
 
 
 def test_the_list_of_pairs_is_one_tab_stop(page: Page, served: Served) -> None:

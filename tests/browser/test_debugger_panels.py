@@ -205,13 +205,13 @@ def test_a_click_on_a_feature_shows_its_step_in_four_pictures(
     before = bcl.weights.clone()
     step(page, 1)
     forces = page.get_by_role("region", name="Forces")
-    expect(forces).to_contain_text(re.compile(r"\d+ fight"))
+    expect(forces).to_contain_text(re.compile(r"\d+ oppose"))
     scatter = forces.locator("canvas").first
     x, y = page.wait_for_function(A_POINT, arg=scatter.element_handle()).json_value()
     scatter.click(position={"x": x + 2, "y": y + 3})
     detail = forces.locator("[data-feature]")
     feature = int(detail.get_attribute("data-feature") or "")
-    expect(forces).to_contain_text(f"Feature {feature}")
+    expect(forces).to_contain_text(f"Row {feature}")
     for name in ("weight", "gradient", "som", "combined"):
         picture = forces.locator(f"canvas[data-force={name}]")
         expect(picture).to_have_attribute("aria-label", re.compile("28 by 28, ±"))
@@ -255,7 +255,7 @@ def test_the_cosine_matrices_match_a_direct_computation(
     expect(panel.locator("[data-matrix=right] [data-step='1']")).to_be_visible()
     for side, kind, wanted in (
         ("left", "CSV, Weights", cosines(bcl.weights)),
-        ("right", "CSV, SOM targets", cosines(bcl.tensors()["som_targets"])),
+        ("right", "CSV, Targets", cosines(bcl.tensors()["som_targets"])),
     ):
         labels, matrix = matrix_of(rows(saved(page, "similarity", kind, tmp_path)))
         assert labels == list(range(64))
@@ -296,7 +296,7 @@ def test_watched_features_are_followed_and_a_removed_one_keeps_its_line(
     panel.get_by_role("button", name="Watch", exact=True).click()
     panel.get_by_role("textbox").fill("0, 15, 31, 47, 63")
     page.keyboard.press("Enter")
-    expect(panel.get_by_role("button", name="Watch 63 no longer")).to_be_visible()
+    expect(panel.get_by_role("button", name="Stop watching 63")).to_be_visible()
     field = page.get_by_role("textbox", name="How many steps")
     field.fill("20")
     field.press("Enter")
@@ -304,8 +304,8 @@ def test_watched_features_are_followed_and_a_removed_one_keeps_its_line(
     expect(panel.locator("[data-points='20']")).to_be_visible()
     assert points(page, tmp_path) == {str(row): list(range(1, 21)) for row in WATCHED}
 
-    panel.get_by_role("button", name="Watch 31 no longer").click()
-    expect(panel.get_by_role("button", name="Watch 31 no longer")).to_have_count(0)
+    panel.get_by_role("button", name="Stop watching 31").click()
+    expect(panel.get_by_role("button", name="Stop watching 31")).to_have_count(0)
     expect(panel.get_by_role("img", name=re.compile("^Win rate.* 5 lines"))).to_be_visible()
     page.get_by_role("link", name="Runs").click()  # still watching, and asking for less
     bcl.run.controller.run_until(step=1020)
@@ -351,7 +351,9 @@ def test_a_hook_that_raises_is_told_on_the_page_once(bcl: Served, page: Page) ->
     expect_step(page, 0)
     step(page, 1)
     messages = page.get_by_role("region", name="Messages")
-    expect(messages).to_contain_text("Hook ranks is off. It raised ValueError: no rows in")
+    expect(messages).to_contain_text(
+        "Hook ranks was switched off. It raised ValueError: no rows in"
+    )
     messages.get_by_role("button", name="Close message").click()
     step(page, 2)
     expect(messages).not_to_contain_text("ranks")
@@ -365,7 +367,7 @@ def test_the_control_condition_answers_the_same_panels(tmp_path: Path, page: Pag
         forces = page.get_by_role("region", name="Forces")
         expect(forces).to_contain_text("64 neutral")
         # One force alone: by feature, since against nothing it would be a flat line.
-        alone = re.compile("^Gradient magnitude of 64 features")
+        alone = re.compile("^Gradient magnitude of 64 rows")
         expect(forces.get_by_role("img", name=alone)).to_be_visible()
         right = page.locator("[data-matrix=right]")
         expect(right).to_contain_text("Gradient delta")
@@ -389,12 +391,12 @@ def set_rule(page: Page, action: str) -> Locator:
 def test_a_rule_stops_or_marks_the_run_and_says_why(bcl: Served, page: Page) -> None:
     page.goto(bcl.url)
     expect_step(page, 0)
-    breakpoints = set_rule(page, "Only mark the chart")
+    breakpoints = set_rule(page, "Only mark it on the chart")
     expect(breakpoints).to_contain_text("0 marks")
     breakpoints.get_by_role("button", name=re.compile("About loss is not falling")).click()
     expect(page.get_by_role("dialog", name=re.compile("About"))).to_contain_text("What to try")
     page.keyboard.press("Escape")
-    set_rule(page, "Stop the run")
+    set_rule(page, "Pause the run")
     page.get_by_role("button", name="Resume", exact=True).first.click()
     expect(page.get_by_role("status").filter(has_text="Loss is not falling")).to_be_visible()
     page.get_by_role("button", name="Explain").click()

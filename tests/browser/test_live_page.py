@@ -192,7 +192,7 @@ def test_a_view_only_link_shows_everything_and_can_change_nothing(demo: Demo, pa
     viewer = Tokens.for_root(demo.save_dir).viewer
     page.goto(demo.url.partition("#")[0] + f"#token={viewer}")
     expect_step(page, 0)
-    expect(page.get_by_role("button", name=re.compile("View only"))).to_be_visible()
+    expect(page.get_by_role("button", name=re.compile("View-only"))).to_be_visible()
     expect(button(page, "Step")).to_have_attribute("aria-disabled", "true")
     button(page, "Step").click(force=True)
     page.keyboard.press("ArrowRight")

@@ -150,8 +150,8 @@ def compare_while_both_train(page: Page, folder: Path) -> None:
     for name in ("alpha", "beta"):
         expect(row_of(page, name)).to_contain_text("Running", timeout=PATIENCE_MS)
         expect(row_of(page, name).get_by_role("checkbox")).to_be_checked()
-    page.get_by_role("button", name="Measure").click()
-    # By key: measures that come in the meantime move the entries under a pointer.
+    page.get_by_role("button", name="Metric").click()
+    # By key: metrics that come in the meantime move the entries under a pointer.
     page.get_by_role("menuitemcheckbox", name=re.compile("^Loss")).press("Enter")
     chart = page.get_by_role("region", name="Curves").get_by_role("img")
     both = re.compile(r"Loss over step of 2 runs, .*(alpha.*beta|beta.*alpha)")

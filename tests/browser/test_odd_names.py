@@ -102,7 +102,7 @@ def test_step_data_under_odd_keys_is_listed_and_opened(odd_page: Page) -> None:
     odd_page.get_by_role("tab", name=re.compile("Panels")).click()
     for name in ODD:
         expect(odd_page.get_by_role("region", name=name, exact=True)).to_be_visible()
-    odd_page.get_by_role("button", name=f"Show {ODD[0]} large", exact=True).click()
+    odd_page.get_by_role("button", name=f"Maximize {ODD[0]}", exact=True).click()
     for name in ODD:
         odd_page.get_by_role("option", name=name).click()
         expect(odd_page.get_by_role("region", name=name, exact=True)).to_be_visible()

@@ -117,7 +117,7 @@ def test_what_is_measured_while_its_menu_is_open_moves_no_entry(page: Page, tmp_
         run.controller.boundary.enter()
         step()
         page.goto(str(made.url).replace("/#", f"/runs?show={run.run_id}#"))
-        opener = page.get_by_role("button", name="Measure: Loss")
+        opener = page.get_by_role("button", name="Metric: Loss")
         opener.click()
         assert measures(page) == ["loss"]
         while run.step < 42:

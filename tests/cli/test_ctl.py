@@ -126,7 +126,7 @@ def test_forces_are_told_in_words(
     for command in ("forces --top 2", "forces 0", "cosine"):
         assert main(["ctl", *command.split(), "--save-dir", str(save_dir)]) == 0
         told[command] = capsys.readouterr().out.splitlines()
-    assert told["forces --top 2"][0] == "weights at step 1: 0 agree, 0 fight, 8 neutral"
+    assert told["forces --top 2"][0] == "weights at step 1: 0 agree, 0 oppose, 8 neutral"
     assert told["forces --top 2"][1].split() == TABLE
     assert len(told["forces --top 2"]) == 4
     assert told["forces 0"][1].split() == ["part", "length"]

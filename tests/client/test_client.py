@@ -52,7 +52,7 @@ def test_refusals_are_errors_with_the_servers_words(client, served):
     with pytest.raises(ClientError, match="token") as caught:
         Client(served.url, "wrong").state()
     assert caught.value.status == 401
-    with pytest.raises(ClientError, match="only look"):
+    with pytest.raises(ClientError, match="view-only"):
         Client(served.url, served.tokens.viewer).pause()
     with pytest.raises(ClientError) as caught:
         client.breakpoints.add("expression", expression="import os")

@@ -343,7 +343,7 @@ def test_a_failed_run_refuses_to_move_also_what_waited_before() -> None:
     looker.start()
     controller.boundary.fail("ValueError: bad batch", park=True)
     looker.join(PATIENCE_S)
-    assert refused == ["The run has failed; resume or stop lets it end."] * 2
+    assert refused == ["The run raised an exception. Resume or Stop ends it."] * 2
     assert str(waiting.exception(PATIENCE_S)) == refused[0]
 
 

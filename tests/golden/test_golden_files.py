@@ -33,10 +33,29 @@ NEAR = 1e-9
 NEAR_FLOAT32 = 1e-5
 """Cosines of float32 rows, computed anew."""
 MOST_BYTES = 1_300_000
+REWORDED = {
+    "This link can only look. Ask for one that controls.": (
+        "This link is view-only. Ask for a link that can control the run."
+    ),
+    "This link can only look at the run and its figures. Ask for one that controls.": (
+        "This link is view-only: it shows the run and its figures. "
+        "Ask for a link that can control the run."
+    ),
+}
+"""Refusals whose sentence was reworded; their codes are compared as recorded."""
 
 
 def golden(name: str) -> dict[str, Any]:
     return dict(json.loads((GOLDEN / name).read_text(encoding="utf-8")))
+
+
+def reworded(recorded: Any) -> Any:
+    """A recorded answer with the sentences of today."""
+    if isinstance(recorded, dict):
+        return {name: reworded(value) for name, value in recorded.items()}
+    if isinstance(recorded, list):
+        return [reworded(value) for value in recorded]
+    return REWORDED.get(recorded, recorded) if isinstance(recorded, str) else recorded
 
 
 @pytest.fixture(autouse=True)
@@ -186,7 +205,7 @@ def answers(tmp_path_factory, user_folders) -> dict[str, Any]:
 
 @pytest.mark.parametrize("part", list(golden("answers.json")))
 def test_the_server_answers_as_before_about_stored_runs(answers, part):
-    old = golden("answers.json")[part]
+    old = reworded(golden("answers.json")[part])
     assert changes(old, answers[part], tolerance=NEAR_FLOAT32) == []
 
 

@@ -104,7 +104,7 @@ def test_the_failing_steps_batch_is_there_and_no_step_is_granted(tmp_path):
         batch = client.batch()
         assert (batch["step"], batch["sample_ids"]) == (2, [4, 5])
         for move in (client.step, lambda: client.run_until(100)):
-            with pytest.raises(ClientError, match="has failed; resume or stop lets it end"):
+            with pytest.raises(ClientError, match="Resume or Stop ends it"):
                 move()
         client.stop()
         assert_only_the_users_error(live.finish())

@@ -1,5 +1,5 @@
 import { describe, expect, it, vi } from "vitest";
-import { api, askEarly, takeToken } from "./client";
+import { api, prefetch, takeToken } from "./client";
 
 function tab(hash: string, kept: string | null = null) {
   const stored = new Map<string, string>(kept === null ? [] : [["midstep.token", kept]]);
@@ -7,7 +7,7 @@ function tab(hash: string, kept: string | null = null) {
   return {
     stored,
     shown,
-    place: {
+    source: {
       location: { hash, pathname: "/live", search: "?tab=data" },
       history: {
         state: null,
@@ -23,35 +23,35 @@ function tab(hash: string, kept: string | null = null) {
 
 describe("takeToken", () => {
   it("moves the token from the address into the tab's storage", () => {
-    const { place, stored, shown } = tab("#token=secret");
-    expect(takeToken(place)).toBe("secret");
+    const { source, stored, shown } = tab("#token=secret");
+    expect(takeToken(source)).toBe("secret");
     expect([...stored.values()]).toEqual(["secret"]);
     expect(shown).toEqual(["/live?tab=data"]);
   });
 
   it("keeps the rest of the fragment", () => {
-    const { place, shown } = tab("#token=secret&at=7");
-    takeToken(place);
+    const { source, shown } = tab("#token=secret&at=7");
+    takeToken(source);
     expect(shown).toEqual(["/live?tab=data#at=7"]);
   });
 
   it("takes the kept one when the address has none", () => {
-    const { place, shown } = tab("", "earlier");
-    expect(takeToken(place)).toBe("earlier");
+    const { source, shown } = tab("", "earlier");
+    expect(takeToken(source)).toBe("earlier");
     expect(shown).toEqual([]);
   });
 });
 
-describe("askEarly", () => {
+describe("prefetch", () => {
   it("hands its answer to the first who asks for the same, once", async () => {
-    let asked = 0;
+    let requests = 0;
     vi.stubGlobal("fetch", async () => {
-      asked += 1;
-      return new Response(JSON.stringify({ asked }));
+      requests += 1;
+      return new Response(JSON.stringify({ requests }));
     });
-    askEarly("/runs");
-    expect(await api.get("/runs")).toEqual({ asked: 1 });
-    expect(await api.get("/runs")).toEqual({ asked: 2 });
+    prefetch("/runs");
+    expect(await api.get("/runs")).toEqual({ requests: 1 });
+    expect(await api.get("/runs")).toEqual({ requests: 2 });
     vi.unstubAllGlobals();
   });
 
@@ -59,7 +59,7 @@ describe("askEarly", () => {
     vi.stubGlobal("fetch", async () => {
       throw new TypeError("network");
     });
-    askEarly("/runs");
+    prefetch("/runs");
     await expect(api.get("/runs")).rejects.toMatchObject({ status: 0 });
     vi.unstubAllGlobals();
   });

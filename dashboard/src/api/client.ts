@@ -1,5 +1,5 @@
 /** Typed requests to the server. The token comes in the address's fragment and never leaves this tab. */
-import { type Ask, gathering } from "./together";
+import { batchRequests, type Fetch } from "./batchedRequests";
 import type { Problem } from "./types";
 
 const TOKEN_KEY = "midstep.token";
@@ -17,14 +17,14 @@ export class ApiError extends Error {
   }
 }
 
-interface TokenPlace {
+interface TokenSource {
   location: Pick<Location, "hash" | "pathname" | "search">;
   history: Pick<History, "replaceState" | "state">;
   storage: Pick<Storage, "getItem" | "setItem">;
 }
 
 /** Reads `#token=…` into the tab's storage and takes it out of the address bar, so that it is not copied about. */
-export function takeToken({ location, history, storage }: TokenPlace): string | null {
+export function takeToken({ location, history, storage }: TokenSource): string | null {
   const fragment = new URLSearchParams(location.hash.replace(/^#/, ""));
   const given = fragment.get("token");
   if (given === null) return storage.getItem(TOKEN_KEY);
@@ -67,69 +67,69 @@ export async function problemOf(response: Response): Promise<Problem> {
   } as Problem;
 }
 
-const request: Ask = (path, signal) =>
+const request: Fetch = (path, signal) =>
   fetch(`/api/v1${path}`, { headers: requestHeaders(), signal, cache: "no-store" });
 
-/** Answers on their way to who will ask for them. */
-const early = new Map<string, Promise<Response>>();
+/** Responses that were requested early, by path. */
+const prefetched = new Map<string, Promise<Response>>();
 
-/** Asks before the code that wants the answer is there; whoever asks first for the same gets it. */
-export function askEarly(path: string): void {
-  const asked = request(path);
-  // Who asks for it hears of the failure; without anybody it is nobody's.
-  asked.catch(() => undefined);
-  early.set(path, asked);
+/** Sends a request before the code that needs it is loaded. The first `get` of the same path takes the response. */
+export function prefetch(path: string): void {
+  const pending = request(path);
+  // A failure is reported to the `get` that takes it; without one it must not be an unhandled rejection.
+  pending.catch(() => undefined);
+  prefetched.set(path, pending);
 }
 
-const ask: Ask = (path, signal) => {
-  const asked = early.get(path);
-  early.delete(path);
-  return asked ?? request(path, signal);
+const fetchOnce: Fetch = (path, signal) => {
+  const pending = prefetched.get(path);
+  prefetched.delete(path);
+  return pending ?? request(path, signal);
 };
 
 /** The answer, if it is one; a refusal and a connection that was not made are errors. */
-async function answered(asked: Promise<Response>, signal?: AbortSignal): Promise<Response> {
+async function expectOk(pending: Promise<Response>, signal?: AbortSignal): Promise<Response> {
   let response: Response;
   try {
-    response = await asked;
+    response = await pending;
   } catch (error) {
-    throw lost(error, signal);
+    throw networkError(error, signal);
   }
   if (!response.ok) throw new ApiError(response.status, await problemOf(response));
   return response;
 }
 
-/** What a connection that was not made or broke off is to those who asked; what they gave up themselves stays that. */
-function lost(error: unknown, signal: AbortSignal | undefined): unknown {
+/** The error for a lost connection. An aborted request keeps its own error. */
+function networkError(error: unknown, signal: AbortSignal | undefined): unknown {
   if (signal?.aborted) return error;
   return new ApiError(0, {
     error: "unreachable",
-    message: "The server does not answer. Check that the run's process is still there.",
+    message: "No answer from the server. Check that the training process is running.",
   } as Problem);
 }
 
 /** The body of an answer; the connection may break off in the middle of it. */
-async function whole<T>(body: Promise<T>, signal: AbortSignal | undefined): Promise<T> {
+async function readBody<T>(body: Promise<T>, signal: AbortSignal | undefined): Promise<T> {
   try {
     return await body;
   } catch (error) {
-    throw lost(error, signal);
+    throw networkError(error, signal);
   }
 }
 
 /** What can be read; paths are relative to `/api/v1`. */
-export interface Reads {
+export interface Reader {
   get: <T>(path: string, signal?: AbortSignal) => Promise<T>;
   bytes: (path: string, signal?: AbortSignal) => Promise<ArrayBuffer>;
   blob: (path: string, signal?: AbortSignal) => Promise<Blob>;
 }
 
-function reads(asking: Ask): Reads {
+function readerOf(fetcher: Fetch): Reader {
   const read = async <B>(
     path: string,
     signal: AbortSignal | undefined,
     body: (answer: Response) => Promise<B>,
-  ) => whole(body(await answered(asking(path, signal), signal)), signal);
+  ) => readBody(body(await expectOk(fetcher(path, signal), signal)), signal);
   return {
     get: async <T>(path: string, signal?: AbortSignal) =>
       JSON.parse(await read(path, signal, (answer) => answer.text())) as T,
@@ -139,7 +139,7 @@ function reads(asking: Ask): Reads {
 }
 
 /** An answer with its status, where 202 means that the command is still on its way. */
-export interface Answer<T> {
+export interface StatusAndBody<T> {
   status: number;
   body: T;
 }
@@ -149,7 +149,7 @@ async function write<T>(
   path: string,
   body?: unknown,
   signal?: AbortSignal,
-): Promise<Answer<T>> {
+): Promise<StatusAndBody<T>> {
   // The guard wants a JSON content type on every write, also on one that has nothing to say.
   const headers = { ...requestHeaders(), "Content-Type": "application/json" };
   const sent = fetch(`/api/v1${path}`, {
@@ -159,27 +159,27 @@ async function write<T>(
     signal,
     cache: "no-store",
   });
-  const response = await answered(sent, signal);
-  const text = await whole(response.text(), signal);
+  const response = await expectOk(sent, signal);
+  const text = await readBody(response.text(), signal);
   return { status: response.status, body: (text === "" ? null : JSON.parse(text)) as T };
 }
 
 /** The requests of the page; paths are relative to `/api/v1`. */
 export const api = {
-  ...reads(ask),
+  ...readerOf(fetchOnce),
   post: <T>(path: string, body?: unknown, signal?: AbortSignal) => write<T>("POST", path, body, signal),
   patch: <T>(path: string, body?: unknown) => write<T>("PATCH", path, body),
   delete: <T>(path: string, body?: unknown) => write<T>("DELETE", path, body),
 };
 
-/** For what is asked again and again while a run goes on: what comes at nearly the same moment goes together. */
-export const together: Reads = reads(gathering(ask));
+/** For requests that repeat while a run trains: those made at nearly the same moment are sent as one. */
+export const batchedApi: Reader = readerOf(batchRequests(fetchOnce));
 
 /** The newest runs with everything the list shows of them. */
 export const runsPath = (offset: number, limit: number): string =>
   `/runs?sort=-started_at&offset=${offset}&limit=${limit}`;
 
-/** Runs that are asked for at a time. */
+/** Runs in one request. */
 export const RUNS_AT_A_TIME = 1_000;
 
 /** The path of something that belongs to a run. */

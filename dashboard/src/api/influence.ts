@@ -1,8 +1,8 @@
 /** Stored influence results: the list, one result, its batches and their kernels. */
 import { useQuery } from "@tanstack/react-query";
-import { plainNumbers } from "./bulk";
 import { type ApiError, api } from "./client";
 import { readSafetensors } from "./safetensors";
+import { toNumbers } from "./tensors";
 import type { InfluenceListOut, InfluenceOut, InfluenceRequestOut } from "./types";
 
 /** A new result is found within this time. */
@@ -54,7 +54,7 @@ export function readKernel(buffer: ArrayBuffer): Kernel {
   const kernel = readSafetensors(buffer).tensors.get("kernel");
   if (kernel === undefined || kernel.shape.length !== 2) throw new TypeError("the answer holds no kernel");
   const [rows = 0, columns = 0] = kernel.shape;
-  return { rows, columns, values: plainNumbers(kernel.data) };
+  return { rows, columns, values: toNumbers(kernel.data) };
 }
 
 /** K of all pairs, as bytes. */

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { RunListFeed, useRunTable, withChanges } from "./runList";
-import type { RunListing, RunRow } from "./runTypes";
+import type { RunListing, RunRow } from "./types";
 
 /** Only a test that fails waits this long, on a machine that may be busy. */
 const PATIENCE_MS = 20_000;
@@ -80,17 +80,17 @@ describe("RunListFeed", () => {
   });
 
   it("asks again and again where the server streams one run only", async () => {
-    let asked = 0;
+    let requests = 0;
     const feed = new RunListFeed(async () => {
-      asked += 1;
-      return listing([row("a", asked)]);
+      requests += 1;
+      return listing([row("a", requests)]);
     });
     await vi.waitFor(() => expect(write).not.toBeNull(), PATIENCE_MS);
     write?.({ type: "hello" });
     await vi.waitFor(() => expect(useRunTable.getState().streaming).toBe(false), PATIENCE_MS);
-    const before = asked;
+    const before = requests;
     await vi.advanceTimersByTimeAsync(5_000);
-    expect(asked).toBeGreaterThan(before);
+    expect(requests).toBeGreaterThan(before);
     feed.close();
   });
 });

@@ -1,13 +1,13 @@
-/** The list of all runs: read once, then kept up to date by its stream, or asked for again where there is none. */
+/** The list of all runs: read once, then updated by its stream, or polled if there is none. */
 import { create } from "zustand";
 import { api, RUNS_AT_A_TIME, runsPath } from "./client";
-import type { ListMessage, RunListing, RunRow, RunsMessage } from "./runTypes";
-import { type Link, ListStream } from "./stream";
+import { type Link, ListStream } from "./sharedStream";
+import type { ListMessage, RunListing, RunRow, RunsMessage } from "./types";
 
 export interface RunTable {
   /** By id, newest first. */
   rows: ReadonlyMap<string, RunRow>;
-  /** Runs that the server knows; more than `rows` holds only beyond `MOST_ROWS`. */
+  /** Runs that the server knows; more than `rows` holds only beyond `MAX_ROWS`. */
   total: number;
   states: Readonly<Record<string, number>>;
   columns: RunListing["columns"];
@@ -19,7 +19,7 @@ export interface RunTable {
   streaming: boolean;
 }
 
-export const MOST_ROWS = 10_000;
+export const MAX_ROWS = 10_000;
 const ASK_AGAIN_MS = 5_000;
 
 const NOTHING: RunTable = {
@@ -57,16 +57,16 @@ export function dropRun(id: string): void {
   useRunTable.setState(({ rows }) => ({ rows: withChanges(rows, { runs: [], removed: [id] }) }));
 }
 
-type Ask = (offset: number, limit: number, signal: AbortSignal) => Promise<RunListing>;
+type FetchPage = (offset: number, limit: number, signal: AbortSignal) => Promise<RunListing>;
 
-const askServer: Ask = (offset, limit, signal) => api.get<RunListing>(runsPath(offset, limit), signal);
+const fetchPage: FetchPage = (offset, limit, signal) => api.get<RunListing>(runsPath(offset, limit), signal);
 
 /** All pages of the list, one after the other. */
-async function readAll(ask: Ask, signal: AbortSignal): Promise<RunListing> {
-  const first = await ask(0, RUNS_AT_A_TIME, signal);
+async function readAll(fetchRuns: FetchPage, signal: AbortSignal): Promise<RunListing> {
+  const first = await fetchRuns(0, RUNS_AT_A_TIME, signal);
   const runs = [...first.runs];
-  while (runs.length < Math.min(first.total, MOST_ROWS)) {
-    const { runs: more } = await ask(runs.length, RUNS_AT_A_TIME, signal);
+  while (runs.length < Math.min(first.total, MAX_ROWS)) {
+    const { runs: more } = await fetchRuns(runs.length, RUNS_AT_A_TIME, signal);
     if (more.length === 0) break;
     runs.push(...more);
   }
@@ -83,7 +83,7 @@ export class RunListFeed {
   private streaming = false;
   private usable = true;
 
-  constructor(private readonly ask: Ask = askServer) {
+  constructor(private readonly fetchRuns: FetchPage = fetchPage) {
     this.stream = new ListStream<ListMessage>({
       onLink: (link) => this.onLink(link),
       onMessage: (message) => this.onMessage(message),
@@ -114,7 +114,7 @@ export class RunListFeed {
     this.apply(message);
   }
 
-  /** A server of one run streams that run only; its list is asked for again and again. */
+  /** A server of one run streams that run only, so its list is polled. */
   private giveUp(): void {
     this.usable = false;
     this.stream.close();
@@ -134,7 +134,7 @@ export class RunListFeed {
     if (this.meanwhile !== null) return;
     this.meanwhile = [];
     try {
-      const listing = await readAll(this.ask, this.closing.signal);
+      const listing = await readAll(this.fetchRuns, this.closing.signal);
       if (this.closing.signal.aborted) return;
       useRunTable.setState({
         rows: new Map(listing.runs.map((run) => [run.id, run])),

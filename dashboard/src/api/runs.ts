@@ -1,4 +1,4 @@
-/** What can be asked of one run among many, and what can be done to it. */
+/** Requests about one run of the list: read, start, end, label, delete. */
 import { useQuery } from "@tanstack/react-query";
 import { useEffect } from "react";
 import { newId } from "@/lib/ids";
@@ -7,14 +7,14 @@ import { dropRun, putRun, RunListFeed, useRunTable } from "./runList";
 import type {
   ConfigValue,
   ConsolePart,
-  EndWay,
   LineageOut,
   RecipeList,
   Removed,
   RunDetail,
   RunFiles,
   RunRow,
-} from "./runTypes";
+  StopLevel,
+} from "./types";
 
 /** Keeps the list of runs up to date while the component is mounted. */
 export function useRunListFeed(): void {
@@ -29,7 +29,7 @@ export const useRunRow = (runId: string): RunRow | undefined => useRunTable(({ r
 
 export const runDetailKey = (runId: string) => ["run", runId] as const;
 
-/** One run with its header; asked for again while it lives. */
+/** One run with its header; polled while it is live. */
 export function useRunPage(runId: string) {
   return useQuery<RunDetail, ApiError>({
     queryKey: runDetailKey(runId),
@@ -46,7 +46,7 @@ export interface NewRun {
   paused: boolean;
 }
 
-/** Starts a recipe as a process of its own; asked twice with one id it is started once. */
+/** Starts a recipe in its own process. Two requests with one id start it once. */
 export async function startRun({ recipe, name, settings, paused }: NewRun, id: string): Promise<RunRow> {
   const named = name === null ? {} : { name };
   const { body } = await api.post<RunRow>("/runs", { recipe, ...named, settings, paused, id });
@@ -56,8 +56,8 @@ export async function startRun({ recipe, name, settings, paused }: NewRun, id: s
 
 export const newRequestId = newId;
 
-/** Ends a run: its loop is asked to stop, its process is asked to end, or it is ended without asking. */
-export async function endRun(runId: string, how: EndWay): Promise<void> {
+/** Ends a run: stops its loop, or sends SIGTERM or SIGKILL to its process. */
+export async function endRun(runId: string, how: StopLevel): Promise<void> {
   if (how === "stop") await api.post(runPath(runId, "/debug/stop"), { id: newId() });
   else await api.post(runPath(runId, "/end"), { how });
 }
@@ -86,7 +86,7 @@ export function useRecipes() {
   });
 }
 
-/** Files grow while a run lives; then they are asked for again. */
+/** The list of files is polled while the run is live. */
 export function useRunFiles(runId: string, live: boolean) {
   return useQuery<RunFiles, ApiError>({
     queryKey: ["files", runId],
@@ -119,7 +119,7 @@ interface EventsPart {
   more: boolean;
 }
 
-export const MOST_EVENTS = 10_000;
+export const MAX_EVENTS = 10_000;
 
 /** The newest events of a run, oldest first, with those that came since `known`. */
 export async function readEvents(
@@ -130,10 +130,10 @@ export async function readEvents(
   let events = [...known];
   for (let after = events.at(-1)?.seq ?? 0; ; ) {
     const part = await api.get<EventsPart>(
-      runPath(runId, `/events?after_seq=${after}&limit=${MOST_EVENTS}`),
+      runPath(runId, `/events?after_seq=${after}&limit=${MAX_EVENTS}`),
       signal,
     );
-    events = [...events, ...part.events].slice(-MOST_EVENTS);
+    events = [...events, ...part.events].slice(-MAX_EVENTS);
     if (!part.more || part.seq <= after) return events;
     after = part.seq;
   }

@@ -7,10 +7,10 @@ function file(header: object, body: ArrayBufferLike[]): ArrayBuffer {
   new DataView(length.buffer).setBigUint64(0, BigInt(text.length), true);
   const parts = [length, text, ...body.map((part) => new Uint8Array(part))];
   const whole = new Uint8Array(parts.reduce((total, part) => total + part.length, 0));
-  let place = 0;
+  let offset = 0;
   for (const part of parts) {
-    whole.set(part, place);
-    place += part.length;
+    whole.set(part, offset);
+    offset += part.length;
   }
   return whole.buffer;
 }

@@ -1,31 +1,77 @@
-/** Fills series from the server's facts; the stream goes on behind them. */
-
-import { MOST_POINTS } from "@/lib/series";
-import { series, seriesChanged, useLive } from "@/lib/store";
+/** Metrics as typed arrays: exact points, or the lowest and highest value of each bucket. */
 import { api, runPath } from "./client";
-import { readSafetensors, type SafeTensors, toFloat64 } from "./safetensors";
+import { readSafetensors, toFloat64 } from "./safetensors";
 
-function column(file: SafeTensors, name: string): Float64Array {
-  const tensor = file.tensors.get(name);
-  return tensor === undefined ? new Float64Array(0) : toFloat64(tensor.data);
+export type CurveAxis = "step" | "epoch" | "time";
+
+export interface Curve {
+  x: Float64Array;
+  low: Float64Array;
+  high: Float64Array;
+  exact: boolean;
 }
 
-/** `exact` may be said once for the file or per series. */
-function isExact(metadata: Record<string, string>, name: string): boolean {
-  return (metadata[`${name}.exact`] ?? metadata.exact ?? "true").toLowerCase() === "true";
-}
+/** Buckets across the widest chart; more would lie on one pixel. */
+export const CURVE_POINTS = 1_000;
 
-/** Fetches the whole of one series and puts it in front of what the stream has brought. */
-export async function fillSeries(runId: string, name: string, signal?: AbortSignal): Promise<void> {
-  const query = new URLSearchParams({ names: name, points: String(MOST_POINTS), format: "safetensors" });
-  const file = readSafetensors(await api.bytes(runPath(runId, `/scalars?${query}`), signal));
-  if (useLive.getState().runId !== runId) return;
-  series.fill(name, {
-    step: column(file, `${name}.step`),
-    low: column(file, `${name}.low`),
-    high: column(file, `${name}.high`),
-    exact: isExact(file.metadata, name),
-    timeline: Number(file.metadata.timeline ?? 0),
+const NO_POINTS = new Float64Array(0);
+
+/** The curves of the runs that have that metric, by id. */
+export async function fetchCurves(
+  runIds: readonly string[],
+  name: string,
+  x: CurveAxis,
+  signal?: AbortSignal,
+): Promise<Map<string, Curve>> {
+  const query = new URLSearchParams({
+    runs: runIds.join(","),
+    name,
+    x,
+    points: String(CURVE_POINTS),
+    format: "safetensors",
   });
-  seriesChanged();
+  const { tensors, metadata } = readSafetensors(await api.bytes(`/curves?${query}`, signal));
+  const column = (id: string, part: string) => {
+    const tensor = tensors.get(`${id}.${part}`);
+    return tensor === undefined ? NO_POINTS : toFloat64(tensor.data);
+  };
+  const curves = new Map<string, Curve>();
+  for (const id of runIds) {
+    const exact = (metadata[`${id}.exact`] ?? "true") === "true";
+    const curve = { x: column(id, "x"), low: column(id, "low"), high: column(id, "high"), exact };
+    if (curve.x.length > 0) curves.set(id, curve);
+  }
+  return curves;
+}
+
+export interface FetchedSeries {
+  step: Float64Array;
+  low: Float64Array;
+  high: Float64Array;
+  exact: boolean;
+  timeline: number;
+}
+
+/** One metric of one run over all its steps, in at most `points` buckets. */
+export async function fetchSeries(
+  runId: string,
+  name: string,
+  points: number,
+  signal?: AbortSignal,
+): Promise<FetchedSeries> {
+  const query = new URLSearchParams({ names: name, points: String(points), format: "safetensors" });
+  const path = runPath(runId, `/scalars?${query}`);
+  const { tensors, metadata } = readSafetensors(await api.bytes(path, signal));
+  const column = (part: string) => {
+    const tensor = tensors.get(`${name}.${part}`);
+    return tensor === undefined ? NO_POINTS : toFloat64(tensor.data);
+  };
+  return {
+    step: column("step"),
+    low: column("low"),
+    high: column("high"),
+    // Said once for the file, or for each metric.
+    exact: (metadata[`${name}.exact`] ?? metadata.exact ?? "true").toLowerCase() === "true",
+    timeline: Number(metadata.timeline ?? 0),
+  };
 }

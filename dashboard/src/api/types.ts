@@ -23,9 +23,6 @@ export type ForceDetailOut = Schemas["ForceDetailOut"];
 export type MatrixSource = Schemas["CosineMatrixOut"]["source"];
 export type WatchOut = Schemas["WatchOut"];
 export type TensorSummary = Schemas["TensorSummary"];
-export type RunOut = Schemas["RunOut"];
-export type RunDetail = Schemas["RunDetail"];
-export type RunList = Schemas["RunList"];
 export type Problem = Schemas["Problem"];
 export type InfluenceListOut = Schemas["InfluenceListOut"];
 export type InfluenceSummary = Schemas["InfluenceSummary"];
@@ -50,6 +47,35 @@ export type ScheduleOut = Schemas["ScheduleOut"];
 export type DatasetAuditOut = Schemas["DatasetAuditOut"];
 export type AuditOut = Schemas["AuditOut"];
 export type LedgerOut = Schemas["LedgerOut"];
+
+/** One run of the list, live or ended. */
+export type RunRow = Schemas["RunOut"];
+export type RunDetail = Schemas["RunDetail"];
+export type RunListing = Schemas["RunList"];
+/** States of live runs, and those that only a list can tell of. */
+export type ListedState = RunRow["state"];
+/** A setting of a run, with dots between the levels of its key. */
+export type ConfigValue = RunRow["config"][string];
+/** A number on the wire, where NaN and the infinities are words. */
+export type WireValue = RunRow["summary"][string];
+
+/** What the stream of the run list says; a server of one run greets with that run instead. */
+export type RunsMessage = Schemas["RunsMessage"];
+export type ListMessage = RunsMessage | { type: "ping" } | { type: "hello" };
+
+export type RunFile = Schemas["FileOut"];
+export type FileKind = RunFile["kind"];
+export type RunFiles = Schemas["FilesOut"];
+export type ConsolePart = Schemas["ConsoleOut"];
+export type TimelineOut = Schemas["TimelineOut"];
+export type LineageOut = Schemas["LineageOut"];
+export type Removed = Schemas["DeletedOut"];
+export type RecipeSetting = Schemas["SettingOut"];
+export type Recipe = Schemas["RecipeOut"];
+export type RecipeList = Schemas["RecipeList"];
+
+/** By the loop, by SIGTERM, by SIGKILL. */
+export type StopLevel = "stop" | Schemas["EndIn"]["how"];
 
 export type HelloMessage = Schemas["HelloMessage"];
 export type ScalarsMessage = Schemas["ScalarsMessage"];

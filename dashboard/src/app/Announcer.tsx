@@ -1,8 +1,8 @@
 import { useEffect, useState } from "react";
-import { useRunState } from "@/api/hooks";
 import { formatCount } from "@/lib/format";
-import { useLive } from "@/lib/store";
 import { useToasts } from "@/lib/toasts";
+import { useRunState } from "@/live/hooks";
+import { useRun } from "@/live/store";
 import { STATE_LOOKS } from "@/ui";
 
 /** Says state changes and messages to screen readers: politely, and at once only what failed. Never ticking numbers. */
@@ -14,7 +14,7 @@ export function Announcer() {
 
   useEffect(() => {
     if (state === undefined) return;
-    const run = useLive.getState().state;
+    const run = useRun.getState().state;
     const evidence = run?.breakpoint;
     const reason = evidence ? `, stopped by breakpoint ${evidence.breakpoint}: ${evidence.condition}` : "";
     const words = `${STATE_LOOKS[state].word} at step ${formatCount(run?.step)}${reason}`;

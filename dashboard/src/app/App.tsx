@@ -1,13 +1,13 @@
 import { lazy, Suspense } from "react";
 import { Redirect, Route, Switch } from "wouter";
-import { useRuns } from "@/api/hooks";
 import { closeDialog, useDialog } from "@/lib/dialogs";
+import { useRuns } from "@/live/hooks";
+import { PanelBoundary } from "@/ui";
 import { AccessPage } from "./AccessPage";
 import { Announcer } from "./Announcer";
 import { firstPage } from "./navigation";
-import { PanelBoundary } from "./PanelBoundary";
-import { PAGES, RUN_PATH, RunPage } from "./pages";
 import { Rail } from "./Rail";
+import { PAGES, RUN_PATH, RunPage } from "./routes";
 import { Toasts } from "./Toasts";
 import { TopBar } from "./TopBar";
 import { useDocumentTitle } from "./useDocumentTitle";
@@ -16,9 +16,9 @@ import { useKeyboard } from "./useKeyboard";
 import { useShellActions } from "./useShellActions";
 
 const Palette = lazy(() => import("./Palette"));
-const KeyList = lazy(() => import("./KeyList"));
-const HparamsDialog = lazy(() => import("@/features/session/HparamsDialog"));
-const CertificateDialog = lazy(() => import("@/features/session/CertificateDialog"));
+const ShortcutsDialog = lazy(() => import("./ShortcutsDialog"));
+const HyperparametersDialog = lazy(() => import("@/features/hyperparameters/HyperparametersDialog"));
+const DeterminismDialog = lazy(() => import("@/features/determinismCheck/DeterminismDialog"));
 const StopDialog = lazy(() => import("./StopDialog"));
 const NewRunDialog = lazy(() => import("./NewRunDialog"));
 const DeleteDialog = lazy(() => import("./DeleteDialog"));
@@ -59,7 +59,7 @@ function FirstPage() {
   return <Redirect to={firstPage(data?.runs) + window.location.search} replace />;
 }
 
-/** What goes on without being seen; in a component of its own, so that its ticking draws nothing else anew. */
+/** Effects without markup, in their own component, so that their ticks redraw nothing else. */
 function Background() {
   useFollowedRun();
   useShellActions();
@@ -73,9 +73,9 @@ function Dialogs() {
   return (
     <Suspense>
       {open === "palette" && <Palette onClose={closeDialog} />}
-      {open === "keys" && <KeyList onClose={closeDialog} />}
-      {open === "hparams" && <HparamsDialog onClose={closeDialog} />}
-      {open === "certificate" && <CertificateDialog onClose={closeDialog} />}
+      {open === "shortcuts" && <ShortcutsDialog onClose={closeDialog} />}
+      {open === "hyperparameters" && <HyperparametersDialog onClose={closeDialog} />}
+      {open === "determinism" && <DeterminismDialog onClose={closeDialog} />}
       {open === "stop" && <StopDialog about={about} onClose={closeDialog} />}
       {open === "new-run" && <NewRunDialog onClose={closeDialog} />}
       {open === "delete-run" && about !== null && <DeleteDialog about={about} onClose={closeDialog} />}

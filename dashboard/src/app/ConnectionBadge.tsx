@@ -1,8 +1,9 @@
 import type { ReactNode } from "react";
-import { useConnection, useRunDetail, useRunId, useRuns } from "@/api/hooks";
-import type { ConnectionStatus } from "@/lib/connection";
 import { formatCount, formatTime, NONE } from "@/lib/format";
-import type { Connection } from "@/lib/store";
+import { TOKEN_NOT_VALID } from "@/lib/messages";
+import type { ConnectionStatus } from "@/live/connection";
+import { useConnection, useRunDetail, useRunId, useRuns } from "@/live/hooks";
+import type { Connection } from "@/live/store";
 import { Icon, Popover } from "@/ui";
 
 const dot = (look: string) => <span className={`size-2 rounded-full ${look}`} />;
@@ -10,7 +11,7 @@ const dot = (look: string) => <span className={`size-2 rounded-full ${look}`} />
 const LOOKS: Record<ConnectionStatus, { glyph: ReactNode; tone: string; word: string }> = {
   connecting: { glyph: dot("border-2 border-line3"), tone: "text-t2", word: "Connecting" },
   live: { glyph: dot("bg-ok-mark"), tone: "text-t2", word: "Live" },
-  "view only": { glyph: <Icon name="eye" size={14} />, tone: "text-t2", word: "View only" },
+  "view only": { glyph: <Icon name="eye" size={14} />, tone: "text-t2", word: "View-only" },
   stale: { glyph: <Icon name="clock" size={14} />, tone: "text-warn", word: "old" },
   reconnecting: { glyph: dot("border-2 border-warn-mark"), tone: "text-warn", word: "Reconnecting" },
   "not responding": { glyph: <Icon name="unplugged" size={14} />, tone: "text-bad", word: "Not responding" },
@@ -30,13 +31,13 @@ export function ConnectionMark({ status, ageS }: Pick<Connection, "status" | "ag
 }
 
 const EXPLAINED: Partial<Record<ConnectionStatus, (ageS: number) => string>> = {
-  "view only": () => "This link can only look.",
-  stale: (ageS) => `No message for ${ageS} s. Numbers may be old; commands wait.`,
-  reconnecting: () => "The connection broke. Training goes on; nothing is lost. Trying again.",
+  "view only": () => "This link is view-only.",
+  stale: (ageS) => `No update for ${ageS} s. Numbers may be old. Commands are sent and wait.`,
+  reconnecting: () => "Connection lost. Training continues. Reconnecting.",
   "not responding": (ageS) =>
-    `No answer for ${ageS} s. Training may still run; nothing is lost. Trying again. To look at the process: midstep ctl state`,
-  closed: () => "The run has ended and its server is gone. What was recorded is in the run directory.",
-  denied: () => "The server does not know this page's token. Open the link that the run printed.",
+    `No answer for ${ageS} s. Training may still be running. Reconnecting. To check the process: midstep ctl state`,
+  closed: () => "The run has ended and its server stopped. The record is in the run directory.",
+  denied: () => TOKEN_NOT_VALID,
 };
 
 /** How fresh the page is; opens what is known of the connection. */

@@ -2,10 +2,10 @@ import { useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import { useLocation } from "wouter";
 import { ApiError } from "@/api/client";
-import { useRunDetail } from "@/api/hooks";
 import { deleteRun, useRunFiles } from "@/api/runs";
 import { formatBytes, plural } from "@/lib/format";
 import { showToast } from "@/lib/toasts";
+import { useRunDetail } from "@/live/hooks";
 import { Button, Dialog, Field } from "@/ui";
 import { useGo } from "./navigation";
 
@@ -28,7 +28,10 @@ export default function DeleteDialog({ about, onClose }: { about: string; onClos
     try {
       const { removed_bytes, removed_files, kept } = await deleteRun(about, typed);
       onClose();
-      const left = kept.length > 0 ? ` ${plural(kept.length, "file")} not its own stayed.` : "";
+      const left =
+        kept.length > 0
+          ? ` ${plural(kept.length, "other file")} ${kept.length === 1 ? "was" : "were"} kept.`
+          : "";
       showToast({
         kind: "done",
         title: `Deleted ${directory}.`,
@@ -47,10 +50,10 @@ export default function DeleteDialog({ about, onClose }: { about: string; onClos
     <Dialog title={`Delete ${run?.name ?? "the run"}?`} onClose={onClose} className="w-[400px] p-4">
       <p className="mt-1.5 text-t2">
         {files === undefined
-          ? "Counting its files…"
-          : `${plural(own, "file")}, ${formatBytes(files.own_bytes)}, cannot be brought back.`}
+          ? "Counting files…"
+          : `Deletes ${plural(own, "file")} (${formatBytes(files.own_bytes)}). This cannot be undone.`}
         {files !== undefined && files.foreign > 0
-          ? ` ${plural(files.foreign, "file")} that the run did not write stay where they are.`
+          ? ` ${plural(files.foreign, "other file")} ${files.foreign === 1 ? "is" : "are"} kept.`
           : ""}
       </p>
       <form
@@ -65,12 +68,12 @@ export default function DeleteDialog({ about, onClose }: { about: string; onClos
             Type <code className="font-mono text-text select-all">{directory}</code> to confirm.
           </span>
           <Field
-            label="Name of the run's directory"
+            label="Name of the run directory"
             value={typed}
             onChange={setTyped}
             className="w-full font-mono"
             error={problem}
-            errorPlace="below"
+            errorPosition="below"
           />
         </div>
         <div className="flex justify-end gap-2">
@@ -81,7 +84,7 @@ export default function DeleteDialog({ about, onClose }: { about: string; onClos
             type="submit"
             look="danger-filled"
             busy={busy ? "Deleting…" : null}
-            disabledReason={ready ? null : "Type the name of its directory first"}
+            disabledReason={ready ? null : "Type the directory name first"}
           >
             Delete run
           </Button>

@@ -1,6 +1,6 @@
 import { useQueryClient } from "@tanstack/react-query";
 import { useRecipes } from "@/api/runs";
-import { NewRunForm } from "@/features/newrun/NewRunForm";
+import { NewRunForm } from "@/features/newRun/NewRunForm";
 import { Button, Dialog } from "@/ui";
 import { useGo } from "./navigation";
 
@@ -19,7 +19,7 @@ export default function NewRunDialog({ onClose }: { onClose: () => void }) {
       {why !== null ? (
         <Refused why={why} onClose={onClose} />
       ) : data === undefined ? (
-        <p className="mt-3 text-t3">Reading the recipes…</p>
+        <p className="mt-3 text-t3">Loading recipes…</p>
       ) : (
         <NewRunForm
           recipes={data.recipes}

@@ -1,6 +1,6 @@
 import { Command } from "cmdk";
-import { useRuns } from "@/api/hooks";
 import { type Action, type ActionGroup, inOrder, useActions } from "@/lib/actions";
+import { useRuns } from "@/live/hooks";
 import { Dialog, Icon, KeyCap, StateChip } from "@/ui";
 import { useGo } from "./navigation";
 
@@ -33,7 +33,7 @@ export default function Palette({ onClose }: { onClose: () => void }) {
           <KeyCap keys="Esc" />
         </div>
         <Command.List className="max-h-90 overflow-y-auto p-2">
-          <Command.Empty className="px-2 py-3 text-t2">Nothing goes by that name.</Command.Empty>
+          <Command.Empty className="px-2 py-3 text-t2">No command or run matches.</Command.Empty>
           {GROUPS.map((group) => (
             <ActionRows
               key={group}

@@ -3,7 +3,7 @@ import { openDialog } from "@/lib/dialogs";
 import { Icon, IconButton, Tooltip } from "@/ui";
 import { Logo } from "./Logo";
 import { addressOf } from "./navigation";
-import { PAGES, type PageEntry } from "./pages";
+import { PAGES, type PageEntry } from "./routes";
 
 /** The pages, 60 px wide on the left. */
 export function Rail() {
@@ -21,9 +21,9 @@ export function Rail() {
       ))}
       <IconButton
         icon="help"
-        label="List of keys"
+        label="Keyboard shortcuts"
         keys="?"
-        onClick={() => openDialog("keys")}
+        onClick={() => openDialog("shortcuts")}
         className="mt-auto mb-3.5"
       />
     </nav>

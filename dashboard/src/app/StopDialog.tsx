@@ -1,12 +1,12 @@
 import { useEffect, useState } from "react";
 import { ApiError } from "@/api/client";
-import { runVerb } from "@/api/commands";
-import { useRunDetail, useRunId, useRunState } from "@/api/hooks";
 import { endRun, useRunRow } from "@/api/runs";
-import type { EndWay, ListedState } from "@/api/runTypes";
+import type { ListedState, StopLevel } from "@/api/types";
 import { formatCount } from "@/lib/format";
+import { runVerb } from "@/live/commands";
+import { useRunDetail, useRunId, useRunState } from "@/live/hooks";
 import { Button, Dialog } from "@/ui";
-import { firstWay, isOver, nextWay, PATIENCE_MS, WAYS } from "./ending";
+import { firstLevel, isOver, nextLevel, PATIENCE_MS, STOP_LEVELS } from "./stopLevels";
 
 interface StopDialogProps {
   /** Id of the run; null for the one that is followed. */
@@ -30,25 +30,25 @@ function useEnding(about: string | null) {
   return { id, own, name: row?.name ?? detail?.name ?? "the run", state, ended, step, paused };
 }
 
-/** Asks before stopping: a stopped run cannot go on. Where asking is not enough, it offers the next harder way. */
+/** Confirms a stop, because a stopped run cannot continue. If the run does not stop, it offers SIGTERM, then SIGKILL. */
 export default function StopDialog({ about, onClose }: StopDialogProps) {
   const { id, own, name, state, ended, step, paused } = useEnding(about);
-  const [asked, setAsked] = useState<EndWay | null>(null);
+  const [sent, setSent] = useState<StopLevel | null>(null);
   const [late, setLate] = useState(false);
   const [problem, setProblem] = useState<string | null>(null);
-  const way = asked === null ? firstWay(state) : late || problem !== null ? nextWay(asked) : null;
+  const level = sent === null ? firstLevel(state) : late || problem !== null ? nextLevel(sent) : null;
   useEffect(() => {
-    if (asked === null) return;
+    if (sent === null) return;
     const timer = setTimeout(() => setLate(true), PATIENCE_MS);
     return () => clearTimeout(timer);
-  }, [asked]);
+  }, [sent]);
   useEffect(() => {
-    if (asked !== null && ended) onClose();
-  }, [asked, ended, onClose]);
+    if (sent !== null && ended) onClose();
+  }, [sent, ended, onClose]);
 
-  const end = async (how: EndWay) => {
+  const end = async (how: StopLevel) => {
     if (id === null) return;
-    setAsked(how);
+    setSent(how);
     setLate(false);
     setProblem(null);
     try {
@@ -62,15 +62,15 @@ export default function StopDialog({ about, onClose }: StopDialogProps) {
       setProblem(error.message);
     }
   };
-  const words = WAYS[way ?? asked ?? "stop"];
+  const words = STOP_LEVELS[level ?? sent ?? "stop"];
   return (
     <Dialog
-      title={asked === null ? `${words.verb} ${name}?` : `Ending ${name}`}
+      title={sent === null ? `${words.verb} ${name}?` : `Ending ${name}`}
       onClose={onClose}
       className="w-[336px] p-4"
     >
       <p className="mt-1.5 text-body text-t2">
-        {asked === null || way !== null ? words.text(formatCount(step)) : WAYS[asked].waiting}
+        {sent === null || level !== null ? words.text(formatCount(step)) : STOP_LEVELS[sent].waiting}
       </p>
       {problem !== null && (
         <p role="alert" className="mt-1.5 text-bad">
@@ -79,12 +79,12 @@ export default function StopDialog({ about, onClose }: StopDialogProps) {
       )}
       <div className="mt-3 flex justify-end gap-2">
         <Button data-autofocus onClick={onClose}>
-          {asked === null ? (paused ? "Keep paused" : "Keep running") : "Close"}
+          {sent === null ? (paused ? "Keep paused" : "Keep running") : "Close"}
         </Button>
         <Button
           look="danger-filled"
-          busy={asked !== null && way === null ? WAYS[asked].busy : null}
-          onClick={() => way !== null && void end(way)}
+          busy={sent !== null && level === null ? STOP_LEVELS[sent].busy : null}
+          onClick={() => level !== null && void end(level)}
         >
           {`${words.verb} run`}
         </Button>

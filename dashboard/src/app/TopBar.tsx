@@ -1,16 +1,16 @@
 import { lazy, type ReactNode, Suspense } from "react";
 import { useLocation } from "wouter";
-import { useCommandReason, useRunDetail, useRunId, useRunState, useRuns, useStale } from "@/api/hooks";
 import { fromWire, type StateOut } from "@/api/types";
-import { toggleOf } from "@/lib/allowed";
 import { openDialog } from "@/lib/dialogs";
 import { formatCount, formatRate, formatSpeed, formatValue } from "@/lib/format";
 import { switchTheme, useTheme } from "@/lib/theme";
+import { toggleOf } from "@/live/commandAvailability";
+import { useCommandReason, useRunDetail, useRunId, useRunState, useRuns, useStale } from "@/live/hooks";
 import { Icon, IconButton, KeyCap, Menu, STATE_LOOKS, StateChip } from "@/ui";
 import { ConnectionBadge } from "./ConnectionBadge";
 import { useGo } from "./navigation";
 
-const RunsFacts = lazy(() => import("./RunsFacts"));
+const RunCounts = lazy(() => import("./RunCounts"));
 
 /** What runs, in which state, and where: 44 px over every page. */
 export function TopBar() {
@@ -20,7 +20,7 @@ export function TopBar() {
     <header className="flex min-h-11 shrink-0 flex-wrap items-center gap-x-3 gap-y-1 border-b border-line bg-surface px-4 max-[900px]:py-2">
       {location === "/runs" ? (
         <Suspense>
-          <RunsFacts />
+          <RunCounts />
         </Suspense>
       ) : (
         <RunFacts />
@@ -101,7 +101,7 @@ function Facts({ state }: { state: StateOut }) {
   );
 }
 
-/** The learning rate; where the run takes a new one, a click asks for it. */
+/** The learning rate; a click opens the dialog that changes it, if the run supports that. */
 function Rate({ lr }: { lr: number | null }) {
   const reason = useCommandReason("set_hparams");
   const fact = <Fact label="lr" value={formatRate(lr)} />;
@@ -110,7 +110,7 @@ function Rate({ lr }: { lr: number | null }) {
     <button
       type="button"
       title="Set hyperparameters"
-      onClick={() => openDialog("hparams")}
+      onClick={() => openDialog("hyperparameters")}
       className="-mx-1 rounded-chip px-1 hover:bg-s2"
     >
       {fact}
@@ -139,7 +139,7 @@ function Fact({ label, value, of, bad = false, id }: FactProps) {
 }
 
 /** The rest is on the Runs page. */
-const MOST_LISTED = 12;
+const MAX_LISTED = 12;
 
 function RunPicker() {
   const runId = useRunId();
@@ -153,7 +153,7 @@ function RunPicker() {
     if (location.startsWith("/runs/")) go(`/runs/${encodeURIComponent(id)}`);
     else go("/live", { run: id });
   };
-  const items = runs.slice(0, MOST_LISTED).map((run) => ({
+  const items = runs.slice(0, MAX_LISTED).map((run) => ({
     label: <span className="font-mono">{run.name}</span>,
     note: run.live ? STATE_LOOKS[run.state].word : `${STATE_LOOKS[run.state].word} ${formatCount(run.step)}`,
     checked: run.id === runId,

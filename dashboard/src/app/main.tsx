@@ -2,16 +2,16 @@ import "@/styles/index.css";
 import { QueryClient, QueryClientProvider } from "@tanstack/react-query";
 import { StrictMode } from "react";
 import { createRoot } from "react-dom/client";
-import { ApiError, askEarly, initialiseToken, RUNS_AT_A_TIME, runsPath } from "@/api/client";
+import { ApiError, initialiseToken, prefetch, RUNS_AT_A_TIME, runsPath } from "@/api/client";
 import { initialiseTheme } from "@/lib/theme";
 import { App } from "./App";
-import { pageOf } from "./pages";
+import { pageOf } from "./routes";
 
 initialiseToken();
 initialiseTheme();
 // The page's own code comes while React starts, and so does the one answer that may take long.
 void pageOf(window.location.pathname).load();
-if (window.location.pathname === "/runs") askEarly(runsPath(0, RUNS_AT_A_TIME));
+if (window.location.pathname === "/runs") prefetch(runsPath(0, RUNS_AT_A_TIME));
 
 // A new link pasted into this tab changes only the fragment, which loads nothing by itself.
 window.addEventListener("hashchange", () => {

@@ -1,9 +1,9 @@
 import { useEffect } from "react";
 import { useLocation } from "wouter";
-import { useMoment, useRunDetail, useRunId, useRunState } from "@/api/hooks";
 import type { RunState } from "@/api/types";
 import { formatCount } from "@/lib/format";
-import { OF_NO_RUN, PAGES } from "./pages";
+import { useMoment, useRunDetail, useRunId, useRunState } from "@/live/hooks";
+import { PAGES, PAGES_WITHOUT_RUN } from "./routes";
 
 const GLYPHS: Partial<Record<RunState, string>> = {
   paused: "‖ ",
@@ -30,7 +30,7 @@ export function useDocumentTitle(): void {
   const { moment } = useMoment((run) => run.step);
   const { data: run } = useRunDetail(useRunId());
   const ofRun = titleOf(state, moment === null ? undefined : Number(moment), run?.name);
-  const page = OF_NO_RUN.has(path) ? PAGES.find((one) => one.path === path) : undefined;
+  const page = PAGES_WITHOUT_RUN.has(path) ? PAGES.find((one) => one.path === path) : undefined;
   const title = page === undefined ? ofRun : `${page.name} · midstep`;
   useEffect(() => {
     document.title = title;

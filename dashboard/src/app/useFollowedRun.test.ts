@@ -1,12 +1,12 @@
 import { describe, expect, it } from "vitest";
-import type { RunOut } from "@/api/types";
+import type { RunRow } from "@/api/types";
 import { chooseRun } from "./useFollowedRun";
 
 const runs = [
   { id: "new", live: false },
   { id: "live", live: true },
   { id: "old", live: true },
-] as RunOut[];
+] as RunRow[];
 
 describe("chooseRun", () => {
   it("takes the run that the address names, also before the list is there", () => {

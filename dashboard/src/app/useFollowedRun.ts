@@ -1,15 +1,15 @@
 import { useQueryClient } from "@tanstack/react-query";
 import { useEffect, useState } from "react";
 import { useRoute } from "wouter";
-import { followRun } from "@/api/follow";
-import { useRuns } from "@/api/hooks";
-import type { RunOut } from "@/api/types";
+import type { RunRow } from "@/api/types";
 import { useUrlState } from "@/lib/urlState";
-import { RUN_PATH } from "./pages";
+import { followRun } from "@/live/followRun";
+import { useRuns } from "@/live/hooks";
+import { RUN_PATH } from "./routes";
 
 /** The run that the address names; else the one already followed, the newest live one, the newest. */
 export function chooseRun(
-  runs: readonly RunOut[] | undefined,
+  runs: readonly RunRow[] | undefined,
   named: string,
   kept: string | null,
   whole = true,
@@ -24,9 +24,9 @@ export function chooseRun(
 
 /** Follows the chosen run; it does not change by itself when another one starts. */
 export function useFollowedRun(): void {
-  const [asked] = useUrlState("run", "");
+  const [runParam] = useUrlState("run", "");
   const [onPage, params] = useRoute(RUN_PATH);
-  const named = onPage ? decodeURIComponent(params.id) : asked;
+  const named = onPage ? decodeURIComponent(params.id) : runParam;
   const { data } = useRuns();
   const [kept, setKept] = useState<string | null>(null);
   const queries = useQueryClient();

@@ -3,7 +3,7 @@ import { type Action, useActions } from "@/lib/actions";
 import { useDialog } from "@/lib/dialogs";
 import { KeyChords, type KeyPress, nameOfKey, ownerOf, pageTakes } from "@/lib/keys";
 import { releaseFocusAfterClicks } from "@/lib/pointerFocus";
-import { useSettings } from "@/lib/settings";
+import { usePreferences } from "@/lib/preferences";
 
 function actionFor(keys: string): Action | undefined {
   return useActions.getState().actions.findLast((action) => action.keys === keys);
@@ -25,7 +25,7 @@ export function useKeyboard(): void {
       if (useDialog.getState().open !== null) return;
       const name = nameOfKey(pressOf(event));
       if (name === null) return;
-      if (!pageTakes(name, ownerOf(document.activeElement), useSettings.getState().singleKeys)) return;
+      if (!pageTakes(name, ownerOf(document.activeElement), usePreferences.getState().singleKeys)) return;
       const keys = chords.press(name, event.timeStamp);
       const action = keys === null ? undefined : actionFor(keys);
       if (action === undefined) return;

@@ -1,16 +1,16 @@
 import { useEffect } from "react";
 import { useLocation } from "wouter";
-import { runVerb } from "@/api/commands";
-import { useCommandReason, useRunState, useVerb } from "@/api/hooks";
-import { goBack } from "@/api/rewind";
 import { registerActions, useAction } from "@/lib/actions";
-import { toggleOf } from "@/lib/allowed";
 import { askStop, openDialog } from "@/lib/dialogs";
 import { formatCount } from "@/lib/format";
 import { switchTheme, useTheme } from "@/lib/theme";
-import { RUN_TO_FIELD, useTransport } from "@/lib/transport";
+import { toggleOf } from "@/live/commandAvailability";
+import { runVerb } from "@/live/commands";
+import { useCommandReason, useRunState, useVerb } from "@/live/hooks";
+import { goBack } from "@/live/rewind";
+import { RUN_TO_FIELD, useStepInputs } from "@/live/stepInputs";
 import { useGo } from "./navigation";
-import { OF_NO_RUN, PAGES } from "./pages";
+import { PAGES, PAGES_WITHOUT_RUN } from "./routes";
 
 /** What can be done from everywhere; panels add their own. */
 export function useShellActions(): void {
@@ -20,18 +20,18 @@ export function useShellActions(): void {
 
 function useRunActions(): void {
   const toggle = useRunState(toggleOf) ?? "resume";
-  const { n } = useTransport();
+  const { n } = useStepInputs();
   const pause = useVerb("pause");
   const resume = useVerb("resume");
   const step = useVerb("step");
   const back = useVerb("back");
   const hparams = useCommandReason("set_hparams");
-  const certificate = useCommandReason("determinism_health");
+  const determinism = useCommandReason("determinism_health");
   const runTo = useVerb("run_until");
   const stop = useVerb("stop");
   const [location] = useLocation();
   // A key must not move a run that is not on the screen.
-  const unseen = OF_NO_RUN.has(location) ? "Open the run first" : null;
+  const unseen = PAGES_WITHOUT_RUN.has(location) ? "Open the run first" : null;
   const group = "Run";
   useAction({
     id: "pause-resume",
@@ -56,7 +56,7 @@ function useRunActions(): void {
     group,
     keys: "Shift →",
     disabledReason: unseen ?? step.disabledReason,
-    run: () => void runVerb("step", { n: useTransport.getState().n }),
+    run: () => void runVerb("step", { n: useStepInputs.getState().n }),
   });
   useAction({
     id: "back",
@@ -74,23 +74,23 @@ function useRunActions(): void {
     keys: "Shift ←",
     words: "rewind",
     disabledReason: unseen ?? back.disabledReason,
-    run: () => void goBack({ n: useTransport.getState().n }),
+    run: () => void goBack({ n: useStepInputs.getState().n }),
   });
   useAction({
-    id: "hparams",
+    id: "hyperparameters",
     title: "Set learning rate and other hyperparameters…",
     group,
     words: "lr weight decay momentum",
     disabledReason: unseen ?? hparams,
-    run: () => openDialog("hparams"),
+    run: () => openDialog("hyperparameters"),
   });
   useAction({
-    id: "certificate",
-    title: "Check that steps repeat bit for bit…",
+    id: "determinism",
+    title: "Determinism check…",
     group,
     words: "determinism certificate health",
-    disabledReason: unseen ?? certificate,
-    run: () => openDialog("certificate"),
+    disabledReason: unseen ?? determinism,
+    run: () => openDialog("determinism"),
   });
   useAction({
     id: "run-to",
@@ -136,7 +136,7 @@ function usePageActions(): void {
   });
   useAction({
     id: "filter",
-    title: "Filter of the focused panel",
+    title: "Filter this panel",
     group: "View",
     keys: "/",
     words: "find",
@@ -144,18 +144,18 @@ function usePageActions(): void {
   });
   useAction({
     id: "palette",
-    title: "Search and every command",
+    title: "Search and commands",
     group: "Help",
     keys: "Ctrl K",
     run: () => openDialog("palette"),
   });
   useAction({
-    id: "keys",
-    title: "List of keys",
+    id: "shortcuts",
+    title: "Keyboard shortcuts",
     group: "Help",
     keys: "?",
     words: "shortcuts help",
-    run: () => openDialog("keys"),
+    run: () => openDialog("shortcuts"),
   });
 }
 

@@ -43,11 +43,11 @@ export function logSplits(low: number, high: number, most: number): number[] {
   if (!(low > 0) || !(decades > 0) || !Number.isFinite(decades)) return [];
   const least = decades / Math.max(1, most);
   const fitting = IN_DECADE.find(({ gap }) => gap >= least);
-  const found = fitting
+  const ticks = fitting
     ? decadeTicks(low, high, 1, fitting.heads)
     : decadeTicks(low, high, Math.ceil(least), [1]);
   // Less than a decade may hold none of them: then even distances, the closest of which are at the top.
-  return found.length >= 2 ? found : evenTicks(low, high, high * (1 - 10 ** -least));
+  return ticks.length >= 2 ? ticks : evenTicks(low, high, high * (1 - 10 ** -least));
 }
 
 function decadeTicks(low: number, high: number, every: number, heads: readonly number[]): number[] {

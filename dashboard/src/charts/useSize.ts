@@ -7,10 +7,10 @@ export interface Size {
 
 /** The inner size of an element, as it changes. */
 export function useSize<T extends HTMLElement>(): [RefObject<T | null>, Size] {
-  const place = useRef<T | null>(null);
+  const container = useRef<T | null>(null);
   const [size, setSize] = useState<Size>({ width: 0, height: 0 });
   useLayoutEffect(() => {
-    const element = place.current;
+    const element = container.current;
     if (!element) return;
     const measure = () => {
       const { clientWidth: width, clientHeight: height } = element;
@@ -21,5 +21,5 @@ export function useSize<T extends HTMLElement>(): [RefObject<T | null>, Size] {
     observer.observe(element);
     return () => observer.disconnect();
   }, []);
-  return [place, size];
+  return [container, size];
 }

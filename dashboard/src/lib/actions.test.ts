@@ -13,8 +13,8 @@ describe("the registry of actions", () => {
   it("keeps its order when an action is registered anew", () => {
     const remove = registerActions([action("one"), action("two")]);
     const again = registerActions([action("one", { title: "One again" })]);
-    const found = inOrder(useActions.getState().actions);
-    expect(found.map(({ title }) => title)).toEqual(["One again", "two"]);
+    const listed = inOrder(useActions.getState().actions);
+    expect(listed.map(({ title }) => title)).toEqual(["One again", "two"]);
     again();
     remove();
     expect(useActions.getState().actions).toEqual([]);

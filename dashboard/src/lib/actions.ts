@@ -24,17 +24,17 @@ interface Registry {
 export const useActions = create<Registry>()(() => ({ actions: [] }));
 
 /** Where an action was first seen; lists keep that order although actions come and go with their state. */
-const places = new Map<string, number>();
+const positions = new Map<string, number>();
 
 /** One action per id, the latest, in a steady order. */
 export function inOrder(actions: readonly Action[]): Action[] {
   const latest = [...new Map(actions.map((action) => [action.id, action])).values()];
-  return latest.sort((a, b) => (places.get(a.id) ?? 0) - (places.get(b.id) ?? 0));
+  return latest.sort((a, b) => (positions.get(a.id) ?? 0) - (positions.get(b.id) ?? 0));
 }
 
 /** Adds actions; the answer removes them. A later action with the same id replaces the earlier one. */
 export function registerActions(added: readonly Action[]): () => void {
-  for (const { id } of added) if (!places.has(id)) places.set(id, places.size);
+  for (const { id } of added) if (!positions.has(id)) positions.set(id, positions.size);
   useActions.setState(({ actions }) => ({ actions: [...actions, ...added] }));
   return () =>
     useActions.setState(({ actions }) => ({ actions: actions.filter((one) => !added.includes(one)) }));

@@ -1,7 +1,14 @@
 /** Which dialog is open; there is never more than one. */
 import { create } from "zustand";
 
-export type DialogName = "palette" | "keys" | "stop" | "hparams" | "certificate" | "new-run" | "delete-run";
+export type DialogName =
+  | "palette"
+  | "shortcuts"
+  | "stop"
+  | "hyperparameters"
+  | "determinism"
+  | "new-run"
+  | "delete-run";
 
 interface OpenDialog {
   open: DialogName | null;

@@ -19,7 +19,7 @@ export interface Toast {
   action?: ToastAction;
 }
 
-export const MOST_TOASTS = 3;
+export const MAX_TOASTS = 3;
 export const DONE_STAYS_MS = 6_000;
 
 interface Toasts {
@@ -35,7 +35,7 @@ export const useToasts = create<Toasts>()((set) => ({
     set(({ toasts }) => {
       // The same message twice says no more than once.
       const others = toasts.filter((one) => one.title !== toast.title || one.text !== toast.text);
-      return { toasts: [...others, { ...toast, id }].slice(-MOST_TOASTS) };
+      return { toasts: [...others, { ...toast, id }].slice(-MAX_TOASTS) };
     });
     return id;
   },

@@ -15,7 +15,7 @@ function block(opening: string): Tokens {
 }
 
 function luminance(hex: string): number {
-  const channels = [1, 3, 5].map((place) => Number.parseInt(hex.slice(place, place + 2), 16) / 255);
+  const channels = [1, 3, 5].map((index) => Number.parseInt(hex.slice(index, index + 2), 16) / 255);
   const [red = 0, green = 0, blue = 0] = channels.map((c) =>
     c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4,
   );
@@ -47,7 +47,7 @@ const MARKS: [string, string[]][] = [
   ["ok-mark", ["surface"]],
   ["warn-mark", ["surface"]],
   ["bad-mark", ["surface"]],
-  ...[1, 2, 3, 4, 5, 6].map((place): [string, string[]] => [`series-${place}`, ["surface"]]),
+  ...[1, 2, 3, 4, 5, 6].map((index): [string, string[]] => [`series-${index}`, ["surface"]]),
 ];
 
 const light = block(":root");

@@ -1,5 +1,4 @@
 import type { ReactNode } from "react";
-import type { ListedState } from "@/api/runTypes";
 import { Icon, type IconName } from "./Icon";
 import { RunningDot } from "./RunningDot";
 
@@ -37,8 +36,26 @@ interface StateLook {
   icon: IconName | "running" | "stop";
 }
 
+/** Every state of a run that the page can show. */
+export type ShownState =
+  | "starting"
+  | "running"
+  | "pausing"
+  | "paused"
+  | "stepping"
+  | "rewinding"
+  | "busy"
+  | "stopping"
+  | "stopped"
+  | "finished"
+  | "failed"
+  | "killed"
+  | "lost"
+  | "damaged"
+  | "not responding";
+
 /** Colour, glyph and word of every state a run can be in; always all three. */
-export const STATE_LOOKS: Record<ListedState, StateLook> = {
+export const STATE_LOOKS: Record<ShownState, StateLook> = {
   starting: { word: "Starting", tone: "neutral", icon: "spinner" },
   running: { word: "Running", tone: "accent", icon: "running" },
   pausing: { word: "Pausing…", tone: "warn", icon: "spinner" },
@@ -63,7 +80,7 @@ function glyphOf(icon: StateLook["icon"]): ReactNode {
 }
 
 /** The real state of a run, never the hoped-for one. */
-export function StateChip({ state }: { state: ListedState }) {
+export function StateChip({ state }: { state: ShownState }) {
   const { word, tone, icon } = STATE_LOOKS[state];
   return (
     <Chip tone={tone} glyph={glyphOf(icon)}>

@@ -1,7 +1,14 @@
-import type { ExplanationOut } from "@/api/types";
+interface ExplanationProps {
+  title: string;
+  means: string;
+  causes: readonly string[];
+  advice: readonly string[];
+  /** What was measured in this run. */
+  finding: string;
+}
 
 /** What a finding means, what usually causes it, and what to try. */
-export function Explanation({ title, means, causes, advice, finding }: ExplanationOut & { finding: string }) {
+export function Explanation({ title, means, causes, advice, finding }: ExplanationProps) {
   return (
     <div className="flex w-80 flex-col gap-2 whitespace-normal">
       <div>

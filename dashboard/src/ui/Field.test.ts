@@ -15,13 +15,13 @@ describe("parseNumber", () => {
 });
 
 describe("numberProblem", () => {
-  const atLeastOne = (value: number) => (value < 1 ? "Give at least 1 step" : null);
+  const atLeastOne = (value: number) => (value < 1 ? "Enter 1 or more" : null);
 
   it.each([
     ["abc", true, "Enter a whole number"],
     ["2.5", true, "Enter a whole number"],
     ["x", false, "Enter a number"],
-    ["0", true, "Give at least 1 step"],
+    ["0", true, "Enter 1 or more"],
     ["12", true, null],
     ["", true, null],
   ])("%s, whole %s → %s", (text, whole, problem) =>

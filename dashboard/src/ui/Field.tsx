@@ -14,7 +14,7 @@ export interface FieldProps
   onRestore?: () => void;
   error?: string | null;
   /** Where the sentence stands: beside the field, below it, under it without taking room (from its left edge, or up to its right one), or where the caller writes it. */
-  errorPlace?: "beside" | "below" | "under" | "under-end" | "elsewhere";
+  errorPosition?: "beside" | "below" | "under" | "under-end" | "elsewhere";
   disabledReason?: string | null;
   small?: boolean;
   ref?: Ref<HTMLInputElement>;
@@ -50,7 +50,7 @@ export function Field(props: FieldProps) {
     className = "",
     ...rest
   } = props;
-  const { errorPlace = "beside", onKeyDown, ...attributes } = rest;
+  const { errorPosition = "beside", onKeyDown, ...attributes } = rest;
   const errorId = useId();
   const off = disabledReason != null;
   const edge = error ? "ring-2 ring-inset ring-bad-mark focus-visible:outline-offset-0" : "";
@@ -59,7 +59,7 @@ export function Field(props: FieldProps) {
       {...attributes}
       aria-label={label}
       aria-invalid={error ? true : undefined}
-      aria-describedby={error && errorPlace !== "elsewhere" ? errorId : attributes["aria-describedby"]}
+      aria-describedby={error && errorPosition !== "elsewhere" ? errorId : attributes["aria-describedby"]}
       aria-disabled={off || undefined}
       readOnly={off}
       value={value}
@@ -78,13 +78,13 @@ export function Field(props: FieldProps) {
     />
   );
   const sentence =
-    error && errorPlace !== "elsewhere" ? (
-      <span id={errorId} role="alert" className={SENTENCES[errorPlace]}>
+    error && errorPosition !== "elsewhere" ? (
+      <span id={errorId} role="alert" className={SENTENCES[errorPosition]}>
         {error}
       </span>
     ) : null;
   return (
-    <span className={WRAPPERS[errorPlace]}>
+    <span className={WRAPPERS[errorPosition]}>
       <Tooltip text={disabledReason}>{input}</Tooltip>
       {sentence}
     </span>

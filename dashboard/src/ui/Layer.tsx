@@ -1,5 +1,5 @@
 import { type HTMLAttributes, type RefObject, useEffect, useLayoutEffect, useRef } from "react";
-import { type Align, placeBeside, type Side } from "./place";
+import { type Align, positionBeside, type Side } from "./popoverPosition";
 
 /** The control inside the wrappers that only group it. */
 export function controlOf(anchor: RefObject<HTMLElement | null>): HTMLElement | null {
@@ -34,19 +34,19 @@ export function Layer({
     const control = controlOf(anchor);
     if (!layer || !control) return;
     layer.showPopover();
-    const place = () => {
+    const reposition = () => {
       const screen = { width: window.innerWidth, height: window.innerHeight };
       const box = control.getBoundingClientRect();
-      const { left, top } = placeBeside(box, layer.getBoundingClientRect(), screen, side, align, gap);
+      const { left, top } = positionBeside(box, layer.getBoundingClientRect(), screen, side, align, gap);
       layer.style.left = `${Math.round(left)}px`;
       layer.style.top = `${Math.round(top)}px`;
     };
-    place();
-    window.addEventListener("resize", place);
-    window.addEventListener("scroll", place, true);
+    reposition();
+    window.addEventListener("resize", reposition);
+    window.addEventListener("scroll", reposition, true);
     return () => {
-      window.removeEventListener("resize", place);
-      window.removeEventListener("scroll", place, true);
+      window.removeEventListener("resize", reposition);
+      window.removeEventListener("scroll", reposition, true);
     };
   }, [anchor, side, align, gap]);
   useDismiss(ref, anchor, onDismiss);

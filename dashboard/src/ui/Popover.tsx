@@ -1,6 +1,6 @@
 import { type ReactNode, useRef, useState } from "react";
 import { Layer } from "./Layer";
-import type { Align } from "./place";
+import type { Align } from "./popoverPosition";
 
 interface PopoverProps {
   /** Name of the button and of what it opens. */

@@ -1,19 +1,19 @@
-/** The dot of a run that goes on: bright for a second, dim for a second. */
+/** The dot of a training run: bright for a second, dim for a second. */
 import { useEffect, useState } from "react";
-import { nextBeat, withPictureAt } from "@/lib/beat";
+import { nextTick, onFrameAt } from "@/lib/frameClock";
 
 const BEAT_MS = 1000;
 
 /**
- * It changes with the panels, on the beat of the page. As a CSS animation, even one of four steps, it has the browser
- * prepare sixty pictures a second, which a training on the same machine pays for.
+ * It changes with the panels, on the clock of the page. A CSS animation, even one of four steps, makes the browser
+ * prepare sixty frames a second, which slows a training on the same machine.
  */
 export function RunningDot() {
   const [beat, setBeat] = useState(0);
   // biome-ignore lint/correctness/useExhaustiveDependencies: each beat awaits the next
   useEffect(() => {
-    const next = nextBeat(performance.now(), BEAT_MS);
-    return withPictureAt(next, () => setBeat(next));
+    const next = nextTick(performance.now(), BEAT_MS);
+    return onFrameAt(next, () => setBeat(next));
   }, [beat]);
   const isDim = beat % (2 * BEAT_MS) !== 0;
   return (

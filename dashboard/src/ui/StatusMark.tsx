@@ -1,4 +1,4 @@
-import type { StatusTone } from "@/lib/status";
+import type { StatusTone } from "@/lib/rowStatus";
 
 const TEXTS: Record<StatusTone, string> = {
   good: "text-ok",

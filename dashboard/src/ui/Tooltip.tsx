@@ -1,7 +1,7 @@
 import { cloneElement, type ReactElement, type ReactNode, useEffect, useId, useRef, useState } from "react";
 import { KeyCap } from "./KeyCap";
 import { Layer } from "./Layer";
-import type { Side } from "./place";
+import type { Side } from "./popoverPosition";
 
 interface TooltipProps {
   /** Without text there is no tooltip, only the child. */

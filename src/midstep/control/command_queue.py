@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 MAX_RECORDS = 10_000
 RUNNING = "The run is running; pause it first."
 STEPPING = "The run still makes the steps that were requested; wait for them, or pause it."
-FAILED = "The run has failed; resume or stop lets it end."
+FAILED = "The run raised an exception. Resume or Stop ends it."
 STEPPING_VERBS = frozenset({"step", "run_until"})
 VERBS = frozenset(each.name for each in GATE_COMMANDS)
 

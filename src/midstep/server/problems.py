@@ -29,6 +29,7 @@ ERROR_RESPONSES: dict[int | str, dict[str, Any]] = {
 }
 """For the OpenAPI document: the error responses of all routes."""
 
+VIEW_ONLY = "This link is view-only. Ask for a link that can control the run."
 NOT_FOUND = "There is nothing at this address. GET /api/v1/runs lists the runs."
 _MEMBERS = frozenset({"bool", "float", "int", "none", "str"})
 """Names that pydantic appends to the location of a field that takes one of several types."""

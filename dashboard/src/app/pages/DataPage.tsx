@@ -1,5 +1,5 @@
 /** Data: embedding datasets with their clusters, pairs and negatives, the curriculum over epochs, and the audit. */
-import { lazy, type ReactNode, Suspense } from "react";
+import { lazy, type ReactNode } from "react";
 import {
   type DatasetKey,
   EPOCHS,
@@ -12,13 +12,12 @@ import {
   usePairs,
 } from "@/api/datasets";
 import type { DatasetOut, DatasetSummary } from "@/api/types";
-import { SPLITS, type SplitChoice, sizeOf, wholeNumber } from "@/features/datasets/shape";
+import { SPLITS, type SplitChoice, sizeOf, wholeNumber } from "@/features/datasets/curriculum";
 import { useAction } from "@/lib/actions";
 import { formatBytes, formatCount, NONE, plural } from "@/lib/format";
 import { useUrlChoice, useUrlState } from "@/lib/urlState";
-import { Icon, Panel } from "@/ui";
+import { Icon, Panel, PanelSlot } from "@/ui";
 import { PanelArea, Pill, Strip, TabRow } from "../Frame";
-import { PanelBoundary } from "../PanelBoundary";
 
 const DatasetsPanel = lazy(() => import("@/features/datasets/DatasetsPanel"));
 const MapPanel = lazy(() => import("@/features/datasets/MapPanel"));
@@ -26,7 +25,7 @@ const PairsPanel = lazy(() => import("@/features/datasets/PairsPanel"));
 const PairPanel = lazy(() => import("@/features/datasets/PairPanel"));
 const CurriculumPanels = lazy(() => import("@/features/datasets/CurriculumPanels"));
 const AuditPanel = lazy(() => import("@/features/datasets/AuditPanel"));
-const LedgerPanel = lazy(() => import("@/features/datasets/LedgerPanel"));
+const NegativesPanel = lazy(() => import("@/features/datasets/NegativesPanel"));
 
 const TABS = ["pairs", "curriculum", "audit"] as const;
 const TAB_NAMES = [
@@ -37,24 +36,24 @@ const TAB_NAMES = [
 
 export function DataPage() {
   const list = useDatasets();
-  const [asked, setAsked] = useUrlState("dataset", "");
+  const [datasetId, setDatasetId] = useUrlState("dataset", "");
   const [tab, setTab] = useUrlChoice("tab", TABS);
   const view = useView();
-  const shown = pickOf(list.data?.datasets ?? null, asked);
+  const shown = pickOf(list.data?.datasets ?? null, datasetId);
   const { data: dataset, error } = useDataset(shown);
   const open = (id: string) => {
-    setAsked(id);
+    setDatasetId(id);
     view.reset();
   };
   const datasets = (
-    <Guarded title="Datasets">
+    <PanelSlot title="Datasets">
       <DatasetsPanel
         list={list.data ?? null}
         error={list.error?.message ?? null}
         shown={shown?.id ?? null}
         onOpen={open}
       />
-    </Guarded>
+    </PanelSlot>
   );
   return (
     <>
@@ -89,10 +88,10 @@ export function DataPage() {
   );
 }
 
-/** The asked dataset where it can be shown, else the newest that can. */
-function pickOf(datasets: readonly DatasetSummary[] | null, asked: string): DatasetSummary | null {
+/** The requested dataset if it can be shown, else the newest that can. */
+function pickOf(datasets: readonly DatasetSummary[] | null, datasetId: string): DatasetSummary | null {
   const usable = (datasets ?? []).filter(({ state }) => state === "ready");
-  return usable.find(({ id }) => id === asked) ?? usable[0] ?? null;
+  return usable.find(({ id }) => id === datasetId) ?? usable[0] ?? null;
 }
 
 interface View {
@@ -145,7 +144,7 @@ function useView(): View {
 function Facts({ shown, dataset }: { shown: DatasetSummary | null; dataset: DatasetOut | null }) {
   if (shown?.counts == null)
     return (
-      <p className="text-t3">Questions, the sources that answer them, and what a model is steered by.</p>
+      <p className="text-t3">Questions, the sources that answer them, and the vectors that steer a model.</p>
     );
   const { counts } = shown;
   const splits = dataset
@@ -190,27 +189,19 @@ function Chosen({ dataset, cluster, onClear }: ChosenProps) {
     run: onClear,
   });
   if (cluster === null || dataset === null) return null;
-  const told = dataset.clusters.find((one) => one.cluster === cluster);
+  const summary = dataset.clusters.find((one) => one.cluster === cluster);
   return (
     <Pill
       tone="accent"
       glyph={<Icon name="filter" size={14} />}
       title={`Cluster ${cluster}`}
-      text={told ? plural(sizeOf(told), "pair") : "not in this dataset"}
+      text={summary ? plural(sizeOf(summary), "pair") : "not in this dataset"}
       action={{ label: "All clusters", run: onClear }}
     />
   );
 }
 
-function Guarded({ title, children }: { title: string; children: ReactNode }) {
-  return (
-    <PanelBoundary title={title}>
-      <Suspense fallback={<Panel title={title} className="h-full" />}>{children}</Suspense>
-    </PanelBoundary>
-  );
-}
-
-/** The list on the left, and the pairs below it where they are looked at. */
+/** The list on the left, and the pairs below it if their tab is open. */
 function SideColumn({ datasets, pairs }: { datasets: ReactNode; pairs: ReactNode }) {
   if (pairs === null) return <div className="min-h-0 max-[1199px]:h-60">{datasets}</div>;
   return (
@@ -225,7 +216,7 @@ function Waiting({ error }: { error: string | null }) {
   const state =
     error === null
       ? ({ kind: "loading" } as const)
-      : ({ kind: "error", title: "This dataset could not be read", text: error } as const);
+      : ({ kind: "error", title: "Could not load this dataset", text: error } as const);
   return <Panel title="Dataset" className="h-full" state={state} />;
 }
 
@@ -237,7 +228,7 @@ function Pairs({ of, view }: { of: DatasetKey; view: View }) {
   };
   const { data, error, isPlaceholderData } = usePairs(of, filter);
   return (
-    <Guarded title="Pairs">
+    <PanelSlot title="Pairs">
       <PairsPanel
         list={data ?? null}
         error={error?.message ?? null}
@@ -249,7 +240,7 @@ function Pairs({ of, view }: { of: DatasetKey; view: View }) {
         pair={view.pair ?? data?.pairs[0]?.pair ?? null}
         onPair={view.setPair}
       />
-    </Guarded>
+    </PanelSlot>
   );
 }
 
@@ -277,7 +268,7 @@ function PairsView({ of, dataset, view }: TabViewProps) {
   const pair = usePair(of, number);
   return (
     <div className="grid min-h-0 grid-cols-[minmax(0,1fr)_minmax(0,1.15fr)] gap-2 max-[1199px]:grid-cols-1 max-[1199px]:grid-rows-[420px_640px]">
-      <Guarded title="Clusters">
+      <PanelSlot title="Clusters">
         <MapPanel
           dataset={dataset}
           map={map.data ?? null}
@@ -286,14 +277,14 @@ function PairsView({ of, dataset, view }: TabViewProps) {
           onChoose={view.choose}
           pair={number}
         />
-      </Guarded>
-      <Guarded title="Pair">
+      </PanelSlot>
+      <PanelSlot title="Pair">
         <PairPanel
           pair={pair.data ?? null}
           error={pair.error?.message ?? null}
           old={pair.isPlaceholderData}
         />
-      </Guarded>
+      </PanelSlot>
     </div>
   );
 }
@@ -302,33 +293,33 @@ function CurriculumView({ of, view }: TabViewProps) {
   const { data, error } = useCurriculum(of);
   return (
     <div className="min-h-0 max-[1199px]:h-160">
-      <Guarded title="Curriculum">
+      <PanelSlot title="Curriculum">
         <CurriculumPanels
           curriculum={data ?? null}
           error={error?.message ?? null}
           epoch={view.epoch}
           onEpoch={view.setEpoch}
         />
-      </Guarded>
+      </PanelSlot>
     </div>
   );
 }
 
 function AuditView({ of, dataset, view, onTab }: TabViewProps) {
   const { data, error } = useDatasetAudit(of);
-  const shared = { told: data ?? null, error: error?.message ?? null };
+  const shared = { answer: data ?? null, error: error?.message ?? null };
   const show = (pair: number) => {
     view.setPair(pair);
     onTab("pairs");
   };
   return (
     <div className="grid min-h-0 grid-cols-2 gap-2 max-[1199px]:grid-cols-1 max-[1199px]:grid-rows-[420px_420px]">
-      <Guarded title="Leaks between splits">
+      <PanelSlot title="Leaks between splits">
         <AuditPanel {...shared} />
-      </Guarded>
-      <Guarded title="Negatives">
-        <LedgerPanel {...shared} dataset={dataset} onPair={show} />
-      </Guarded>
+      </PanelSlot>
+      <PanelSlot title="Negatives">
+        <NegativesPanel {...shared} dataset={dataset} onPair={show} />
+      </PanelSlot>
     </div>
   );
 }

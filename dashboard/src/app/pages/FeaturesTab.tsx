@@ -1,15 +1,14 @@
 /** Live · Features: the forces on each row of a tensor, how alike the rows are, and what became of the watched ones. */
-import { lazy, Suspense } from "react";
-import { useForces } from "@/api/forces";
-import { useNoCommandsReason } from "@/api/hooks";
-import { useRowPanel } from "@/api/panels";
-import { addWatches, useWatchedRows, useWatchList } from "@/api/watches";
+import { lazy, useMemo } from "react";
 import { useAction } from "@/lib/actions";
 import { formatCount } from "@/lib/format";
+import { rowNames } from "@/lib/rowNames";
 import { useUrlState } from "@/lib/urlState";
-import { Panel } from "@/ui";
+import { useForces, useRowPanel } from "@/live/forces";
+import { useNoCommandsReason } from "@/live/hooks";
+import { addWatches, useWatchedRows, useWatchList } from "@/live/watches";
+import { PanelSlot } from "@/ui";
 import { PanelArea } from "../Frame";
-import { PanelBoundary } from "../PanelBoundary";
 
 const DebugForceViz = lazy(() => import("@/features/forces/DebugForceViz"));
 const HeatmapPanel = lazy(() => import("@/features/heatmap/HeatmapPanel"));
@@ -20,6 +19,7 @@ export default function FeaturesTab({ stale }: { stale: string | null }) {
   const [feature, setFeature] = useUrlState("feature", "");
   const { data: forces, error } = useForces(tensor === "" ? null : tensor);
   const panel = useRowPanel(forces?.tensor ?? null);
+  const names = useMemo(() => rowNames(panel), [panel]);
   const { sources } = useWatchList();
   const watched = useWatchedRows(forces?.tensor ?? null);
   const noCommands = useNoCommandsReason();
@@ -29,54 +29,45 @@ export default function FeaturesTab({ stale }: { stale: string | null }) {
   const select = (row: number) => setFeature(String(row));
   useAction({
     id: "watch-feature",
-    title: "Watch the selected feature",
+    title: "Watch the selected row",
     group: "Panels",
     keys: "W",
     words: "follow trajectory row",
     disabledReason:
-      selected === null
-        ? "Select a feature first"
-        : watchable
-          ? null
-          : (noCommands ?? "Nothing to watch yet"),
+      selected === null ? "Select a row first" : watchable ? null : (noCommands ?? "Nothing to watch yet"),
     run: () => selected !== null && watch(selected),
   });
   // What could not be had for this step is said, and the older one stays at half strength.
   const old = stale ?? (error && forces ? `of step ${formatCount(forces.step)}` : null);
-  const shared = { forces, stale: old, onSelect: select, onWatch: watchable ? watch : null };
+  const shared = { forces, names, stale: old, onSelect: select, onWatch: watchable ? watch : null };
   return (
     <PanelArea tab="features">
       <div className="grid h-full min-h-[560px] grid-cols-2 grid-rows-[minmax(352px,1.63fr)_minmax(200px,1fr)] gap-2 max-[1199px]:h-auto max-[1199px]:grid-cols-1 max-[1199px]:grid-rows-[380px_380px_260px]">
-        <PanelBoundary title="Forces">
-          <Suspense fallback={<Panel title="Forces" className="h-full" />}>
-            <DebugForceViz
-              {...shared}
-              error={error?.message ?? null}
-              chosen={tensor === "" ? null : tensor}
-              onTensor={setTensor}
-              selected={selected}
-              watched={watched}
-              rule={panel?.status ?? null}
-              shape={panel?.shape ?? null}
-            />
-          </Suspense>
-        </PanelBoundary>
-        <PanelBoundary title="Cosine similarity">
-          <Suspense fallback={<Panel title="Cosine similarity" className="h-full" />}>
-            <HeatmapPanel {...shared} />
-          </Suspense>
-        </PanelBoundary>
+        <PanelSlot title="Forces">
+          <DebugForceViz
+            {...shared}
+            error={error?.message ?? null}
+            chosen={tensor === "" ? null : tensor}
+            onTensor={setTensor}
+            selected={selected}
+            watched={watched}
+            rule={panel?.status ?? null}
+            shape={panel?.shape ?? null}
+          />
+        </PanelSlot>
+        <PanelSlot title="Cosine similarity">
+          <HeatmapPanel {...shared} />
+        </PanelSlot>
         <div className="col-span-2 min-h-0 max-[1199px]:col-span-1">
-          <PanelBoundary title="Trajectories">
-            <Suspense fallback={<Panel title="Trajectories" className="h-full" />}>
-              <FeatureTrajectory
-                tensor={forces?.tensor ?? null}
-                rule={panel?.status ?? null}
-                onSelect={select}
-                stale={stale}
-              />
-            </Suspense>
-          </PanelBoundary>
+          <PanelSlot title="Trajectories">
+            <FeatureTrajectory
+              tensor={forces?.tensor ?? null}
+              names={names}
+              rule={panel?.status ?? null}
+              onSelect={select}
+              stale={stale}
+            />
+          </PanelSlot>
         </div>
       </div>
     </PanelArea>

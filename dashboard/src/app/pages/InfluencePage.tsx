@@ -1,5 +1,5 @@
 /** Influence: which sequences of an update moved which answers, by how much, and was the prediction right. */
-import { lazy, type ReactNode, Suspense, useMemo } from "react";
+import { lazy, useMemo } from "react";
 import {
   type ResultKey,
   useInfluenceBatch,
@@ -8,16 +8,20 @@ import {
   useInfluenceResult,
 } from "@/api/influence";
 import { fromWire, type InfluenceOut, type InfluenceSummary } from "@/api/types";
-import { contributionsTo, readAdvantages, type Study, writeAdvantages } from "@/features/influence/study";
+import {
+  contributionsTo,
+  type InfluenceData,
+  readAdvantages,
+  writeAdvantages,
+} from "@/features/influence/influenceData";
 import { formatAge, formatCount, formatRate, plural } from "@/lib/format";
 import { useUrlChoice, useUrlState } from "@/lib/urlState";
-import { Button, Icon, Menu, Panel } from "@/ui";
+import { Button, Icon, Menu, Panel, PanelSlot } from "@/ui";
 import { PanelArea, Pill, Strip, TabRow } from "../Frame";
-import { PanelBoundary } from "../PanelBoundary";
 
 const KernelPanel = lazy(() => import("@/features/influence/KernelPanel"));
-const MovedPanel = lazy(() => import("@/features/influence/MovedPanel"));
-const CheckPanel = lazy(() => import("@/features/influence/CheckPanel"));
+const ContributorsPanel = lazy(() => import("@/features/influence/ContributorsPanel"));
+const ValidationPanel = lazy(() => import("@/features/influence/ValidationPanel"));
 const CoveragePanel = lazy(() => import("@/features/influence/CoveragePanel"));
 const WhatIfPanel = lazy(() => import("@/features/influence/WhatIfPanel"));
 const ResultsPanel = lazy(() => import("@/features/influence/ResultsPanel"));
@@ -26,20 +30,20 @@ const TABS = ["evaluation", "update", "results"] as const;
 
 export function InfluencePage() {
   const list = useInfluenceList();
-  const [asked, setAsked] = useUrlState("result", "");
+  const [resultId, setResultId] = useUrlState("result", "");
   const [tab, setTab] = useUrlChoice("tab", TABS);
   const results = list.data?.results ?? null;
-  const shown = useMemo(() => pickOf(results, asked), [results, asked]);
+  const shown = useMemo(() => pickOf(results, resultId), [results, resultId]);
   const nothing = results !== null && shown === null;
   const view = nothing || list.data === undefined ? "results" : tab;
   const open = (id: string) => {
-    setAsked(id);
+    setResultId(id);
     setTab("evaluation");
   };
   return (
     <>
       <Strip>
-        <Header results={results} shown={shown} update={view === "update"} onResult={setAsked} />
+        <Header results={results} shown={shown} update={view === "update"} onResult={setResultId} />
       </Strip>
       <TabRow
         label="Views of the result"
@@ -54,14 +58,14 @@ export function InfluencePage() {
       />
       <PanelArea tab={view}>
         {view === "results" || shown === null ? (
-          <Guarded title="Stored results">
+          <PanelSlot title="Stored results">
             <ResultsPanel
               results={results}
               error={list.error?.message ?? null}
               shown={shown?.id ?? null}
               onOpen={open}
             />
-          </Guarded>
+          </PanelSlot>
         ) : (
           <ResultView key={`${shown.id} ${view}`} shown={shown} update={view === "update"} />
         )}
@@ -70,10 +74,10 @@ export function InfluencePage() {
   );
 }
 
-/** The asked result where it can be shown, else the newest that can. */
-function pickOf(results: readonly InfluenceSummary[] | null, asked: string): InfluenceSummary | null {
+/** The requested result if it can be shown, else the newest that can. */
+function pickOf(results: readonly InfluenceSummary[] | null, resultId: string): InfluenceSummary | null {
   const usable = (results ?? []).filter(({ state }) => state === "finished");
-  return usable.find(({ id }) => id === asked) ?? usable[0] ?? null;
+  return usable.find(({ id }) => id === resultId) ?? usable[0] ?? null;
 }
 
 const keyOf = ({ id, made_at }: InfluenceSummary): ResultKey => ({ id, madeAt: made_at });
@@ -96,7 +100,7 @@ interface HeaderProps {
 function Header({ results, shown, update, onResult }: HeaderProps) {
   const { data } = useInfluenceResult(shown && keyOf(shown));
   const [batch, setBatch] = useUrlState("batch", "0");
-  if (shown === null) return <p className="text-t3">Which sequences of an update moved which answers.</p>;
+  if (shown === null) return <p className="text-t3">Which training sequences changed which answers.</p>;
   const request = data?.requests.find(({ index }) => String(index) === batch) ?? data?.requests[0];
   const items = (results ?? []).map((one) => ({
     label: one.name,
@@ -174,25 +178,17 @@ function Choice({ name, text, heading, items }: ChoiceProps) {
   );
 }
 
-function Guarded({ title, children }: { title: string; children: ReactNode }) {
-  return (
-    <PanelBoundary title={title}>
-      <Suspense fallback={<Panel title={title} className="h-full" />}>{children}</Suspense>
-    </PanelBoundary>
-  );
-}
-
 function ResultView({ shown, update }: { shown: InfluenceSummary; update: boolean }) {
   const key = keyOf(shown);
   const result = useInfluenceResult(key);
-  const [asked] = useUrlState("batch", "0");
-  const known = result.data?.requests.some(({ index }) => String(index) === asked) ?? true;
-  const place = update ? "update" : known ? asked : "0";
+  const [batchParam] = useUrlState("batch", "0");
+  const known = result.data?.requests.some(({ index }) => String(index) === batchParam) ?? true;
+  const batchKey = update ? "update" : known ? batchParam : "0";
   const none = !update && result.data?.requests.length === 0;
-  const batch = useInfluenceBatch(key, none ? null : place);
-  const kernel = useInfluenceKernel(key, place, batch.data?.has_kernel ?? false);
+  const batch = useInfluenceBatch(key, none ? null : batchKey);
+  const kernel = useInfluenceKernel(key, batchKey, batch.data?.has_kernel ?? false);
   const error = result.error ?? batch.error;
-  const study = useMemo<Study | null>(
+  const influence = useMemo<InfluenceData | null>(
     () =>
       result.data && batch.data
         ? { result: result.data, batch: batch.data, kernel: kernel.data ?? null }
@@ -204,7 +200,7 @@ function ResultView({ shown, update }: { shown: InfluenceSummary; update: boolea
       <Panel
         title="Influence"
         className="h-full"
-        state={{ kind: "error", title: "This result could not be read", text: error.message }}
+        state={{ kind: "error", title: "Could not load this result", text: error.message }}
       />
     );
   if (none)
@@ -219,61 +215,61 @@ function ResultView({ shown, update }: { shown: InfluenceSummary; update: boolea
         }}
       />
     );
-  if (study === null) return <Panel title="Influence" className="h-full" state={{ kind: "loading" }} />;
-  return <StudyView study={study} kernelError={kernel.error?.message ?? null} />;
+  if (influence === null) return <Panel title="Influence" className="h-full" state={{ kind: "loading" }} />;
+  return <InfluenceView influence={influence} kernelError={kernel.error?.message ?? null} />;
 }
 
-function StudyView({ study, kernelError }: { study: Study; kernelError: string | null }) {
+function InfluenceView({ influence, kernelError }: { influence: InfluenceData; kernelError: string | null }) {
   const [sequence, setSequence] = useUrlState("sequence", "");
   const [by, setBy] = useUrlState("by", "");
   const [text, setText] = useUrlState("advantages", "");
-  const { sequences } = study.batch;
-  const row = useMemo(() => rowOf(study, sequence), [study, sequence]);
-  const contributions = useMemo(() => contributionsTo(study, row), [study, row]);
-  const changed = useMemo(() => readAdvantages(text, study.result.update), [text, study]);
+  const { sequences } = influence.batch;
+  const row = useMemo(() => rowOf(influence, sequence), [influence, sequence]);
+  const contributions = useMemo(() => contributionsTo(influence, row), [influence, row]);
+  const changed = useMemo(() => readAdvantages(text, influence.result.update), [text, influence]);
   const select = (index: number) => setSequence(sequences[index]?.sequence_id ?? "");
   return (
     <div className="grid h-full min-h-[560px] grid-cols-4 grid-rows-[minmax(300px,1.2fr)_minmax(240px,1fr)] gap-2 max-[1199px]:h-auto max-[1199px]:grid-cols-2 max-[1199px]:grid-rows-[360px_360px_280px_300px]">
       <div className="col-span-2 min-h-0">
-        <Guarded title="Kernel">
+        <PanelSlot title="Kernel">
           <KernelPanel
-            {...{ study, error: kernelError, selected: row, onSelect: select }}
-            onColumn={(column) => setBy(study.result.update[column]?.sequence_id ?? "")}
+            {...{ influence, error: kernelError, selected: row, onSelect: select }}
+            onColumn={(column) => setBy(influence.result.update[column]?.sequence_id ?? "")}
           />
-        </Guarded>
+        </PanelSlot>
       </div>
       <div className="col-span-2 min-h-0">
-        <Guarded title="What moved it">
-          <MovedPanel {...{ study, row, contributions }} by={by === "" ? null : by} onBy={setBy} />
-        </Guarded>
+        <PanelSlot title="What changed it">
+          <ContributorsPanel {...{ influence, row, contributions }} by={by === "" ? null : by} onBy={setBy} />
+        </PanelSlot>
       </div>
-      <Guarded title="Predicted and actual">
-        <CheckPanel
-          result={study.result.name}
-          validation={study.result.validation}
+      <PanelSlot title="Predicted and actual">
+        <ValidationPanel
+          result={influence.result.name}
+          validation={influence.result.validation}
           selected={sequences[row]?.sequence_id ?? null}
           onSelect={(id) => sequences.some(({ sequence_id }) => sequence_id === id) && setSequence(id)}
         />
-      </Guarded>
-      <Guarded title="Coverage">
-        <CoveragePanel result={study.result} />
-      </Guarded>
+      </PanelSlot>
+      <PanelSlot title="Coverage">
+        <CoveragePanel result={influence.result} />
+      </PanelSlot>
       <div className="col-span-2 min-h-0">
-        <Guarded title="What if">
+        <PanelSlot title="What if">
           <WhatIfPanel
-            {...{ study, row, contributions, changed }}
+            {...{ influence, row, contributions, changed }}
             onChange={(next) => setText(writeAdvantages(next))}
           />
-        </Guarded>
+        </PanelSlot>
       </div>
     </div>
   );
 }
 
 /** The selected sequence, else the one that was moved most. */
-function rowOf({ batch }: Study, sequence: string): number {
-  const found = batch.sequences.findIndex(({ sequence_id }) => sequence_id === sequence);
-  if (found >= 0) return found;
+function rowOf({ batch }: InfluenceData, sequence: string): number {
+  const index = batch.sequences.findIndex(({ sequence_id }) => sequence_id === sequence);
+  if (index >= 0) return index;
   let most = 0;
   batch.sequences.forEach(({ delta }, index) => {
     const size = Math.abs(fromWire(delta.total) ?? 0);

@@ -1,26 +1,25 @@
-import { lazy, type ReactNode, Suspense, useCallback, useRef, useState } from "react";
+import { lazy, Suspense, useCallback, useRef, useState } from "react";
 import { ApiError } from "@/api/client";
-import { addBreakpoint } from "@/api/commands";
-import { useRunId, useRunState, useRuns, useStale } from "@/api/hooks";
 import { BatchPanel } from "@/features/batch/BatchPanel";
 import { BreakpointsPanel } from "@/features/breakpoints/BreakpointsPanel";
 import type { Draft } from "@/features/breakpoints/conditions";
 import { CommandsPanel } from "@/features/commands/CommandsPanel";
-import { LossPanel } from "@/features/loss/LossPanel";
+import { LossPanel } from "@/features/scalars/LossPanel";
 import { Transport } from "@/features/transport/Transport";
-import { useLive } from "@/lib/store";
 import { showToast } from "@/lib/toasts";
 import { useUrlChoice } from "@/lib/urlState";
-import { Panel } from "@/ui";
+import { addBreakpoint } from "@/live/breakpoints";
+import { useRunId, useRunState, useRuns, useStale } from "@/live/hooks";
+import { useRun } from "@/live/store";
+import { Panel, PanelSlot } from "@/ui";
 import { PanelArea, Strip, TabRow } from "../Frame";
-import { PanelBoundary } from "../PanelBoundary";
 import { LivePill } from "./LivePill";
 
 const FeaturesTab = lazy(() => import("./FeaturesTab"));
 const StepDataPanel = lazy(async () => ({
-  default: (await import("@/features/stepdata/StepDataPanel")).StepDataPanel,
+  default: (await import("@/features/panels/StepDataPanel")).StepDataPanel,
 }));
-const PanelsGrid = lazy(() => import("@/features/stepdata/PanelsGrid"));
+const PanelsGrid = lazy(() => import("@/features/panels/PanelsGrid"));
 
 const TABS = ["step", "features", "panels"] as const;
 const NONE: ReadonlySet<number> = new Set();
@@ -74,15 +73,13 @@ function LiveRun() {
       {tab === "panels" && (
         <PanelArea tab="panels">
           <Suspense fallback={null}>
-            <PanelsGrid stale={stale} guard={guarded} />
+            <PanelsGrid stale={stale} />
           </Suspense>
         </PanelArea>
       )}
     </>
   );
 }
-
-const guarded = (title: string, panel: ReactNode) => <PanelBoundary title={title}>{panel}</PanelBoundary>;
 
 interface StepTabProps {
   pointedOut: ReadonlySet<number>;
@@ -111,14 +108,14 @@ function StepTab({ pointedOut, stale, onPanels }: StepTabProps) {
     focus.current = { ...focus.current, point };
   }, []);
   const loss = (
-    <PanelBoundary title="Loss">
+    <PanelSlot title="Loss">
       <LossPanel
         expanded={lossLarge}
         onExpand={() => setLarge(lossLarge ? "none" : "loss")}
         onFocusPoint={focusPoint}
         stale={stale}
       />
-    </PanelBoundary>
+    </PanelSlot>
   );
   if (lossLarge) return <PanelArea tab="step">{loss}</PanelArea>;
   return (
@@ -127,7 +124,7 @@ function StepTab({ pointedOut, stale, onPanels }: StepTabProps) {
         <div
           className={`${COLUMN} grid-rows-[minmax(0,1fr)_132px] max-[1199px]:grid-rows-[436px_132px] max-[719px]:grid-rows-[436px_272px]`}
         >
-          <PanelBoundary title="Batch">
+          <PanelSlot title="Batch">
             <BatchPanel
               pointedOut={pointedOut}
               onFocusSample={focusSample}
@@ -135,25 +132,23 @@ function StepTab({ pointedOut, stale, onPanels }: StepTabProps) {
               onInfluence={onPanels}
               stale={stale}
             />
-          </PanelBoundary>
+          </PanelSlot>
           <div
             className={`${COLUMN} grid-cols-[248px_minmax(0,1fr)] max-[719px]:grid-cols-1 max-[719px]:grid-rows-2`}
           >
-            <PanelBoundary title="Breakpoints">
+            <PanelSlot title="Breakpoints">
               <BreakpointsPanel propose={() => proposalFrom(focus.current)} stale={stale} />
-            </PanelBoundary>
-            <PanelBoundary title="Commands">
+            </PanelSlot>
+            <PanelSlot title="Commands">
               <CommandsPanel stale={stale} />
-            </PanelBoundary>
+            </PanelSlot>
           </div>
         </div>
         <div className={`${COLUMN} grid-rows-[226px_minmax(0,1fr)] max-[1199px]:grid-rows-[226px_342px]`}>
           {loss}
-          <PanelBoundary title="Step data">
-            <Suspense fallback={<Panel title="Step data" className="h-full" />}>
-              <StepDataPanel stale={stale} />
-            </Suspense>
-          </PanelBoundary>
+          <PanelSlot title="Step data">
+            <StepDataPanel stale={stale} />
+          </PanelSlot>
         </div>
       </div>
     </PanelArea>
@@ -179,7 +174,7 @@ function proposalFrom({ sample, point }: Focus): Partial<Draft> {
 /** "12 s old" while nothing new comes. */
 function useStaleText(): string | null {
   const stale = useStale();
-  const ageS = useLive(({ connection }) => connection.ageS);
+  const ageS = useRun(({ connection }) => connection.ageS);
   return stale ? `${ageS} s old` : null;
 }
 

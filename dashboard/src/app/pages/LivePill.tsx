@@ -1,15 +1,15 @@
-import { useConnection, useRunState } from "@/api/hooks";
+import { useConnection, useRunState } from "@/live/hooks";
 import { Explanation, Icon, Popover } from "@/ui";
 import { Pill } from "../Frame";
-import { reasonOf } from "./reason";
+import { statusPillOf } from "./statusPill";
 
 const EXPLAIN = "h-5 shrink-0 rounded-chip! bg-current/15 px-2 font-medium hover:bg-current/25!";
 
-/** The right side of the tab row: why the run stands, ended or does not answer. */
+/** The right side of the tab row: why the run is paused, ended or does not answer. */
 export function LivePill({ onShowSamples }: { onShowSamples: (ids: readonly number[]) => void }) {
   const state = useRunState();
   const connection = useConnection();
-  const reason = reasonOf(state, connection);
+  const reason = statusPillOf(state, connection);
   if (reason === null) return null;
   const { tone, icon, title, text, samples, explanation } = reason;
   const show = { label: "Show samples", run: () => onShowSamples(samples) };

@@ -1,31 +1,32 @@
 /** One run of the list: what it is, what happened, what it wrote, and how to end or delete it. */
+
 import { useQueryClient } from "@tanstack/react-query";
-import { lazy, type ReactNode, Suspense, useMemo } from "react";
+import { lazy, type ReactNode, useMemo } from "react";
 import { Link, useParams } from "wouter";
-import { useConnection, useRunState, useVerb } from "@/api/hooks";
 import { runDetailKey, useRunPage } from "@/api/runs";
-import type { RunRow } from "@/api/runTypes";
-import { ConfigPanel } from "@/features/run/ConfigPanel";
-import { FactsPanel, SummaryPanel } from "@/features/run/FactsPanel";
-import { LabelsPanel } from "@/features/run/LabelsPanel";
-import { toggleOf } from "@/lib/allowed";
+import type { RunRow } from "@/api/types";
+import { ConfigPanel } from "@/features/runDetail/ConfigPanel";
+import { FactsPanel, SummaryPanel } from "@/features/runDetail/FactsPanel";
+import { LabelsPanel } from "@/features/runDetail/LabelsPanel";
 import { openDialog } from "@/lib/dialogs";
 import { formatBytes, formatCount } from "@/lib/format";
-import { measuresOf } from "@/lib/measures";
+import { VIEW_ONLY } from "@/lib/messages";
+import { metricsOf } from "@/lib/metricNames";
 import { useUrlChoice } from "@/lib/urlState";
 import { useThrottled } from "@/lib/useThrottled";
-import { Button, Icon, Panel } from "@/ui";
+import { toggleOf } from "@/live/commandAvailability";
+import { useConnection, useRunState, useVerb } from "@/live/hooks";
+import { Button, Icon, Panel, PanelSlot } from "@/ui";
 import { PanelArea, Pill, Strip, TabRow } from "../Frame";
 import { addressOf, useGo } from "../navigation";
-import { PanelBoundary } from "../PanelBoundary";
 import { useNow } from "../useNow";
 
-const CurvesPanel = lazy(() => import("@/features/curves/CurvesPanel"));
-const EventsPanel = lazy(() => import("@/features/run/EventsPanel"));
-const FilesPanel = lazy(() => import("@/features/run/FilesPanel"));
-const FiguresPanel = lazy(() => import("@/features/run/FiguresPanel"));
-const ConsolePanel = lazy(() => import("@/features/run/ConsolePanel"));
-const TimelinesPanel = lazy(() => import("@/features/run/TimelinesPanel"));
+const CurvesPanel = lazy(() => import("@/features/scalars/CurvesPanel"));
+const EventsPanel = lazy(() => import("@/features/runDetail/EventsPanel"));
+const FilesPanel = lazy(() => import("@/features/runDetail/FilesPanel"));
+const FiguresPanel = lazy(() => import("@/features/runDetail/FiguresPanel"));
+const ConsolePanel = lazy(() => import("@/features/runDetail/ConsolePanel"));
+const TimelinesPanel = lazy(() => import("@/features/runDetail/TimelinesPanel"));
 
 const TABS = ["overview", "events", "figures", "files", "console", "timelines"] as const;
 type Tab = (typeof TABS)[number];
@@ -58,15 +59,13 @@ export function RunPage() {
         pill={<WhyPill run={run} />}
       />
       <PanelArea tab={tab}>
-        <PanelBoundary title={NAMES[tab]}>
-          <Suspense fallback={<Panel title={NAMES[tab]} className="h-full" />}>
-            {tab === "overview" ? (
-              <Overview run={run} header={data?.header ?? {}} />
-            ) : (
-              <OneView tab={tab} run={run} />
-            )}
-          </Suspense>
-        </PanelBoundary>
+        <PanelSlot title={NAMES[tab]}>
+          {tab === "overview" ? (
+            <Overview run={run} header={data?.header ?? {}} />
+          ) : (
+            <OneView tab={tab} run={run} />
+          )}
+        </PanelSlot>
       </PanelArea>
     </>
   );
@@ -92,9 +91,7 @@ function NoRun({ error }: { error: string | null }) {
       <Panel
         title="Run"
         className="h-full"
-        state={
-          error === null ? { kind: "loading" } : { kind: "error", title: "The run is not there", text: error }
-        }
+        state={error === null ? { kind: "loading" } : { kind: "error", title: "Run not found", text: error }}
       />
     </PanelArea>
   );
@@ -103,7 +100,7 @@ function NoRun({ error }: { error: string | null }) {
 /** Whether this page may write: the stream says so of a run that is followed. */
 function useReadOnlyReason(): string | null {
   const { canControl, status } = useConnection();
-  return !canControl || status === "view only" ? "This link can only look" : null;
+  return !canControl || status === "view only" ? VIEW_ONLY : null;
 }
 
 function Controls({ run }: { run: RunRow }) {
@@ -173,7 +170,7 @@ function WhyPill({ run }: { run: RunRow }) {
       <Pill
         tone="warn"
         glyph={<Icon name="unplugged" size={14} />}
-        title="Cannot be commanded from here."
+        title="This run cannot be controlled from here."
         text={run.why}
       />
     );
@@ -200,8 +197,8 @@ function Overview({ run, header }: { run: RunRow; header: Record<string, unknown
         live: run.live,
         step: run.step,
         timeline: run.timeline,
-        scalars: measuresOf(run),
-        place: 0,
+        scalars: metricsOf(run),
+        colourSlot: 0,
       },
     ],
     [run],
@@ -224,7 +221,7 @@ function Overview({ run, header }: { run: RunRow; header: Record<string, unknown
         <ConfigPanel config={run.config} />
       </div>
       <div className="grid min-h-0 grid-rows-[minmax(0,1fr)_180px] gap-2 max-[1199px]:grid-rows-[360px_180px]">
-        <CurvesPanel runs={curveRuns} emptyText="Nothing was measured." />
+        <CurvesPanel runs={curveRuns} emptyText="No metrics were logged." />
         <SummaryPanel summary={run.summary} />
       </div>
     </div>

@@ -1,38 +1,38 @@
 /** All runs of the server: a table with true end states, and the curves of the chosen ones over each other. */
-import { lazy, Suspense, useCallback, useMemo } from "react";
-import { useConnection } from "@/api/hooks";
+
+import { lazy, useCallback, useMemo } from "react";
 import { type RunTable, useRunTable } from "@/api/runList";
 import { useRunListFeed } from "@/api/runs";
-import { ExportMenu } from "@/charts/ExportMenu";
-import { saveRunsCsv, saveRunsJson } from "@/features/runs/exportRuns";
-import { FilterBar } from "@/features/runs/FilterBar";
-import { RunsTable, stepTo } from "@/features/runs/RunsTable";
-import { type RunsView, useRunsView } from "@/features/runs/useRunsView";
-import { ColumnsMenu, GroupMenu } from "@/features/runs/ViewMenus";
+import { saveRunsCsv, saveRunsJson } from "@/features/runList/exportRuns";
+import { FilterBar } from "@/features/runList/FilterBar";
+import { RunsTable, stepTo } from "@/features/runList/RunsTable";
+import { type RunsView, useRunsView } from "@/features/runList/useRunsView";
+import { ColumnsMenu, GroupMenu } from "@/features/runList/ViewMenus";
 import { useAction } from "@/lib/actions";
 import { openDialog } from "@/lib/dialogs";
 import { formatCount } from "@/lib/format";
-import { measuresOf } from "@/lib/measures";
+import { NOT_UP_TO_DATE, NOTHING_TO_EXPORT, VIEW_ONLY } from "@/lib/messages";
+import { metricsOf } from "@/lib/metricNames";
 import { useTheme } from "@/lib/theme";
 import { useUrlChoice, useUrlState } from "@/lib/urlState";
-import { Button, Panel, type PanelState } from "@/ui";
+import { useConnection } from "@/live/hooks";
+import { Button, Panel, PanelSlot, type PanelState } from "@/ui";
+import { ExportMenu } from "@/ui/export/ExportMenu";
 import { PanelArea, Strip } from "../Frame";
 import { addressOf, useGo } from "../navigation";
-import { PanelBoundary } from "../PanelBoundary";
 import { useNow } from "../useNow";
 
-const CurvesPanel = lazy(() => import("@/features/curves/CurvesPanel"));
-const ConfigDiffPanel = lazy(() => import("@/features/runs/ConfigDiffPanel"));
+const CurvesPanel = lazy(() => import("@/features/scalars/CurvesPanel"));
+const ConfigDiffPanel = lazy(() => import("@/features/runList/ConfigDiffPanel"));
 
-const NO_START = "Runs are started from the page of midstep serve";
-const LOOK_ONLY = "This link can only look";
+const NO_START = "Only midstep serve can start runs from the page";
 
 export function RunsPage() {
   useRunListFeed();
   const table = useRunTable();
   const view = useRunsView(table);
   const { canControl } = useConnection();
-  const noStart = !table.loaded || table.canStart ? null : canControl ? NO_START : LOOK_ONLY;
+  const noStart = !table.loaded || table.canStart ? null : canControl ? NO_START : VIEW_ONLY;
   const [diff, setDiff] = useUrlChoice("diff", ["off", "on"]);
   const [large, setLarge] = useUrlChoice("large", ["none", "curves"]);
   const [cursor, setCursor] = useUrlState("at", "");
@@ -44,23 +44,21 @@ export function RunsPage() {
         live: run.live,
         step: run.step,
         timeline: run.timeline,
-        scalars: measuresOf(run),
-        place: view.shown.get(run.id) ?? 0,
+        scalars: metricsOf(run),
+        colourSlot: view.shown.get(run.id) ?? 0,
       })),
     [view.chosen, view.shown],
   );
   const curves = (
-    <PanelBoundary title="Curves">
-      <Suspense fallback={<Panel title="Curves" className="h-full" />}>
-        <CurvesPanel
-          runs={runs}
-          expanded={large === "curves"}
-          onExpand={() => setLarge(large === "curves" ? "none" : "curves")}
-          onPick={setCursor}
-          emptyText="Tick runs in the table to draw their curves over each other."
-        />
-      </Suspense>
-    </PanelBoundary>
+    <PanelSlot title="Curves">
+      <CurvesPanel
+        runs={runs}
+        expanded={large === "curves"}
+        onExpand={() => setLarge(large === "curves" ? "none" : "curves")}
+        onPick={setCursor}
+        emptyText="Select runs to compare their curves."
+      />
+    </PanelSlot>
   );
   return (
     <>
@@ -95,17 +93,15 @@ export function RunsPage() {
           <div
             className={`grid h-full min-h-[420px] grid-cols-[minmax(0,1fr)_452px] gap-2 max-[1199px]:h-auto max-[1199px]:grid-cols-1 max-[1199px]:grid-rows-[420px_380px] ${diff === "on" ? "grid-rows-[minmax(0,1fr)_196px]" : "grid-rows-[minmax(0,1fr)]"}`}
           >
-            <PanelBoundary title="Runs">
+            <PanelSlot title="Runs">
               <TablePanel view={view} cursor={cursor || null} setCursor={setCursor} />
-            </PanelBoundary>
+            </PanelSlot>
             {curves}
             {diff === "on" && (
               <div className="col-span-full min-h-0">
-                <PanelBoundary title="Config diff">
-                  <Suspense fallback={<Panel title="Config diff" className="h-full" />}>
-                    <ConfigDiffPanel runs={view.chosen} shown={view.shown} onClose={() => setDiff("off")} />
-                  </Suspense>
-                </PanelBoundary>
+                <PanelSlot title="Config diff">
+                  <ConfigDiffPanel runs={view.chosen} shown={view.shown} onClose={() => setDiff("off")} />
+                </PanelSlot>
               </div>
             )}
           </div>
@@ -133,12 +129,12 @@ function TablePanel({ view, cursor, setCursor }: TablePanelProps) {
     <Panel
       title="Runs"
       fact={table.loaded ? <Fact view={view} damaged={damaged} /> : undefined}
-      stale={table.loaded && table.error !== null ? "not up to date: the server does not answer" : null}
+      stale={table.loaded && table.error !== null ? NOT_UP_TO_DATE : null}
       className="h-full"
       tools={
         <ExportMenu
           subject="runs"
-          disabledReason={view.items.length === 0 ? "There is nothing to export" : null}
+          disabledReason={view.items.length === 0 ? NOTHING_TO_EXPORT : null}
           items={[
             {
               label: "CSV, as listed",
@@ -188,7 +184,7 @@ function Fact({ view, damaged }: { view: RunsView; damaged: number }) {
 
 function stateOf(table: RunTable, view: RunsView): PanelState {
   if (!table.loaded && table.error !== null)
-    return { kind: "error", title: "The runs could not be read", text: table.error };
+    return { kind: "error", title: "Could not load the runs", text: table.error };
   if (!table.loaded) return { kind: "loading" };
   if (view.matching.length > 0) return { kind: "data" };
   if (table.rows.size > 0)
@@ -223,7 +219,7 @@ function useTableKeys(
 ): void {
   const go = useGo();
   const at = view.items.findIndex((item) => item.kind === "run" && item.id === cursor);
-  const none = at < 0 ? "Choose a run with J and K first" : null;
+  const none = at < 0 ? "Select a run with J or K first" : null;
   const move = (key: string) => {
     const next = stepTo(view.items, at, key, 1);
     if (next !== null) setCursor(next);
@@ -233,7 +229,7 @@ function useTableKeys(
   useAction({ id: "run-previous", title: "Previous run", group, keys: "K", run: () => move("ArrowUp") });
   useAction({
     id: "run-show",
-    title: "Draw the run or not",
+    title: "Show or hide this curve",
     group,
     keys: "X",
     disabledReason: none,

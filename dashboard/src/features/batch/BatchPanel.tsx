@@ -1,7 +1,15 @@
-/** Fetches the batch: at once when the run stands, once a second while it goes on. */
+/** Fetches the batch: at once while the run is paused, once a second while it trains. */
+
 import { useEffect, useState } from "react";
 import { runPath } from "@/api/client";
-import { runCommand } from "@/api/commands";
+import type { BatchOut } from "@/api/types";
+import { useAction } from "@/lib/actions";
+import { CAPTURED_IN_VIEW, NOT_RECORDED, NOTHING_CAPTURED, PAUSE_FIRST } from "@/lib/messages";
+import { useTheme } from "@/lib/theme";
+import { useUrlChoice, useUrlState } from "@/lib/urlState";
+import { useLatest } from "@/live/captures";
+import { hasEnded } from "@/live/commandAvailability";
+import { runCommand } from "@/live/commands";
 import {
   useCommandReason,
   useMoment,
@@ -9,18 +17,12 @@ import {
   useRunId,
   useRunState,
   useVerb,
-} from "@/api/hooks";
-import type { BatchOut } from "@/api/types";
-import { useAction } from "@/lib/actions";
-import { hasEnded } from "@/lib/allowed";
-import { useLive } from "@/lib/store";
-import { useTheme } from "@/lib/theme";
-import { useUrlChoice, useUrlState } from "@/lib/urlState";
-import { useLatest } from "@/lib/useLatest";
+} from "@/live/hooks";
+import { useRun } from "@/live/store";
 import { Panel, StepAction } from "@/ui";
 import { BatchView, INFLUENCE } from "./BatchView";
-import { decode } from "./picture";
 import { type Order, samplesOf, shownOrder } from "./samples";
+import { decode } from "./tilePicture";
 
 interface BatchPanelProps {
   /** Ids to ring; the first one gets the cursor when the set is new. */
@@ -44,8 +46,8 @@ export function BatchPanel({ pointedOut, onFocusSample, onBreak, onInfluence, st
   useEffect(() => {
     if (!batch || !pointedOut.size) return;
     const samples = samplesOf(batch);
-    const first = shownOrder(samples, order).findIndex((place) =>
-      pointedOut.has(samples.all[place]?.id ?? -1),
+    const first = shownOrder(samples, order).findIndex((batchIndex) =>
+      pointedOut.has(samples.all[batchIndex]?.id ?? -1),
     );
     if (first >= 0) setCursor(first);
   }, [pointedOut, batch !== null]);
@@ -54,8 +56,8 @@ export function BatchPanel({ pointedOut, onFocusSample, onBreak, onInfluence, st
     // The same sample stays under the cursor wherever it goes.
     if (batch && cursor !== null) {
       const samples = samplesOf(batch);
-      const place = shownOrder(samples, order)[cursor] ?? 0;
-      setCursor(shownOrder(samples, next).indexOf(place));
+      const batchIndex = shownOrder(samples, order)[cursor] ?? 0;
+      setCursor(shownOrder(samples, next).indexOf(batchIndex));
     }
     setOrder(next);
   };
@@ -96,7 +98,7 @@ function useInfluence(onKnown: () => void) {
   const offered = useRunState((state) => state.offers.includes("influence")) ?? false;
   const parked = useRunState((state) => state.parked) ?? false;
   const reason = useCommandReason("influence");
-  const disabledReason = reason ?? (parked ? null : "Pause first");
+  const disabledReason = reason ?? (parked ? null : PAUSE_FIRST);
   const onAsk = async () => {
     setBusy(true);
     const done = await runCommand("influence", {}, "Influence");
@@ -114,7 +116,7 @@ function useInfluence(onKnown: () => void) {
   return offered ? { busy, disabledReason, onAsk: () => void onAsk() } : null;
 }
 
-/** Place of the focused sample, kept in the address. */
+/** Index of the focused sample, kept in the address. */
 function useCursor(): [number | null, (cursor: number | null) => void] {
   const [text, setText] = useUrlState("sample", "");
   const cursor = /^\d{1,4}$/.test(text) ? Number(text) : null;
@@ -123,13 +125,13 @@ function useCursor(): [number | null, (cursor: number | null) => void] {
 
 function useShownBatch() {
   const runId = useRunId();
-  const generation = useLive((live) => live.generation);
-  const { moment: step, beatMs, ask } = useMoment((state) => (state.has_batch ? state.batch_step : null));
+  const generation = useRun((live) => live.generation);
+  const { moment: step, intervalMs, ask } = useMoment((state) => (state.has_batch ? state.batch_step : null));
   const key = runId === null || step === null ? null : `${runId} ${generation} ${step}`;
   const load = async (_: string, signal: AbortSignal) =>
     decode(await ask.get<BatchOut>(runPath(runId ?? "", "/debug/batch"), signal));
-  const { data, error } = useLatest(key, load, { beatMs });
-  return { batch: data?.batch ?? null, picture: data?.picture ?? null, error, running: beatMs > 0 };
+  const { data, error } = useLatest(key, load, { intervalMs });
+  return { batch: data?.batch ?? null, picture: data?.picture ?? null, error, running: intervalMs > 0 };
 }
 
 function NoBatch({ error }: { error: Error | null }) {
@@ -141,13 +143,13 @@ function NoBatch({ error }: { error: Error | null }) {
       <Panel
         title="Batch"
         className="h-full"
-        state={{ kind: "error", title: "The batch did not come", text: error.message }}
+        state={{ kind: "error", title: "Could not load the batch", text: error.message }}
       />
     );
   }
   if (known === undefined || known) return <Panel title="Batch" className="h-full" />;
   if (ended) {
-    const text = "This run ended before its batch was looked at.";
+    const text = NOT_RECORDED;
     return <Panel title="Batch" className="h-full" state={{ kind: "unavailable", text }} />;
   }
   const action = <StepAction verb={step} onStep={() => void step.run({ n: 1 })} />;
@@ -157,8 +159,8 @@ function NoBatch({ error }: { error: Error | null }) {
       className="h-full"
       state={{
         kind: "empty",
-        title: "Nothing captured for this step",
-        text: "Captures start while this page is open. Take one step to fill the panel.",
+        title: NOTHING_CAPTURED,
+        text: CAPTURED_IN_VIEW,
         action,
       }}
     />

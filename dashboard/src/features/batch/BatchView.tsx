@@ -1,18 +1,16 @@
 /** The batch as it is drawn: all samples with label and loss, one of them under the cursor. */
 import { useEffect, useMemo, useRef, useState } from "react";
-import type { BatchOut } from "@/api/types";
-import { csvOf, jsonOf } from "@/charts/csv";
-import { DataTable, type Sort } from "@/charts/DataTable";
-import { ExportMenu } from "@/charts/ExportMenu";
-import { pngOf } from "@/charts/png";
-import type { Theme } from "@/charts/viridis";
+import { type BatchOut, fromWire } from "@/api/types";
+import { markGradient, type Theme } from "@/charts/colors/viridis";
 import { downloadBlob, downloadText } from "@/lib/download";
-import { formatCount, plural } from "@/lib/format";
+import { formatCount, formatFixed, plural, type TileScale } from "@/lib/format";
 import { IconButton, type MenuItem, Panel, Segmented } from "@/ui";
-import { LossLegend } from "./LossLegend";
+import { csvOf, jsonOf } from "@/ui/export/csv";
+import { ExportMenu } from "@/ui/export/ExportMenu";
+import { pngOf } from "@/ui/export/png";
+import { DataTable, type Sort, type TableColumn } from "@/ui/table/DataTable";
 import { SampleLine } from "./SampleLine";
-import { type Order, samplesOf, shownOrder } from "./samples";
-import { sampleColumns } from "./sampleTable";
+import { type Order, type Samples, samplesOf, shownOrder } from "./samples";
 import { TileGrid } from "./TileGrid";
 
 export interface BatchViewProps {
@@ -21,7 +19,7 @@ export interface BatchViewProps {
   picture: ImageBitmap | null;
   order: Order;
   onOrder: (order: Order) => void;
-  /** Place in the grid of the focused sample. */
+  /** Index in the grid of the focused sample. */
   cursor: number | null;
   onCursor: (cursor: number | null) => void;
   /** The sample under the cursor is another one now: the cursor moved, or the batch did. */
@@ -37,7 +35,7 @@ export interface BatchViewProps {
   theme: Theme;
 }
 
-export const INFLUENCE = "Influence: which samples moved which";
+export const INFLUENCE = "Influence: which samples changed which losses";
 
 const ORDERS = [
   { value: "loader", label: "Loader order" },
@@ -61,10 +59,10 @@ export function BatchView(props: BatchViewProps) {
   const [asTable, setAsTable] = useState(false);
   const canvas = useRef<HTMLCanvasElement | null>(null);
   const samples = useMemo(() => samplesOf(batch), [batch]);
-  const places = useMemo(() => shownOrder(samples, order), [samples, order]);
+  const batchIndices = useMemo(() => shownOrder(samples, order), [samples, order]);
   const columns = useMemo(() => sampleColumns(batch, samples), [batch, samples]);
   const table = asTable || picture === null || batch.grid === null;
-  const focused = cursor === null ? null : (samples.all[places[cursor] ?? -1] ?? null);
+  const focused = cursor === null ? null : (samples.all[batchIndices[cursor] ?? -1] ?? null);
   const focusedId = focused?.id ?? null;
   useEffect(() => onFocusSample(focusedId), [focusedId, onFocusSample]);
   const fact =
@@ -84,7 +82,7 @@ export function BatchView(props: BatchViewProps) {
       onSelect: () => downloadText(`${name}.json`, jsonOf(batch), "application/json"),
     },
     {
-      label: "CSV, one line a sample",
+      label: "CSV, one row per sample",
       onSelect: () => downloadText(`${name}.csv`, csvOf(columns), "text/csv"),
     },
     "line",
@@ -116,7 +114,11 @@ export function BatchView(props: BatchViewProps) {
   return (
     <Panel title="Batch" fact={fact} stale={stale} tools={tools} className="h-full">
       {table || picture === null || batch.grid === null ? (
-        <SampleTable {...{ columns, places, order, onOrder, running }} cursor={cursor} onCursor={onCursor} />
+        <SampleTable
+          {...{ columns, batchIndices, order, onOrder, running }}
+          cursor={cursor}
+          onCursor={onCursor}
+        />
       ) : (
         <TileGrid
           {...{
@@ -125,7 +127,7 @@ export function BatchView(props: BatchViewProps) {
             grid: batch.grid,
             samples: samples.all,
             factor: samples.lossRange?.scale.factor ?? 1,
-            order: places,
+            order: batchIndices,
             cursor,
             pointedOut,
             theme,
@@ -153,7 +155,7 @@ async function savePng(canvas: HTMLCanvasElement | null, name: string): Promise<
 
 interface SampleTableProps {
   columns: ReturnType<typeof sampleColumns>;
-  places: number[];
+  batchIndices: number[];
   order: Order;
   onOrder: (order: Order) => void;
   cursor: number | null;
@@ -161,7 +163,7 @@ interface SampleTableProps {
   running: boolean;
 }
 
-function SampleTable({ columns, places, order, onOrder, cursor, onCursor, running }: SampleTableProps) {
+function SampleTable({ columns, batchIndices, order, onOrder, cursor, onCursor, running }: SampleTableProps) {
   const [sort, setSort] = useState<Sort | null>(null);
   const shown: Sort | null = sort ?? (order === "loss" ? { column: "loss", direction: "descending" } : null);
   return (
@@ -173,9 +175,47 @@ function SampleTable({ columns, places, order, onOrder, cursor, onCursor, runnin
         setSort(next);
         if (next.column !== "loss") onOrder("loader");
       }}
-      selected={cursor === null ? null : (places[cursor] ?? null)}
-      onSelect={(place) => onCursor(places.indexOf(place))}
+      selected={cursor === null ? null : (batchIndices[cursor] ?? null)}
+      onSelect={(batchIndex) => onCursor(batchIndices.indexOf(batchIndex))}
       running={running}
     />
   );
+}
+
+interface LossLegendProps {
+  low: number;
+  high: number;
+  scale: TileScale;
+  theme: Theme;
+}
+
+/** What the colours of the loss bars mean, and in what the losses below the tiles are written. */
+function LossLegend({ low, high, scale: { factor, unit }, theme }: LossLegendProps) {
+  const decimals = high * factor >= 9.995 ? 1 : 2;
+  return (
+    <span className="mr-2 flex @max-[420px]:mr-0 items-center gap-2 text-label whitespace-nowrap text-t3">
+      Loss {unit} <span>{formatFixed(low * factor, decimals)}</span>
+      <span className="h-2 w-16 rounded-mark @max-[420px]:w-8" style={{ background: markGradient(theme) }} />
+      <span>{formatFixed(high * factor, decimals)}</span>
+    </span>
+  );
+}
+
+/** Values of a sample beyond these stay out of the table; the export has them all. */
+const SHOWN_VALUES = 12;
+
+/** The batch as a table: for samples that are not images, for the table view, and for export. */
+function sampleColumns(batch: BatchOut, { all, lossRange }: Samples): TableColumn[] {
+  const columns: TableColumn[] = [{ name: "sample", cells: all.map(({ id }) => id), numeric: true }];
+  if (batch.labels) columns.push({ name: "label", cells: all.map(({ label }) => label), numeric: false });
+  if (lossRange) columns.push({ name: "loss", cells: all.map(({ loss }) => loss), numeric: true });
+  const width = Math.min(SHOWN_VALUES, batch.rows?.[0]?.length ?? 0);
+  for (let index = 0; index < width; index += 1) {
+    const values = all.map(({ batchIndex }) => fromWire(batch.rows?.[batchIndex]?.[index]));
+    // A token is a name, not a quantity: it gets no thousands separator.
+    const cells =
+      batch.kind === "tokens" ? values.map((value) => (value === null ? null : String(value))) : values;
+    columns.push({ name: `value ${index}`, title: String(index), cells, numeric: true });
+  }
+  return columns;
 }

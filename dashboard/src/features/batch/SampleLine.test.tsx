@@ -4,13 +4,13 @@ import { SampleLine, sampleText } from "./SampleLine";
 import type { Sample } from "./samples";
 
 const sample: Sample = {
-  place: 3,
+  batchIndex: 3,
   id: 7369,
   label: "2",
   loss: 0.0786,
   rank: 31,
   magnitude: 0.4,
-  standsOut: false,
+  isOutlier: false,
 };
 
 describe("SampleLine", () => {

@@ -1,9 +1,9 @@
 /** The images of a batch on one canvas, with a cursor that the arrows move. */
 import { type KeyboardEvent, type PointerEvent, useEffect, useId, useMemo, useRef } from "react";
 import type { GridOut } from "@/api/types";
-import { layOutTiles, moveInGrid, type TileLayout, tileAt, tileUnder } from "@/charts/tiles";
+import type { Theme } from "@/charts/colors/viridis";
+import { layOutTiles, moveInGrid, type TileLayout, tileAt, tileUnder } from "@/charts/tiles/tileLayout";
 import { useSize } from "@/charts/useSize";
-import type { Theme } from "@/charts/viridis";
 import { drawGrid, gridColours, MARGIN } from "./drawGrid";
 import { sampleText } from "./SampleLine";
 import type { Sample } from "./samples";
@@ -16,7 +16,7 @@ interface TileGridProps {
   samples: readonly Sample[];
   /** What the losses are multiplied by before they are written below the tiles. */
   factor: number;
-  /** Places in the batch in the order they are shown. */
+  /** Indices into the batch in the order they are shown. */
   order: readonly number[];
   /** Index in `order` of the sample under the cursor. */
   cursor: number | null;
@@ -30,7 +30,7 @@ interface TileGridProps {
 export function TileGrid(props: TileGridProps) {
   const { step, picture, grid, samples, factor, order, cursor, onCursor, pointedOut, theme, canvasRef } =
     props;
-  const [place, area] = useSize<HTMLDivElement>();
+  const [container, area] = useSize<HTMLDivElement>();
   const canvas = useRef<HTMLCanvasElement>(null);
   const cellId = useId();
   const aspect = grid.tile_width / grid.tile_height;
@@ -58,13 +58,13 @@ export function TileGrid(props: TileGridProps) {
 
   useEffect(() => {
     if (cursor === null || cursor >= order.length || !area.width) return;
-    const element = place.current;
+    const element = container.current;
     if (element) keepInSight(element, tileAt(layout, cursor).y, layout.pitchY);
-  }, [cursor, order.length, layout, area.width, place]);
+  }, [cursor, order.length, layout, area.width, container]);
 
   useEffect(() => {
-    if (pointedOut.size) place.current?.focus({ preventScroll: true });
-  }, [pointedOut, place]);
+    if (pointedOut.size) container.current?.focus({ preventScroll: true });
+  }, [pointedOut, container]);
 
   const onKeyDown = (event: KeyboardEvent) => {
     if (event.key === "Escape") return onCursor(null);
@@ -82,7 +82,7 @@ export function TileGrid(props: TileGridProps) {
 
   return (
     <div
-      ref={place}
+      ref={container}
       role="grid"
       aria-label={`Batch of ${order.length} samples`}
       aria-rowcount={layout.rows}
@@ -134,7 +134,7 @@ function Cursor({ id, layout, cursor, sample }: CursorProps) {
         aria-selected
         aria-colindex={(cursor % layout.columns) + 1}
         aria-label={sampleText(sample)}
-        className={`pointer-events-none absolute rounded-mark outline-2 outline-accent ${sample.standsOut ? "outline-offset-2" : "outline-offset-1"}`}
+        className={`pointer-events-none absolute rounded-mark outline-2 outline-accent ${sample.isOutlier ? "outline-offset-2" : "outline-offset-1"}`}
         style={{ left: x + 12, top: y + MARGIN, width, height }}
       />
     </div>

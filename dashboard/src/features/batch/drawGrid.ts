@@ -1,7 +1,7 @@
 /** Draws the tiles of a batch: image, loss bar, label left and loss right below, rings. */
 import type { GridOut } from "@/api/types";
-import { pictureTile, type Rectangle, type TileLayout, tileAt } from "@/charts/tiles";
-import { markColour, type Theme } from "@/charts/viridis";
+import { markColour, type Theme } from "@/charts/colors/viridis";
+import { pictureTile, type Rectangle, type TileLayout, tileAt } from "@/charts/tiles/tileLayout";
 import { formatTile } from "@/lib/format";
 import type { Sample } from "./samples";
 
@@ -20,7 +20,7 @@ export interface GridPicture {
   samples: readonly Sample[];
   /** What the losses are multiplied by before they are written. */
   factor: number;
-  /** Places in the batch in the order they are shown. */
+  /** Indices into the batch in the order they are shown. */
   order: readonly number[];
   layout: TileLayout;
   theme: Theme;
@@ -33,8 +33,8 @@ export interface GridPicture {
 export const MARGIN = 4;
 const FAMILY = "Inter, system-ui, sans-serif";
 
-export function gridColours(place: Element): GridColours {
-  const style = getComputedStyle(place);
+export function gridColours(element: Element): GridColours {
+  const style = getComputedStyle(element);
   const read = (name: string) => style.getPropertyValue(`--${name}`).trim();
   return {
     text: read("text"),
@@ -56,8 +56,8 @@ export function drawGrid(canvas: HTMLCanvasElement, drawn: GridPicture, ratio: n
   context.imageSmoothingEnabled = drawn.grid.tile_width > drawn.layout.width * ratio;
   context.imageSmoothingQuality = "high";
   context.textBaseline = "alphabetic";
-  drawn.order.forEach((place, index) => {
-    const sample = drawn.samples[place];
+  drawn.order.forEach((batchIndex, index) => {
+    const sample = drawn.samples[batchIndex];
     if (sample) drawTile(context, drawn, sample, tileAt(drawn.layout, index));
   });
 }
@@ -68,7 +68,7 @@ function drawTile(
   sample: Sample,
   at: Rectangle,
 ): void {
-  const from = pictureTile(grid, sample.place);
+  const from = pictureTile(grid, sample.batchIndex);
   context.save();
   context.beginPath();
   context.roundRect(at.x, at.y, at.width, at.height, 2);
@@ -80,7 +80,7 @@ function drawTile(
     context.fillRect(at.x, at.y + at.height + 1, at.width, 3);
   }
   drawCaption(context, colours, sample, formatTile(sample.loss, factor), at);
-  if (sample.standsOut) drawRing(context, at, colours.bad);
+  if (sample.isOutlier) drawRing(context, at, colours.bad);
   else if (pointedOut.has(sample.id)) drawRing(context, at, colours.warn);
 }
 
@@ -93,14 +93,14 @@ function drawCaption(
 ): void {
   const baseline = at.y + at.height + 13;
   context.textAlign = "right";
-  context.font = `${sample.standsOut ? 600 : 400} 10px ${FAMILY}`;
-  context.fillStyle = sample.standsOut ? colours.badText : colours.t2;
+  context.font = `${sample.isOutlier ? 600 : 400} 10px ${FAMILY}`;
+  context.fillStyle = sample.isOutlier ? colours.badText : colours.t2;
   context.fillText(loss, at.x + at.width, baseline);
   if (sample.label === null) return;
   const room = at.width - (loss ? context.measureText(loss).width + 3 : 0);
   context.textAlign = "left";
   context.font = `600 10px ${FAMILY}`;
-  context.fillStyle = sample.standsOut ? colours.badText : colours.text;
+  context.fillStyle = sample.isOutlier ? colours.badText : colours.text;
   context.fillText(shortened(context, sample.label, room), at.x, baseline);
 }
 

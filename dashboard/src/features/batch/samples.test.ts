@@ -25,7 +25,7 @@ describe("samplesOf", () => {
   it("knows id, label, loss, rank and place on the scale", () => {
     const { all, lossRange } = samplesOf(batch({}));
     expect(lossRange).toEqual({ low: 0.01, high: 1, scale: { factor: 1, unit: "" } });
-    expect(all[0]).toMatchObject({ place: 0, id: 70, label: "7", loss: 0.1, rank: 2, standsOut: false });
+    expect(all[0]).toMatchObject({ batchIndex: 0, id: 70, label: "7", loss: 0.1, rank: 2, isOutlier: false });
     expect(all[0]?.magnitude).toBeCloseTo(0.5, 12);
   });
 
@@ -37,13 +37,13 @@ describe("samplesOf", () => {
   });
 
   it("rings a loss that is NaN and ranks it last", () => {
-    expect(samplesOf(batch({})).all[1]).toMatchObject({ rank: 4, standsOut: true });
+    expect(samplesOf(batch({})).all[1]).toMatchObject({ rank: 4, isOutlier: true });
   });
 
   it("does without losses, labels and ids", () => {
     const samples = samplesOf(batch({ losses: null, labels: null, sample_ids: null }));
     expect(samples.lossRange).toBeNull();
-    expect(samples.all[3]).toMatchObject({ id: 3, label: null, loss: null, rank: null, standsOut: false });
+    expect(samples.all[3]).toMatchObject({ id: 3, label: null, loss: null, rank: null, isOutlier: false });
     expect(shownOrder(samples, "loss")).toEqual([0, 1, 2, 3]);
   });
 

@@ -1,24 +1,24 @@
 /** The samples of a batch as the grid shows them: order, loss, rank, which ones stand out. */
 import { type BatchOut, fromWire } from "@/api/types";
-import { ranksFromLargest, sortedPlaces } from "@/charts/order";
-import { standsOut, summarise, zScores } from "@/charts/statistics";
-import { magnitude } from "@/charts/viridis";
+import { magnitude } from "@/charts/colors/viridis";
 import { type TileScale, tileScale } from "@/lib/format";
+import { isOutlier, summarise, zScores } from "@/lib/statistics";
+import { ranksFromLargest, sortedIndices } from "@/ui/table/sortCells";
 
 export type Order = "loader" | "loss";
 
 export interface Sample {
-  /** Place in the batch as the loader gave it, which is also its place in the picture. */
-  place: number;
-  /** Id where the loader knows one, else its place. */
+  /** Index in the batch as the loader gave it, which is also its index in the picture. */
+  batchIndex: number;
+  /** Id where the loader knows one, else its index. */
   id: number;
   label: string | null;
   loss: number | null;
   /** Rank by loss, 1 for the largest. */
   rank: number | null;
-  /** Place of the loss on the magnitude ramp, 0…1. */
+  /** Position of the loss on the magnitude ramp, 0…1. */
   magnitude: number;
-  standsOut: boolean;
+  isOutlier: boolean;
 }
 
 export interface Samples {
@@ -40,16 +40,16 @@ export function samplesOf(batch: BatchOut): Samples {
     : null;
   const z = losses && zScores(losses);
   const ranks = losses && ranksFromLargest(losses);
-  const all = Array.from({ length: batch.shown }, (_, place): Sample => {
-    const loss = losses?.[place] ?? null;
+  const all = Array.from({ length: batch.shown }, (_, batchIndex): Sample => {
+    const loss = losses?.[batchIndex] ?? null;
     return {
-      place,
-      id: batch.sample_ids?.[place] ?? place,
-      label: labelText(batch.labels?.[place]),
+      batchIndex,
+      id: batch.sample_ids?.[batchIndex] ?? batchIndex,
+      label: labelText(batch.labels?.[batchIndex]),
       loss,
-      rank: ranks?.[place] ?? null,
+      rank: ranks?.[batchIndex] ?? null,
       magnitude: loss === null || !lossRange ? 0 : magnitude(loss, lossRange.low, lossRange.high),
-      standsOut: loss !== null && standsOut(loss, z?.[place] ?? 0),
+      isOutlier: loss !== null && isOutlier(loss, z?.[batchIndex] ?? 0),
     };
   });
   return { all, lossRange };
@@ -59,11 +59,12 @@ function labelText(label: number | string | undefined): string | null {
   return label === undefined ? null : String(label);
 }
 
-/** Places in the batch in the order they are shown. */
+/** Indices into the batch in the order they are shown. */
 export function shownOrder(samples: Samples, order: Order): number[] {
-  if (order === "loader" || samples.lossRange === null) return samples.all.map(({ place }) => place);
+  if (order === "loader" || samples.lossRange === null)
+    return samples.all.map(({ batchIndex }) => batchIndex);
   return [
-    ...sortedPlaces(
+    ...sortedIndices(
       samples.all.map(({ loss }) => loss),
       "descending",
     ),

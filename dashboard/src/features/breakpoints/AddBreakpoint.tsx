@@ -1,4 +1,4 @@
-/** The form of a new breakpoint. What the server refuses stands beside the field it is about. */
+/** The form of a new breakpoint. A refusal of the server is shown beside its field. */
 import { Fragment, type ReactNode, useState } from "react";
 import type { BreakpointAction, Condition, RuleOut } from "@/api/types";
 import { Button, Dialog, Field } from "@/ui";
@@ -93,8 +93,8 @@ export default function AddBreakpoint({ start, scalars, onAdd, onClose }: AddBre
 }
 
 const ACTIONS = [
-  ["pause", "Stop the run"],
-  ["mark", "Only mark the chart"],
+  ["pause", "Pause the run"],
+  ["mark", "Only mark it on the chart"],
 ] as const;
 
 /** What a choice of the menu puts into the form. */
@@ -122,7 +122,7 @@ function KindFields({ draft, change, error, scalars, rule }: KindFieldsProps) {
         value={draft[field]}
         onChange={(typed) => change({ [field]: typed })}
         error={error?.field === field ? error.message : null}
-        errorPlace={className.includes("w-full") ? "below" : "beside"}
+        errorPosition={className.includes("w-full") ? "below" : "beside"}
         placeholder={placeholder}
         className={className}
         list={field === "name" ? "scalar-names" : undefined}
@@ -148,7 +148,7 @@ function KindFields({ draft, change, error, scalars, rule }: KindFieldsProps) {
     case "metric":
       return (
         <>
-          {input("name", "Scalar", "w-40")}
+          {input("name", "Metric", "w-40")}
           <datalist id="scalar-names">
             {scalars.map((name) => (
               <option key={name} value={name} />

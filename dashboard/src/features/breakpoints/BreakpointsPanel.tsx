@@ -1,11 +1,11 @@
 /** Joins the list and the form to the run. */
 import { lazy, Suspense, useState } from "react";
 import { ApiError } from "@/api/client";
-import { addBreakpoint, removeBreakpoint, switchBreakpoint } from "@/api/commands";
-import { useBreakpoints, useNoCommandsReason, useRunState } from "@/api/hooks";
 import type { BreakpointAction, Condition } from "@/api/types";
 import { useAction } from "@/lib/actions";
-import { series } from "@/lib/store";
+import { addBreakpoint, removeBreakpoint, switchBreakpoint } from "@/live/breakpoints";
+import { useBreakpoints, useNoCommandsReason, useRunState } from "@/live/hooks";
+import { series } from "@/live/store";
 import { BreakpointsView, exportBreakpoints } from "./BreakpointsView";
 import { type Draft, EMPTY_DRAFT, type Field, type FieldError, mainField } from "./conditions";
 
@@ -26,7 +26,7 @@ export function BreakpointsPanel({ propose, stale }: BreakpointsPanelProps) {
   const open = () => setAdding({ ...EMPTY_DRAFT, ...propose() });
   useAction({
     id: "add-breakpoint",
-    title: "Add breakpoint from what is focused",
+    title: "Add breakpoint (from the selected sample or point)",
     group: "Breakpoints",
     keys: "B",
     words: "stop condition",

@@ -60,11 +60,11 @@ describe("BreakpointsView", () => {
   });
 
   it("says what to do when there is none", () => {
-    expect(drawn([], null)).toContain("No breakpoints. Add one to stop the run where it matters.");
+    expect(drawn([], null)).toContain("No breakpoints yet. Add one to pause the run on a condition.");
   });
 
   it("keeps its controls in place but off while nothing can be commanded", () => {
-    const html = drawn([breakpoint(1, "step = 5")], null, "This link can only look");
+    const html = drawn([breakpoint(1, "step = 5")], null, "This link is view-only");
     expect(html.match(/aria-disabled="true"/g)).toHaveLength(3);
   });
 });

@@ -1,10 +1,10 @@
 /** The list of breakpoints: switch, id, condition in words, hits; the one that stopped the run is tinted. */
 import { lazy, Suspense } from "react";
 import type { BreakpointOut } from "@/api/types";
-import { csvOf } from "@/charts/csv";
 import { downloadText } from "@/lib/download";
 import { plural } from "@/lib/format";
 import { Button, Icon, IconButton, Panel, rowClass, Switch, Tooltip } from "@/ui";
+import { csvOf } from "@/ui/export/csv";
 
 const RuleHelp = lazy(() => import("./RuleHelp"));
 
@@ -29,7 +29,7 @@ export function BreakpointsView(props: BreakpointsViewProps) {
       look="ghost"
       icon="plus"
       className={`-mr-2 ${disabledReason === null ? "text-t2!" : ""}`}
-      tooltip="Set a breakpoint from what is focused"
+      tooltip="Add a breakpoint (from the selected sample or point)"
       disabledReason={disabledReason}
       onClick={onAdd}
     >
@@ -49,7 +49,7 @@ export function BreakpointsView(props: BreakpointsViewProps) {
               kind: "unavailable",
               text:
                 disabledReason === null
-                  ? "No breakpoints. Add one to stop the run where it matters."
+                  ? "No breakpoints yet. Add one to pause the run on a condition."
                   : "No breakpoints are set.",
             }
           : undefined
@@ -90,7 +90,7 @@ function BreakpointRow({ breakpoint, tinted, disabledReason, onSwitch, onRemove 
         disabledReason={disabledReason}
       />
       <span className={`font-normal ${tinted ? "" : "text-t3"}`}>{id}</span>
-      <Tooltip text={costs_sync ? `${words}. It waits for the device at each step.` : null} side="top">
+      <Tooltip text={costs_sync ? `${words}. Costs one GPU sync per step.` : null} side="top">
         <span title={costs_sync ? undefined : words} className={`min-w-0 flex-1 truncate ${quiet}`}>
           {words}
         </span>

@@ -40,13 +40,13 @@ describe("parseDraft", () => {
   });
 
   it.each<[Partial<Draft>, string, string]>([
-    [{ kind: "step", step: "" }, "step", "Give a number"],
-    [{ kind: "step", step: "1.5" }, "step", "Give a whole number from 0"],
-    [{ kind: "every", n: "0" }, "n", "Give a whole number from 1"],
-    [{ kind: "loss_z", limit: "-1" }, "limit", "Give a number above 0"],
-    [{ kind: "loss_z", window: "200000" }, "window", "Give at most 100,000"],
-    [{ kind: "metric", name: " " }, "name", "Fill this in"],
-    [{ kind: "sample", ids: "seven" }, "ids", "Give sample ids: 7369, 8120"],
+    [{ kind: "step", step: "" }, "step", "Enter a number"],
+    [{ kind: "step", step: "1.5" }, "step", "Enter a whole number, 0 or more"],
+    [{ kind: "every", n: "0" }, "n", "Enter a whole number, 1 or more"],
+    [{ kind: "loss_z", limit: "-1" }, "limit", "Enter a number above 0"],
+    [{ kind: "loss_z", window: "200000" }, "window", "Enter at most 100,000"],
+    [{ kind: "metric", name: " " }, "name", "Required"],
+    [{ kind: "sample", ids: "seven" }, "ids", "Enter sample ids, for example 7369, 8120"],
   ])("says which field of %o does not do", (changes, field, message) => {
     expect(parseDraft(draft(changes))).toEqual({ error: { field, message } });
   });

@@ -7,7 +7,7 @@ import { parseNumber } from "@/ui";
 export type Kind = Condition["kind"];
 export type Comparison = Extract<Condition, { kind: "metric" }>["op"];
 
-/** What stands in the fields of the form, as typed. */
+/** The fields of the form, as typed. */
 export interface Draft {
   kind: Kind;
   /** Stop the run, or only mark the chart. */
@@ -62,15 +62,15 @@ export interface KindChoice {
 /** Kinds with a form of their own; rules are listed by name below them. */
 export const KINDS: readonly KindChoice[] = [
   { kind: "step", title: "Step reached", hint: "Stops when this many steps are finished." },
-  { kind: "every", title: "Every n steps", hint: "Stops again and again." },
+  { kind: "every", title: "Every n steps", hint: "Stops every n steps." },
   { kind: "loss_nonfinite", title: "Loss not finite", hint: "Stops when the loss is NaN or infinite." },
   {
     kind: "loss_z",
     title: "Loss z-score",
-    hint: "Stops when the loss lies this many deviations above its recent mean.",
+    hint: "Stops when the loss is this many standard deviations above its recent mean.",
   },
   { kind: "grad_norm", title: "Gradient norm", hint: "Stops when the gradient norm is above the limit." },
-  { kind: "metric", title: "Metric", hint: "Stops when a logged scalar compares so." },
+  { kind: "metric", title: "Metric", hint: "Stops when a logged metric passes this comparison." },
   { kind: "sample", title: "Sample seen", hint: "Stops when one of these samples was in the batch." },
   {
     kind: "expression",
@@ -88,7 +88,7 @@ export interface FieldError {
 
 export type Parsed = { condition: Condition } | { error: FieldError };
 
-/** The condition a draft stands for, or the first field that does not do and why. */
+/** The condition of a draft, or the first field that is not valid, and why. */
 export function parseDraft(draft: Draft): Parsed {
   try {
     return { condition: conditionOf(draft) };
@@ -147,28 +147,28 @@ function ruleCondition(draft: Draft): Condition {
 
 function number(draft: Draft, field: Field): number {
   const value = parseNumber(draft[field], false);
-  if (value === null || !Number.isFinite(value)) throw new BadField(field, "Give a number");
+  if (value === null || !Number.isFinite(value)) throw new BadField(field, "Enter a number");
   return value;
 }
 
 function positive(draft: Draft, field: Field): number {
   const value = number(draft, field);
-  if (value <= 0) throw new BadField(field, "Give a number above 0");
+  if (value <= 0) throw new BadField(field, "Enter a number above 0");
   return value;
 }
 
 function whole(draft: Draft, field: Field, least: number, most = 1e15): number {
   const value = number(draft, field);
   if (!Number.isInteger(value) || value < least) {
-    throw new BadField(field, `Give a whole number from ${least}`);
+    throw new BadField(field, `Enter a whole number, ${least} or more`);
   }
-  if (value > most) throw new BadField(field, `Give at most ${formatCount(most)}`);
+  if (value > most) throw new BadField(field, `Enter at most ${formatCount(most)}`);
   return value;
 }
 
 function text(draft: Draft, field: Field): string {
   const typed = draft[field].trim();
-  if (!typed) throw new BadField(field, "Fill this in");
+  if (!typed) throw new BadField(field, "Required");
   return typed;
 }
 
@@ -178,8 +178,9 @@ function sampleIds(draft: Draft): number[] {
     .split(/[\s,;]+/)
     .filter(Boolean)
     .map(Number);
-  if (!ids.length || !ids.every(Number.isInteger)) throw new BadField("ids", "Give sample ids: 7369, 8120");
-  if (ids.length > 10_000) throw new BadField("ids", "Give at most 10,000 ids");
+  if (!ids.length || !ids.every(Number.isInteger))
+    throw new BadField("ids", "Enter sample ids, for example 7369, 8120");
+  if (ids.length > 10_000) throw new BadField("ids", "Enter at most 10,000 ids");
   return ids;
 }
 

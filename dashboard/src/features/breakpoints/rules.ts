@@ -1,8 +1,8 @@
-/** The ready-made rules: asked for once, and as fields of the form. */
+/** The ready-made rules, fetched once, and their fields in the form. */
 import { useQuery } from "@tanstack/react-query";
 import { type ApiError, api, runPath } from "@/api/client";
-import { useRunId } from "@/api/hooks";
 import type { RuleOut } from "@/api/types";
+import { useRunId } from "@/live/hooks";
 import type { Draft, Field } from "./conditions";
 
 /** All rules that the run can be watched with; none while they are on their way. */
@@ -26,8 +26,8 @@ const LABELS: Record<RuleField, string> = {
   low: "Lower limit",
   window: "Window",
   every: "Every n steps",
-  metric: "Scalar",
-  layers: "Only layers with",
+  metric: "Metric",
+  layers: "Layer name contains",
 };
 
 /** The fields that a rule takes, in the order of the form. */

@@ -8,7 +8,7 @@ export function commandText({
   payload,
   who,
 }: Pick<CommandOut, "command" | "payload" | "who">): string {
-  // Which breakpoint it was stands behind, as the one who asked.
+  // The line ends with who requested it, which names the breakpoint.
   const said = Object.entries(payload).filter(([key]) => !(who === "breakpoint" && key === "breakpoint"));
   const parts = said.map(([key, value]) => `${key}=${payloadText(value)}`);
   return [command, ...parts].join(" ");
@@ -41,7 +41,7 @@ export function outcome(command: Pick<CommandOut, "status" | "reason" | "duratio
   }
 }
 
-/** Who asked: `page`, or `breakpoint 2` where the command says which one. */
+/** Who requested it: `page`, or `breakpoint 2` where the command says which one. */
 export function whoText({ who, payload }: Pick<CommandOut, "payload" | "who">): string {
   return who === "breakpoint" && typeof payload.breakpoint === "number"
     ? `breakpoint ${payload.breakpoint}`

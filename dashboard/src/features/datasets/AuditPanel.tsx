@@ -1,13 +1,15 @@
 /** The builder's report on leaks between splits: three levels, and the rows that were found. */
+
 import { useRef } from "react";
 import { type AuditOut, type DatasetAuditOut, fromWire } from "@/api/types";
-import { ExportMenu } from "@/charts/ExportMenu";
-import { filesOf } from "@/charts/files";
 import { formatCount, formatFixed, plural } from "@/lib/format";
-import { Chip, Icon, Panel, type PanelState, rowClass } from "@/ui";
+import { NOTHING_TO_EXPORT } from "@/lib/messages";
+import { Chip, Icon, Panel, type PanelState, panelState, rowClass } from "@/ui";
+import { ExportMenu } from "@/ui/export/ExportMenu";
+import { exportItems } from "@/ui/export/exportItems";
 
 interface AuditPanelProps {
-  told: DatasetAuditOut | null;
+  answer: DatasetAuditOut | null;
   error: string | null;
 }
 
@@ -17,12 +19,12 @@ const LEVELS: Readonly<Record<string, string>> = {
   near_duplicate: "Near duplicate",
 };
 
-export default function AuditPanel({ told, error }: AuditPanelProps) {
-  const place = useRef<HTMLDivElement>(null);
-  const audit = told?.audit ?? null;
-  const files = filesOf(
+export default function AuditPanel({ answer, error }: AuditPanelProps) {
+  const container = useRef<HTMLDivElement>(null);
+  const audit = answer?.audit ?? null;
+  const files = exportItems(
     "audit",
-    () => place.current,
+    () => container.current,
     () => columnsOf(audit),
     () => audit,
   );
@@ -31,18 +33,18 @@ export default function AuditPanel({ told, error }: AuditPanelProps) {
       title="Leaks between splits"
       fact={audit && verdict(audit)}
       tools={
-        <ExportMenu subject="the audit" items={files} disabledReason={audit ? null : "Nothing to export"} />
+        <ExportMenu subject="the audit" items={files} disabledReason={audit ? null : NOTHING_TO_EXPORT} />
       }
       className="h-full"
-      state={stateOf(told, error)}
+      state={stateOf(answer, error)}
     >
       {audit && (
-        <div ref={place} className="min-h-0 flex-1 overflow-auto pb-2">
+        <div ref={container} className="min-h-0 flex-1 overflow-auto pb-2">
           {Object.entries(audit.levels).map(([name, level]) => (
             <Level key={name} name={LEVELS[name] ?? name} level={level} />
           ))}
           <p className="px-3 pt-2 text-t3">
-            As audit.json tells it. For tables that were changed since:{" "}
+            From audit.json. If the tables have changed since, run:{" "}
             <code className="font-mono">midstep data audit --write</code>
           </p>
         </div>
@@ -128,22 +130,23 @@ function Examples({ examples }: Pick<LevelOut, "examples">) {
   );
 }
 
-function stateOf(told: DatasetAuditOut | null, error: string | null): PanelState {
-  if (error !== null) return { kind: "error", title: "The audit could not be read", text: error };
-  if (told === null) return { kind: "loading" };
-  if (told.audit !== null) return { kind: "data" };
-  if (told.audit_problem !== null)
+const stateOf = (data: DatasetAuditOut | null, error: string | null): PanelState =>
+  panelState({ data, error }, { what: "the audit", empty: noAudit });
+
+function noAudit(answer: DatasetAuditOut): PanelState | null {
+  if (answer.audit !== null) return null;
+  if (answer.audit_problem !== null)
     return {
       kind: "error",
-      title: "The audit could not be read",
-      text: `${told.audit_problem}. Make it anew with midstep data audit FOLDER --write.`,
+      title: "Could not load the audit",
+      text: `${answer.audit_problem}. Write it again with midstep data audit FOLDER --write.`,
     };
   return {
     kind: "empty",
     title: "Not audited yet",
     text: (
       <>
-        Look for leaks between its splits with{" "}
+        Check for leaks between its splits with{" "}
         <code className="font-mono">midstep data audit FOLDER --write</code>.
       </>
     ),

@@ -8,16 +8,22 @@ import {
   useRef,
   useState,
 } from "react";
-import { placeOf, pointAfter, pointUnder, type ScatterFrame, scatterFrame } from "@/charts/scatterHit";
+import type { Theme } from "@/charts/colors/viridis";
+import {
+  pointAfter,
+  pointUnder,
+  positionOf,
+  type ScatterFrame,
+  scatterFrame,
+} from "@/charts/points/scatterHit";
 import { useSize } from "@/charts/useSize";
-import type { Theme } from "@/charts/viridis";
+import { COLOURED } from "./curriculum";
 import { apartFrom, type MapPoints } from "./mapPoints";
-import { COLOURED } from "./shape";
 
 interface ClusterMapProps {
   label: string;
   points: MapPoints;
-  /** Place of a cluster among the colours. */
+  /** Colour slot of a cluster. */
   colours: ReadonlyMap<number, number>;
   axes: readonly [x: string, y: string];
   /** The chosen cluster. */
@@ -36,7 +42,7 @@ const NAME = "600 15px Inter, system-ui, sans-serif";
 
 export function ClusterMap(props: ClusterMapProps) {
   const { label, points, chosen, onChoose, onHover, theme } = props;
-  const [place, size] = useSize<HTMLDivElement>();
+  const [container, size] = useSize<HTMLDivElement>();
   const canvas = useRef<HTMLCanvasElement>(null);
   const [hovered, setHovered] = useState<number | null>(null);
   const frame = useMemo(() => scatterFrame(points, size, false, false), [points, size]);
@@ -68,7 +74,7 @@ export function ClusterMap(props: ClusterMapProps) {
   };
   return (
     <div
-      ref={place}
+      ref={container}
       role="img"
       aria-label={`${label}${chosen === null ? "" : ` Cluster ${chosen} is chosen.`} Arrows choose the next cluster.`}
       // biome-ignore lint/a11y/noNoninteractiveTabindex: the arrows move the choice, which is read out
@@ -143,8 +149,8 @@ function drawGrid({ context, frame, read }: Pen, [xLabel, yLabel]: readonly [str
 }
 
 function colourOf(cluster: number, { colours }: ClusterMapProps, read: Pen["read"]): string {
-  const place = colours.get(cluster) ?? COLOURED;
-  return place < COLOURED ? read(`series-${place + 1}`) : read("line3");
+  const slot = colours.get(cluster) ?? COLOURED;
+  return slot < COLOURED ? read(`series-${slot + 1}`) : read("line3");
 }
 
 /** All questions, those of the chosen cluster over the others and larger. */
@@ -155,23 +161,23 @@ function drawQuestions({ context, frame, read }: Pen, props: ClusterMapProps): v
     for (let at = 0; at < points.pair.length; at += 1) {
       const cluster = points.cluster[at] as number;
       if (mine !== null && (cluster === chosen) !== mine) continue;
-      const place = placeOf(frame, points, at);
-      if (place === null) continue;
+      const position = positionOf(frame, points, at);
+      if (position === null) continue;
       context.globalAlpha = mine === null ? 0.75 : mine ? 1 : 0.25;
       context.fillStyle = colourOf(cluster, props, read);
       context.beginPath();
-      context.arc(place[0], place[1], mine ? 3 : 2.25, 0, 2 * Math.PI);
+      context.arc(position[0], position[1], mine ? 3 : 2.25, 0, 2 * Math.PI);
       context.fill();
     }
   }
   context.globalAlpha = 1;
   const ringed = pair === null ? -1 : points.pair.indexOf(pair);
-  const place = ringed < 0 ? null : placeOf(frame, points, ringed);
-  if (place === null) return;
+  const position = ringed < 0 ? null : positionOf(frame, points, ringed);
+  if (position === null) return;
   context.strokeStyle = read("text");
   context.lineWidth = 2;
   context.beginPath();
-  context.arc(place[0], place[1], 6, 0, 2 * Math.PI);
+  context.arc(position[0], position[1], 6, 0, 2 * Math.PI);
   context.stroke();
 }
 
@@ -189,13 +195,15 @@ function drawCentroids({ context, frame, read }: Pen, props: ClusterMapProps): v
   context.textAlign = "center";
   context.textBaseline = "middle";
   const order = byWeight(props);
-  const places = points.centroids.x.map((_, cluster) => placeOf(frame, points, points.pair.length + cluster));
-  const named = apartFrom(places, order, 2 * RADIUS + 1);
+  const positions = points.centroids.x.map((_, cluster) =>
+    positionOf(frame, points, points.pair.length + cluster),
+  );
+  const named = apartFrom(positions, order, 2 * RADIUS + 1);
   const last = [...order].reverse().sort((a, b) => Number(named.has(a)) - Number(named.has(b)));
   for (const cluster of last) {
-    const place = places[cluster];
-    if (!place) continue;
-    const [x, y] = place;
+    const position = positions[cluster];
+    if (!position) continue;
+    const [x, y] = position;
     context.globalAlpha = chosen === null || cluster === chosen ? 1 : 0.45;
     context.fillStyle = read("surface");
     context.strokeStyle = cluster === chosen ? read("accent") : colourOf(cluster, props, read);

@@ -1,13 +1,13 @@
 /** The schedules over epochs, one above the other on the same axis; the one the dataset names comes first. */
 import { useMemo, useRef } from "react";
 import { type CurriculumOut, fromWire, type ScheduleOut } from "@/api/types";
-import { ExportMenu } from "@/charts/ExportMenu";
-import { filesOf } from "@/charts/files";
 import { formatFixed, formatPercent } from "@/lib/format";
 import { useTheme } from "@/lib/theme";
 import { Chip, Panel } from "@/ui";
+import { ExportMenu } from "@/ui/export/ExportMenu";
+import { exportItems } from "@/ui/export/exportItems";
+import { constantFrom, SCHEDULE_NAMES, sharesOf, VARIANTS } from "./curriculum";
 import { ShareChart } from "./ShareChart";
-import { restsFrom, SCHEDULE_NAMES, sharesOf, VARIANTS } from "./shape";
 import { VariantLegend } from "./VariantStrip";
 
 interface CurriculumPanelsProps {
@@ -26,7 +26,7 @@ export default function CurriculumPanels({ curriculum, error, epoch, onEpoch }: 
         state={
           error === null
             ? { kind: "loading" }
-            : { kind: "error", title: "The schedules could not be computed", text: error }
+            : { kind: "error", title: "Could not compute the schedules", text: error }
         }
       />
     );
@@ -51,20 +51,20 @@ interface SchedulePanelProps {
 }
 
 function SchedulePanel({ schedule, epoch, onEpoch }: SchedulePanelProps) {
-  const place = useRef<HTMLParagraphElement>(null);
+  const container = useRef<HTMLParagraphElement>(null);
   const theme = useTheme();
   const shares = useMemo(() => sharesOf(schedule), [schedule]);
   const name = SCHEDULE_NAMES[schedule.name] ?? schedule.name;
-  const files = filesOf(
+  const files = exportItems(
     `curriculum-${schedule.name}`,
-    () => place.current,
+    () => container.current,
     () => columnsOf(schedule, shares),
     () => schedule,
   );
   return (
     <Panel
       title={name}
-      fact={`rests from epoch ${restsFrom(shares)}`}
+      fact={`constant from epoch ${constantFrom(shares)}`}
       tools={
         <>
           {schedule.own && <Chip tone="accent">This dataset's</Chip>}
@@ -77,7 +77,7 @@ function SchedulePanel({ schedule, epoch, onEpoch }: SchedulePanelProps) {
         label={`${name}: shares of the four variants over epochs`}
         {...{ shares, epoch, onEpoch, theme }}
       />
-      <p ref={place} className="truncate px-3 pb-2 text-t2" data-figure={schedule.name}>
+      <p ref={container} className="truncate px-3 pb-2 text-t2" data-figure={schedule.name}>
         {readout(schedule, shares, epoch)}
       </p>
     </Panel>

@@ -1,7 +1,9 @@
 /** The datasets in the folders that the server was given, or how to come by one. */
+
 import type { DatasetListOut, DatasetSummary } from "@/api/types";
 import { formatAge, formatBytes, formatCount, plural } from "@/lib/format";
-import { Panel, type PanelState } from "@/ui";
+import { NOT_UP_TO_DATE } from "@/lib/messages";
+import { Panel, type PanelState, panelState } from "@/ui";
 
 interface DatasetsPanelProps {
   list: DatasetListOut | null;
@@ -15,7 +17,7 @@ export default function DatasetsPanel({ list, error, shown, onOpen }: DatasetsPa
     <Panel
       title="Datasets"
       fact={list ? formatCount(list.total) : undefined}
-      stale={list && error ? "not up to date: the server does not answer" : null}
+      stale={list && error ? NOT_UP_TO_DATE : null}
       className="h-full"
       bodyClassName="overflow-auto"
       state={stateOf(list, error)}
@@ -76,27 +78,28 @@ function Entry({ one, selected, onOpen }: EntryProps) {
   );
 }
 
-function stateOf(list: DatasetListOut | null, error: string | null): PanelState {
-  if (list === null && error !== null)
-    return { kind: "error", title: "The datasets could not be read", text: error };
-  if (list === null) return { kind: "loading" };
-  if (list.datasets.length > 0) return { kind: "data" };
+function stateOf(data: DatasetListOut | null, error: string | null): PanelState {
+  const empty = (list: DatasetListOut) => (list.datasets.length > 0 ? null : noDatasets(list));
+  return panelState({ data, error }, { what: "the datasets", empty });
+}
+
+function noDatasets(list: DatasetListOut): PanelState {
   const named = list.roots > 0;
   return {
     kind: "empty",
-    title: named ? "No datasets yet" : "No data folder is named",
+    title: named ? "No datasets yet" : "No data folder",
     text: (
       <>
         {named
-          ? `The ${list.roots === 1 ? "folder that was named holds" : "folders that were named hold"} no dataset. `
-          : "This server was not told where datasets lie. "}
+          ? `The ${list.roots === 1 ? "data folder holds" : "data folders hold"} no dataset. `
+          : "Start the server with --data FOLDER. "}
         Build one from a table of questions and sources with{" "}
         <code className="font-mono">midstep data build pairs.csv --out data/mine</code>
         {named ? (
           ". It is shown here as soon as it is finished."
         ) : (
           <>
-            , then name its folder: <code className="font-mono">midstep serve outputs --data data/</code>.
+            , then pass its folder: <code className="font-mono">midstep serve outputs --data data/</code>.
           </>
         )}
       </>

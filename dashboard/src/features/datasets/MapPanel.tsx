@@ -1,15 +1,14 @@
 /** Where the clusters lie: a click or an arrow chooses one, and the pairs beside are those of it. */
 import { useMemo, useRef, useState } from "react";
-import type { DatasetMapOut, DatasetOut } from "@/api/types";
-import { fromWire } from "@/api/types";
-import { ExportMenu } from "@/charts/ExportMenu";
-import { filesOf } from "@/charts/files";
+import { type DatasetMapOut, type DatasetOut, fromWire } from "@/api/types";
 import { formatCount, formatFixed, formatPercent, plural } from "@/lib/format";
 import { useTheme } from "@/lib/theme";
-import { Panel, type PanelState } from "@/ui";
+import { Panel, panelState } from "@/ui";
+import { ExportMenu } from "@/ui/export/ExportMenu";
+import { exportItems } from "@/ui/export/exportItems";
 import { ClusterMap } from "./ClusterMap";
+import { clusterColours, sizeOf } from "./curriculum";
 import { type MapPoints, mapPoints } from "./mapPoints";
-import { clusterColours, sizeOf } from "./shape";
 
 interface MapPanelProps {
   dataset: DatasetOut;
@@ -27,7 +26,7 @@ export default function MapPanel(props: MapPanelProps) {
   const [hovered, setHovered] = useState<number | null>(null);
   const points = useMemo(() => (map === null ? null : mapPoints(map)), [map]);
   const colours = useMemo(() => clusterColours(dataset.clusters), [dataset]);
-  const files = filesOf(
+  const files = exportItems(
     `clusters-${dataset.name}`,
     () => canvas.current,
     () => columnsOf(dataset, map),
@@ -42,7 +41,7 @@ export default function MapPanel(props: MapPanelProps) {
         <ExportMenu subject="clusters" items={files} disabledReason={map ? null : "Nothing to export yet"} />
       }
       className="h-full"
-      state={stateOf(map, error)}
+      state={panelState({ data: map, error }, { what: "the map" })}
     >
       {points && map && (
         <>
@@ -74,17 +73,11 @@ function readout(
   if (hovered !== null && hovered < pair.length)
     return `pair ${formatCount(pair[hovered])}, cluster ${cluster[hovered]}`;
   const at = hovered === null ? chosen : hovered - pair.length;
-  const told = at === null ? undefined : clusters.find((one) => one.cluster === at);
-  if (told === undefined)
+  const pointed = at === null ? undefined : clusters.find((one) => one.cluster === at);
+  if (pointed === undefined)
     return `${plural(centroids.x.length, "cluster")}, the six largest in colour. Click one to see its pairs.`;
-  const { train, val, test } = told.pairs;
-  return `cluster ${told.cluster}: ${plural(sizeOf(told), "pair")} (${formatCount(train ?? 0)} train, ${formatCount(val ?? 0)} val, ${formatCount(test ?? 0)} test), mean distance ${formatFixed(fromWire(told.mean_distance), 3)}`;
-}
-
-function stateOf(map: DatasetMapOut | null, error: string | null): PanelState {
-  if (map !== null) return { kind: "data" };
-  if (error !== null) return { kind: "error", title: "The map could not be made", text: error };
-  return { kind: "loading" };
+  const { train, val, test } = pointed.pairs;
+  return `cluster ${pointed.cluster}: ${plural(sizeOf(pointed), "pair")} (${formatCount(train ?? 0)} train, ${formatCount(val ?? 0)} val, ${formatCount(test ?? 0)} test), mean distance ${formatFixed(fromWire(pointed.mean_distance), 3)}`;
 }
 
 function columnsOf({ clusters }: DatasetOut, map: DatasetMapOut | null) {

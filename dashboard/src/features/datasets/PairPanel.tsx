@@ -1,11 +1,11 @@
 /** One pair: question, source, keywords, its negatives by tier, its steering vectors, its variants over epochs. */
 import { type ReactNode, useRef, useState } from "react";
 import { fromWire, type NegativeOut, type PairOut } from "@/api/types";
-import { ExportMenu } from "@/charts/ExportMenu";
-import { filesOf } from "@/charts/files";
 import { formatCount, formatFixed, formatPercent } from "@/lib/format";
-import { Panel, type PanelState, rowClass } from "@/ui";
-import { largestSimilarity, TIER_WORDS, type Tier, tiersOf } from "./shape";
+import { Panel, panelState, rowClass } from "@/ui";
+import { ExportMenu } from "@/ui/export/ExportMenu";
+import { exportItems } from "@/ui/export/exportItems";
+import { largestSimilarity, TIER_WORDS, type Tier, tiersOf } from "./curriculum";
 import { VariantStrip } from "./VariantStrip";
 
 interface PairPanelProps {
@@ -16,10 +16,10 @@ interface PairPanelProps {
 }
 
 export default function PairPanel({ pair, error, old }: PairPanelProps) {
-  const place = useRef<HTMLDivElement>(null);
-  const files = filesOf(
+  const container = useRef<HTMLDivElement>(null);
+  const files = exportItems(
     `pair-${pair?.pair ?? ""}`,
-    () => place.current,
+    () => container.current,
     () => columnsOf(pair?.negatives ?? []),
     () => pair,
   );
@@ -31,10 +31,10 @@ export default function PairPanel({ pair, error, old }: PairPanelProps) {
         <ExportMenu subject="the pair" items={files} disabledReason={pair ? null : "Choose a pair first"} />
       }
       className="h-full"
-      state={stateOf(pair, error)}
+      state={panelState({ data: pair, error }, { what: "this pair" })}
     >
       {pair && (
-        <div ref={place} className={`min-h-0 flex-1 overflow-auto pb-2 ${old ? "stale" : ""}`}>
+        <div ref={container} className={`min-h-0 flex-1 overflow-auto pb-2 ${old ? "stale" : ""}`}>
           <PairView key={pair.pair} pair={pair} />
         </div>
       )}
@@ -44,11 +44,6 @@ export default function PairPanel({ pair, error, old }: PairPanelProps) {
 
 function factOf({ split, cluster, relevance, distance }: PairOut): string {
   return `${split ?? "in no split"} · cluster ${cluster} · relevance ${formatFixed(fromWire(relevance), 2)} · distance ${formatFixed(fromWire(distance), 3)}`;
-}
-
-function stateOf(pair: PairOut | null, error: string | null): PanelState {
-  if (error !== null) return { kind: "error", title: "This pair could not be read", text: error };
-  return pair === null ? { kind: "loading" } : { kind: "data" };
 }
 
 function PairView({ pair }: { pair: PairOut }) {
@@ -87,7 +82,7 @@ function Words({ head, text }: { head: string; text: string | null }) {
 
 function Keywords({ keywords }: Pick<PairOut, "keywords">) {
   if (keywords.length === 0)
-    return <p className="text-t3">No keywords: keyword steering falls back to the centroid's.</p>;
+    return <p className="text-t3">No keywords. Keyword steering uses the centroid vector.</p>;
   return (
     <ul className="flex flex-wrap gap-1" aria-label="Keywords">
       {keywords.map(({ id, text, similarity }) => (

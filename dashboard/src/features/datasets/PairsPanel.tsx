@@ -3,11 +3,11 @@ import { type KeyboardEvent, useRef } from "react";
 import type { PairFilter } from "@/api/datasets";
 import { PAGE } from "@/api/datasets";
 import { fromWire, type PairLine, type PairListOut } from "@/api/types";
-import { ExportMenu } from "@/charts/ExportMenu";
-import { filesOf } from "@/charts/files";
 import { formatCount, formatFixed, plural } from "@/lib/format";
-import { IconButton, Panel, type PanelState, rowClass, Segmented } from "@/ui";
-import { rowAfter, type SplitChoice } from "./shape";
+import { IconButton, Panel, type PanelState, panelState, rowClass, Segmented } from "@/ui";
+import { ExportMenu } from "@/ui/export/ExportMenu";
+import { exportItems } from "@/ui/export/exportItems";
+import { rowAfter, type SplitChoice } from "./curriculum";
 
 const CHOICES = [
   { value: "all", label: "All" },
@@ -31,10 +31,10 @@ interface PairsPanelProps {
 
 export default function PairsPanel(props: PairsPanelProps) {
   const { list, error, old, filter, split, onSplit, onOffset, pair, onPair } = props;
-  const place = useRef<HTMLDivElement>(null);
-  const files = filesOf(
+  const container = useRef<HTMLDivElement>(null);
+  const files = exportItems(
     "pairs",
-    () => place.current,
+    () => container.current,
     () => columnsOf(list?.pairs ?? []),
     () => list,
   );
@@ -51,7 +51,7 @@ export default function PairsPanel(props: PairsPanelProps) {
       className="h-full"
       state={stateOf(list, error)}
     >
-      <div ref={place} className={`flex min-h-0 flex-1 flex-col ${old ? "stale" : ""}`}>
+      <div ref={container} className={`flex min-h-0 flex-1 flex-col ${old ? "stale" : ""}`}>
         <PairTable pairs={list?.pairs ?? []} {...{ pair, onPair }} />
         <Pages total={list?.total ?? 0} offset={filter.offset} onOffset={onOffset} />
       </div>
@@ -160,13 +160,17 @@ function Pages({ total, offset, onOffset }: PagesProps) {
   );
 }
 
-function stateOf(list: PairListOut | null, error: string | null): PanelState {
-  if (list === null && error !== null)
-    return { kind: "error", title: "The pairs could not be read", text: error };
-  if (list === null) return { kind: "loading" };
-  if (list.total > 0) return { kind: "data" };
-  return { kind: "empty", title: "No pair matches", text: "Choose another split, or clear the cluster." };
-}
+const stateOf = (list: PairListOut | null, error: string | null): PanelState =>
+  panelState(
+    { data: list, error },
+    {
+      what: "the pairs",
+      empty: ({ total }) =>
+        total > 0
+          ? null
+          : { kind: "empty", title: "No pair matches", text: "Choose another split, or clear the cluster." },
+    },
+  );
 
 function columnsOf(pairs: readonly PairLine[]) {
   return [

@@ -1,8 +1,8 @@
 /** Shares of the four variants over epochs, stacked: a column an epoch, a line at the epoch that is read. */
 import { type KeyboardEvent, type PointerEvent, useLayoutEffect, useRef } from "react";
+import type { Theme } from "@/charts/colors/viridis";
 import { useSize } from "@/charts/useSize";
-import type { Theme } from "@/charts/viridis";
-import { stackOf, VARIANT_TOKENS } from "./shape";
+import { stackOf, VARIANT_TOKENS } from "./curriculum";
 
 interface ShareChartProps {
   label: string;
@@ -17,7 +17,7 @@ const FONT = "11px Inter, system-ui, sans-serif";
 const EDGE = { left: 52, right: 12, top: 6, bottom: 20 };
 
 export function ShareChart({ label, shares, epoch, onEpoch, theme }: ShareChartProps) {
-  const [place, size] = useSize<HTMLDivElement>();
+  const [container, size] = useSize<HTMLDivElement>();
   const canvas = useRef<HTMLCanvasElement>(null);
   useLayoutEffect(() => {
     const element = canvas.current;
@@ -46,7 +46,7 @@ export function ShareChart({ label, shares, epoch, onEpoch, theme }: ShareChartP
   };
   return (
     <div
-      ref={place}
+      ref={container}
       role="slider"
       aria-label={label}
       aria-valuemin={0}

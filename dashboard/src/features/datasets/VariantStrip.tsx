@@ -1,6 +1,6 @@
 /** Which variant comes in each epoch, a cell an epoch, and the legend of the four. */
 import { plural } from "@/lib/format";
-import { VARIANT_TOKENS, VARIANTS } from "./shape";
+import { VARIANT_TOKENS, VARIANTS } from "./curriculum";
 
 const GROUNDS = {
   line3: "bg-line3",
@@ -16,12 +16,12 @@ export function countsOf(variants: readonly number[]): number[] {
 
 export function VariantStrip({ variants }: { variants: readonly number[] }) {
   const counts = countsOf(variants);
-  const told = VARIANTS.map((name, at) => `${name} ${counts[at]}`).join(", ");
+  const summary = VARIANTS.map((name, at) => `${name} ${counts[at]}`).join(", ");
   return (
     <>
       <div
         role="img"
-        aria-label={`Variants over ${plural(variants.length, "epoch")}: ${told}.`}
+        aria-label={`Variants over ${plural(variants.length, "epoch")}: ${summary}.`}
         className="mt-1 flex h-4 overflow-hidden rounded-mark"
       >
         {variants.map((variant, epoch) => (

@@ -25,7 +25,7 @@ it("puts centroids behind the questions, which alone have pairs", () => {
 });
 
 it("keeps the places that do not touch an earlier one", () => {
-  const places = [[0, 0], [5, 0], [30, 0], null] as const;
-  expect([...apartFrom(places, [1, 0, 2, 3], 20)]).toEqual([1, 2]);
-  expect([...apartFrom(places, [0, 1, 2, 3], 5)]).toEqual([0, 1, 2]);
+  const positions = [[0, 0], [5, 0], [30, 0], null] as const;
+  expect([...apartFrom(positions, [1, 0, 2, 3], 20)]).toEqual([1, 2]);
+  expect([...apartFrom(positions, [0, 1, 2, 3], 5)]).toEqual([0, 1, 2]);
 });

@@ -12,16 +12,16 @@ export interface MapPoints {
 
 /** Indices of the places that stay at least `apart` from all before them; the first wins. */
 export function apartFrom(
-  places: readonly (readonly [x: number, y: number] | null)[],
+  positions: readonly (readonly [x: number, y: number] | null)[],
   order: readonly number[],
   apart: number,
 ): Set<number> {
   const kept: number[] = [];
   const far = (one: number, other: number) => {
-    const [a, b] = [places[one], places[other]];
+    const [a, b] = [positions[one], positions[other]];
     return !a || !b || Math.hypot(a[0] - b[0], a[1] - b[1]) >= apart;
   };
-  for (const each of order) if (places[each] && kept.every((other) => far(each, other))) kept.push(each);
+  for (const each of order) if (positions[each] && kept.every((other) => far(each, other))) kept.push(each);
   return new Set(kept);
 }
 

@@ -1,23 +1,28 @@
-/** Forces: gradient against SOM magnitude of every feature, and one feature's step in four pictures. */
+/** Forces: the gradient against the other force on every row, and one row's step in four pictures. */
+
 import { type ReactNode, useRef, useState } from "react";
-import type { Forces } from "@/api/forces";
-import { useForceDetail } from "@/api/forces";
-import { useRunState, useVerb } from "@/api/hooks";
-import { csvOf, jsonOf } from "@/charts/csv";
-import { ExportMenu } from "@/charts/ExportMenu";
-import type { Cell } from "@/charts/order";
-import { pngOfPanel } from "@/charts/panelPng";
-import { markGradient } from "@/charts/viridis";
-import { hasEnded } from "@/lib/allowed";
+import { markGradient } from "@/charts/colors/viridis";
 import { downloadBlob, downloadText } from "@/lib/download";
 import { formatCount, formatValue } from "@/lib/format";
-import type { StatusRule } from "@/lib/status";
+import { CAPTURED_IN_VIEW, NOT_RECORDED, NOTHING_CAPTURED } from "@/lib/messages";
+import type { RowNames } from "@/lib/rowNames";
+import type { StatusRule } from "@/lib/rowStatus";
+import { summarise } from "@/lib/statistics";
 import { useTheme } from "@/lib/theme";
+import { hasEnded } from "@/live/commandAvailability";
+import type { Forces } from "@/live/forces";
+import { useForceDetail } from "@/live/forces";
+import { useRunState, useVerb } from "@/live/hooks";
 import { IconButton, Menu, type MenuItem, Panel, StepAction } from "@/ui";
-import { type ForceWords, TwoForceView } from "./TwoForceView";
+import { csvOf, jsonOf } from "@/ui/export/csv";
+import { ExportMenu } from "@/ui/export/ExportMenu";
+import { panelToPng } from "@/ui/export/panelToPng";
+import type { Cell } from "@/ui/table/sortCells";
+import { type ForceWords, TwoForceView, verdictWord } from "./TwoForceView";
 
 export interface DebugForceVizProps {
   forces: Forces | null;
+  names: RowNames;
   error: string | null;
   /** The tensor that was chosen; null for the run's own choice. */
   chosen: string | null;
@@ -31,30 +36,37 @@ export interface DebugForceVizProps {
   stale: string | null;
 }
 
-const WORDS: ForceWords = { first: "Gradient", second: "SOM" };
-
 export default function DebugForceViz(props: DebugForceVizProps) {
-  const { forces, error, selected, stale } = props;
+  const { forces, names, error, selected, stale } = props;
   const theme = useTheme();
-  const place = useRef<HTMLDivElement>(null);
+  const container = useRef<HTMLDivElement>(null);
   const [hovered, setHovered] = useState<number | null>(null);
   const shown = forces !== null && selected !== null && selected < forces.rows ? selected : null;
   const detail = useForceDetail(forces?.tensor ?? null, shown);
   if (forces === null) return <NoForces error={error} />;
   if (error !== null && props.chosen !== null && props.chosen !== forces.tensor) {
-    // Another tensor's forces in its place, however pale, would be taken for its own.
+    // The forces of another tensor, even dimmed, would be mistaken for its own.
     const menu = <TensorMenu {...forces} tensor={props.chosen} onTensor={props.onTensor} />;
     return <NoForces error={error} fact={menu} />;
   }
+  const words: ForceWords = {
+    first: names.labelOf("grad_magnitude"),
+    second: names.labelOf("som_magnitude"),
+  };
+  const judged = judgedColumn(forces, names);
   const tools = (
     <>
-      {forces.columns.has("win_rate") && (
+      {judged && (
         <span className="flex items-center gap-2 whitespace-nowrap text-label text-t3">
-          Win rate 0
-          <span className="h-2 w-16 rounded-mark" style={{ background: markGradient(theme) }} />1
+          {judged.label} {limitText(judged.low)}
+          <span className="h-2 w-16 rounded-mark" style={{ background: markGradient(theme) }} />
+          {limitText(judged.high)}
         </span>
       )}
-      <ExportMenu subject="forces" items={exportsOf(forces, detail.data, () => pngOfPanel(place.current))} />
+      <ExportMenu
+        subject="forces"
+        items={exportsOf(forces, detail.data, () => panelToPng(container.current))}
+      />
     </>
   );
   return (
@@ -64,7 +76,7 @@ export default function DebugForceViz(props: DebugForceVizProps) {
         <span className="flex items-center gap-2">
           <TensorMenu {...forces} onTensor={props.onTensor} />
           <span className="truncate" aria-live={hovered === null ? undefined : "polite"}>
-            {hovered === null ? summaryOf(forces) : pointText(forces, hovered)}
+            {hovered === null ? summaryOf(forces) : pointText(forces, names, hovered)}
           </span>
         </span>
       }
@@ -73,11 +85,12 @@ export default function DebugForceViz(props: DebugForceVizProps) {
       className="h-full"
     >
       {forces.note && <p className="px-3 pb-1 text-warn">{forces.note}</p>}
-      <div ref={place} className="flex min-h-0 flex-1">
+      <div ref={container} className="flex min-h-0 flex-1">
         <TwoForceView
           {...props}
           forces={forces}
-          words={WORDS}
+          words={words}
+          colour={judged?.units ?? null}
           detail={shown === null ? null : detail.data}
           detailError={detail.error?.message ?? null}
           onHover={setHovered}
@@ -88,18 +101,41 @@ export default function DebugForceViz(props: DebugForceVizProps) {
   );
 }
 
-/** "33 fight, 31 agree", with the neutral ones where there are any. */
+/** "33 oppose, 31 agree", with the neutral ones where there are any. */
 export function summaryOf({ agree, fight, neutral, tensor }: Forces): string {
-  if (agree + fight === 0) return `${formatCount(neutral)} neutral: one force alone moves ${tensor}`;
-  const parts = [`${formatCount(fight)} fight`, `${formatCount(agree)} agree`];
+  if (agree + fight === 0) return `${formatCount(neutral)} neutral: only one force acts on ${tensor}`;
+  const parts = [`${formatCount(fight)} oppose`, `${formatCount(agree)} agree`];
   if (neutral > 0) parts.push(`${formatCount(neutral)} neutral`);
   return parts.join(", ");
 }
 
-function pointText({ columns, verdicts }: Forces, index: number): string {
-  const value = (name: string) => formatValue(columns.get(name)?.[index], 3);
-  const rate = columns.has("win_rate") ? `, win rate ${value("win_rate")}` : "";
-  return `${index}: gradient ${value("grad_magnitude")}, SOM ${value("som_magnitude")}${rate}, ${verdicts[index] ?? ""}`;
+function pointText({ columns, verdicts }: Forces, { labelOf, main }: RowNames, index: number): string {
+  const shown = ["grad_magnitude", "som_magnitude", ...(main === null ? [] : [main])];
+  const values = shown
+    .filter((name) => columns.has(name))
+    .map((name) => `${labelOf(name)} ${formatValue(columns.get(name)?.[index], 3)}`);
+  return `${index}: ${[...values, verdictWord(verdicts[index] ?? null)].filter(Boolean).join(", ")}`;
+}
+
+interface JudgedColumn {
+  label: string;
+  low: number;
+  high: number;
+  /** Each value between low and high, 0…1. */
+  units: Float64Array;
+}
+
+const limitText = (value: number) => formatValue(value, Number.isInteger(value) ? 1 : 3);
+
+/** The column by which the run judges its rows, for the colours; null where it names none. */
+function judgedColumn({ columns }: Forces, { labelOf, main }: RowNames): JudgedColumn | null {
+  const values = main === null ? undefined : columns.get(main);
+  if (main === null || values === undefined) return null;
+  const { minimum, maximum, finite } = summarise(values);
+  const isShare = finite === 0 || (minimum >= 0 && maximum <= 1);
+  const [low, high] = isShare ? [0, 1] : [minimum, maximum];
+  const units = values.map((value) => (high > low ? (value - low) / (high - low) : 0.5));
+  return { label: labelOf(main), low, high, units };
 }
 
 function TensorMenu({ tensor, tensors, onTensor }: Forces & { onTensor: (tensor: string) => void }) {
@@ -125,20 +161,19 @@ function NoForces({ error, fact }: { error: string | null; fact?: ReactNode }) {
   if (ended && error === null && coming)
     return <Panel title="Forces" fact={fact} className="h-full" state={{ kind: "loading" }} />;
   if (ended) {
-    const told = error ?? "This run ended before its forces were looked at.";
+    const message = error ?? NOT_RECORDED;
     return (
-      <Panel title="Forces" fact={fact} className="h-full" state={{ kind: "unavailable", text: told }} />
+      <Panel title="Forces" fact={fact} className="h-full" state={{ kind: "unavailable", text: message }} />
     );
   }
   const action = <StepAction verb={step} onStep={() => void step.run({ n: 1 })} />;
-  const text =
-    error ?? "Captures start while this page is open. Take one step to see what it does to the weights.";
+  const text = error ?? CAPTURED_IN_VIEW;
   return (
     <Panel
       title="Forces"
       fact={fact}
       className="h-full"
-      state={{ kind: "empty", title: "Nothing captured for this step", text, action }}
+      state={{ kind: "empty", title: NOTHING_CAPTURED, text, action }}
     />
   );
 }
@@ -151,9 +186,9 @@ function exportsOf(forces: Forces, detail: unknown, png: () => Promise<Blob | nu
   ];
   return [
     { label: "PNG", onSelect: () => void png().then((blob) => blob && downloadBlob(`${name}.png`, blob)) },
-    { label: "CSV, all features", onSelect: () => downloadText(`${name}.csv`, csvOf(columns), "text/csv") },
+    { label: "CSV, all rows", onSelect: () => downloadText(`${name}.csv`, csvOf(columns), "text/csv") },
     {
-      label: "JSON, with the selected feature",
+      label: "JSON, with the selected row",
       onSelect: () => {
         const { step, tensor, agree, fight, neutral, thresholds } = forces;
         const features = Object.fromEntries(columns.map((column) => [column.name, Array.from(column.cells)]));

@@ -1,9 +1,9 @@
 /** One row of a tensor on its own symmetric scale: an image, or bars. */
 import { useLayoutEffect, useMemo, useRef } from "react";
-import { largestOf, signedImage } from "@/charts/imageTile";
-import type { Theme } from "@/charts/viridis";
+import type { Theme } from "@/charts/colors/viridis";
+import { largestOf, signedImage } from "@/charts/tiles/imageTile";
 import { formatValue } from "@/lib/format";
-import { barsOf, pixelsPer, type RowPicture } from "./picture";
+import { barsOf, pixelsPer, type RowPicture } from "./rowImageShape";
 
 interface RowTileProps {
   title: string;

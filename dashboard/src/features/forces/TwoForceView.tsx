@@ -1,14 +1,14 @@
 /** Two forces on the rows of any tensor: all of them as points, one of them in its parts. */
 import { type ReactNode, useMemo, useState } from "react";
-import type { ForceDetail, Forces } from "@/api/forces";
-import { Scatter } from "@/charts/Scatter";
+import type { Theme } from "@/charts/colors/viridis";
+import { Scatter } from "@/charts/points/Scatter";
 import { useSize } from "@/charts/useSize";
-import type { Theme } from "@/charts/viridis";
 import { formatFixed, formatValue } from "@/lib/format";
-import { capitalised, type StatusRule, statusOf } from "@/lib/status";
+import { capitalised, type StatusRule, statusOf } from "@/lib/rowStatus";
+import type { ForceDetail, Forces } from "@/live/forces";
 import { Button, Segmented, StatusWord } from "@/ui";
-import { pictureOf, squareOf } from "./picture";
 import { RowTile } from "./RowTile";
+import { pictureOf, squareOf } from "./rowImageShape";
 
 /** What the two forces are called. */
 export interface ForceWords {
@@ -19,6 +19,8 @@ export interface ForceWords {
 export interface TwoForceProps {
   forces: Forces;
   words: ForceWords;
+  /** 0…1 for each row, or one plain colour. */
+  colour: ArrayLike<number> | null;
   detail: ForceDetail | null;
   detailError: string | null;
   selected: number | null;
@@ -35,9 +37,8 @@ export interface TwoForceProps {
 
 export function TwoForceView(props: TwoForceProps) {
   const { forces, words, selected, onSelect, watched, onHover, theme } = props;
-  const [place, size] = useSize<HTMLDivElement>();
+  const [container, size] = useSize<HTMLDivElement>();
   const column = (name: string) => forces.columns.get(name) ?? EMPTY;
-  const rate = forces.columns.get("win_rate") ?? null;
   const [first, second] = [column("grad_magnitude"), column("som_magnitude")];
   // Where one force is the same everywhere, both against each other would be a line: the other is drawn by feature.
   const alone = useMemo(
@@ -58,16 +59,16 @@ export function TwoForceView(props: TwoForceProps) {
   const detailWidth = 2 * tile + 12;
   const narrow = size.width < 460;
   return (
-    <div ref={place} className={`flex min-h-0 flex-1 gap-4 px-3 pb-1 ${narrow ? "flex-col" : ""}`}>
+    <div ref={container} className={`flex min-h-0 flex-1 gap-4 px-3 pb-1 ${narrow ? "flex-col" : ""}`}>
       <Scatter
-        label={`${alone === null ? `${words.second} against ${words.first}` : words[alone]} magnitude of ${first.length} features.`}
+        label={`${alone === null ? `${words.second} against ${words.first}` : words[alone]} magnitude of ${first.length} rows.`}
         x={alone === null ? across : ids}
         y={up}
-        xLabel={alone === null ? `${words.first} magnitude` : "Feature"}
+        xLabel={alone === null ? `${words.first} magnitude` : "Row"}
         yLabel={`${words[alone ?? "second"]} magnitude`}
         logX={alone === null && spread}
         logY={alone !== null && spread}
-        colour={rate}
+        colour={props.colour}
         nameOf={String}
         named={watched}
         selected={selected !== null && selected < first.length ? selected : null}
@@ -109,14 +110,12 @@ function Detail(props: TwoForceProps & { tile: number }) {
   const { forces, words, detail, detailError, selected, watched, onWatch, rule, shape, tile, theme } = props;
   const [asBars, setAsBars] = useState<boolean | null>(null);
   if (selected === null)
-    return (
-      <Hint>Click a point to see what this step did to its weights. Arrows walk from point to point.</Hint>
-    );
+    return <Hint>Select a point to see how this step changed its weights. Arrows move between points.</Hint>;
   const judged = rule === null ? null : (forces.columns.get(rule.field)?.[selected] ?? null);
   const status = rule === null ? null : statusOf(rule, judged);
   const head = (
     <div className="flex h-6 items-center gap-2">
-      <span className="font-semibold whitespace-nowrap">Feature {selected}</span>
+      <span className="font-semibold whitespace-nowrap">Row {selected}</span>
       {status && <StatusWord tone={status.tone} word={capitalised(status.word)} />}
       {onWatch && (
         <Button
@@ -124,8 +123,8 @@ function Detail(props: TwoForceProps & { tile: number }) {
           look="ghost"
           icon="eye"
           className="-mr-2 ml-auto text-t2!"
-          disabledReason={watched.includes(selected) ? "It is watched already" : null}
-          tooltip="Follow this feature over the steps"
+          disabledReason={watched.includes(selected) ? "Already watched" : null}
+          tooltip="Watch this row over the steps"
           onClick={() => onWatch(selected)}
         >
           Watch
@@ -140,10 +139,10 @@ function Detail(props: TwoForceProps & { tile: number }) {
         {detailError && <Hint>{detailError}</Hint>}
       </>
     );
-  const told = pictureOf(detail.rowShape, shape);
-  const square = told ?? squareOf(detail.weight.length);
-  // Where nobody said that rows are images they are bars, until one asks.
-  const picture = (asBars ?? told === null) ? null : square;
+  const hinted = pictureOf(detail.rowShape, shape);
+  const square = hinted ?? squareOf(detail.weight.length);
+  // Without a hint that rows are images they are drawn as bars, until the user switches.
+  const picture = (asBars ?? hinted === null) ? null : square;
   const tiles = { picture, room: tile, theme };
   return (
     <>
@@ -155,7 +154,7 @@ function Detail(props: TwoForceProps & { tile: number }) {
         <RowTile title="Combined" values={detail.combined} {...tiles} />
       </div>
       <Cosine detail={detail} words={words} verdict={forces.verdicts[selected] ?? null} />
-      {square && told === null && (
+      {square && hinted === null && (
         <div className="mt-1">
           <Segmented
             label="How a row is drawn"
@@ -176,6 +175,11 @@ function Hint({ children }: { children: ReactNode }) {
   return <p className="py-2 text-t3">{children}</p>;
 }
 
+/** The verdict on two forces as the page says it. */
+export function verdictWord(verdict: string | null): string {
+  return verdict === "fight" ? "oppose" : (verdict ?? "");
+}
+
 /** Minus one to one with the middle marked, and the word beside the number. */
 function Cosine({
   detail,
@@ -193,10 +197,10 @@ function Cosine({
     <div className="mt-1">
       <p className="flex h-5 items-center justify-between gap-2 whitespace-nowrap">
         <span className="truncate text-t2">
-          cos({words.first.toLowerCase()}, {words.second})
+          cos({words.first}, {words.second})
         </span>
         <span data-cosine={Number.isFinite(cosine) ? cosine : "NaN"} title={formatValue(cosine, 6)}>
-          <span className="font-semibold">{formatFixed(cosine, 2)}</span> {verdict}
+          <span className="font-semibold">{formatFixed(cosine, 2)}</span> {verdictWord(verdict)}
         </span>
       </p>
       <div className="relative h-1 rounded-full bg-s3">

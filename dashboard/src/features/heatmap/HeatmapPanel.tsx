@@ -1,29 +1,33 @@
 /** How alike the rows of a tensor are: cosines of all pairs, one matrix or two beside each other. */
+
 import { useMemo, useRef, useState } from "react";
-import { type CosineMatrix, type CosineRequest, type Forces, useCosineMatrix } from "@/api/forces";
-import { useRunState, useVerb } from "@/api/hooks";
-import { csvOf, jsonOf } from "@/charts/csv";
-import { ExportMenu } from "@/charts/ExportMenu";
-import type { HeatPreset } from "@/charts/heat";
-import { presetScale } from "@/charts/heat";
-import type { HeatCell, HeatWindow } from "@/charts/heatWindow";
-import { pngOfPanel } from "@/charts/panelPng";
-import { magnitude, markColour } from "@/charts/viridis";
-import { hasEnded } from "@/lib/allowed";
+import { magnitude, markColour } from "@/charts/colors/viridis";
+import type { HeatPreset } from "@/charts/heatmap/heatScale";
+import { presetScale } from "@/charts/heatmap/heatScale";
+import type { HeatCell, HeatWindow } from "@/charts/heatmap/heatWindow";
 import { downloadBlob, downloadText } from "@/lib/download";
 import { formatCount, formatFixed, formatValue } from "@/lib/format";
+import { NOT_RECORDED } from "@/lib/messages";
+import type { RowNames } from "@/lib/rowNames";
 import { useTheme } from "@/lib/theme";
 import { useUrlChoice, useUrlState } from "@/lib/urlState";
+import { hasEnded } from "@/live/commandAvailability";
+import { type CosineMatrix, type CosineRequest, type Forces, useCosineMatrix } from "@/live/forces";
+import { useRunState, useVerb } from "@/live/hooks";
 import { Button, type MenuItem, Panel, Segmented, StepAction } from "@/ui";
+import { csvOf, jsonOf } from "@/ui/export/csv";
+import { ExportMenu } from "@/ui/export/ExportMenu";
+import { panelToPng } from "@/ui/export/panelToPng";
 import { MatrixSide, type MatrixSideProps } from "./MatrixSide";
 import { choiceText, inOrderOf, labelOf, readChoice, rowAt, rowName, shortOf } from "./sources";
 
 interface HeatmapPanelProps {
   /** What is known of the rows; null before a step was watched. The weights can be compared without. */
   forces: Forces | null;
-  /** A click on a cell: its row is looked at. */
+  names: RowNames;
+  /** A click on a cell selects its row. */
   onSelect: (feature: number) => void;
-  /** Follows a row; null where rows cannot be watched. */
+  /** Watches a row; null if rows cannot be watched. */
   onWatch: ((feature: number) => void) | null;
   stale: string | null;
 }
@@ -35,9 +39,9 @@ const PRESET_WORDS: Record<HeatPreset, string> = {
   range: "Scale to the values",
 };
 
-export default function HeatmapPanel({ forces, onSelect, onWatch, stale }: HeatmapPanelProps) {
+export default function HeatmapPanel({ forces, names, onSelect, onWatch, stale }: HeatmapPanelProps) {
   const theme = useTheme();
-  const place = useRef<HTMLDivElement>(null);
+  const container = useRef<HTMLDivElement>(null);
   const [order, setOrder] = useUrlState("rows", "id");
   const [preset, setPreset] = useUrlChoice<HeatPreset>("heat", ["signed", "similarity", "range"]);
   const [compared, setCompared] = useUrlChoice("compare", ["on", "off"]);
@@ -69,7 +73,7 @@ export default function HeatmapPanel({ forces, onSelect, onWatch, stale }: Heatm
     if (!follows || a === null || b === null || b.order !== "id" || a.rows !== b.rows) return b;
     return inOrderOf(b, a.permutation);
   }, [first.data, second.data, follows]);
-  const strip = useStrip(first.data, forces, metric ?? (forces?.columns.has("win_rate") ? "win_rate" : null));
+  const strip = useStrip(first.data, forces, metric ?? names.main);
   const share = { preset, theme, cursor, window, onWindow: setWindow };
   const scale = useMemo(
     () => presetScale(preset, first.data?.values ?? [], theme),
@@ -98,15 +102,17 @@ export default function HeatmapPanel({ forces, onSelect, onWatch, stale }: Heatm
       <Segmented
         label="Order of the rows"
         value={metric === null ? (order === "cluster" ? "cluster" : "id") : "metric"}
-        choices={orderChoices(forces, metric)}
-        onChange={(next) => setOrder(next === "metric" ? `metric:${metric ?? defaultMetric(forces)}` : next)}
+        choices={orderChoices(forces, names, metric)}
+        onChange={(next) =>
+          setOrder(next === "metric" ? `metric:${metric ?? defaultMetric(forces, names)}` : next)
+        }
       />
       <Button
         small
         icon="columns"
         aria-pressed={both}
         className={both ? "bg-s3!" : ""}
-        tooltip="Two matrices beside each other"
+        tooltip="Two matrices side by side"
         onClick={() => setCompared(both ? "off" : "on")}
       >
         Compare
@@ -114,7 +120,7 @@ export default function HeatmapPanel({ forces, onSelect, onWatch, stale }: Heatm
       <ExportMenu
         subject="similarity"
         items={[
-          ...exportsOf(shown, () => pngOfPanel(place.current)),
+          ...exportsOf(shown, () => panelToPng(container.current)),
           "line",
           ...PRESETS.map((one) => ({
             label: PRESET_WORDS[one],
@@ -122,7 +128,7 @@ export default function HeatmapPanel({ forces, onSelect, onWatch, stale }: Heatm
             onSelect: () => setPreset(one),
           })),
           "line",
-          ...metricItems(forces, metric, setOrder),
+          ...metricItems(forces, names, metric, setOrder),
           ...(full ? [{ label: "Block means above 512 rows", onSelect: () => setFull(false) }] : []),
         ]}
       />
@@ -136,7 +142,7 @@ export default function HeatmapPanel({ forces, onSelect, onWatch, stale }: Heatm
       tools={tools}
       className="h-full"
     >
-      <div ref={place} className="flex min-h-0 flex-1 gap-2 pr-1 pb-1 pl-2">
+      <div ref={container} className="flex min-h-0 flex-1 gap-2 pr-1 pb-1 pl-2">
         <MatrixSide
           {...common}
           side="left"
@@ -172,7 +178,7 @@ function NoMatrix({ error }: { error: string | null }) {
   if (ended && error === null && coming)
     return <Panel title="Cosine similarity" className="h-full" state={{ kind: "loading" }} />;
   if (ended) {
-    const text = error ?? "This run ended before its rows were looked at.";
+    const text = error ?? NOT_RECORDED;
     return <Panel title="Cosine similarity" className="h-full" state={{ kind: "unavailable", text }} />;
   }
   const action = <StepAction verb={step} onStep={() => void step.run({ n: 1 })} />;
@@ -205,31 +211,28 @@ function metricOf(order: string, forces: Forces | null): string | null {
   return name !== null && forces?.columns.has(name) ? name : null;
 }
 
-function defaultMetric(forces: Forces | null): string {
-  return forces === null || forces.columns.has("win_rate") ? "win_rate" : "grad_magnitude";
+function defaultMetric(forces: Forces | null, { main }: RowNames): string {
+  return main !== null && (forces === null || forces.columns.has(main)) ? main : "grad_magnitude";
 }
 
-/** "win_rate" → "Win rate". */
-function words(name: string): string {
-  const spaced = name.replaceAll("_", " ");
-  return spaced.charAt(0).toUpperCase() + spaced.slice(1);
-}
-
-function orderChoices(forces: Forces | null, metric: string | null) {
+function orderChoices(forces: Forces | null, names: RowNames, metric: string | null) {
   return [
     { value: "id" as const, label: "Id" },
-    ...(forces ? [{ value: "metric" as const, label: words(metric ?? defaultMetric(forces)) }] : []),
+    ...(forces
+      ? [{ value: "metric" as const, label: names.labelOf(metric ?? defaultMetric(forces, names)) }]
+      : []),
     { value: "cluster" as const, label: "Cluster" },
   ];
 }
 
 function metricItems(
   forces: Forces | null,
+  names: RowNames,
   metric: string | null,
   setOrder: (order: string) => void,
 ): MenuItem[] {
   return (forces ? metricsOf(forces) : []).map((name) => ({
-    label: `Order by ${words(name).toLowerCase()}`,
+    label: `Order by ${names.labelOf(name)}`,
     checked: name === metric,
     onSelect: () => setOrder(`metric:${name}`),
   }));
@@ -361,7 +364,7 @@ function exportsOf(matrices: readonly CosineMatrix[], png: () => Promise<Blob | 
 
 function matrixColumns(matrix: CosineMatrix) {
   const { side, values } = matrix;
-  const names = Array.from({ length: side }, (_, place) => rowName(matrix, place));
+  const names = Array.from({ length: side }, (_, index) => rowName(matrix, index));
   return [
     { name: "row", cells: names },
     ...names.map((name, column) => ({

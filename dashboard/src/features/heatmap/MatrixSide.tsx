@@ -1,11 +1,11 @@
 /** One matrix of a comparison: source menu above, statistics below, cursor and zoom shared. */
 import { type ReactNode, useMemo } from "react";
-import type { CosineMatrix } from "@/api/forces";
-import { HeatMap } from "@/charts/HeatMap";
-import { type HeatPreset, presetScale } from "@/charts/heat";
-import type { HeatCell, HeatWindow } from "@/charts/heatWindow";
-import type { Theme } from "@/charts/viridis";
+import type { Theme } from "@/charts/colors/viridis";
+import { HeatMap } from "@/charts/heatmap/HeatMap";
+import { type HeatPreset, presetScale } from "@/charts/heatmap/heatScale";
+import type { HeatCell, HeatWindow } from "@/charts/heatmap/heatWindow";
 import { formatCount, formatFixed } from "@/lib/format";
+import type { CosineMatrix } from "@/live/forces";
 import { Button, Icon, Menu, type MenuItem } from "@/ui";
 import { choiceText, labelOf, type MatrixChoice, SOURCES } from "./sources";
 

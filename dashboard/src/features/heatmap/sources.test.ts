@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import type { CosineMatrix } from "@/api/forces";
+import type { CosineMatrix } from "@/live/forces";
 import { choiceText, inOrderOf, readChoice, rowAt, rowName } from "./sources";
 
 const MATRIX: CosineMatrix = {

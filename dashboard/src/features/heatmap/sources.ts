@@ -1,6 +1,7 @@
 /** What a matrix of cosines is made of, as it stands in the address and in the menu. */
-import type { CosineMatrix } from "@/api/forces";
+
 import type { MatrixSource } from "@/api/types";
+import type { CosineMatrix } from "@/live/forces";
 
 export interface MatrixChoice {
   source: MatrixSource;
@@ -10,7 +11,7 @@ export interface MatrixChoice {
 
 export const SOURCES: readonly { value: MatrixSource; label: string; short: string }[] = [
   { value: "weights", label: "Weights", short: "weights" },
-  { value: "som_targets", label: "SOM targets", short: "targets" },
+  { value: "som_targets", label: "Targets", short: "targets" },
   { value: "grad_delta", label: "Gradient delta", short: "gradient" },
 ];
 
@@ -33,7 +34,7 @@ export function readChoice(text: string, fallback: MatrixSource): MatrixChoice {
   return { source, tensor: rest.length ? rest.join(" ") : null };
 }
 
-/** Name of a shown row: the tensor's row, or the places that a block averages. */
+/** Name of a shown row: the tensor's row, or the rows that a block averages. */
 export function rowName({ averaged, permutation, rows, side }: CosineMatrix, shown: number): string {
   if (!averaged) return String(permutation[shown] ?? shown);
   const start = Math.floor((shown * rows) / side);
@@ -41,7 +42,7 @@ export function rowName({ averaged, permutation, rows, side }: CosineMatrix, sho
   return start === end ? String(permutation[start]) : `${start}–${end}`;
 }
 
-/** Row of the tensor at a shown place; null for a block. */
+/** Row of the tensor at a shown position; null for a block. */
 export function rowAt({ averaged, permutation }: CosineMatrix, shown: number): number | null {
   return averaged ? null : (permutation[shown] ?? null);
 }
@@ -49,13 +50,13 @@ export function rowAt({ averaged, permutation }: CosineMatrix, shown: number): n
 /** A matrix in its own order shown in that of another one of the same rows. */
 export function inOrderOf(matrix: CosineMatrix, order: readonly number[]): CosineMatrix {
   const { side, values, permutation } = matrix;
-  const placeOfRow = new Map(permutation.map((row, place) => [row, place]));
-  const places = order.map((row) => placeOfRow.get(row) ?? 0);
+  const indexOfRow = new Map(permutation.map((row, index) => [row, index]));
+  const indices = order.map((row) => indexOfRow.get(row) ?? 0);
   const moved = new Float32Array(values.length);
   for (let row = 0; row < side; row += 1) {
-    const start = (places[row] as number) * side;
+    const start = (indices[row] as number) * side;
     for (let column = 0; column < side; column += 1)
-      moved[row * side + column] = values[start + (places[column] as number)] as number;
+      moved[row * side + column] = values[start + (indices[column] as number)] as number;
   }
   return { ...matrix, values: moved, permutation: order };
 }

@@ -1,19 +1,19 @@
 /** Which parameters the kernel lies in: every group, also those with none. */
 import { useMemo, useRef } from "react";
 import type { InfluenceOut } from "@/api/types";
-import { ExportMenu } from "@/charts/ExportMenu";
 import { formatPercent } from "@/lib/format";
 import { Panel } from "@/ui";
-import { filesOf } from "./exports";
-import { coverageOf } from "./study";
+import { ExportMenu } from "@/ui/export/ExportMenu";
+import { exportItems } from "@/ui/export/exportItems";
+import { coverageOf } from "./influenceData";
 
 export default function CoveragePanel({ result }: { result: InfluenceOut }) {
-  const place = useRef<HTMLUListElement>(null);
+  const container = useRef<HTMLUListElement>(null);
   const groups = useMemo(() => coverageOf(result.coverage), [result]);
   const largest = Math.max(...groups.map(({ share }) => share), 1e-300);
-  const files = filesOf(
+  const files = exportItems(
     `coverage-${result.name}`,
-    () => place.current,
+    () => container.current,
     () => [
       { name: "group", cells: groups.map(({ name }) => name) },
       { name: "share", cells: groups.map(({ share }) => share) },
@@ -28,7 +28,7 @@ export default function CoveragePanel({ result }: { result: InfluenceOut }) {
       className="h-full"
       bodyClassName="overflow-auto"
     >
-      <ul ref={place} className="px-3 pb-2">
+      <ul ref={container} className="px-3 pb-2">
         {groups.map(({ name, share }) => (
           <li key={name} className={`flex h-6 items-center gap-2 ${share > 0 ? "" : "text-t3"}`}>
             <span className="w-26 shrink-0 truncate">{name}</span>

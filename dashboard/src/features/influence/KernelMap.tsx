@@ -1,19 +1,19 @@
 /** Evaluated sequences against those of the update: weights on top, prompts around, the change of each on the right. */
 import { type ReactNode, useMemo, useState } from "react";
 import { fromWire } from "@/api/types";
-import { HeatMap } from "@/charts/HeatMap";
-import { symmetricScale } from "@/charts/heat";
-import { type HeatCell, type HeatWindow, wholeWindow, wideArea } from "@/charts/heatWindow";
-import { MarginMarks, type Mark } from "@/charts/MarginMarks";
-import { signed } from "@/charts/signed";
+import { signed } from "@/charts/colors/signed";
+import { css, type Theme } from "@/charts/colors/viridis";
+import { HeatMap } from "@/charts/heatmap/HeatMap";
+import { symmetricScale } from "@/charts/heatmap/heatScale";
+import { type HeatCell, type HeatWindow, wholeWindow, wideArea } from "@/charts/heatmap/heatWindow";
+import { MarginMarks, type Mark } from "@/charts/heatmap/MarginMarks";
 import { useSize } from "@/charts/useSize";
-import { css, type Theme } from "@/charts/viridis";
 import { formatValue } from "@/lib/format";
+import type { InfluenceData } from "./influenceData";
 import { promptGroups } from "./prompts";
-import type { Study } from "./study";
 
 interface KernelMapProps {
-  study: Study;
+  influence: InfluenceData;
   /** What each prompt is called. */
   names: ReadonlyMap<string, string>;
   /** In the order of the kernel. */
@@ -35,8 +35,8 @@ const STRIP = 7;
 const LINE = 12;
 
 export function KernelMap(props: KernelMapProps) {
-  const { study, names, cells, largest, order, selected, theme } = props;
-  const [place, size] = useSize<HTMLDivElement>();
+  const { influence, names, cells, largest, order, selected, theme } = props;
+  const [container, size] = useSize<HTMLDivElement>();
   const [cursor, setCursor] = useState<HeatCell | null>(null);
   const [window, setWindow] = useState<HeatWindow | null>(null);
   const rows = order.rows.length;
@@ -58,9 +58,9 @@ export function KernelMap(props: KernelMapProps) {
     if (picked !== undefined) props.onSelect(picked);
     if (by !== undefined) props.onColumn(by);
   };
-  const readout = cursor && <Readout study={study} cell={cursor} order={order} cells={cells} />;
+  const readout = cursor && <Readout influence={influence} cell={cursor} order={order} cells={cells} />;
   return (
-    <div ref={place} className="relative min-h-0 flex-1">
+    <div ref={container} className="relative min-h-0 flex-1">
       {area.width > 0 && (
         <>
           <span
@@ -74,7 +74,7 @@ export function KernelMap(props: KernelMapProps) {
             style={{ left: LEFT, top: TOP - STRIP - 3 }}
             width={area.width}
             height={STRIP}
-            marks={weightMarks(study, order.columns, across, theme)}
+            marks={weightMarks(influence, order.columns, across, theme)}
           />
           <span className="absolute text-label text-t3" style={{ left: LEFT + area.width + 8, top: 2 }}>
             Δ log π
@@ -84,7 +84,7 @@ export function KernelMap(props: KernelMapProps) {
             style={{ left: LEFT + area.width + 8, top: TOP }}
             width={RIGHT - 8}
             height={area.height}
-            marks={changeMarks(study, order.rows, down, RIGHT - 8, theme)}
+            marks={changeMarks(influence, order.rows, down, RIGHT - 8, theme)}
           />
           <div className="absolute flex" style={box}>
             <HeatMap
@@ -108,22 +108,22 @@ export function KernelMap(props: KernelMapProps) {
             />
           )}
           <Names
-            groups={promptGroups(study.batch.sequences, order.rows, names)}
-            place={(group) => ({
+            groups={promptGroups(influence.batch.sequences, order.rows, names)}
+            position={(group) => ({
               top: TOP + (down(group.from) + down(group.from + group.count)) / 2 - 8,
               left: 0,
             })}
-            room={(place) => place.top >= TOP - 8 && place.top <= TOP + area.height - 8}
+            room={({ top }) => top >= TOP - 8 && top <= TOP + area.height - 8}
             gap={(a, b) => b.top - a.top >= LINE}
             className="w-17 text-right"
           />
           <Names
-            groups={promptGroups(study.result.update, order.columns, names)}
-            place={(group) => ({
+            groups={promptGroups(influence.result.update, order.columns, names)}
+            position={(group) => ({
               top: TOP + area.height + 3,
               left: LEFT + (across(group.from) + across(group.from + group.count)) / 2 - 32,
             })}
-            room={(place) => place.left >= LEFT - 32 && place.left <= LEFT + area.width - 32}
+            room={({ left }) => left >= LEFT - 32 && left <= LEFT + area.width - 32}
             gap={(a, b) => b.left - a.left >= 60}
             className="w-16 text-center"
           />
@@ -139,24 +139,24 @@ interface Group {
   name: string;
 }
 
-interface Place {
+interface Position {
   left: number;
   top: number;
 }
 
 interface NamesProps {
   groups: readonly Group[];
-  place: (group: Group) => Place;
-  room: (place: Place) => boolean;
-  gap: (before: Place, after: Place) => boolean;
+  position: (group: Group) => Position;
+  room: (position: Position) => boolean;
+  gap: (before: Position, after: Position) => boolean;
   className: string;
 }
 
 /** Names of prompts beside the map, as many as there is room for. */
-function Names({ groups, place, room, gap, className }: NamesProps) {
-  const shown: (Group & { at: Place })[] = [];
+function Names({ groups, position, room, gap, className }: NamesProps) {
+  const shown: (Group & { at: Position })[] = [];
   for (const group of groups) {
-    const at = place(group);
+    const at = position(group);
     const last = shown.at(-1);
     if (room(at) && (last === undefined || gap(last.at, at))) shown.push({ ...group, at });
   }
@@ -168,34 +168,34 @@ function Names({ groups, place, room, gap, className }: NamesProps) {
 }
 
 function arranged(cells: Float32Array, { rows, columns }: KernelMapProps["order"]): Float32Array {
-  const made = new Float32Array(cells.length);
+  const ordered = new Float32Array(cells.length);
   rows.forEach((row, r) => {
     columns.forEach((column, c) => {
-      made[r * columns.length + c] = cells[row * columns.length + column] as number;
+      ordered[r * columns.length + c] = cells[row * columns.length + column] as number;
     });
   });
-  return made;
+  return ordered;
 }
 
 function weightMarks(
-  { result }: Study,
+  { result }: InfluenceData,
   columns: readonly number[],
   across: (column: number) => number,
   theme: Theme,
 ): Mark[] {
   const weights = columns.map((column) => fromWire(result.update[column]?.weight) ?? 0);
   const largest = Math.max(...weights.map(Math.abs), 1e-300);
-  return weights.map((weight, place) => ({
-    x: across(place),
+  return weights.map((weight, index) => ({
+    x: across(index),
     y: 0,
-    width: across(place + 1) - across(place),
+    width: across(index + 1) - across(index),
     height: STRIP,
     colour: css(signed(weight / largest, theme)),
   }));
 }
 
 function changeMarks(
-  { batch }: Study,
+  { batch }: InfluenceData,
   rows: readonly number[],
   down: (row: number) => number,
   room: number,
@@ -205,12 +205,12 @@ function changeMarks(
   const largest = Math.max(...changes.filter(Number.isFinite).map(Math.abs), 1e-300);
   const middle = changes.some((value) => value < 0) ? room / 2 : 0;
   const scale = (room - middle - 2) / largest;
-  return changes.map((change, place) => {
+  return changes.map((change, index) => {
     const length = Number.isFinite(change) ? change * scale : 0;
-    const height = down(place + 1) - down(place);
+    const height = down(index + 1) - down(index);
     return {
       x: middle + Math.min(length, 0),
-      y: down(place) + Math.min(1, height / 4),
+      y: down(index) + Math.min(1, height / 4),
       width: Math.max(Math.abs(length), 0.5),
       height: Math.max(height - Math.min(2, height / 2), 0.5),
       colour: css(signed(change > 0 ? 0.55 : -0.55, theme)),
@@ -219,14 +219,14 @@ function changeMarks(
 }
 
 function Readout({
-  study,
+  influence,
   cell,
   order,
   cells,
-}: Pick<KernelMapProps, "study" | "order" | "cells"> & { cell: HeatCell }): ReactNode {
+}: Pick<KernelMapProps, "influence" | "order" | "cells"> & { cell: HeatCell }): ReactNode {
   const [row, column] = [order.rows[cell.row], order.columns[cell.column]];
-  const evaluated = row === undefined ? undefined : study.batch.sequences[row];
-  const by = column === undefined ? undefined : study.result.update[column];
+  const evaluated = row === undefined ? undefined : influence.batch.sequences[row];
+  const by = column === undefined ? undefined : influence.result.update[column];
   if (evaluated === undefined || by === undefined || row === undefined || column === undefined) return null;
   return (
     <span aria-live="polite">

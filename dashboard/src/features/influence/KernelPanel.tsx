@@ -1,18 +1,20 @@
 /** The kernel as a map, with what its cells mean and how they are ordered. */
+
 import { useMemo, useRef } from "react";
-import { ExportMenu } from "@/charts/ExportMenu";
-import { symmetricScale } from "@/charts/heat";
+import { symmetricScale } from "@/charts/heatmap/heatScale";
 import { formatCount, formatRate } from "@/lib/format";
+import { FULL_KERNEL_NOT_STORED } from "@/lib/messages";
 import { useTheme } from "@/lib/theme";
 import { useUrlChoice } from "@/lib/urlState";
 import { Panel, type PanelState, Segmented } from "@/ui";
-import { filesOf } from "./exports";
+import { ExportMenu } from "@/ui/export/ExportMenu";
+import { exportItems } from "@/ui/export/exportItems";
+import { cellsOf, type InfluenceData, type MapOrder, orderOf, type Quantity } from "./influenceData";
 import { KernelMap } from "./KernelMap";
 import { promptNames } from "./prompts";
-import { cellsOf, type MapOrder, orderOf, type Quantity, type Study } from "./study";
 
 interface KernelPanelProps {
-  study: Study;
+  influence: InfluenceData;
   selected: number;
   onSelect: (row: number) => void;
   onColumn: (column: number) => void;
@@ -30,32 +32,34 @@ const ORDERS = [
   { value: "effect", label: "Effect" },
 ] as const;
 
-export default function KernelPanel({ study, selected, onSelect, onColumn, error }: KernelPanelProps) {
+export default function KernelPanel({ influence, selected, onSelect, onColumn, error }: KernelPanelProps) {
   const theme = useTheme();
-  const place = useRef<HTMLDivElement>(null);
+  const container = useRef<HTMLDivElement>(null);
   const [quantity, setQuantity] = useUrlChoice<Quantity>("cell", ["contribution", "kernel", "cosine"]);
   const [by, setBy] = useUrlChoice<MapOrder>("order", ["prompt", "effect"]);
-  const cells = useMemo(() => cellsOf(study, quantity), [study, quantity]);
-  const order = useMemo(() => orderOf(study, by), [study, by]);
-  const names = useMemo(() => promptNames(study), [study]);
+  const cells = useMemo(() => cellsOf(influence, quantity), [influence, quantity]);
+  const order = useMemo(() => orderOf(influence, by), [influence, by]);
+  const names = useMemo(() => promptNames(influence), [influence]);
   const largest = useMemo(() => largestOf(cells), [cells]);
   const scale = useMemo(() => symmetricScale(largest, theme), [largest, theme]);
-  if (cells === null) return <Panel title="Kernel" className="h-full" state={missing(study, error)} />;
-  const files = () => filesOf(`kernel-${study.result.name}`, () => place.current, columns, body);
+  if (cells === null) return <Panel title="Kernel" className="h-full" state={missing(influence, error)} />;
+  const files = () => exportItems(`kernel-${influence.result.name}`, () => container.current, columns, body);
   const columns = () => [
-    { name: "sequence", cells: study.batch.sequences.map(({ sequence_id }) => sequence_id) },
-    ...study.result.update.map(({ sequence_id }, column) => ({
+    { name: "sequence", cells: influence.batch.sequences.map(({ sequence_id }) => sequence_id) },
+    ...influence.result.update.map(({ sequence_id }, column) => ({
       name: sequence_id,
-      cells: study.batch.sequences.map((_, row) => cells[row * study.result.update.length + column]),
+      cells: influence.batch.sequences.map((_, row) => cells[row * influence.result.update.length + column]),
     })),
   ];
   const body = () => ({
-    result: study.result.id,
+    result: influence.result.id,
     quantity,
-    rows: study.batch.sequences.map(({ sequence_id }) => sequence_id),
-    columns: study.result.update.map(({ sequence_id }) => sequence_id),
-    cells: study.batch.sequences.map((_, row) =>
-      Array.from(cells.subarray(row * study.result.update.length, (row + 1) * study.result.update.length)),
+    rows: influence.batch.sequences.map(({ sequence_id }) => sequence_id),
+    columns: influence.result.update.map(({ sequence_id }) => sequence_id),
+    cells: influence.batch.sequences.map((_, row) =>
+      Array.from(
+        cells.subarray(row * influence.result.update.length, (row + 1) * influence.result.update.length),
+      ),
     ),
   });
   const tools = (
@@ -70,11 +74,11 @@ export default function KernelPanel({ study, selected, onSelect, onColumn, error
       <ExportMenu subject="kernel" items={files()} />
     </>
   );
-  const fact = `${formatCount(study.batch.sequences.length)} × ${formatCount(study.result.update.length)}`;
+  const fact = `${formatCount(influence.batch.sequences.length)} × ${formatCount(influence.result.update.length)}`;
   return (
     <Panel title="Kernel" fact={fact} tools={tools} className="h-full" bodyClassName="px-3 pb-1">
-      <div ref={place} className="flex min-h-0 flex-1">
-        <KernelMap {...{ study, names, cells, largest, order, selected, onSelect, onColumn, theme }} />
+      <div ref={container} className="flex min-h-0 flex-1">
+        <KernelMap {...{ influence, names, cells, largest, order, selected, onSelect, onColumn, theme }} />
       </div>
     </Panel>
   );
@@ -91,8 +95,8 @@ function largestOf(cells: Float32Array | null): number {
   return largest;
 }
 
-function missing({ batch }: Study, error: string | null): PanelState {
-  if (error !== null) return { kind: "error", title: "The kernel could not be read", text: error };
+function missing({ batch }: InfluenceData, error: string | null): PanelState {
+  if (error !== null) return { kind: "error", title: "Could not load the kernel", text: error };
   if (batch.has_kernel) return { kind: "loading" };
   const text = (
     <>
@@ -100,5 +104,5 @@ function missing({ batch }: Study, error: string | null): PanelState {
       <code className="font-mono">full_kernel: true</code> to see all pairs and to try other advantages.
     </>
   );
-  return { kind: "empty", title: "This batch kept no kernel", text };
+  return { kind: "empty", title: FULL_KERNEL_NOT_STORED, text };
 }

@@ -1,7 +1,9 @@
 /** All stored results, with what each holds or why it cannot be shown. */
+
 import type { InfluenceSummary } from "@/api/types";
 import { formatAge, formatCount, NONE } from "@/lib/format";
-import { Panel, type PanelState, rowClass } from "@/ui";
+import { NOT_UP_TO_DATE } from "@/lib/messages";
+import { Panel, type PanelState, panelState, rowClass } from "@/ui";
 
 interface ResultsPanelProps {
   results: readonly InfluenceSummary[] | null;
@@ -15,7 +17,7 @@ export default function ResultsPanel({ results, error, shown, onOpen }: ResultsP
     <Panel
       title="Stored results"
       fact={results ? formatCount(results.length) : undefined}
-      stale={results && error ? "not up to date: the server does not answer" : null}
+      stale={results && error ? NOT_UP_TO_DATE : null}
       className="h-full"
       bodyClassName="overflow-auto"
       state={stateOf(results, error)}
@@ -94,21 +96,22 @@ function Row({ one, selected, onOpen }: RowProps) {
   );
 }
 
-function stateOf(results: readonly InfluenceSummary[] | null, error: string | null): PanelState {
-  if (results === null && error !== null)
-    return { kind: "error", title: "The results could not be read", text: error };
-  if (results === null) return { kind: "loading" };
-  if (results.length > 0) return { kind: "data" };
+function stateOf(data: readonly InfluenceSummary[] | null, error: string | null): PanelState {
+  const empty = ({ length }: readonly InfluenceSummary[]) => (length > 0 ? null : noResults());
+  return panelState({ data, error }, { what: "the results", empty });
+}
+
+function noResults(): PanelState {
   return {
     kind: "empty",
     title: "No results yet",
     text: (
       <>
-        Which sequences of an update moved which answers: run a plan with{" "}
+        To see which training sequences changed which answers, run a plan with{" "}
         <code className="font-mono">midstep influence run plan.yaml</code>, or train and study the example
         with <code className="font-mono">python examples/rl/arithmetic_grpo.py</code>. Results under{" "}
         <code className="font-mono">outputs/influence</code> beside the runs of this server are shown here.
-        Which samples of a batch moved which in a paused run: Influence in the Batch panel of the Live page.
+        For the samples of one batch, pause a run and use Influence in the Batch panel of the Live page.
       </>
     ),
   };

@@ -1,18 +1,20 @@
 /** Other advantages: what the update would have done to the selected sequence, the preconditioner held fixed. */
+
 import { useMemo, useRef } from "react";
 import { fromWire } from "@/api/types";
-import { ExportMenu } from "@/charts/ExportMenu";
-import { signed } from "@/charts/signed";
-import { css } from "@/charts/viridis";
+import { signed } from "@/charts/colors/signed";
+import { css } from "@/charts/colors/viridis";
 import { formatCount } from "@/lib/format";
+import { FULL_KERNEL_NOT_STORED } from "@/lib/messages";
 import { useTheme } from "@/lib/theme";
 import { Button, NumberField, Panel } from "@/ui";
-import { filesOf } from "./exports";
-import { type Change, type Contribution, changesUnder, type Study } from "./study";
-import { nats } from "./words";
+import { ExportMenu } from "@/ui/export/ExportMenu";
+import { exportItems } from "@/ui/export/exportItems";
+import { formatNats } from "./formatNats";
+import { type Change, type Contribution, changesUnder, type InfluenceData } from "./influenceData";
 
 interface WhatIfPanelProps {
-  study: Study;
+  influence: InfluenceData;
   row: number;
   contributions: readonly Contribution[];
   changed: ReadonlyMap<string, number>;
@@ -24,12 +26,13 @@ const SLIDERS = 12;
 /** Width of a slider's thumb in pixels, as browsers draw it. */
 const THUMB = 16;
 
-export default function WhatIfPanel({ study, row, contributions, changed, onChange }: WhatIfPanelProps) {
-  const place = useRef<HTMLDivElement>(null);
-  const was = useMemo(() => changesUnder(study, NOTHING), [study]);
-  const now = useMemo(() => changesUnder(study, changed), [study, changed]);
-  const evaluated = study.batch.sequences[row];
-  if (study.kernel === null || evaluated === undefined) return <NoKernel kept={study.batch.has_kernel} />;
+export default function WhatIfPanel({ influence, row, contributions, changed, onChange }: WhatIfPanelProps) {
+  const container = useRef<HTMLDivElement>(null);
+  const was = useMemo(() => changesUnder(influence, NOTHING), [influence]);
+  const now = useMemo(() => changesUnder(influence, changed), [influence, changed]);
+  const evaluated = influence.batch.sequences[row];
+  if (influence.kernel === null || evaluated === undefined)
+    return <NoKernel kept={influence.batch.has_kernel} />;
   const listed = contributions.filter(
     ({ sequence }, index) => index < SLIDERS || changed.has(sequence.sequence_id),
   );
@@ -43,11 +46,11 @@ export default function WhatIfPanel({ study, row, contributions, changed, onChan
     else next.set(id, value);
     onChange(next);
   };
-  const files = filesOf(
+  const files = exportItems(
     `what-if-${evaluated.sequence_id}`,
-    () => place.current,
+    () => container.current,
     () => [
-      { name: "sequence_id", cells: study.batch.sequences.map(({ sequence_id }) => sequence_id) },
+      { name: "sequence_id", cells: influence.batch.sequences.map(({ sequence_id }) => sequence_id) },
       { name: "as_trained", cells: was.map(({ total }) => total) },
       { name: "what_if", cells: now.map(({ total }) => total) },
     ],
@@ -64,8 +67,8 @@ export default function WhatIfPanel({ study, row, contributions, changed, onChan
     </>
   );
   return (
-    <Panel title="What if" fact={heldFixed(study)} tools={tools} className="h-full">
-      <div ref={place} className="flex min-h-0 flex-1 gap-4 px-3 pb-2">
+    <Panel title="What if" fact={heldFixed(influence)} tools={tools} className="h-full">
+      <div ref={container} className="flex min-h-0 flex-1 gap-4 px-3 pb-2">
         <ul className="min-w-0 flex-1 overflow-auto px-1">
           {listed.map(({ sequence }) => (
             <AdvantageRow
@@ -88,7 +91,7 @@ export default function WhatIfPanel({ study, row, contributions, changed, onChan
 const NOTHING: ReadonlyMap<string, number> = new Map();
 
 /** What is held fixed, and so how far the answer carries. */
-function heldFixed({ result }: Study): string {
+function heldFixed({ result }: InfluenceData): string {
   return result.preconditioner === "adam_post"
     ? "other advantages, preconditioner held fixed"
     : "other advantages; the preconditioner does not depend on them";
@@ -114,7 +117,7 @@ function AdvantageRow({ id, original, value, usable, limit, onChange }: Advantag
   if (!usable || value === null) {
     return (
       <li className="flex h-7 items-center gap-3 text-t3">
-        <span className="w-20 shrink-0 font-mono">{id}</span>stored without its normaliser
+        <span className="w-20 shrink-0 font-mono">{id}</span>cannot change: no normaliser stored
       </li>
     );
   }
@@ -152,7 +155,7 @@ function AdvantageRow({ id, original, value, usable, limit, onChange }: Advantag
         label={`Advantage of ${id} as a number`}
         value={rounded}
         whole={false}
-        errorPlace="under-end"
+        errorPosition="under-end"
         onChange={(next) => next !== null && Number.isFinite(next) && onChange(id, next, original)}
         className={`w-16 text-right ${other ? "text-accent!" : ""}`}
       />
@@ -183,9 +186,9 @@ function Outcome({ was, now, row, changed }: OutcomeProps) {
       <p className="flex items-baseline gap-2">
         <span className="text-t3">Δ log π</span>
         <output className="text-result font-semibold" aria-live="polite" data-figure="what-if">
-          {nats(after.total)}
+          {formatNats(after.total)}
         </output>
-        {changed.size > 0 && <span className="text-accent">{nats(after.total - before.total)}</span>}
+        {changed.size > 0 && <span className="text-accent">{formatNats(after.total - before.total)}</span>}
       </p>
       <Terms title="As trained" change={before} largest={largest} faint />
       <Terms title={changed.size > 0 ? title : "Nothing changed yet"} change={after} largest={largest} />
@@ -222,7 +225,7 @@ function Terms({ title, change, largest, faint = false }: TermsProps) {
     <div className="mt-1.5">
       <p className="flex justify-between gap-2">
         <span className="truncate text-t3">{title}</span>
-        <span className="font-medium">{nats(change.total)}</span>
+        <span className="font-medium">{formatNats(change.total)}</span>
       </p>
       <p className={`mt-0.5 flex h-2 gap-px ${faint ? "opacity-60" : ""}`} aria-hidden="true">
         <span className="rounded-mark bg-series-2" style={width(change.kernel)} />
@@ -243,7 +246,7 @@ function NoKernel({ kept }: { kept: boolean }) {
     <Panel
       title="What if"
       className="h-full"
-      state={kept ? { kind: "loading" } : { kind: "empty", title: "This batch kept no kernel", text }}
+      state={kept ? { kind: "loading" } : { kind: "empty", title: FULL_KERNEL_NOT_STORED, text }}
     />
   );
 }

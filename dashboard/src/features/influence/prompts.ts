@@ -1,5 +1,5 @@
 /** What prompts are called where room is short: the words in which they differ. */
-import type { Study } from "./study";
+import type { InfluenceData } from "./influenceData";
 
 /** Characters of a name at most. */
 const LONGEST = 28;
@@ -24,7 +24,7 @@ export function namesOf(prompts: Iterable<string>): ReadonlyMap<string, string> 
     if (others.length === 0) return { prompt, text: lastSentence(prompt) };
     return { prompt, text: oneLine(prompt.slice(...ownPart(prompt, others))) || oneLine(prompt) };
   });
-  for (const [prompt, name] of told(unlike(own), 0)) names.set(prompt, name);
+  for (const [prompt, name] of shortNames(unlike(own), 0)) names.set(prompt, name);
   return names;
 }
 
@@ -39,7 +39,7 @@ function unlike(own: readonly Own[]): Own[] {
 }
 
 /** Of the update and the evaluated batch together, so that one prompt alone is told by the others. */
-export function promptNames({ result, batch }: Study): ReadonlyMap<string, string> {
+export function promptNames({ result, batch }: InfluenceData): ReadonlyMap<string, string> {
   return namesOf([...result.update, ...batch.sequences].map(({ prompt }) => prompt));
 }
 
@@ -50,7 +50,7 @@ interface Own {
 }
 
 /** Names from `start` on; those that would look alike begin where they differ. */
-function told(group: readonly Own[], start: number): [string, string][] {
+function shortNames(group: readonly Own[], start: number): [string, string][] {
   const alike = new Map<string, Own[]>();
   for (const one of group) {
     const key = one.text.slice(start, start + SEEN);
@@ -60,7 +60,7 @@ function told(group: readonly Own[], start: number): [string, string][] {
     const texts = twins.map(({ text }) => text);
     const apart = Math.min(...texts.map((text) => sharedStart(texts[0] as string, text)));
     const differ = new Set(texts).size > 1;
-    if (differ) return told(twins, wordStart(texts[0] as string, apart));
+    if (differ) return shortNames(twins, wordStart(texts[0] as string, apart));
     return twins.map(({ prompt, text }) => [prompt, shown(text, start)]);
   });
 }
@@ -120,16 +120,16 @@ const cut = (text: string) => (text.length > LONGEST ? `${text.slice(0, LONGEST 
 /** Neighbours on the map that belong to the same prompt, with its name. */
 export function promptGroups(
   sequences: readonly { global_prompt_id: string | null; prompt: string }[],
-  places: readonly number[],
+  order: readonly number[],
   names: ReadonlyMap<string, string>,
 ): { from: number; count: number; name: string }[] {
   const groups: { from: number; count: number; name: string; id: string }[] = [];
-  places.forEach((index, place) => {
+  order.forEach((index, position) => {
     const { global_prompt_id, prompt } = sequences[index] as (typeof sequences)[number];
     const id = global_prompt_id ?? prompt;
     const last = groups.at(-1);
     if (last?.id === id) last.count += 1;
-    else groups.push({ from: place, count: 1, name: names.get(prompt) ?? prompt, id });
+    else groups.push({ from: position, count: 1, name: names.get(prompt) ?? prompt, id });
   });
   return groups;
 }

@@ -1,7 +1,16 @@
 /** Watched features over the steps: one line and one colour each, and how alike they are. */
 import { useEffect, useMemo, useRef, useState } from "react";
 import { api } from "@/api/client";
-import { useNoCommandsReason, useRunId } from "@/api/hooks";
+import { ColorAssignments, seriesColour, seriesTextColour } from "@/charts/colors/seriesColors";
+import { Brush } from "@/charts/line/Brush";
+import { cursorText, LinesChart } from "@/charts/line/LinesChart";
+import { type Line, type Range, stepExtent, type Threshold } from "@/charts/line/lines";
+import { downloadBlob, downloadText } from "@/lib/download";
+import { COS_TO_START, type RowNames } from "@/lib/rowNames";
+import type { StatusRule, StatusTone } from "@/lib/rowStatus";
+import { useTheme } from "@/lib/theme";
+import { useUrlState } from "@/lib/urlState";
+import { useNoCommandsReason, useRunId } from "@/live/hooks";
 import {
   ALL_POINTS,
   clearTrajectories,
@@ -10,30 +19,23 @@ import {
   type Track,
   type Trajectories,
   useTrajectories,
-} from "@/api/trajectories";
-import { addWatches, noteWatched, removeWatch, useWatchList } from "@/api/watches";
-import { Brush } from "@/charts/Brush";
-import { csvOf, jsonOf } from "@/charts/csv";
-import { ExportMenu } from "@/charts/ExportMenu";
-import { cursorText, LinesChart } from "@/charts/LinesChart";
-import { type Line, type Range, stepExtent, type Threshold } from "@/charts/lines";
-import { pngOfPanel } from "@/charts/panelPng";
-import { ColourBook, seriesColour, seriesTextColour } from "@/charts/seriesColours";
-import { downloadBlob, downloadText } from "@/lib/download";
-import type { StatusRule, StatusTone } from "@/lib/status";
-import { useTheme } from "@/lib/theme";
-import { useUrlState } from "@/lib/urlState";
+} from "@/live/trajectories";
+import { addWatches, noteWatched, removeWatch, useWatchList } from "@/live/watches";
 import { ConfirmDialog, IconButton, Menu, type MenuItem, Panel, Segmented } from "@/ui";
+import { csvOf, jsonOf } from "@/ui/export/csv";
+import { ExportMenu } from "@/ui/export/ExportMenu";
+import { panelToPng } from "@/ui/export/panelToPng";
 import { PairMatrix } from "./PairMatrix";
-import { metricsOf, metricWords, PAIRS, pairLines, rowLines, START, tableOf } from "./tracks";
+import { metricsOf, metricWords, PAIRS, pairLines, rowLines, tableOf } from "./tracks";
 import { WatchChips } from "./WatchChips";
 
 interface FeatureTrajectoryProps {
   /** The tensor that the page shows; its rows are watched when one types ids. */
   tensor: string | null;
+  names: RowNames;
   /** How a metric is judged: its limits are drawn. */
   rule: StatusRule | null;
-  /** A click on a line: that feature is looked at. */
+  /** A click on a line selects its row. */
   onSelect: (feature: number) => void;
   stale: string | null;
 }
@@ -41,11 +43,11 @@ interface FeatureTrajectoryProps {
 /** Metrics that stand in the header; the others are in a menu. */
 const IN_HEADER = 5;
 
-export default function FeatureTrajectory({ tensor, rule, onSelect, stale }: FeatureTrajectoryProps) {
+export default function FeatureTrajectory({ tensor, names, rule, onSelect, stale }: FeatureTrajectoryProps) {
   const theme = useTheme();
   const runId = useRunId();
   const disabledReason = useNoCommandsReason();
-  const place = useRef<HTMLDivElement>(null);
+  const container = useRef<HTMLDivElement>(null);
   const latest = useTrajectories();
   const watches = useWatchList();
   const [metricName, setMetric] = useUrlState("track", "");
@@ -58,15 +60,16 @@ export default function FeatureTrajectory({ tensor, rule, onSelect, stale }: Fea
   useEffect(() => {
     for (const each of latest.data?.sources ?? []) noteWatched(each.source, each.watched);
   }, [latest.data]);
-  const [colours] = useState(() => new ColourBook());
+  const [colours] = useState(() => new ColorAssignments());
   const watched = (source === null ? undefined : watches.ids[source]) ?? tracks.watched;
-  const metrics = metricsOf(tracks);
-  const metric = metricName === PAIRS || metrics.includes(metricName) ? metricName : (metrics[0] ?? START);
+  const metrics = metricsOf(tracks, names.order);
+  const metric =
+    metricName === PAIRS || metrics.includes(metricName) ? metricName : (metrics[0] ?? COS_TO_START);
   // biome-ignore lint/correctness/useExhaustiveDependencies: the theme changes what the colours are
   const drawn = useMemo(() => {
     colours.keep(watched.map(String));
-    for (const id of watched) colours.placeOf(String(id));
-    const of = (id: number) => seriesColour(colours.placeOf(String(id)));
+    for (const id of watched) colours.slotOf(String(id));
+    const of = (id: number) => seriesColour(colours.slotOf(String(id)));
     const style = getComputedStyle(document.documentElement);
     const read = (name: string) => style.getPropertyValue(name).trim();
     const palette = { of, removed: read("--t3"), faint: read("--line2") };
@@ -75,8 +78,8 @@ export default function FeatureTrajectory({ tensor, rule, onSelect, stale }: Fea
   }, [tracks, watched, metric, pair, rule, theme, colours]);
   const extent = stepExtent(drawn.lines);
   const range = rangeOf(rangeText, extent);
-  const colourOf = (id: number) => seriesColour(colours.placeOf(String(id)));
-  const textOf = (id: number) => seriesTextColour(colours.placeOf(String(id)));
+  const colourOf = (id: number) => seriesColour(colours.slotOf(String(id)));
+  const textOf = (id: number) => seriesTextColour(colours.slotOf(String(id)));
   const tools = (
     <>
       {cursor !== null && (
@@ -84,12 +87,12 @@ export default function FeatureTrajectory({ tensor, rule, onSelect, stale }: Fea
           {cursorText(drawn.lines, cursor)}
         </span>
       )}
-      {metrics.length > 0 && <MetricChoice {...{ metrics, metric }} onMetric={setMetric} />}
+      {metrics.length > 0 && <MetricChoice {...{ metrics, metric, names }} onMetric={setMetric} />}
       <ExportMenu
         subject="trajectories"
         disabledReason={tracks.rows.size ? null : "Nothing was watched yet"}
         items={[
-          ...exportsOf(runId ?? "", source ?? "", () => pngOfPanel(place.current)),
+          ...exportsOf(runId ?? "", source ?? "", names, () => panelToPng(container.current)),
           "line",
           { label: "Clear all lines…", danger: true, disabledReason, onSelect: () => setClearing(true) },
         ]}
@@ -108,13 +111,13 @@ export default function FeatureTrajectory({ tensor, rule, onSelect, stale }: Fea
   );
   return (
     <Panel title="Trajectories" fact={chips} stale={stale} tools={tools} className="h-full">
-      <div ref={place} className="flex min-h-0 flex-1 gap-4 px-3 pb-2">
+      <div ref={container} className="flex min-h-0 flex-1 gap-4 px-3 pb-2">
         {extent === null || range === null ? (
           <Empty watched={watched.length} error={latest.error?.message ?? null} />
         ) : (
           <div className="flex min-h-0 min-w-0 flex-1 flex-col" data-points={longest(drawn.lines)}>
             <LinesChart
-              label={`${metricWords(metric)} of the watched features.`}
+              label={`${metricWords(metric, names)} of the watched rows.`}
               lines={drawn.lines}
               range={range}
               thresholds={drawn.thresholds}
@@ -150,7 +153,7 @@ export default function FeatureTrajectory({ tensor, rule, onSelect, stale }: Fea
       {clearing && (
         <ConfirmDialog
           title="Clear all lines?"
-          text="The points of all features, also of those no longer watched, are forgotten. What is watched goes on from here."
+          text="Deletes all recorded points, also of rows you no longer watch. Watched rows continue from here."
           safe="Keep lines"
           verb="Clear lines"
           onConfirm={() => void clearTrajectories(runId ?? "").then(() => setRange(""))}
@@ -210,10 +213,12 @@ function thresholdsOf(rule: StatusRule, read: (name: string) => string): Thresho
 function MetricChoice({
   metrics,
   metric,
+  names,
   onMetric,
 }: {
   metrics: readonly string[];
   metric: string;
+  names: RowNames;
   onMetric: (metric: string) => void;
 }) {
   const first = metrics.slice(0, IN_HEADER);
@@ -224,7 +229,7 @@ function MetricChoice({
       <Segmented
         label="Metric"
         value={metric}
-        choices={choices.map((value) => ({ value, label: metricWords(value) }))}
+        choices={choices.map((value) => ({ value, label: metricWords(value, names) }))}
         onChange={onMetric}
       />
       {rest.length > 0 && (
@@ -232,7 +237,7 @@ function MetricChoice({
           heading="Other metrics"
           trigger={<IconButton icon="more" label="Other metrics" />}
           items={rest.map((name) => ({
-            label: metricWords(name),
+            label: metricWords(name, names),
             checked: name === metric,
             onSelect: () => onMetric(name),
           }))}
@@ -264,8 +269,8 @@ function Empty({ watched, error }: { watched: number; error: string | null }) {
   const text =
     error ??
     (watched
-      ? "The next step draws the first point."
-      : "Click an id in the metrics table, select a feature and press W, or type numbers under Watch.");
+      ? "Take one step to draw the first point."
+      : "Click an id in the table, select a row and press W, or type row numbers under Watch.");
   return (
     <div className="min-w-0 flex-1">
       <p className="font-medium">{watched ? "No points yet" : "Nothing is watched"}</p>
@@ -275,7 +280,12 @@ function Empty({ watched, error }: { watched: number; error: string | null }) {
 }
 
 /** Files hold every point that the run keeps, not only those drawn. */
-function exportsOf(runId: string, source: string, png: () => Promise<Blob | null>): MenuItem[] {
+function exportsOf(
+  runId: string,
+  source: string,
+  { order }: RowNames,
+  png: () => Promise<Blob | null>,
+): MenuItem[] {
   const all = async () => tracksOf(await fetchTrajectories(api, runId, ALL_POINTS), source);
   const name = `trajectories-${source || "rows"}`;
   return [
@@ -283,7 +293,7 @@ function exportsOf(runId: string, source: string, png: () => Promise<Blob | null
     {
       label: "CSV, every point",
       onSelect: () =>
-        void all().then((tracks) => downloadText(`${name}.csv`, csvOf(tableOf(tracks)), "text/csv")),
+        void all().then((tracks) => downloadText(`${name}.csv`, csvOf(tableOf(tracks, order)), "text/csv")),
     },
     {
       label: "JSON, every point",

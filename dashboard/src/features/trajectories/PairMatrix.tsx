@@ -1,8 +1,9 @@
 /** How alike the watched rows are now; a click on a cell shows the pair over the steps. */
-import type { SourceTracks } from "@/api/trajectories";
-import { signed } from "@/charts/signed";
-import { css, type Theme } from "@/charts/viridis";
+
+import { signed } from "@/charts/colors/signed";
+import { css, type Theme } from "@/charts/colors/viridis";
 import { formatFixed } from "@/lib/format";
+import type { SourceTracks } from "@/live/trajectories";
 import { cosineNow, pairName } from "./tracks";
 
 interface PairMatrixProps {
@@ -18,7 +19,7 @@ const MOST = 8;
 
 export function PairMatrix({ tracks, colourOf, chosen, onChoose, theme }: PairMatrixProps) {
   const ids = tracks.watched.slice(0, MOST);
-  if (ids.length < 2) return <p className="text-t3">Watch two features to see how alike they are.</p>;
+  if (ids.length < 2) return <p className="text-t3">Watch two rows to compare them.</p>;
   return (
     <div className="flex min-h-0 flex-col gap-1">
       <p className="text-label text-t3">

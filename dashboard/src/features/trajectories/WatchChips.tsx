@@ -32,9 +32,9 @@ export function WatchChips({ watched, colourOf, onAdd, onRemove, disabledReason 
           <span className="font-medium">{id}</span>
           <button
             type="button"
-            aria-label={`Watch ${id} no longer`}
+            aria-label={`Stop watching ${id}`}
             aria-disabled={disabledReason !== null || undefined}
-            title={disabledReason ?? `Watch ${id} no longer; its line stays`}
+            title={disabledReason ?? `Stop watching ${id} (keeps its line)`}
             onClick={() => disabledReason === null && onRemove(id)}
             className="flex size-6 items-center justify-center rounded-chip text-t3 hover:text-text"
           >
@@ -50,7 +50,7 @@ export function WatchChips({ watched, colourOf, onAdd, onRemove, disabledReason 
           icon="plus"
           className={`shrink-0 ${disabledReason === null ? "text-t2!" : ""}`}
           disabledReason={disabledReason}
-          tooltip="Follow rows by their numbers, or press W on a selected feature"
+          tooltip="Watch rows by their numbers, or press W on a selected row"
           onClick={() => setTyping("")}
         >
           Watch
@@ -59,11 +59,11 @@ export function WatchChips({ watched, colourOf, onAdd, onRemove, disabledReason 
         <Field
           small
           autoFocus
-          label="Features to watch, for example 0, 15, 31"
+          label="Rows to watch, for example 0, 15, 31"
           placeholder="0, 15, 31"
           value={typing}
-          error={typing.trim() !== "" && readIds(typing) === null ? "Give whole numbers" : null}
-          errorPlace="elsewhere"
+          error={typing.trim() !== "" && readIds(typing) === null ? "Enter whole numbers" : null}
+          errorPosition="elsewhere"
           onChange={setTyping}
           onApply={apply}
           onRestore={close}

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import type { SourceTracks } from "@/api/trajectories";
+import type { SourceTracks } from "@/live/trajectories";
 import { rangeOf } from "./FeatureTrajectory";
 import { cosineNow, metricsOf, pairLines, pairName, readIds, rowLines, tableOf } from "./tracks";
 
@@ -45,8 +45,12 @@ describe("lines of the watched", () => {
     ]);
   });
 
-  it("name known metrics first", () => {
-    expect(metricsOf(TRACKS)).toEqual(["win_rate", "weight_cos_to_init", "zeta"]);
+  it("name the metrics that the run lists first", () => {
+    expect(metricsOf(TRACKS, ["win_rate", "absent", "weight_cos_to_init"])).toEqual([
+      "win_rate",
+      "weight_cos_to_init",
+      "zeta",
+    ]);
   });
 });
 
@@ -60,7 +64,7 @@ describe("pairs", () => {
 
 describe("files and fields", () => {
   it("have one line a point, rows then pairs, gaps empty", () => {
-    const table = tableOf(TRACKS);
+    const table = tableOf(TRACKS, ["win_rate", "weight_cos_to_init"]);
     expect(table.map(({ name }) => name)).toEqual([
       "feature",
       "step",

@@ -1,32 +1,23 @@
 /** Which lines the trajectories panel draws: rows by one metric, or pairs of rows by their cosine. */
-import type { SourceTracks, Track } from "@/api/trajectories";
-import type { Line } from "@/charts/lines";
+
+import type { Line } from "@/charts/line/lines";
+import type { RowNames } from "@/lib/rowNames";
+import type { SourceTracks, Track } from "@/live/trajectories";
 
 /** What is drawn: a metric of the rows, or how alike pairs of them are. */
 export const PAIRS = "pairs";
-export const START = "weight_cos_to_init";
-
-const KNOWN: Record<string, string> = {
-  win_rate: "Win rate",
-  weight_cos_to_init: "Cos to start",
-  grad_magnitude: "Gradient",
-  som_magnitude: "SOM",
-  feature_novelty: "Novelty",
-};
 
 /** The metric in words. */
-export function metricWords(name: string): string {
-  if (name === PAIRS) return "Pairs";
-  const spaced = name.replaceAll("_", " ");
-  return KNOWN[name] ?? spaced.charAt(0).toUpperCase() + spaced.slice(1);
+export function metricWords(name: string, { labelOf }: RowNames): string {
+  return name === PAIRS ? "Pairs" : labelOf(name);
 }
 
-/** Metrics of these tracks, the known ones first in their usual order. */
-export function metricsOf({ rows }: SourceTracks): string[] {
-  const found = new Set<string>();
-  for (const track of rows.values()) for (const name of track.columns.keys()) found.add(name);
-  const known = Object.keys(KNOWN).filter((name) => found.has(name));
-  return [...known, ...[...found].filter((name) => !(name in KNOWN)).sort()];
+/** Metrics of these tracks, those that the run lists first in its order. */
+export function metricsOf({ rows }: SourceTracks, order: readonly string[]): string[] {
+  const names = new Set<string>();
+  for (const track of rows.values()) for (const name of track.columns.keys()) names.add(name);
+  const listed = order.filter((name) => names.has(name));
+  return [...listed, ...[...names].filter((name) => !listed.includes(name)).sort()];
 }
 
 interface Colours {
@@ -84,8 +75,11 @@ export function cosineNow({ pairs }: SourceTracks, a: number, b: number): number
 }
 
 /** Rows as a file has them: one line a point. */
-export function tableOf(tracks: SourceTracks): { name: string; cells: (number | string | null)[] }[] {
-  const metrics = metricsOf(tracks);
+export function tableOf(
+  tracks: SourceTracks,
+  order: readonly string[],
+): { name: string; cells: (number | string | null)[] }[] {
+  const metrics = metricsOf(tracks, order);
   const rows: (number | string | null)[][] = [];
   const add = (id: string, { step, columns }: Track, names: readonly string[]) => {
     for (let index = 0; index < step.length; index += 1) {

@@ -1,9 +1,9 @@
 /** The steps one can return to, snapshots as notches, hits as diamonds; dragging the thumb goes back. */
 import { type KeyboardEvent, type PointerEvent, useRef, useState } from "react";
-import { goBack } from "@/api/rewind";
 import type { BreakpointOut, RewindOut } from "@/api/types";
 import { useSize } from "@/charts/useSize";
 import { formatCount } from "@/lib/format";
+import { goBack } from "@/live/rewind";
 import { costText, factText, shareOf, stepAt, ticksOf } from "./rewind";
 
 interface RewindTrackProps {
@@ -15,10 +15,10 @@ interface RewindTrackProps {
 }
 
 /** More notches than this would run into each other. */
-const MOST_NOTCHES = 128;
+const MAX_NOTCHES = 128;
 
 export default function RewindTrack({ rewind, breakpoints, disabledReason, stale }: RewindTrackProps) {
-  const [place, { width }] = useSize<HTMLDivElement>();
+  const [container, { width }] = useSize<HTMLDivElement>();
   const [wanted, setWanted] = useState<number | null>(null);
   const held = useRef(false);
   const off = disabledReason !== null;
@@ -54,7 +54,7 @@ export default function RewindTrack({ rewind, breakpoints, disabledReason, stale
           </span>
         </div>
         <div
-          ref={place}
+          ref={container}
           role="slider"
           tabIndex={0}
           aria-label="Rewind. Arrows choose a step, Enter goes back to it"
@@ -81,7 +81,7 @@ export default function RewindTrack({ rewind, breakpoints, disabledReason, stale
           className="relative my-px h-3 touch-none"
         >
           <span className="absolute inset-x-0 top-1 h-1 rounded-full bg-s3" />
-          {rewind.snapshot_steps.slice(-MOST_NOTCHES).map((step) => (
+          {rewind.snapshot_steps.slice(-MAX_NOTCHES).map((step) => (
             <span
               key={step}
               className="absolute top-1 h-1 w-1 -translate-x-1/2 bg-line3"

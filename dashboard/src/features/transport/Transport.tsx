@@ -1,10 +1,10 @@
 /** Joins the strip to the run's verbs. */
 import { lazy, Suspense, useEffect, useState } from "react";
-import { useBreakpoints, useRunState, useStale, useVerb } from "@/api/hooks";
-import { goBack, useRewind } from "@/api/rewind";
-import { hasEnded } from "@/lib/allowed";
 import { askStop } from "@/lib/dialogs";
-import { useTransport } from "@/lib/transport";
+import { hasEnded } from "@/live/commandAvailability";
+import { useBreakpoints, useRunState, useStale, useVerb } from "@/live/hooks";
+import { goBack, useRewind } from "@/live/rewind";
+import { useStepInputs } from "@/live/stepInputs";
 import { proposedTarget, targetError } from "./progress";
 import { EndedStrip, ProgressTrack, TransportView } from "./TransportView";
 
@@ -15,8 +15,7 @@ const PATIENCE_MS = 2_000;
 
 export function Transport() {
   const ended = useRunState(hasEnded);
-  if (ended === undefined)
-    return <p className="flex h-full items-center text-t3">Waiting for the run's first message.</p>;
+  if (ended === undefined) return <p className="flex h-full items-center text-t3">Connecting to the run…</p>;
   return ended ? <EndedTransport /> : <LiveTransport />;
 }
 
@@ -26,7 +25,7 @@ function EndedTransport() {
   return state && <EndedStrip state={state} stale={stale} />;
 }
 
-/** Apart from the verbs, so that they are not drawn anew with every step. */
+/** Separate from the verbs, so that these are not redrawn with every step. */
 function LiveProgress() {
   const state = useRunState();
   const stale = useStale();
@@ -46,7 +45,7 @@ function LiveTransport() {
   const backReason = back.disabledReason ?? (rewind?.available === false ? rewind.reason : null);
   const runUntil = useVerb("run_until");
   const stop = useVerb("stop");
-  const { n } = useTransport();
+  const { n } = useStepInputs();
   const { target, error, shownError } = useTarget();
   const pausing = pause.busy || state === "pausing";
   const toggle = pausing || state === "running" || state === "stepping" ? "pause" : "resume";
@@ -96,22 +95,22 @@ function LiveTransport() {
         disabledReason: runUntil.disabledReason ?? error,
       }}
       onStop={{ onClick: askStop, busy: stop.busy ? "Stopping…" : null, disabledReason: stop.disabledReason }}
-      onN={(next) => useTransport.setState({ n: next })}
-      onTarget={(next) => useTransport.setState({ runTo: next })}
+      onN={(next) => useStepInputs.setState({ n: next })}
+      onTarget={(next) => useStepInputs.setState({ runTo: next })}
     />
   );
 }
 
 /** The step to run to: what was typed until the run has passed it, then the next round step. */
 function useTarget(): { target: number; error: string | null; shownError: string | null } {
-  const { runTo } = useTransport();
+  const { runTo } = useStepInputs();
   const isAhead = useRunState(({ step }) => runTo !== null && runTo > step);
   const [reachable, setReachable] = useState(false);
   useEffect(() => {
     if (runTo === null) setReachable(false);
     else if (isAhead) setReachable(true);
     // It was ahead and no longer is: the run got there, so there is nothing wrong to point at.
-    else if (reachable) useTransport.setState({ runTo: null });
+    else if (reachable) useStepInputs.setState({ runTo: null });
   }, [runTo, isAhead, reachable]);
   const target = useRunState(({ step, total_steps }) => runTo ?? proposedTarget(step, total_steps)) ?? 0;
   const error = useRunState(({ step, total_steps }) => targetError(target, step, total_steps)) ?? null;

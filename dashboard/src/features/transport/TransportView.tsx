@@ -3,7 +3,7 @@ import { type ReactNode, useState } from "react";
 import type { StateOut } from "@/api/types";
 import { useSize } from "@/charts/useSize";
 import { formatCount } from "@/lib/format";
-import { RUN_TO_FIELD } from "@/lib/transport";
+import { RUN_TO_FIELD } from "@/live/stepInputs";
 import { Button, Icon, type IconName, NumberField } from "@/ui";
 import { progressOf, thinned } from "./progress";
 
@@ -82,13 +82,13 @@ function StepsGroup({ n, onN, onSteps }: TransportViewProps) {
         value={n}
         onChange={(value) => value !== null && value >= 1 && onN(value)}
         onApply={onSteps.onClick}
-        check={(value) => (value < 1 ? "Give at least 1 step" : null)}
+        check={(value) => (value < 1 ? "Enter 1 or more" : null)}
         onProblem={setProblem}
-        errorPlace="under-end"
+        errorPosition="under-end"
         className="w-11 rounded-r-none"
       />
       <Button
-        tooltip={`Take ${formatCount(n)} steps, then stand again`}
+        tooltip={`Run ${formatCount(n)} steps, then pause`}
         className="rounded-l-none"
         {...onSteps}
         disabledReason={onSteps.disabledReason ?? problem}
@@ -111,12 +111,12 @@ function RunToGroup({ target, onTarget, onRunTo, targetError }: TransportViewPro
         onApply={onRunTo.onClick}
         error={targetError}
         onProblem={setProblem}
-        errorPlace="under"
+        errorPosition="under"
         className={`rounded-r-none ${target >= 1e6 ? "w-[100px]" : "w-[72px]"}`}
       />
       <Button
         icon="runTo"
-        tooltip="Run, then stand at this step"
+        tooltip="Run to this step, then pause"
         className="rounded-l-none"
         {...onRunTo}
         disabledReason={onRunTo.disabledReason ?? problem}
@@ -128,7 +128,7 @@ function RunToGroup({ target, onTarget, onRunTo, targetError }: TransportViewPro
 }
 
 export function ProgressTrack({ state, stale }: { state: StateOut; stale: boolean }) {
-  const [place, { width }] = useSize<HTMLDivElement>();
+  const [container, { width }] = useSize<HTMLDivElement>();
   const { share, fact, ticks } = progressOf(
     state.step,
     state.total_steps,
@@ -137,7 +137,7 @@ export function ProgressTrack({ state, stale }: { state: StateOut; stale: boolea
   );
   return (
     <div className={`flex min-w-0 flex-1 items-center gap-3 max-[899px]:basis-full ${stale ? "stale" : ""}`}>
-      <div ref={place} className="min-w-0 flex-1">
+      <div ref={container} className="min-w-0 flex-1">
         <div className="flex justify-between gap-3 text-label text-t3">
           <span>Progress</span>
           <span className="truncate">{fact}</span>
@@ -173,7 +173,7 @@ const ENDS: Partial<Record<StateOut["state"], { word: string; icon: IconName }>>
   lost: { word: "Lost", icon: "lost" },
 };
 
-/** What stands in place of the verbs once a run takes none. */
+/** Shown instead of the verbs when the run has ended. */
 export function EndedStrip({ state, stale }: { state: StateOut; stale: boolean }) {
   const { word, icon } = ENDS[state.state] ?? { word: "Stopped", icon: "stop" };
   return (

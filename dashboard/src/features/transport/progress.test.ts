@@ -12,7 +12,7 @@ describe("progressOf", () => {
   });
 
   it("does without a total and never passes the end", () => {
-    expect(progressOf(5, null, 10, true)).toEqual({ share: null, fact: "Total not known", ticks: [] });
+    expect(progressOf(5, null, 10, true)).toEqual({ share: null, fact: "Total steps unknown", ticks: [] });
     expect(progressOf(30, 25, 1, true).share).toBe(1);
     expect(progressOf(1, 7, 1, false).ticks).toEqual(["0", "7"]);
   });

@@ -2,7 +2,7 @@
 import { formatCount, formatDuration, formatPercent } from "@/lib/format";
 
 export interface Progress {
-  /** 0…1, or null when nobody knows how many steps there are. */
+  /** 0…1, or null if the total is unknown. */
   share: number | null;
   /** "50 % · 1.2 min left" */
   fact: string;
@@ -15,7 +15,7 @@ export function progressOf(
   stepsPerS: number | null,
   running: boolean,
 ): Progress {
-  if (total === null || total <= 0) return { share: null, fact: "Total not known", ticks: [] };
+  if (total === null || total <= 0) return { share: null, fact: "Total steps unknown", ticks: [] };
   const share = Math.min(1, step / total);
   const parts = [`${formatPercent(share)} of ${formatCount(total)} steps`];
   if (running && stepsPerS && step < total) parts.push(`${formatDuration((total - step) / stepsPerS)} left`);

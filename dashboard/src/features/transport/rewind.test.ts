@@ -26,7 +26,7 @@ describe("the rewind track", () => {
   it("counts what must be made again since the snapshot before", () => {
     expect(replays(REWIND, 190)).toBe(0);
     expect(replays(REWIND, 199)).toBe(9);
-    expect(costText(REWIND, 190)).toBe("190, at a snapshot");
+    expect(costText(REWIND, 190)).toBe("190, no replay needed");
     expect(costText(REWIND, 199)).toBe("199, replays 9 steps, 900 ms");
     expect(costText({ ...REWIND, replay_cost_s: null }, 151)).toBe("151, replays 1 step");
   });

@@ -14,7 +14,7 @@ export function stepAt({ first_step, step }: RewindOut, share: number): number {
   return Math.round(first + Math.min(Math.max(share, 0), 1) * (step - first));
 }
 
-/** Steps that must be made again to stand at `wanted`: those since the snapshot before it. */
+/** Steps that must be repeated to reach `wanted`: those since the snapshot before it. */
 export function replays({ snapshot_steps }: RewindOut, wanted: number): number {
   const before = snapshot_steps.filter((step) => step <= wanted);
   return before.length ? wanted - Math.max(...before) : 0;
@@ -23,7 +23,7 @@ export function replays({ snapshot_steps }: RewindOut, wanted: number): number {
 /** "12,344, replays 8 steps, 0.2 s" */
 export function costText(rewind: RewindOut, wanted: number): string {
   const again = replays(rewind, wanted);
-  if (again === 0) return `${formatCount(wanted)}, at a snapshot`;
+  if (again === 0) return `${formatCount(wanted)}, no replay needed`;
   const longest = widestGap(rewind);
   const cost =
     rewind.replay_cost_s === null || longest === 0
@@ -34,10 +34,10 @@ export function costText(rewind: RewindOut, wanted: number): string {
 
 /** The most steps that ever have to be made again. */
 function widestGap({ snapshot_steps, step }: RewindOut): number {
-  const places = [...snapshot_steps, step + 1].sort((a, b) => a - b);
-  return places
+  const bounds = [...snapshot_steps, step + 1].sort((a, b) => a - b);
+  return bounds
     .slice(1)
-    .reduce((most, place, index) => Math.max(most, place - 1 - (places[index] as number)), 0);
+    .reduce((most, bound, index) => Math.max(most, bound - 1 - (bounds[index] as number)), 0);
 }
 
 /** "384 steps · 49 snapshots · 58 MiB" */

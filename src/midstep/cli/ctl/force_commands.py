@@ -26,7 +26,7 @@ def forces(
     tensor: _Tensor = None,
     top: Annotated[int, typer.Option(min=0, help="Rows to show, largest gradient first.")] = 10,
 ) -> None:
-    """Show both forces on the rows of a tensor, and how many agree or fight.
+    """Show both forces on the rows of a tensor, and how many agree or oppose each other.
 
     With ROW: what the last step did to that row. --json gives all numbers.
     """
@@ -65,7 +65,7 @@ def _summary_lines(summary: dict[str, Any], top: int) -> list[str]:
     columns = summary["features"]
     lines = [
         f"{summary['tensor']} at step {summary['step']:,}: {summary['agree']} agree, "
-        f"{summary['fight']} fight, {summary['neutral']} neutral"
+        f"{summary['fight']} oppose, {summary['neutral']} neutral"
     ]
     names = [name for name in COLUMNS if name in columns]
     magnitudes = [_finite_or_lowest(value) for value in columns["grad_magnitude"]]

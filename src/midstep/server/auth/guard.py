@@ -18,7 +18,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from midstep.server.auth.body_check import check_body
 from midstep.server.auth.tokens import KeptTokens, Role, Tokens
-from midstep.server.problems import Refusal, incident_answer
+from midstep.server.problems import VIEW_ONLY, Refusal, incident_answer
 from midstep.server.static_files import is_page_path
 
 
@@ -190,7 +190,7 @@ class Guard:
             )
             raise Refusal(403, "read_only", message)
         if role != "control":
-            raise Refusal(403, "view_only", "This link can only look. Ask for one that controls.")
+            raise Refusal(403, "view_only", VIEW_ONLY)
         _check_content_type(scope["method"], headers)
 
     def _role(self, scope: Scope, headers: Iterable[tuple[bytes, bytes]]) -> Role:

@@ -12,7 +12,7 @@ from starlette.responses import Response
 from midstep.core.errors import MidstepError
 from midstep.loops.recipes import recipes
 from midstep.server.dependencies import CanControl, catalog_of
-from midstep.server.problems import Refusal
+from midstep.server.problems import VIEW_ONLY, Refusal
 from midstep.server.recipes.end_process import end_process
 from midstep.server.recipes.launcher import Launcher, LaunchRequest
 from midstep.server.responses import StrictJsonResponse
@@ -104,13 +104,12 @@ router = APIRouter(prefix="/api/v1", tags=["recipes"])
 ONE_RUN = (
     "This page shows one run only. `midstep serve outputs` shows all runs and can start new ones."
 )
-LOOK_ONLY = "This link can only look. Ask for one that controls."
 
 
 @router.get("/recipes", response_model=RecipeList)
 def recipe_list(request: Request, controls: CanControl) -> Response:
     """The trainings that can be started by name, with their typed settings."""
-    why_not = LOOK_ONLY if not controls else ONE_RUN if _launcher(request) is None else None
+    why_not = VIEW_ONLY if not controls else ONE_RUN if _launcher(request) is None else None
     listed = [
         {
             **RecipeOut.pick(vars(recipe)),

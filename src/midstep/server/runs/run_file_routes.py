@@ -48,7 +48,10 @@ MOST_FILES = 20_000
 """Files that are listed; sizes are counted over all."""
 CHUNK_BYTES = 256 << 10
 _PICTURES = {".png": "image/png", ".svg": "image/svg+xml"}
-LOOK_ONLY = "This link can only look at the run and its figures. Ask for one that controls."
+FILES_VIEW_ONLY = (
+    "This link is view-only: it shows the run and its figures. "
+    "Ask for a link that can control the run."
+)
 
 
 def directory_of(request: Request) -> Path:
@@ -101,7 +104,7 @@ def file_content(
     if listed is None:
         raise not_found()
     if not (controls or listed.kind == "figure"):
-        raise Refusal(403, "view_only", LOOK_ONLY)
+        raise Refusal(403, "view_only", FILES_VIEW_ONLY)
     # Opened before the response starts, so that a file that is gone is still a 404.
     try:
         context = open_plain(folder, *listed.path.split("/"))
@@ -149,7 +152,7 @@ def console(
 ) -> Response:
     """What the process of a run printed, if it was started from the page; else empty."""
     if not controls:
-        raise Refusal(403, "view_only", LOOK_ONLY)
+        raise Refusal(403, "view_only", FILES_VIEW_ONLY)
     try:
         with open_plain(folder, CONSOLE) as file:
             return StrictJsonResponse(_console_part(file, after, tail))

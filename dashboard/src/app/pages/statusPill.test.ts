@@ -1,0 +1,111 @@
+import { describe, expect, it } from "vitest";
+import type { Evidence, StateOut } from "@/api/types";
+import { evidenceText, statusPillOf } from "./statusPill";
+
+const evidence: Evidence = {
+  breakpoint: 2,
+  condition: "loss z-score > 4",
+  value: 12.5,
+  limit: 4,
+  step: 12_480,
+  samples: [7, 8],
+  note: "6 of 128 samples carry 38 % of the loss",
+  layer: null,
+  action: "pause",
+  rule: null,
+  explanation: null,
+};
+const state = {
+  state: "paused",
+  parked: true,
+  step: 12_480,
+  breakpoint: evidence,
+  reason: null,
+} as StateOut;
+const live = { status: "live", ageS: 0 } as const;
+
+describe("evidenceText", () => {
+  it("puts the measured value before the limit", () => {
+    expect(evidenceText(evidence)).toBe("loss z-score 12.5 > 4 · 6 of 128 samples carry 38 % of the loss");
+  });
+
+  it("leaves conditions without a limit as they are", () => {
+    expect(evidenceText({ ...evidence, condition: "step = 100", value: 100, limit: 100, note: null })).toBe(
+      "step = 100",
+    );
+    const expression = {
+      ...evidence,
+      condition: "loss > 1 and step > 100",
+      value: null,
+      limit: null,
+      note: null,
+    };
+    expect(evidenceText(expression)).toBe("loss > 1 and step > 100");
+  });
+
+  it("names what is not finite", () => {
+    const broken = {
+      ...evidence,
+      condition: "loss is not finite",
+      value: "NaN" as const,
+      limit: null,
+      note: null,
+    };
+    expect(evidenceText(broken)).toBe("loss is not finite (NaN)");
+  });
+});
+
+describe("reasonOf", () => {
+  it("explains a breakpoint with its samples", () => {
+    expect(statusPillOf(state, live)).toMatchObject({
+      tone: "warn",
+      title: "Stopped by breakpoint 2",
+      samples: [7, 8],
+    });
+  });
+
+  it("says nothing while the run goes on or was paused by hand", () => {
+    expect(statusPillOf({ ...state, parked: false, state: "running", run_until: null }, live)).toBeNull();
+    expect(statusPillOf({ ...state, breakpoint: null }, live)).toBeNull();
+    expect(statusPillOf(null, live)).toBeNull();
+  });
+
+  it("tells how a run ended", () => {
+    const failed = { ...state, state: "failed", reason: "ValueError: bad batch" } as StateOut;
+    expect(statusPillOf(failed, live)).toEqual({
+      tone: "bad",
+      icon: "close",
+      title: "Failed.",
+      text: "ValueError: bad batch",
+      samples: [],
+    });
+    // The strip says where; without a reason there is nothing to add.
+    expect(statusPillOf({ ...state, state: "finished", reason: null }, live)).toBeNull();
+  });
+
+  it("says where a run goes and what a pause waits for", () => {
+    const going = {
+      ...state,
+      parked: false,
+      breakpoint: null,
+      run_until: 13_000,
+      waiting_for: null,
+    } as StateOut;
+    expect(statusPillOf({ ...going, state: "running" }, live)?.text).toBe("520 steps left");
+    const pausing = { ...going, state: "pausing", waiting_for: "in validation, 40 of 79" } as StateOut;
+    expect(statusPillOf(pausing, live)?.text).toBe("in validation, 40 of 79");
+  });
+
+  it("says first of all that nobody answers", () => {
+    expect(statusPillOf(state, { status: "not responding", ageS: 12 })).toMatchObject({
+      tone: "bad",
+      title: "No answer for 12 s.",
+    });
+  });
+
+  it("says what the server said of a run that it cannot reach", () => {
+    const why = "It runs on another machine.";
+    const reason = statusPillOf(null, { status: "reconnecting", ageS: 0, why });
+    expect(reason).toMatchObject({ tone: "bad", title: "Run not reachable.", text: why });
+  });
+});

@@ -1,0 +1,96 @@
+/** Why a run is paused or ended, in the words of the pill. */
+import { type Evidence, type ExplanationOut, fromWire, type StateOut } from "@/api/types";
+import { formatCount, formatValue } from "@/lib/format";
+import type { Connection } from "@/live/store";
+import type { IconName } from "@/ui";
+
+export interface StatusPill {
+  tone: "warn" | "bad" | "neutral";
+  icon: IconName;
+  title: string;
+  text: string;
+  /** Samples that carry it; the pill offers to show them. */
+  samples: readonly number[];
+  /** What a rule's finding means; null for other reasons. */
+  explanation?: ExplanationOut | null;
+}
+
+const COMPARED = /^(.+?) (<=|>=|<|>|==|!=) (\S+)$/;
+
+/** Condition, measured value and limit in one: `loss z-score 12.5 > 4`. */
+export function evidenceText({ condition, value, limit, note }: Evidence): string {
+  const measured = fromWire(value);
+  const compared = COMPARED.exec(condition);
+  let text = condition;
+  if (compared && measured !== null && fromWire(limit) !== null) {
+    text = `${compared[1]} ${formatValue(measured, 3)} ${compared[2]} ${compared[3]}`;
+  } else if (measured !== null && !Number.isFinite(measured)) {
+    text = `${condition} (${formatValue(measured)})`;
+  }
+  return note ? `${text} · ${note}` : text;
+}
+
+const ENDS: Partial<Record<StateOut["state"], Pick<StatusPill, "tone" | "icon"> & { word: string }>> = {
+  finished: { tone: "neutral", icon: "check", word: "Finished" },
+  stopped: { tone: "neutral", icon: "stop", word: "Stopped" },
+  failed: { tone: "bad", icon: "close", word: "Failed" },
+  killed: { tone: "bad", icon: "killed", word: "Killed" },
+  lost: { tone: "neutral", icon: "lost", word: "Lost" },
+};
+
+type Freshness = Pick<Connection, "status" | "ageS"> & Partial<Pick<Connection, "why">>;
+
+/** The most urgent thing to say beside the tabs, never two; null while there is nothing to explain. */
+export function statusPillOf(state: StateOut | null, connection: Freshness): StatusPill | null {
+  const silent = silence(state, connection);
+  if (silent || state === null) return silent;
+  const end = ENDS[state.state];
+  if (end) {
+    const { word, ...look } = end;
+    // The strip says at which step it ended; the pill only why.
+    return state.reason ? { ...look, title: `${word}.`, text: state.reason, samples: [] } : null;
+  }
+  return state.parked ? whyParked(state) : whereTo(state);
+}
+
+function whyParked({ breakpoint, reason }: StateOut): StatusPill | null {
+  if (breakpoint) {
+    const { breakpoint: id, samples, explanation, layer } = breakpoint;
+    const evidence = evidenceText(breakpoint);
+    const text = layer === null || evidence.includes(layer) ? evidence : `${layer}: ${evidence}`;
+    const title = explanation ? `${explanation.title}, breakpoint ${id}` : `Stopped by breakpoint ${id}`;
+    return { tone: "warn", icon: "diamond", title, text, samples, explanation };
+  }
+  return reason
+    ? { tone: "warn", icon: "warning", title: "Paused by midstep:", text: reason, samples: [] }
+    : null;
+}
+
+function whereTo({ state, waiting_for, run_until, step }: StateOut): StatusPill | null {
+  if (state === "pausing" && waiting_for !== null) {
+    return { tone: "warn", icon: "clock", title: "Pausing", text: waiting_for, samples: [] };
+  }
+  if (run_until === null) return null;
+  const text = `${formatCount(Math.max(0, run_until - step))} steps left`;
+  return {
+    tone: "neutral",
+    icon: "runTo",
+    title: `Running to step ${formatCount(run_until)}`,
+    text,
+    samples: [],
+  };
+}
+
+function silence(state: StateOut | null, { status, ageS, why }: Freshness): StatusPill | null {
+  if (status !== "reconnecting" && status !== "not responding") return null;
+  if (why) return { tone: "bad", icon: "unplugged", title: "Run not reachable.", text: why, samples: [] };
+  const dead = status === "not responding";
+  const known = dead && state ? `Last known step ${formatCount(state.step)}. ` : "";
+  return {
+    tone: dead ? "bad" : "warn",
+    icon: "unplugged",
+    title: `No answer for ${formatCount(ageS)} s.`,
+    text: `${known}Training may still be running. Reconnecting.`,
+    samples: [],
+  };
+}

@@ -1,1 +1,0 @@
-export { type Column, filesOf } from "@/charts/files";

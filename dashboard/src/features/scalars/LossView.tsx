@@ -1,0 +1,229 @@
+/** The loss panel: legend or read-out in the header, chart or table below. */
+import { lazy, type ReactNode, Suspense, useMemo, useRef, useState } from "react";
+import type { Theme } from "@/charts/colors/viridis";
+import type { LinePlot } from "@/charts/line/linePlot";
+import type { Mark } from "@/charts/line/plotMarks";
+import type { Points, Trend } from "@/charts/line/trend";
+import { downloadBlob, downloadText } from "@/lib/download";
+import { formatCount, formatValue } from "@/lib/format";
+import { IconButton, Menu, type MenuItem, Panel, type PanelState, Segmented } from "@/ui";
+import { csvOf, jsonOf } from "@/ui/export/csv";
+import { ExportMenu } from "@/ui/export/ExportMenu";
+import { DataTable, type Sort } from "@/ui/table/DataTable";
+import type { Band } from "./breakpointHits";
+import { RECENT, type View, viewRange } from "./chartRange";
+
+const LossChart = lazy(() => import("./LossChart"));
+
+export interface LossViewProps {
+  name: string;
+  /** Other scalars that can be shown. */
+  names: readonly string[];
+  onName: (name: string) => void;
+  points: Points;
+  trend: Trend;
+  /** Whether old points were thinned to minima and maxima. */
+  exact: boolean;
+  version: number;
+  band: Band;
+  marks: readonly Mark[];
+  view: View;
+  onView: (view: View) => void;
+  logScale: boolean;
+  onLogScale: (on: boolean) => void;
+  expanded: boolean;
+  onExpand: () => void;
+  /** Tells what the cursor is on. */
+  onFocusPoint: (point: { name: string; value: number } | null) => void;
+  state: PanelState;
+  stale: string | null;
+  running: boolean;
+  theme: Theme;
+}
+
+const SCALES = [
+  { value: "linear", label: "Linear" },
+  { value: "log", label: "Log" },
+] as const;
+
+export function LossView(props: LossViewProps) {
+  const { name, points, trend, version, band, marks, view, onView, logScale, theme, state, stale } = props;
+  const [cursor, setCursor] = useState<number | null>(null);
+  const [asTable, setAsTable] = useState(false);
+  const plotRef = useRef<LinePlot | null>(null);
+  const last = points.step.length - 1;
+  const [first, end] = [points.step[0] ?? 0, points.step[last] ?? 0];
+  const range = viewRange(view, first, end);
+  const lastLabel = last < 0 ? "" : `${formatValue(points.value[last])} at step ${formatCount(end)}`;
+  const moveTo = (next: number | null) => {
+    setCursor(next);
+    const value = next === null ? undefined : points.value[next];
+    props.onFocusPoint(value === undefined ? null : { name, value });
+  };
+  const tools = (
+    <>
+      <Segmented
+        label="Steps shown"
+        value={view.kind}
+        choices={[
+          { value: "all", label: "All" },
+          { value: "recent", label: String(RECENT) },
+          ...(view.kind === "range" ? [{ value: "range" as const, label: "Zoom" }] : []),
+        ]}
+        onChange={(kind) => kind !== "range" && onView({ kind })}
+      />
+      <Segmented
+        label="Scale"
+        value={logScale ? "log" : "linear"}
+        choices={SCALES}
+        onChange={(scale) => props.onLogScale(scale === "log")}
+      />
+      <ExportMenu subject={name} items={exportsOf(props, plotRef, asTable, setAsTable)} />
+      <IconButton
+        icon={props.expanded ? "shrink" : "expand"}
+        label={props.expanded ? "Restore size" : "Maximize"}
+        pressed={props.expanded}
+        onClick={props.onExpand}
+      />
+    </>
+  );
+  return (
+    <Panel
+      title={title(name)}
+      fact={<Fact {...props} cursor={cursor} />}
+      stale={stale}
+      tools={tools}
+      state={state}
+      className="h-full"
+      bodyClassName={asTable ? "" : "px-3 pb-0.5"}
+    >
+      {asTable ? (
+        <PointTable {...props} />
+      ) : (
+        <Suspense fallback={null}>
+          <LossChart
+            name={name}
+            frame={{ points, trend, sigma: band.sigma, range, logScale, marks, lastLabel }}
+            version={version}
+            onView={onView}
+            cursor={cursor !== null && cursor <= last ? cursor : null}
+            onCursor={moveTo}
+            expanded={props.expanded}
+            theme={theme}
+            plotRef={plotRef}
+          />
+        </Suspense>
+      )}
+    </Panel>
+  );
+}
+
+function title(name: string): string {
+  return name === "loss" ? "Loss" : name;
+}
+
+/** Beside the title: other metrics to choose, then the legend, or the point under the cursor. */
+function Fact(props: LossViewProps & { cursor: number | null }) {
+  const { name, names, onName, points, trend, band, cursor, exact } = props;
+  const at = cursor !== null && cursor < points.step.length ? cursor : null;
+  return (
+    <span className="flex items-center gap-1.5">
+      {names.length > 1 && (
+        <Menu
+          align="start"
+          heading="Metric"
+          trigger={<IconButton icon="chevronDown" label="Choose a metric" className="-mx-1" />}
+          items={names.map((one) => ({ label: one, checked: one === name, onSelect: () => onName(one) }))}
+        />
+      )}
+      {at === null ? (
+        <Legend sigma={band.sigma} exact={exact} />
+      ) : (
+        <span aria-live="polite" className="text-text">
+          {formatValue(points.value[at])} at step {formatCount(points.step[at])}
+          {/* Where the panel is narrow the tools need the room. */}
+          <span className="hidden text-t3 @[640px]:inline">
+            {" "}
+            · smoothed {formatValue(trend.smoothed[at])}
+          </span>
+        </span>
+      )}
+    </span>
+  );
+}
+
+function Legend({ sigma, exact }: { sigma: number; exact: boolean }) {
+  return (
+    <>
+      <Key mark={<span className="h-0.5 w-3 bg-series-1" />}>smoothed</Key>
+      <Key mark={<span className="h-0.5 w-3 bg-series-1/35" />}>
+        {exact ? "each step" : "lowest and highest"}
+      </Key>
+      <Key mark={<span className="h-2 w-3 bg-series-1/15" />}>±{sigma}σ</Key>
+    </>
+  );
+}
+
+function Key({ mark, children }: { mark: ReactNode; children: ReactNode }) {
+  return (
+    <span className="flex items-center gap-1">
+      {mark}
+      {children}
+    </span>
+  );
+}
+
+function exportsOf(
+  { name, points, trend }: LossViewProps,
+  plotRef: { current: LinePlot | null },
+  asTable: boolean,
+  setAsTable: (on: boolean) => void,
+): (MenuItem | "line")[] {
+  const columns = () => [
+    { name: "step", cells: points.step },
+    { name, cells: points.value },
+    { name: "smoothed", cells: trend.smoothed.subarray(0, points.step.length) },
+  ];
+  return [
+    {
+      label: "PNG, the chart",
+      disabledReason: asTable ? "not in a table" : null,
+      onSelect: () => void plotRef.current?.png().then((blob) => blob && downloadBlob(`${name}.png`, blob)),
+    },
+    { label: "CSV, every point", onSelect: () => downloadText(`${name}.csv`, csvOf(columns()), "text/csv") },
+    {
+      label: "JSON, every point",
+      onSelect: () => {
+        const body = Object.fromEntries(columns().map((column) => [column.name, Array.from(column.cells)]));
+        downloadText(`${name}.json`, jsonOf(body), "application/json");
+      },
+    },
+    "line",
+    { label: "Show as table", checked: asTable, onSelect: () => setAsTable(!asTable) },
+  ];
+}
+
+function PointTable({ name, points, trend, version, running }: LossViewProps) {
+  const [sort, setSort] = useState<Sort | null>({ column: "step", direction: "descending" });
+  const [selected, setSelected] = useState<number | null>(null);
+  // biome-ignore lint/correctness/useExhaustiveDependencies: the columns grow in place; the version says when
+  const columns = useMemo(
+    () => [
+      { name: "step", cells: points.step, numeric: true },
+      { name, cells: points.value, numeric: true },
+      { name: "smoothed", cells: trend.smoothed.subarray(0, points.step.length), numeric: true },
+    ],
+    [points, trend, name, version],
+  );
+  return (
+    <DataTable
+      label={`${name} by step`}
+      columns={columns}
+      sort={sort}
+      onSort={setSort}
+      selected={selected}
+      onSelect={setSelected}
+      running={running}
+    />
+  );
+}

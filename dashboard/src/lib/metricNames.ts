@@ -1,0 +1,37 @@
+/** Names of what is measured, as people read them. */
+
+const WORDS: Record<string, string> = {
+  val_loss: "Validation loss",
+  best_val_loss: "Best validation loss",
+  train_loss: "Training loss",
+  test_loss: "Test loss",
+  steps_per_s: "Steps/s",
+  samples_per_s: "Samples/s",
+  lr: "Learning rate",
+  grad_norm: "Gradient norm",
+};
+
+/** `val_loss` is "Validation loss", `weight_cos` is "Weight cos". */
+export function metricTitle(name: string): string {
+  const words = WORDS[name] ?? name.replaceAll("_", " ");
+  return words.charAt(0).toUpperCase() + words.slice(1);
+}
+
+const FIRST = ["val_loss", "best_val_loss", "loss", "train_loss"];
+
+/** What one looks at first, of the names that were measured; null where there are none. */
+export function mainMetric(names: readonly string[]): string | null {
+  return FIRST.find((name) => names.includes(name)) ?? names[0] ?? null;
+}
+
+/** Values of the list that were worked out of others and have no curve of their own. */
+const WORKED_OUT = new Set(["best_val_loss", "steps_per_s"]);
+
+/** Metrics of a run that have curves: logged at steps, or at the ends of epochs. */
+export function metricsOf(run: {
+  scalars: readonly string[];
+  summary: Readonly<Record<string, unknown>>;
+}): string[] {
+  const epochNames = Object.keys(run.summary).filter((name) => !WORKED_OUT.has(name));
+  return [...new Set([...run.scalars, ...epochNames])];
+}

@@ -1,0 +1,12 @@
+/** Fills the series of the followed run from its record; the stream continues them. */
+import { fetchSeries } from "@/api/scalars";
+import { MAX_POINTS } from "./series";
+import { series, seriesChanged, useRun } from "./store";
+
+/** Fetches the whole of one series and puts it in front of what the stream has brought. */
+export async function fillSeries(runId: string, name: string, signal?: AbortSignal): Promise<void> {
+  const fetched = await fetchSeries(runId, name, MAX_POINTS, signal);
+  if (useRun.getState().runId !== runId) return;
+  series.fill(name, fetched);
+  seriesChanged();
+}
