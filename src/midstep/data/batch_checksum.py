@@ -17,9 +17,9 @@ MOST_LEAVES = 64
 
 
 def batch_checksum(batches: Sequence[Any]) -> int | None:
-    """CRC-32 of at most 4,096 bytes at fixed positions of the batches; None if none is readable.
+    """CRC-32 of at most 4,096 bytes at fixed positions of the batches; None for an empty batch.
 
-    Only what is in host memory is read: copying from a device would make the training wait.
+    Of tensors on a device only shape and type count: copying them would make the training wait.
 
     >>> same = batch_checksum([torch.arange(3)]) == batch_checksum([torch.arange(3)])
     >>> same, batch_checksum([torch.arange(3)]) == batch_checksum([torch.arange(3) + 1])
@@ -40,10 +40,10 @@ def batch_checksum(batches: Sequence[Any]) -> int | None:
 
 
 def _leaves(value: Any) -> Iterator[Any]:
-    """Tensors and arrays in host memory, numbers and texts, in a fixed order."""
+    """Tensors, arrays, numbers and texts, in a fixed order; a text for what cannot be read."""
     if isinstance(value, torch.Tensor):
-        if value.device.type == "cpu" and value.layout is torch.strided and value.numel():
-            yield value.detach()
+        is_readable = value.device.type == "cpu" and value.layout is torch.strided
+        yield value.detach() if is_readable and value.numel() else f"{value.dtype} {value.shape}"
     elif isinstance(value, np.ndarray | np.generic):
         if value.dtype != object and value.size:
             yield torch.frombuffer(bytearray(_some_bytes(value)), dtype=torch.uint8)

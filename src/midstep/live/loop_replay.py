@@ -140,4 +140,4 @@ class LoopReplay:
 
     def restart(self) -> None:
         """Drop all marks: later steps do not follow from earlier ones."""
-        self._state.marks = {}
+        self._state.marks.clear()

@@ -113,7 +113,7 @@ class StepReporter:
         losses: Any = None,
         mark: StepMark | None = None,
     ) -> dict[str, Any]:
-        """Report a step before the boundary counts it; returns all of its scalars.
+        """Report a step before the boundary counts it; returns its row of the facts.
 
         Args:
             step: finished steps, this one included.
@@ -129,30 +129,30 @@ class StepReporter:
         self._meter.add(samples)
         if not self._user_names.issuperset(scalars):
             self._user_names.update(scalars)
-        measured = self._measured(step, samples)
-        if mark is None:
-            self._boundary.log(values := {**measured, **scalars})
-        else:
-            if mark.lr is not None:
-                measured["lr"] = mark.lr  # the rate that was used; by now a scheduler has run
-            values = {**measured, **scalars}
-            self._boundary.log(values | self._checksums(step, mark))
+        values = self._measured(step, samples)
+        if mark is not None:
+            self._add_mark(step, mark, values)
+        values.update(scalars)
+        self._boundary.log(values)
         self._describe(epoch)
         if batches:
             self._capture(batches, loss, sample_ids, losses)
         return values
 
-    def _checksums(self, step: int, mark: StepMark) -> dict[str, Any]:
-        """What the row has of the mark. A checksum that arrives late is logged under its step."""
-        row: dict[str, Any] = {} if mark.ids is None else {IDS_CHECKSUM: float(mark.ids)}
-        if type(mark.weights) is int:
-            row[WEIGHTS_CHECKSUM] = float(mark.weights)
-        elif mark.weights is not None:
-            self._late.append((step, mark.weights))
+    def _add_mark(self, step: int, mark: StepMark, row: dict[str, Any]) -> None:
+        """Put the mark into the row. A checksum that arrives late is logged under its own step."""
+        if mark.lr is not None:
+            row["lr"] = mark.lr  # the rate that was used; by now a scheduler has run
+        if mark.ids is not None:
+            row[IDS_CHECKSUM] = float(mark.ids)
+        if mark.weights is not None:
+            if type(mark.weights) is int:
+                row[WEIGHTS_CHECKSUM] = float(mark.weights)
+            else:
+                self._late.append((step, mark.weights))
         while self._late and self._late[0][1].is_ready():
             at, checksum = self._late.popleft()
             self._run.facts.log_values(at, {WEIGHTS_CHECKSUM: float(checksum.value)})
-        return row
 
     def _measured(self, step: int, samples: int) -> dict[str, Any]:
         """Runtime metrics of this step. Values that arrive late are logged under their own step."""

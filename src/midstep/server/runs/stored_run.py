@@ -139,6 +139,7 @@ class StoredRunView(RunView):
             "step_data_additions": data.additions,
             "step_data_panels": {key: panel.kind for key, panel in data.panels.items()},
             "breakpoint": None,
+            "repeated": None,
             "waiting_for": None,
             "reason": end.reason,
             "busy_with": None,

@@ -39,6 +39,8 @@ NUMERIC_SETTINGS = (
 )
 """Settings in the header that change what a step computes, or what its loader draws."""
 
+NO_RECORD = "the record ends at the checkpoint"
+INCOMPLETE = "the record after the checkpoint has no complete step"
 _SEQ = "seq of the row"
 _FIELDS = {"ids": IDS_CHECKSUM, "lr": "lr", "loss": "loss", "weights": WEIGHTS_CHECKSUM}
 
@@ -48,7 +50,7 @@ class StepRecord:
     """The recorded steps after a checkpoint."""
 
     marks: Mapping[int, StepMark] = field(default_factory=dict)
-    reason: str = "the record ends at the checkpoint"
+    reason: str
     """Why there are no marks, or none after the last of them."""
     header: Mapping[str, Any] = field(default_factory=dict)
     """The header of the attempt that made these steps."""
@@ -76,19 +78,22 @@ def read_step_record(
         values, time_s = _read_rows(path, snapshot)
         step_time_s = time_s if step_time_s is None else step_time_s
         if values:
-            marks = {step: _mark(each) for step, each in values.items()}
+            # A step that raised has no row of its own, only what the user's code had logged.
+            rows = {step: each for step, each in values.items() if IDS_CHECKSUM in each}
+            marks = {step: _mark(each) for step, each in rows.items()}
             made_in = number
             break
     if not marks:
-        return StepRecord(step_time_s=step_time_s)
+        return StepRecord(step_time_s=step_time_s, reason=INCOMPLETE if made_in else NO_RECORD)
     events = FactsReader(run_dir).events()
     header = _header(events, made_in)
     if changed := _changed_settings(header.get("config") or {}, settings):
         return StepRecord(reason=changed, header=header, step_time_s=step_time_s)
     limit, reason = _first_change(events, made_in, snapshot)
     kept = {step: mark for step, mark in marks.items() if limit is None or step <= limit}
-    words = {} if reason is None else {"reason": reason}
-    return StepRecord(marks=kept, header=header, step_time_s=step_time_s, **words)
+    return StepRecord(
+        marks=kept, header=header, step_time_s=step_time_s, reason=reason or NO_RECORD
+    )
 
 
 def _read_rows(path: Path, snapshot: Snapshot) -> tuple[dict[int, dict[str, float]], float | None]:
@@ -128,10 +133,8 @@ def _add_rows(
 
 
 def _mark(values: Mapping[str, float]) -> StepMark:
-    """The mark of a recorded step. Rows of earlier versions have the rate of the next step."""
+    """The mark of a recorded step."""
     fields: dict[str, Any] = {name: values.get(column) for name, column in _FIELDS.items()}
-    if fields["ids"] is None:
-        fields["lr"] = None
     for name in ("ids", "weights"):
         if fields[name] is not None:
             fields[name] = int(fields[name]) if np.isfinite(fields[name]) else None

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from midstep.core.errors import StopTraining, StorageError
 from midstep.core.moments import Moment
+from midstep.facts.format.step_frames import CHECKSUM_NAMES
 from midstep.session.fit.evaluation import EvaluationStopped
 from midstep.session.fit.resume_check import check_first_step
 from midstep.session.metrics.runtime_metrics import RuntimeMetrics
@@ -151,7 +152,7 @@ class FitLoop:
                 epoch=outcome.epoch,
                 sample_ids=outcome.sample_ids,
                 loss=outcome.loss,
-                metrics=values,
+                metrics={name: each for name, each in values.items() if name not in CHECKSUM_NAMES},
             )
             for call in self._on_step:
                 call(record)

@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-import logging
 from typing import TYPE_CHECKING
+
+from midstep.session.engine.step_record import NO_RECORD
 
 if TYPE_CHECKING:
     from midstep.session.engine.training_engine import TrainingEngine
     from midstep.session.fit.trainer import Trainer
 
-log = logging.getLogger("midstep.session")
 MOST_S = 1.0
 """Two steps must take less than this, by the time of the last recorded one."""
-NO_RECORD = "the record ends at the checkpoint"
 
 
 def check_first_step(trainer: Trainer, engine: TrainingEngine) -> None:
     """Make the next step once, go back, and compare it with the next step of the training.
 
     No hook of the user is called and nothing is reported. What is in no state, such as a generator
-    that no one knows of, has moved by then, so the training's own step comes out differently.
+    that no one knows of, has moved by then, so the training's own step comes out differently. An
+    error of the step is raised from here: a sampler with hidden state is refused the first time it
+    is drawn from, and perhaps not the second time.
     """
     start, engine.unchecked_resume = engine.unchecked_resume, None
     reason = _why_not(trainer, engine)
@@ -30,10 +31,6 @@ def check_first_step(trainer: Trainer, engine: TrainingEngine) -> None:
     try:
         with trainer.replay():
             mark = trainer.advance().mark
-    except Exception:
-        # The training makes the same step next, and raises the error itself.
-        log.info("the first step after the resume raised in its check", exc_info=True)
-        return
     finally:
         state.restore(start)
         state.timeline = timeline  # chosen by the open run

@@ -327,7 +327,7 @@ class TrainerReplay:
 
     def restart(self) -> None:
         """Drop all marks: later steps do not follow from earlier ones."""
-        self._trainer.state.marks = {}
+        self._trainer.state.marks.clear()
 
     def run(
         self, rewind: Rewind, base: Snapshot, target: int

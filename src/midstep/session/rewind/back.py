@@ -163,7 +163,7 @@ class Rewind:
 
     def marks_between(self, start: int, stop: int) -> dict[int, StepMark]:
         """The marks of the steps after `start`, up to `stop`."""
-        return {at: mark for at, mark in self._state.marks.items() if start < at <= stop}
+        return {at: mark for at, mark in self._state.marks if start < at <= stop}
 
     def compare_repeated(self, start: int, target: int) -> RepeatedSteps:
         """Compare the steps that going back repeats, from `start` to `target`."""

@@ -6,6 +6,7 @@ Both drivers use it: `Session` with midstep's loop, and `attach` with the user's
 from __future__ import annotations
 
 import logging
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -37,7 +38,7 @@ log = logging.getLogger("midstep.session")
 
 WEIGHTS_EVERY = 16
 """The weights of every so many steps are sampled, and those of each step after a snapshot."""
-MOST_MARKS = 1 << 14
+MOST_MARKS = 1 << 12
 """Steps whose mark is kept; steps beyond that are repeated without being compared."""
 
 
@@ -155,8 +156,8 @@ class TrainingState:
         self._marker = StepMarker(parts.model, order)
         self.last_mark: StepMark | None = None
         """The mark of the step that was finished last."""
-        self.marks: dict[int, StepMark] = {}
-        """Marks of the steps that the ring of snapshots reaches back to, by step."""
+        self.marks: deque[tuple[int, StepMark]] = deque(maxlen=MOST_MARKS)
+        """Marks of the steps that the ring of snapshots reaches back to, each with its step."""
 
     @property
     def epoch(self) -> int:
@@ -322,15 +323,13 @@ class TrainingState:
     ) -> StepMark:
         """Take the mark of the step that was just counted; one made for the first time is kept."""
         mark = self.last_mark = self._marker.take(self.step, lr, loss, batches)
-        if not is_repeated and self.config.rewind_steps:
-            self.marks[self.step] = mark
-            if len(self.marks) > MOST_MARKS:
-                del self.marks[next(iter(self.marks))]
+        if not is_repeated:
+            self.marks.append((self.step, mark))
         return mark
 
     def keep_marks(self, is_kept: Callable[[int], bool]) -> None:
         """Drop the marks of the steps that are not kept."""
-        self.marks = {step: mark for step, mark in self.marks.items() if is_kept(step)}
+        self.marks = deque((each for each in self.marks if is_kept(each[0])), MOST_MARKS)
 
     def _stateful(self) -> dict[str, Any]:
         """Everything with a state, under its name in checkpoints; None for what is absent."""
