@@ -101,10 +101,12 @@ class Page:
         lines = [f"GET /api/v1/stream?run={self._run} HTTP/1.1", f"Host: {self._place.netloc}"]
         lines += [f"{name}: {value}" for name, value in self._headers.items()]
         stream.sendall("\r\n".join([*lines, "", ""]).encode())
-        received = b""
-        while b"\n\n" not in received.partition(b"data:")[2]:
+        received = told = b""
+        while b"\n\n" not in told:
             received += stream.recv(1 << 20)
-        hello = json.loads(received.partition(b"data:")[2].partition(b"\n")[0])
+            # After the headers, which have the word too, and the length of the chunk.
+            told = received.partition(b"\r\n\r\n")[2].partition(b"data:")[2]
+        hello = json.loads(told.partition(b"\n")[0])
         self._subscribe(str(hello["stream"]))
         threading.Thread(target=self._read, args=(stream,), daemon=True).start()
         self.looking.set()

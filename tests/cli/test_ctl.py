@@ -108,6 +108,14 @@ def test_batch_has_its_picture(ask: Ask, tmp_path: Path) -> None:
     assert (tmp_path / "batch.png").read_bytes().startswith(b"\x89PNG")
 
 
+def test_one_sample_is_shown_and_saved(ask: Ask, tmp_path: Path) -> None:
+    ask("step", "3")
+    sample = ask("batch", "--sample", "1", "--save", str(tmp_path / "one.png"))
+    assert (sample["index"], sample["sample_id"], sample["shape"]) == (1, 9, [1, 8, 8])
+    width = int.from_bytes((tmp_path / "one.png").read_bytes()[16:20], "big")
+    assert width == 8
+
+
 def test_forces_and_similarities_of_a_step(ask: Ask) -> None:
     ask("step")
     found = ask("forces")

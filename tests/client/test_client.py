@@ -21,7 +21,11 @@ def test_every_button_has_its_twin(client, served):
     assert client.state()["state"] == "paused"
     assert client.step(2)["step"] == 2
     assert client.run_until(5)["step"] == 5
-    assert client.batch()["step"] == 4
+    batch = client.batch(first=1, count=2, inline=True)
+    assert (batch["step"], batch["shown"], batch["png"] is not None) == (4, 2, True)
+    assert client.batch_picture(etag=batch["etag"]).startswith(b"\x89PNG")
+    assert client.batch_sample(3)["label"] == 3
+    assert client.batch_sample(3, picture=True).startswith(b"\x89PNG")
     assert client.step_data() == ["ids"]
     assert client.step_data("ids")["data"] == [4]
     made = client.breakpoints.add("every", n=7)

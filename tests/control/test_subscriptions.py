@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import math
 import threading
+import tracemalloc
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, ClassVar
@@ -283,6 +285,34 @@ def test_a_lower_version_of_a_list_is_ignored() -> None:
         assert held.replace(viewer.id, 7, {}) == 7
         assert not held.active
     assert held.replace(viewer.id, 8, {}) is None
+
+
+def test_memory_stays_flat_while_a_page_reads() -> None:
+    loop = Stepped(torch.zeros(8, 3, 16, 16), weight=torch.zeros(3, 4))
+    needs = Need(kind="batch", count=4), Need(kind="step_data"), Need(kind="forces")
+
+    def read(steps: int) -> None:
+        for _ in range(steps):
+            loop.step(0.5)
+            loop.captures.read_samples(0, 4, patience_s=0)
+            loop.captures.read_step_data("first", patience_s=0)
+            loop.controller.weight_changes.get(patience_s=0)
+            loop.captures.data.published.arrived()
+        loop.calls.clear()
+
+    with loop.captures.viewer(*needs):
+        loop.step(0.5, times=3)
+        read(200)
+        tracemalloc.start()
+        try:
+            read(50)
+            before = tracemalloc.get_traced_memory()[0]
+            read(500)
+            gc.collect()
+            grown = tracemalloc.get_traced_memory()[0] - before
+        finally:
+            tracemalloc.stop()
+    assert grown < 500 * 20, f"{grown / 500:.0f} bytes a step"
 
 
 # -- the step in progress -------------------------------------------------------------------------

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import base64
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +14,8 @@ import pytest
 import torch
 from safetensors.torch import load
 
+from midstep.control.capture.captured_data import Origin
+from midstep.control.capture.subscriptions import Need
 from midstep.server.debug.subscription_routes import SubscriptionsOut
 from midstep.server.step_views.step_schemas import BatchOut, SampleOut
 from tests.served import PATIENCE_S, Served, serving, serving_root
@@ -79,6 +83,9 @@ def test_what_a_stream_subscribes_to_is_captured_and_told(tmp_path, opened, toke
         batch = served.ask("GET", f"{served.debug}/batch?count=16", token=token)
         assert batch.status == 200
         assert batch.json()["step"] >= notice["step"] - 1
+        assert batch.headers["etag"] == f'"{batch.json()["etag"]}"'
+        picture = served.ask("GET", f"{served.debug}/batch/picture?count=16", token=token)
+        assert picture.body.startswith(b"\x89PNG")
 
 
 def test_captures_end_with_the_stream(pictured: Served) -> None:
@@ -207,8 +214,6 @@ def test_an_inline_picture_is_small(pictured: Served) -> None:
     batch = answer.json()
     assert len(answer.body) <= 300_000
     grid = batch["grid"]
-    import base64
-
     pixels = decode(base64.b64decode(batch["png"]))
     assert pixels.shape == (
         grid["rows"] * grid["tile_height"],
@@ -254,6 +259,26 @@ def test_pixels_that_are_not_finite_are_transparent(pictured: Served) -> None:
     captured(pictured, colour)
     pixels = decode(pictured.ask("GET", "/debug/batch/picture").body)
     assert (pixels.shape, pixels[4, 4, 3]) == ((8, 16, 4), 0)
+
+
+def test_data_of_an_earlier_step_than_the_pause_says_so(pictured: Served) -> None:
+    control = pictured.controller
+    with control.captures.viewer(Need(kind="step_data", key="shades")):
+        control.resume()
+        pictured.ask("GET", "/debug/step_data/shades")
+        control.pause()
+        until_parked(pictured)
+    assert pictured.ask("GET", "/debug/step_data/shades").json()["note"] is None  # it was pushed
+    at, published = control.boundary.finished_steps, control.captures.data.published
+    earlier = replace(published, origins={"shades": Origin(step=at - 2)})
+    control.captures.data.published = earlier
+    note = pictured.ask("GET", "/debug/step_data/shades").json()["note"]
+    assert f"this is step {at - 2:,}" in note
+    assert f"paused after step {at:,}; make one step" in note
+
+
+def until_parked(served: Served) -> None:
+    _settle(lambda: served.controller.is_parked)
 
 
 # -- one sample -----------------------------------------------------------------------------------

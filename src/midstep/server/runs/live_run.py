@@ -55,6 +55,12 @@ class LiveRunView(RunView):
         """Whether the run has not ended."""
         return self._controller.status.state_name not in ENDED
 
+    @property
+    def paused_at(self) -> int | None:
+        """Finished steps of a run that is paused; None while it moves, and after its end."""
+        controller = self._controller
+        return controller.boundary.finished_steps if controller.is_parked else None
+
     def _read_state(self) -> dict[str, Any]:
         """The controller's state; "not responding" after 10 s without a step boundary."""
         state = self._controller.get_state()

@@ -134,6 +134,11 @@ class RunView(ABC):
     def is_live(self) -> bool:
         """Whether the run has not ended."""
 
+    @property
+    @abstractmethod
+    def paused_at(self) -> int | None:
+        """Finished steps of a run that is paused; None while it moves, and after its end."""
+
     @abstractmethod
     def _read_state(self) -> dict[str, Any]:
         """The fields of `StateOut` without the number."""

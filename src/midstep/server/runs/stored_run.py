@@ -109,6 +109,10 @@ class StoredRunView(RunView):
                 self._step_read_at, self._stamp = time.monotonic(), stamp
             return self._last_step
 
+    @property
+    def paused_at(self) -> None:
+        """None: a stored run is not paused."""
+
     def _read_state(self) -> dict[str, Any]:
         """The state of the last step, with how the run ended."""
         end, step = self._current_end(), self._step()

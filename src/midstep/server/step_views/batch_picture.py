@@ -25,21 +25,28 @@ LARGEST_IN_FLOAT32 = 1e30
 
 @dataclass(frozen=True, kw_only=True)
 class Grid:
-    """Tiles as one picture, and the fields of `GridOut`."""
+    """Tiles of samples, side by side, row after row."""
 
-    pixels: Any
-    """[height, width, channels], with alpha as the last channel if a value is not finite."""
+    tiles: Any
+    """[N, C, h, w]."""
+    mask: Any
+    """Where values are not finite; None if all are."""
     fields: dict[str, Any]
-    nonfinite: int
-    """Values of the tiles that are not finite."""
+    """Those of `GridOut`."""
+
+    @property
+    def nonfinite(self) -> int:
+        """Values of the tiles that are not finite."""
+        return 0 if self.mask is None else int(self.mask.sum())
 
     def png(self) -> bytes:
         """The picture as a file."""
-        return _encode(self.pixels)
+        shades = to_bytes(self.tiles, self.fields["low"], self.fields["high"])
+        return _encode(_sheet(_with_alpha(shades, self.mask), self.fields["columns"]))
 
 
 def make_grid(values: Any, *, stride: int, full_width: int, full_height: int) -> Grid:
-    """The tiles of samples, side by side, row after row.
+    """The geometry of the picture; `png` makes the picture itself.
 
     Args:
         values: tiles [N, C, h, w], a tensor or an array.
@@ -50,20 +57,21 @@ def make_grid(values: Any, *, stride: int, full_width: int, full_height: int) ->
     tiles = as_array(values)
     mask = _nonfinite(tiles)
     low, high = value_range(tiles, mask)
-    sheet, columns, rows = _sheet(_with_alpha(to_bytes(tiles, low, high), mask))
+    samples, channels, height, width = tiles.shape
+    columns = min(COLUMNS, samples)
     fields = {
         "columns": columns,
-        "rows": rows,
-        "tile_width": tiles.shape[3],
-        "tile_height": tiles.shape[2],
-        "channels": tiles.shape[1],
+        "rows": math.ceil(samples / columns),
+        "tile_width": width,
+        "tile_height": height,
+        "channels": channels,
         "low": low,
         "high": high,
         "stride": stride,
         "full_width": full_width,
         "full_height": full_height,
     }
-    return Grid(pixels=sheet, fields=fields, nonfinite=0 if mask is None else int(mask.sum()))
+    return Grid(tiles=tiles, mask=mask, fields=fields)
 
 
 def small_png(values: Any, grid: Grid, **geometry: int) -> tuple[bytes, Grid]:
@@ -149,10 +157,9 @@ def _with_alpha(tiles: Any, mask: Any) -> Any:
     return np.concatenate([tiles, alpha], axis=1)
 
 
-def _sheet(tiles: Any) -> tuple[Any, int, int]:
+def _sheet(tiles: Any, columns: int) -> Any:
     """Tiles side by side, row after row: tile i at column i % columns, row i // columns."""
     samples, channels, height, width = tiles.shape
-    columns = min(COLUMNS, samples)
     rows = math.ceil(samples / columns)
     # Left over places in the last row are black and, where there is alpha, opaque.
     padded = np.zeros((rows * columns, channels, height, width), np.uint8)
@@ -160,4 +167,4 @@ def _sheet(tiles: Any) -> tuple[Any, int, int]:
         padded[samples:, -1] = 255
     padded[:samples] = tiles
     cells = padded.reshape(rows, columns, channels, height, width).transpose(0, 3, 1, 4, 2)
-    return cells.reshape(rows * height, columns * width, channels), columns, rows
+    return cells.reshape(rows * height, columns * width, channels)

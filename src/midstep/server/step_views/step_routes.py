@@ -211,8 +211,19 @@ def step_data(
         return _step_tensors(key, value, step)
     # The value is a clone of the step, so it is encoded here without delaying the training.
     encoded = encode_step_data(value, full=full)
+    paused_at = run.paused_at
+    if paused_at is not None and step < paused_at:
+        notes = (encoded["note"], _why_earlier(step, paused_at))
+        encoded["note"] = "; ".join(note for note in notes if note is not None)
     return StrictJsonResponse(
         {"key": key, "step": step, **encoded, **_hint(shown.panels.get(key), value, encoded)}
+    )
+
+
+def _why_earlier(step: int, paused_at: int) -> str:
+    return (
+        f"this is step {step:,}, the last one captured before the run was paused after step "
+        f"{paused_at:,}; make one step to see its data"
     )
 
 
