@@ -124,7 +124,9 @@ def test_the_loss_chart_is_read_and_zoomed_by_pointer_and_by_keys(demo: Demo, pa
     field.press("Enter")
     expect_step(page, 60)
     panel = page.get_by_role("region", name="Loss")
-    chart = panel.get_by_role("img", name=re.compile(r"^loss over steps: 60 points, .*at step 60\b"))
+    chart = panel.get_by_role(
+        "img", name=re.compile(r"^loss over steps: 60 points, .*at step 60\b")
+    )
     expect(panel).to_contain_text("each step")
 
     chart.focus()

@@ -1,5 +1,5 @@
 /** Small filled rectangles on a canvas, for the strips and bars in the margins of a map. */
-import { useLayoutEffect, useRef } from "react";
+import { useCanvas } from "@/charts/useCanvas";
 
 export interface Mark {
   x: number;
@@ -18,15 +18,7 @@ interface MarginMarksProps {
 }
 
 export function MarginMarks({ width, height, marks, className = "", style }: MarginMarksProps) {
-  const canvas = useRef<HTMLCanvasElement>(null);
-  useLayoutEffect(() => {
-    const element = canvas.current;
-    const context = element?.getContext("2d");
-    if (!element || !context || width <= 0 || height <= 0) return;
-    const ratio = devicePixelRatio;
-    element.width = Math.round(width * ratio);
-    element.height = Math.round(height * ratio);
-    context.scale(ratio, ratio);
+  const canvas = useCanvas({ width, height }, ({ context }) => {
     for (const mark of marks) {
       context.fillStyle = mark.colour;
       context.fillRect(mark.x, mark.y, mark.width, mark.height);

@@ -54,7 +54,7 @@ function CommandsView({ commands, ended, stale }: CommandsViewProps) {
         // biome-ignore lint/a11y/noNoninteractiveTabindex: a region that scrolls must be reachable by keyboard
         tabIndex={0}
         data-keys="own"
-        className="min-h-0 flex-1 overflow-y-auto"
+        className="max-h-screen min-h-0 flex-1 overflow-y-auto"
       >
         <div className="relative" style={{ height: totalHeight }}>
           {rows.map(({ index, start }) => {

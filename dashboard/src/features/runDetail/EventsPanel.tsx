@@ -63,7 +63,7 @@ export default function EventsPanel({ runId, version }: EventsPanelProps) {
         // biome-ignore lint/a11y/noNoninteractiveTabindex: a region that scrolls must be reachable by keyboard
         tabIndex={0}
         data-keys="own"
-        className="min-h-0 flex-1 overflow-y-auto pb-1"
+        className="max-h-screen min-h-0 flex-1 overflow-y-auto pb-1"
       >
         <div className="relative" style={{ height: totalHeight }}>
           {rows.map(({ index, start }) => (

@@ -190,7 +190,8 @@ export function DataTable(props: DataTableProps) {
     <div
       ref={fit ? undefined : fixed.ref}
       {...root}
-      className={`flex flex-col focus-visible:-outline-offset-2 ${fit ? "shrink-0" : "min-h-0 flex-1 overflow-auto"}`}
+      // Where nothing around it has a height, as on a low page, it would be as high as all its rows and draw them all.
+      className={`flex flex-col focus-visible:-outline-offset-2 ${fit ? "shrink-0" : "max-h-screen min-h-0 flex-1 overflow-auto"}`}
     >
       <div
         role="row"

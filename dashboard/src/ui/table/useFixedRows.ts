@@ -36,7 +36,7 @@ export function scrollTopFor(
   return Math.min(Math.max(scrollTop, lowest), highest);
 }
 
-/** `ref` goes to the element that scrolls; `rows` are those to draw, each `start` pixels below the first. */
+/** `ref` goes to the element that scrolls, which needs a greatest height (`max-h-screen`); `rows` are those to draw, each `start` pixels below the first. */
 export function useFixedRows(layout: RowLayout) {
   const { count, rowHeight = ROW_HEIGHT, overscan = 8, head = 0, foot = 0 } = layout;
   const [scroller, ref] = useState<HTMLElement | null>(null);
