@@ -1,5 +1,6 @@
 /** Typed requests to the server. The token comes in the address's fragment and never leaves this tab. */
 import { batchRequests, type Fetch } from "./batchedRequests";
+import type { AnswerOf, JsonRoute } from "./routes";
 import type { Problem } from "./types";
 
 const TOKEN_KEY = "midstep.token";
@@ -119,7 +120,8 @@ async function readBody<T>(body: Promise<T>, signal: AbortSignal | undefined): P
 
 /** What can be read; paths are relative to `/api/v1`. */
 export interface Reader {
-  get: <T>(path: string, signal?: AbortSignal) => Promise<T>;
+  /** The answer of a route; `path` is that route with its values filled in. */
+  get: <R extends JsonRoute>(path: string, signal?: AbortSignal) => Promise<AnswerOf<R>>;
   bytes: (path: string, signal?: AbortSignal) => Promise<ArrayBuffer>;
   blob: (path: string, signal?: AbortSignal) => Promise<Blob>;
 }
@@ -131,8 +133,8 @@ function readerOf(fetcher: Fetch): Reader {
     body: (answer: Response) => Promise<B>,
   ) => readBody(body(await expectOk(fetcher(path, signal), signal)), signal);
   return {
-    get: async <T>(path: string, signal?: AbortSignal) =>
-      JSON.parse(await read(path, signal, (answer) => answer.text())) as T,
+    get: async <R extends JsonRoute>(path: string, signal?: AbortSignal) =>
+      JSON.parse(await read(path, signal, (answer) => answer.text())) as AnswerOf<R>,
     bytes: (path, signal) => read(path, signal, (answer) => answer.arrayBuffer()),
     blob: (path, signal) => read(path, signal, (answer) => answer.blob()),
   };

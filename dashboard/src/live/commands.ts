@@ -91,7 +91,11 @@ function endOf(runId: string, id: string): Promise<Outcome> {
     };
     const ask = async () => {
       try {
-        useRun.getState().putCommand(await api.get<CommandOut>(runPath(runId, `/commands/${id}`)));
+        useRun
+          .getState()
+          .putCommand(
+            await api.get<"/runs/{run_id}/commands/{command_id}">(runPath(runId, `/commands/${id}`)),
+          );
       } catch (error) {
         // While the link is down the request is repeated. A run that does not exist any more answers 404.
         if (error instanceof ApiError && error.status === 404)
@@ -198,7 +202,9 @@ export async function runCommand<N extends CommandName>(
     await api.post<CommandOut>(runPath(runId, "/commands"), { command: name, payload, id });
     const outcome = await endOf(runId, id);
     reportOutcome(title, outcome);
-    return outcome.status === "done" ? await api.get<CommandOut>(runPath(runId, `/commands/${id}`)) : null;
+    return outcome.status === "done"
+      ? await api.get<"/runs/{run_id}/commands/{command_id}">(runPath(runId, `/commands/${id}`))
+      : null;
   } catch (error) {
     reportOutcome(title, outcomeOf(error));
     return null;

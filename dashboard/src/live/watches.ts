@@ -35,7 +35,7 @@ export function useWatchList(): Watches {
     if (runId === null) return useWatches.setState(NONE);
     const closing = new AbortController();
     api
-      .get<WatchOut>(runPath(runId, "/debug/watch"), closing.signal)
+      .get<"/runs/{run_id}/debug/watch">(runPath(runId, "/debug/watch"), closing.signal)
       .then(take)
       .catch((error: unknown) => {
         // The next message of the run fetches again. A refused change shows its reason where it was made.

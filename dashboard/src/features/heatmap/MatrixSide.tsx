@@ -111,12 +111,7 @@ function SourceMenu({ side, choice, onChoice, tensors, tensor }: MatrixSideProps
       align="start"
       heading={side === "left" ? "Cosines of" : "Compare with cosines of"}
       trigger={
-        <Button
-          small
-          look="ghost"
-          className="-ml-2"
-          aria-label={`Source: ${labelOf(choice.source)} ${own}`}
-        >
+        <Button small look="ghost" className="-ml-2" aria-label={`Source: ${labelOf(choice.source)} ${own}`}>
           {labelOf(choice.source)}
           {choice.tensor !== null && <span className="font-normal text-t3">{choice.tensor}</span>}
           <Icon name="chevronDown" size={14} className="text-t3" />
