@@ -1,6 +1,6 @@
 /** Typed requests to the server. The token comes in the address's fragment and never leaves this tab. */
 import { batchRequests, type Fetch } from "./batchedRequests";
-import type { AnswerOf, JsonRoute } from "./routes";
+import type { AnswerOf, JsonRoute, WriteRoute, WrittenBy } from "./routes";
 import type { Problem } from "./types";
 
 const TOKEN_KEY = "midstep.token";
@@ -169,10 +169,14 @@ async function write<T>(
 /** The requests of the page; paths are relative to `/api/v1`. */
 export const api = {
   ...readerOf(fetchOnce),
-  post: <T>(path: string, body?: unknown, signal?: AbortSignal) => write<T>("POST", path, body, signal),
-  put: <T>(path: string, body?: unknown) => write<T>("PUT", path, body),
-  patch: <T>(path: string, body?: unknown) => write<T>("PATCH", path, body),
-  delete: <T>(path: string, body?: unknown) => write<T>("DELETE", path, body),
+  post: <R extends WriteRoute<"post">>(path: string, body?: unknown, signal?: AbortSignal) =>
+    write<WrittenBy<"post", R>>("POST", path, body, signal),
+  put: <R extends WriteRoute<"put">>(path: string, body?: unknown) =>
+    write<WrittenBy<"put", R>>("PUT", path, body),
+  patch: <R extends WriteRoute<"patch">>(path: string, body?: unknown) =>
+    write<WrittenBy<"patch", R>>("PATCH", path, body),
+  delete: <R extends WriteRoute<"delete">>(path: string, body?: unknown) =>
+    write<WrittenBy<"delete", R>>("DELETE", path, body),
 };
 
 /** For requests that repeat while a run trains: those made at nearly the same moment are sent as one. */

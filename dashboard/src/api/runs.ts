@@ -58,7 +58,7 @@ export interface NewRun {
 /** Starts a recipe in its own process. Two requests with one id start it once. */
 export async function startRun({ recipe, name, settings, paused }: NewRun, id: string): Promise<RunRow> {
   const named = name === null ? {} : { name };
-  const { body } = await api.post<RunRow>("/runs", { recipe, ...named, settings, paused, id });
+  const { body } = await api.post<"/runs">("/runs", { recipe, ...named, settings, paused, id });
   putRun(body);
   return body;
 }
@@ -76,14 +76,14 @@ export async function labelRun(
   runId: string,
   labels: Partial<Pick<RunRow, "tags" | "note">>,
 ): Promise<RunRow> {
-  const { body } = await api.patch<RunRow>(runPath(runId), labels);
+  const { body } = await api.patch<"/runs/{run_id}">(runPath(runId), labels);
   putRun(body);
   return body;
 }
 
 /** Deletes what the run lists as its own; `confirm` repeats the name of its directory. */
 export async function deleteRun(runId: string, confirm: string): Promise<Removed> {
-  const { body } = await api.delete<Removed>(runPath(runId), { confirm });
+  const { body } = await api.delete<"/runs/{run_id}">(runPath(runId), { confirm });
   dropRun(runId);
   return body;
 }

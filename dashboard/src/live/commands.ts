@@ -171,7 +171,7 @@ async function askVerb<V extends VerbName>(
   const id = newId();
   setBusy(verb, Date.now());
   try {
-    const answer = await api.post<StateOut | CommandOut>(runPath(runId, `/debug/${verb}`), {
+    const answer = await api.post<"/runs/{run_id}/debug/step">(runPath(runId, `/debug/${verb}`), {
       ...payload,
       id,
     });
@@ -199,7 +199,7 @@ export async function runCommand<N extends CommandName>(
   if (runId === null) return null;
   const id = newId();
   try {
-    await api.post<CommandOut>(runPath(runId, "/commands"), { command: name, payload, id });
+    await api.post<"/runs/{run_id}/commands">(runPath(runId, "/commands"), { command: name, payload, id });
     const outcome = await endOf(runId, id);
     reportOutcome(title, outcome);
     return outcome.status === "done"

@@ -57,7 +57,14 @@ async function replaceRows(source: string | null, rows: readonly number[]): Prom
   const { runId } = useRun.getState();
   if (runId === null) return false;
   try {
-    take((await api.post<WatchOut>(runPath(runId, "/debug/watch"), { feature_ids: rows, source })).body);
+    take(
+      (
+        await api.post<"/runs/{run_id}/debug/watch">(runPath(runId, "/debug/watch"), {
+          feature_ids: rows,
+          source,
+        })
+      ).body,
+    );
     return true;
   } catch (error) {
     if (!(error instanceof ApiError)) throw error;
