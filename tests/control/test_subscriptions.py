@@ -341,6 +341,30 @@ def test_the_first_reader_gets_the_batch_of_the_step_in_progress() -> None:
     assert answers[0].samples(0, 2).values[0, 0, 0, 0] == 2.0
 
 
+def test_many_readers_do_not_all_wait() -> None:
+    controller, goes_on = DebugController(), threading.Event()
+
+    def body(step: int) -> None:
+        if step == 1:
+            goes_on.wait(PATIENCE_S)
+
+    def read(key: str) -> None:
+        controller.captures.read_step_data(key, patience_s=PATIENCE_S)
+
+    with running(controller, body):
+        until(lambda: controller.boundary.finished_steps == 1, controller)
+        readers = [threading.Thread(target=read, args=(f"key {n}",)) for n in range(40)]
+        for reader in readers:
+            reader.start()
+        try:
+            until(lambda: sum(each.is_alive() for each in readers) == 8, controller)
+        finally:
+            controller.stop()
+            goes_on.set()
+        for reader in readers:
+            reader.join(PATIENCE_S)
+
+
 # -- stepping and pausing -------------------------------------------------------------------------
 
 

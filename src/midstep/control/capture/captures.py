@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 log = logging.getLogger("midstep.control")
 FIRST_ANSWER_S = 2.0
 """How long the first request for something waits for the step that captures it."""
+MAX_WAITING_READERS = 8
+"""Further ones are answered at once: each holds a thread of the server, which has 40."""
 CAPTURES_HELD = 2
 """A reader that has read the geometry of a capture can still get its picture after the next one."""
 
@@ -54,6 +56,7 @@ class Captures:
         """A reference to this step's batch; it is copied whole if the loop parks after the step."""
         self._has_samples = False
         """Whether samples of this step's batch were copied."""
+        self._waiting_readers = 0
         self._is_complete = False
         """Whether all hooks run in this step: it was planned for all keys when it began."""
         self._serial = 0
@@ -341,12 +344,18 @@ class Captures:
         """Wait until a running loop has captured what a reader needs, or time is over."""
         state, until = self._state, time.monotonic() + patience_s
         with state.lock:
-            while not (state.is_parked or state.end or is_there()):
-                left_s = until - time.monotonic()
-                # Before the first step a run may still load its data for a long time.
-                if left_s <= 0 or not (state.has_started or state.step_index):
-                    return
-                state.changed.wait(min(left_s, 0.1))
+            if self._waiting_readers >= MAX_WAITING_READERS:
+                return
+            self._waiting_readers += 1
+            try:
+                while not (state.is_parked or state.end or is_there()):
+                    left_s = until - time.monotonic()
+                    # Before the first step a run may still load its data for a long time.
+                    if left_s <= 0 or not (state.has_started or state.step_index):
+                        return
+                    state.changed.wait(min(left_s, 0.1))
+            finally:
+                self._waiting_readers -= 1
 
     def shown(self) -> StepData:
         """The newest step data of each key, which the page shows."""
