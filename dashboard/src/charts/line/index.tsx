@@ -2,7 +2,10 @@
 import { lazy, Suspense } from "react";
 import type { LineChartProps } from "./LineChart";
 
-const Chart = lazy(() => import("./LineChart"));
+/** Starts to load the chart, for a panel that draws it only once its data is there. */
+export const preloadLineChart = () => import("./LineChart");
+
+const Chart = lazy(preloadLineChart);
 
 export function LineChart(props: LineChartProps) {
   return (

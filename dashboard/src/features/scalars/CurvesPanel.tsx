@@ -1,9 +1,9 @@
 /** One measure of several runs over each other: by step, epoch or time, smoothed or not, linear or log. */
 
-import { useMemo, useRef, useState } from "react";
+import { useEffect, useMemo, useRef, useState } from "react";
 import type { Curve, CurveAxis } from "@/api/scalars";
 import { SERIES, seriesColour, seriesTextColour } from "@/charts/colors/seriesColors";
-import { LineChart } from "@/charts/line";
+import { LineChart, preloadLineChart } from "@/charts/line";
 import { extentOf, type Line, type Pointed, type Range } from "@/charts/line/lines";
 import { smooth } from "@/charts/line/smooth";
 import { downloadBlob, downloadText } from "@/lib/download";
@@ -54,6 +54,7 @@ export default function CurvesPanel({ runs, expanded, onExpand, onPick, emptyTex
   const title = name === null ? "Curves" : metricTitle(name);
   const missing = runs.length - lines.length;
   const range = useMemo(() => shownRange(lines), [lines]);
+  useEffect(() => void preloadLineChart(), []);
   return (
     <Panel
       title="Curves"
