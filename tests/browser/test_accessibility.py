@@ -47,9 +47,9 @@ def test_pages_of_a_run(page: Page, demo: Demo, scheme: Any) -> None:
     assert_nothing_serious(page)  # nothing is captured yet
     button(page, "Step").click()
     expect(page.get_by_role("region", name="Batch").get_by_role("grid")).to_be_visible()
-    expect(page.get_by_role("region", name="bcl_metrics")).to_be_visible()
+    expect(page.get_by_role("region", name="Metrics")).to_be_visible()
     assert_nothing_serious(page)
-    for tab, region in (("Features", "Cosine similarity"), ("Panels", "bcl_metrics")):
+    for tab, region in (("Features", "Cosine similarity"), ("Panels", "Metrics")):
         page.get_by_role("tab", name=tab).click()
         expect(page.get_by_role("region", name=region)).to_be_visible()
         assert_nothing_serious(page)
@@ -61,7 +61,8 @@ def test_pages_of_a_run(page: Page, demo: Demo, scheme: Any) -> None:
     expect(page.get_by_role("region", name="Runs")).to_be_visible()
     assert_nothing_serious(page)
     page.get_by_role("region", name="Runs").get_by_role("link").first.click()
-    expect(page.get_by_role("region", name="Facts")).to_be_visible()
+    expect(page.get_by_role("tab", name="Overview")).to_be_visible()
+    expect(page.get_by_role("region", name="Config")).to_be_visible()
     assert_nothing_serious(page)
 
 

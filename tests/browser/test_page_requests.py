@@ -55,10 +55,7 @@ def test_what_the_page_asks_again_and_again_is_what_the_bench_asks(
     begun = time.monotonic()
     expected = asked_every_s(tab.lower(), "novelty")
     each_beat = {path for path, every_s in expected.items() if every_s == 1.0}
-    while (
-        any(asked[path] < 2 for path in expected)
-        or not any(each_beat <= one for one in at_once)
-    ):
+    while any(asked[path] < 2 for path in expected) or not any(each_beat <= one for one in at_once):
         assert time.monotonic() < begun + PATIENCE_S, (asked, at_once)
         page.wait_for_timeout(100)
     spent_s = time.monotonic() - begun

@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -85,6 +86,10 @@ def points_in_chart(page: Page, count: int) -> None:
     expect(page.get_by_role("img", name=points)).to_be_visible()
 
 
+def has_reached(run: Run, step: int) -> bool:
+    return run.step >= step
+
+
 def subscribed_by(page: Page) -> list[str]:
     """The lists that a tab sends from now on; only the one that reads the stream sends any."""
     sent: list[str] = []
@@ -106,7 +111,9 @@ def test_a_tab_that_takes_the_stream_over_misses_nothing(
     controller = DebugController()
     errors: list[str] = []
     with (
-        Run(name="tabs", save_dir=tmp_path / "runs", controller=controller, on_error="raise") as run,
+        Run(
+            name="tabs", save_dir=tmp_path / "runs", controller=controller, on_error="raise"
+        ) as run,
         training(run),
         serve(run, port=0) as served,
     ):
@@ -124,8 +131,7 @@ def test_a_tab_that_takes_the_stream_over_misses_nothing(
             sent = subscribed_by(follower)
             until(lambda: controller.captures.viewers == 1, controller)
             controller.resume()
-            begun = run.step
-            until(lambda at=begun + chance.randrange(1, 60): run.step >= at, controller)
+            until(partial(has_reached, run, run.step + chance.randrange(1, 60)), controller)
             leading.close()
             deadline = time.monotonic() + PATIENCE_S
             while not any('"kind":"batch"' in each for each in sent):

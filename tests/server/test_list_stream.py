@@ -55,6 +55,10 @@ def served(tmp_path):
         yield made
 
 
+def test_the_list_says_that_it_has_a_stream(served):
+    assert served.ask("GET", "/api/v1/runs").json()["has_stream"] is True
+
+
 def test_it_begins_with_the_live_runs_and_the_counts(served):
     with listening(served) as messages:
         first = next(messages)

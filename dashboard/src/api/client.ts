@@ -1,5 +1,6 @@
 /** Typed requests to the server. The token comes in the address's fragment and never leaves this tab. */
 import { batchRequests, type Fetch } from "./batchedRequests";
+import type { AnswerOf, JsonRoute, WriteRoute, WrittenBy } from "./routes";
 import type { Problem } from "./types";
 
 const TOKEN_KEY = "midstep.token";
@@ -119,7 +120,8 @@ async function readBody<T>(body: Promise<T>, signal: AbortSignal | undefined): P
 
 /** What can be read; paths are relative to `/api/v1`. */
 export interface Reader {
-  get: <T>(path: string, signal?: AbortSignal) => Promise<T>;
+  /** The answer of a route; `path` is that route with its values filled in. */
+  get: <R extends JsonRoute>(path: string, signal?: AbortSignal) => Promise<AnswerOf<R>>;
   bytes: (path: string, signal?: AbortSignal) => Promise<ArrayBuffer>;
   blob: (path: string, signal?: AbortSignal) => Promise<Blob>;
 }
@@ -131,8 +133,8 @@ function readerOf(fetcher: Fetch): Reader {
     body: (answer: Response) => Promise<B>,
   ) => readBody(body(await expectOk(fetcher(path, signal), signal)), signal);
   return {
-    get: async <T>(path: string, signal?: AbortSignal) =>
-      JSON.parse(await read(path, signal, (answer) => answer.text())) as T,
+    get: async <R extends JsonRoute>(path: string, signal?: AbortSignal) =>
+      JSON.parse(await read(path, signal, (answer) => answer.text())) as AnswerOf<R>,
     bytes: (path, signal) => read(path, signal, (answer) => answer.arrayBuffer()),
     blob: (path, signal) => read(path, signal, (answer) => answer.blob()),
   };
@@ -167,10 +169,14 @@ async function write<T>(
 /** The requests of the page; paths are relative to `/api/v1`. */
 export const api = {
   ...readerOf(fetchOnce),
-  post: <T>(path: string, body?: unknown, signal?: AbortSignal) => write<T>("POST", path, body, signal),
-  put: <T>(path: string, body?: unknown) => write<T>("PUT", path, body),
-  patch: <T>(path: string, body?: unknown) => write<T>("PATCH", path, body),
-  delete: <T>(path: string, body?: unknown) => write<T>("DELETE", path, body),
+  post: <R extends WriteRoute<"post">>(path: string, body?: unknown, signal?: AbortSignal) =>
+    write<WrittenBy<"post", R>>("POST", path, body, signal),
+  put: <R extends WriteRoute<"put">>(path: string, body?: unknown) =>
+    write<WrittenBy<"put", R>>("PUT", path, body),
+  patch: <R extends WriteRoute<"patch">>(path: string, body?: unknown) =>
+    write<WrittenBy<"patch", R>>("PATCH", path, body),
+  delete: <R extends WriteRoute<"delete">>(path: string, body?: unknown) =>
+    write<WrittenBy<"delete", R>>("DELETE", path, body),
 };
 
 /** For requests that repeat while a run trains: those made at nearly the same moment are sent as one. */

@@ -34,7 +34,7 @@ const keyOf = (of: DatasetKey | null, ...rest: unknown[]) => [
 export function useDatasets() {
   return useQuery<DatasetListOut, ApiError>({
     queryKey: ["datasets"],
-    queryFn: ({ signal }) => api.get<DatasetListOut>("/datasets", signal),
+    queryFn: ({ signal }) => api.get<"/datasets">("/datasets", signal),
     refetchInterval: ({ state }) =>
       state.error?.status === 401 || state.error?.status === 403 ? false : LIST_MS,
     refetchOnMount: "always",
@@ -44,7 +44,7 @@ export function useDatasets() {
 export function useDataset(of: DatasetKey | null) {
   return useQuery<DatasetOut, ApiError>({
     queryKey: keyOf(of),
-    queryFn: ({ signal }) => api.get<DatasetOut>(pathOf(of), signal),
+    queryFn: ({ signal }) => api.get<"/datasets/{dataset_id}">(pathOf(of), signal),
     enabled: of !== null,
   });
 }
@@ -52,7 +52,7 @@ export function useDataset(of: DatasetKey | null) {
 export function useDatasetMap(of: DatasetKey | null) {
   return useQuery<DatasetMapOut, ApiError>({
     queryKey: keyOf(of, "map"),
-    queryFn: ({ signal }) => api.get<DatasetMapOut>(pathOf(of, "/map"), signal),
+    queryFn: ({ signal }) => api.get<"/datasets/{dataset_id}/map">(pathOf(of, "/map"), signal),
     enabled: of !== null,
   });
 }
@@ -76,7 +76,7 @@ export function usePairs(of: DatasetKey | null, filter: PairFilter) {
   const query = pairQuery(filter);
   return useQuery<PairListOut, ApiError>({
     queryKey: keyOf(of, "pairs", query),
-    queryFn: ({ signal }) => api.get<PairListOut>(pathOf(of, `/pairs?${query}`), signal),
+    queryFn: ({ signal }) => api.get<"/datasets/{dataset_id}/pairs">(pathOf(of, `/pairs?${query}`), signal),
     enabled: of !== null,
     placeholderData: keepPreviousData,
   });
@@ -85,7 +85,8 @@ export function usePairs(of: DatasetKey | null, filter: PairFilter) {
 export function usePair(of: DatasetKey | null, pair: number | null) {
   return useQuery<PairOut, ApiError>({
     queryKey: keyOf(of, "pair", pair),
-    queryFn: ({ signal }) => api.get<PairOut>(pathOf(of, `/pairs/${pair}`), signal),
+    queryFn: ({ signal }) =>
+      api.get<"/datasets/{dataset_id}/pairs/{pair}">(pathOf(of, `/pairs/${pair}`), signal),
     enabled: of !== null && pair !== null,
     placeholderData: keepPreviousData,
   });
@@ -94,7 +95,8 @@ export function usePair(of: DatasetKey | null, pair: number | null) {
 export function useCurriculum(of: DatasetKey | null) {
   return useQuery<CurriculumOut, ApiError>({
     queryKey: keyOf(of, "curriculum"),
-    queryFn: ({ signal }) => api.get<CurriculumOut>(pathOf(of, `/curriculum?epochs=${EPOCHS}`), signal),
+    queryFn: ({ signal }) =>
+      api.get<"/datasets/{dataset_id}/curriculum">(pathOf(of, `/curriculum?epochs=${EPOCHS}`), signal),
     enabled: of !== null,
   });
 }
@@ -102,7 +104,7 @@ export function useCurriculum(of: DatasetKey | null) {
 export function useDatasetAudit(of: DatasetKey | null) {
   return useQuery<DatasetAuditOut, ApiError>({
     queryKey: keyOf(of, "audit"),
-    queryFn: ({ signal }) => api.get<DatasetAuditOut>(pathOf(of, "/audit"), signal),
+    queryFn: ({ signal }) => api.get<"/datasets/{dataset_id}/audit">(pathOf(of, "/audit"), signal),
     enabled: of !== null,
   });
 }

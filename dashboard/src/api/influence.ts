@@ -14,7 +14,7 @@ const pathOf = (id: string, rest = "") => `/influence/${encodeURIComponent(id)}$
 export function useInfluenceList() {
   return useQuery<InfluenceListOut, ApiError>({
     queryKey: ["influence"],
-    queryFn: ({ signal }) => api.get<InfluenceListOut>("/influence", signal),
+    queryFn: ({ signal }) => api.get<"/influence">("/influence", signal),
     refetchInterval: ({ state }) =>
       state.error?.status === 401 || state.error?.status === 403 ? false : LIST_MS,
     refetchOnMount: "always",
@@ -30,7 +30,7 @@ export interface ResultKey {
 export function useInfluenceResult(of: ResultKey | null) {
   return useQuery<InfluenceOut, ApiError>({
     queryKey: ["influence", of?.id, of?.madeAt],
-    queryFn: ({ signal }) => api.get<InfluenceOut>(pathOf(of?.id ?? ""), signal),
+    queryFn: ({ signal }) => api.get<"/influence/{result_id}">(pathOf(of?.id ?? ""), signal),
     enabled: of !== null,
   });
 }
@@ -39,7 +39,8 @@ export function useInfluenceResult(of: ResultKey | null) {
 export function useInfluenceBatch(of: ResultKey | null, batch: string | null) {
   return useQuery<InfluenceRequestOut, ApiError>({
     queryKey: ["influence", of?.id, of?.madeAt, batch],
-    queryFn: ({ signal }) => api.get<InfluenceRequestOut>(pathOf(of?.id ?? "", `/${batch}`), signal),
+    queryFn: ({ signal }) =>
+      api.get<"/influence/{result_id}/{batch}">(pathOf(of?.id ?? "", `/${batch}`), signal),
     enabled: of !== null && batch !== null,
   });
 }

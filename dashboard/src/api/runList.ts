@@ -72,7 +72,7 @@ export function dropRun(id: string): void {
 
 type ReadPage = (path: string, signal: AbortSignal) => Promise<RunListing>;
 
-const readFromServer: ReadPage = (path, signal) => api.get<RunListing>(path, signal);
+const readFromServer: ReadPage = (path, signal) => api.get<"/runs">(path, signal);
 
 /** As many as a menu shows, without settings and results. */
 export const NEWEST_RUNS = "/runs?sort=-started_at&columns=&limit=50";

@@ -41,7 +41,7 @@ export const runDetailKey = (runId: string) => ["run", runId] as const;
 export function useRunDetail(runId: string | null, { polls = false } = {}) {
   return useQuery<RunDetail, ApiError>({
     queryKey: runDetailKey(runId ?? ""),
-    queryFn: ({ signal }) => api.get<RunDetail>(runPath(runId ?? ""), signal),
+    queryFn: ({ signal }) => api.get<"/runs/{run_id}">(runPath(runId ?? ""), signal),
     enabled: runId !== null,
     refetchInterval: ({ state }) => (polls && state.data?.live !== false ? 3_000 : false),
     refetchOnMount: polls ? "always" : true,
@@ -58,7 +58,7 @@ export interface NewRun {
 /** Starts a recipe in its own process. Two requests with one id start it once. */
 export async function startRun({ recipe, name, settings, paused }: NewRun, id: string): Promise<RunRow> {
   const named = name === null ? {} : { name };
-  const { body } = await api.post<RunRow>("/runs", { recipe, ...named, settings, paused, id });
+  const { body } = await api.post<"/runs">("/runs", { recipe, ...named, settings, paused, id });
   putRun(body);
   return body;
 }
@@ -76,14 +76,14 @@ export async function labelRun(
   runId: string,
   labels: Partial<Pick<RunRow, "tags" | "note">>,
 ): Promise<RunRow> {
-  const { body } = await api.patch<RunRow>(runPath(runId), labels);
+  const { body } = await api.patch<"/runs/{run_id}">(runPath(runId), labels);
   putRun(body);
   return body;
 }
 
 /** Deletes what the run lists as its own; `confirm` repeats the name of its directory. */
 export async function deleteRun(runId: string, confirm: string): Promise<Removed> {
-  const { body } = await api.delete<Removed>(runPath(runId), { confirm });
+  const { body } = await api.delete<"/runs/{run_id}">(runPath(runId), { confirm });
   dropRun(runId);
   return body;
 }
@@ -91,7 +91,7 @@ export async function deleteRun(runId: string, confirm: string): Promise<Removed
 export function useRecipes() {
   return useQuery<RecipeList, ApiError>({
     queryKey: ["recipes"],
-    queryFn: ({ signal }) => api.get<RecipeList>("/recipes", signal),
+    queryFn: ({ signal }) => api.get<"/recipes">("/recipes", signal),
   });
 }
 
@@ -99,7 +99,7 @@ export function useRecipes() {
 export function useRunFiles(runId: string, live: boolean) {
   return useQuery<RunFiles, ApiError>({
     queryKey: ["files", runId],
-    queryFn: ({ signal }) => api.get<RunFiles>(runPath(runId, "/files"), signal),
+    queryFn: ({ signal }) => api.get<"/runs/{run_id}/files">(runPath(runId, "/files"), signal),
     refetchInterval: live ? 10_000 : false,
     refetchOnMount: "always",
   });
@@ -108,7 +108,7 @@ export function useRunFiles(runId: string, live: boolean) {
 export function useLineage(runId: string, timeline: number) {
   return useQuery<LineageOut, ApiError>({
     queryKey: ["lineage", runId, timeline],
-    queryFn: ({ signal }) => api.get<LineageOut>(runPath(runId, "/lineage"), signal),
+    queryFn: ({ signal }) => api.get<"/runs/{run_id}/lineage">(runPath(runId, "/lineage"), signal),
   });
 }
 
@@ -122,12 +122,6 @@ export interface EventRecord {
   [field: string]: unknown;
 }
 
-interface EventsPart {
-  events: EventRecord[];
-  seq: number;
-  more: boolean;
-}
-
 export const MAX_EVENTS = 10_000;
 
 /** The newest events of a run, oldest first, with those that came since `known`. */
@@ -138,11 +132,12 @@ export async function readEvents(
 ): Promise<EventRecord[]> {
   let events = [...known];
   for (let after = events.at(-1)?.seq ?? 0; ; ) {
-    const part = await api.get<EventsPart>(
+    const part = await api.get<"/runs/{run_id}/events">(
       runPath(runId, `/events?after_seq=${after}&limit=${MAX_EVENTS}`),
       signal,
     );
-    events = [...events, ...part.events].slice(-MAX_EVENTS);
+    // A record is sent as it was written.
+    events = [...events, ...(part.events as EventRecord[])].slice(-MAX_EVENTS);
     if (!part.more || part.seq <= after) return events;
     after = part.seq;
   }
@@ -155,7 +150,7 @@ export function readConsole(
   signal: AbortSignal,
 ): Promise<ConsolePart> {
   const query = "tail" in from ? `tail=${from.tail}` : `after=${from.after}`;
-  return api.get<ConsolePart>(runPath(runId, `/console?${query}`), signal);
+  return api.get<"/runs/{run_id}/console">(runPath(runId, `/console?${query}`), signal);
 }
 
 /** The bytes of a file of a run. */

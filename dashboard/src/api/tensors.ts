@@ -58,7 +58,7 @@ export function toNumbers(data: TensorData): ArrayLike<number> {
 
 /** Fetches one entry as JSON; large tensors follow as bytes. */
 export async function getEntry(ask: Reader, path: string, signal: AbortSignal): Promise<StepDataOut> {
-  const entry = await ask.get<StepDataOut>(path, signal);
+  const entry = await ask.get<"/runs/{run_id}/debug/step_data/{key}">(path, signal);
   if (!entry.summarised || !entry.panel || !entry.fits) return entry;
   if (summarisedElements(entry.data) > MAX_ELEMENTS) return entry;
   const { tensors, metadata } = readSafetensors(await api.bytes(`${path}?format=safetensors`, signal));

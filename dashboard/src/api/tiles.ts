@@ -83,7 +83,7 @@ export async function readBatch(
   // Samples that are not images have no picture; the answer says so.
   early?.catch(() => undefined);
   for (let attempt = 1; ; attempt += 1) {
-    const batch = await reader.get<BatchOut>(`${path}?${range}`, signal);
+    const batch = await reader.get<"/runs/{run_id}/debug/batch">(`${path}?${range}`, signal);
     if (batch.grid === null) return { batch, sheet: null };
     const name = sheetName(runId, batch.etag, first, count);
     const known = sheets.get(name);

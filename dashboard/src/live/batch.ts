@@ -50,7 +50,7 @@ export function useSample(step: number, index: number | null) {
 
 async function readSample(runId: string, index: number, signal: AbortSignal): Promise<FullSample> {
   const path = runPath(runId, `/debug/batch/sample?index=${index}`);
-  const sample = await api.get<SampleOut>(path, signal);
+  const sample = await api.get<"/runs/{run_id}/debug/batch/sample">(path, signal);
   const isImage = sample.width !== null && sample.height !== null;
   return { sample, picture: isImage ? await api.blob(`${path}&format=png`, signal) : null };
 }

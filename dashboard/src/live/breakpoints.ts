@@ -22,7 +22,11 @@ export async function addBreakpoint(
   enabled = true,
   action: BreakpointAction = "pause",
 ): Promise<BreakpointOut> {
-  const { body } = await api.post<BreakpointOut>(breakpointPath(), { condition, enabled, action });
+  const { body } = await api.post<"/runs/{run_id}/debug/breakpoints">(breakpointPath(), {
+    condition,
+    enabled,
+    action,
+  });
   putBreakpoint(body);
   return body;
 }
@@ -30,7 +34,10 @@ export async function addBreakpoint(
 /** Switches a breakpoint on or off. */
 export async function switchBreakpoint(id: number, enabled: boolean): Promise<void> {
   try {
-    putBreakpoint((await api.patch<BreakpointOut>(breakpointPath(id), { enabled })).body);
+    putBreakpoint(
+      (await api.patch<"/runs/{run_id}/debug/breakpoints/{breakpoint_id}">(breakpointPath(id), { enabled }))
+        .body,
+    );
   } catch (error) {
     reportOutcome(`Breakpoint ${id}`, outcomeOf(error));
   }

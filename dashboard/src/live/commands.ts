@@ -91,7 +91,11 @@ function endOf(runId: string, id: string): Promise<Outcome> {
     };
     const ask = async () => {
       try {
-        useRun.getState().putCommand(await api.get<CommandOut>(runPath(runId, `/commands/${id}`)));
+        useRun
+          .getState()
+          .putCommand(
+            await api.get<"/runs/{run_id}/commands/{command_id}">(runPath(runId, `/commands/${id}`)),
+          );
       } catch (error) {
         // While the link is down the request is repeated. A run that does not exist any more answers 404.
         if (error instanceof ApiError && error.status === 404)
@@ -167,7 +171,7 @@ async function askVerb<V extends VerbName>(
   const id = newId();
   setBusy(verb, Date.now());
   try {
-    const answer = await api.post<StateOut | CommandOut>(runPath(runId, `/debug/${verb}`), {
+    const answer = await api.post<"/runs/{run_id}/debug/step">(runPath(runId, `/debug/${verb}`), {
       ...payload,
       id,
     });
@@ -195,10 +199,12 @@ export async function runCommand<N extends CommandName>(
   if (runId === null) return null;
   const id = newId();
   try {
-    await api.post<CommandOut>(runPath(runId, "/commands"), { command: name, payload, id });
+    await api.post<"/runs/{run_id}/commands">(runPath(runId, "/commands"), { command: name, payload, id });
     const outcome = await endOf(runId, id);
     reportOutcome(title, outcome);
-    return outcome.status === "done" ? await api.get<CommandOut>(runPath(runId, `/commands/${id}`)) : null;
+    return outcome.status === "done"
+      ? await api.get<"/runs/{run_id}/commands/{command_id}">(runPath(runId, `/commands/${id}`))
+      : null;
   } catch (error) {
     reportOutcome(title, outcomeOf(error));
     return null;

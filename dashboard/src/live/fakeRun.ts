@@ -37,7 +37,7 @@ export class FakeRun {
     if (address.startsWith("/api/v1/stream")) return this.open(init);
     const [, stream] = /\/debug\/streams\/([^/]+)\/subscriptions$/.exec(address) ?? [];
     if (stream !== undefined && init.method === "PUT") return this.subscribe(stream, String(init.body));
-    return Response.json({ commands: [] });
+    return Response.json([]);
   };
 
   private open(init: RequestInit): Response {

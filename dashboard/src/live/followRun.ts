@@ -2,7 +2,7 @@
 
 import { api, runPath } from "@/api/client";
 import { channelName, RunStream, tooManyStreams } from "@/api/sharedStream";
-import type { CommandOut, StreamMessage } from "@/api/types";
+import type { StreamMessage } from "@/api/types";
 import { applyCapture, forgetCaptures, useWanted, wantedCaptures } from "./captures";
 import { showEventToast } from "./eventToasts";
 import { MessageBuffer } from "./messageBuffer";
@@ -77,9 +77,9 @@ export function followRun(runId: string): () => void {
 
 async function fetchCommands(runId: string): Promise<void> {
   try {
-    const commands = await api.get<CommandOut[] | { commands: CommandOut[] }>(runPath(runId, "/commands"));
+    const commands = await api.get<"/runs/{run_id}/commands">(runPath(runId, "/commands"));
     if (useRun.getState().runId !== runId) return;
-    useRun.getState().setCommands(Array.isArray(commands) ? commands : commands.commands);
+    useRun.getState().setCommands(commands);
   } catch {
     // The log then starts with the commands of the stream; the next hello fetches it again.
   }

@@ -55,7 +55,12 @@ export function useForces(tensor: string | null): Capture<Forces> {
     spec: specOf("forces", tensor),
     moment: momentOf,
     load: async ({ runId, reader, signal }) =>
-      readForces(await reader.get<ForcesOut>(runPath(runId, `/debug/forces${query({ tensor })}`), signal)),
+      readForces(
+        await reader.get<"/runs/{run_id}/debug/forces">(
+          runPath(runId, `/debug/forces${query({ tensor })}`),
+          signal,
+        ),
+      ),
   });
 }
 
@@ -95,7 +100,9 @@ export function useForceDetail(tensor: string | null, feature: number | null): C
     moment: momentOf,
     load: async ({ runId, reader, signal }) => {
       const rest = `/debug/step_data/force_detail${query({ feature: String(feature), tensor })}`;
-      return readDetail(await reader.get<ForceDetailOut>(runPath(runId, rest), signal));
+      return readDetail(
+        await reader.get<"/runs/{run_id}/debug/step_data/force_detail">(runPath(runId, rest), signal),
+      );
     },
   });
 }
@@ -183,7 +190,8 @@ export function useRowPanel(tensor: string | null): PanelOut | null {
   const key = runId === null || hinted === "" ? null : [runId, restarts, hinted].join("\n");
   const { data } = useLatestRequest<StepDataKeys>(
     key,
-    (_, signal) => api.get<StepDataKeys>(runPath(runId ?? "", "/debug/step_data/keys"), signal),
+    (_, signal) =>
+      api.get<"/runs/{run_id}/debug/step_data/keys">(runPath(runId ?? "", "/debug/step_data/keys"), signal),
     { intervalMs: 0 },
   );
   const panels = Object.values(data?.panels ?? {}).filter((panel) => panel !== null);

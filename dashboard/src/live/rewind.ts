@@ -16,7 +16,8 @@ export function useRewind(): RewindOut | null {
   return useStepRequest({
     moment: ({ offers, timeline, step }) => (offers.includes("back") ? `${timeline} ${step}` : null),
     runningMs: RUNNING_MS,
-    load: (runId, reader, signal) => reader.get<RewindOut>(runPath(runId, "/debug/rewind"), signal),
+    load: (runId, reader, signal) =>
+      reader.get<"/runs/{run_id}/debug/rewind">(runPath(runId, "/debug/rewind"), signal),
   }).data;
 }
 

@@ -35,7 +35,7 @@ export function useWatchList(): Watches {
     if (runId === null) return useWatches.setState(NONE);
     const closing = new AbortController();
     api
-      .get<WatchOut>(runPath(runId, "/debug/watch"), closing.signal)
+      .get<"/runs/{run_id}/debug/watch">(runPath(runId, "/debug/watch"), closing.signal)
       .then(take)
       .catch((error: unknown) => {
         // The next message of the run fetches again. A refused change shows its reason where it was made.
@@ -57,7 +57,14 @@ async function replaceRows(source: string | null, rows: readonly number[]): Prom
   const { runId } = useRun.getState();
   if (runId === null) return false;
   try {
-    take((await api.post<WatchOut>(runPath(runId, "/debug/watch"), { feature_ids: rows, source })).body);
+    take(
+      (
+        await api.post<"/runs/{run_id}/debug/watch">(runPath(runId, "/debug/watch"), {
+          feature_ids: rows,
+          source,
+        })
+      ).body,
+    );
     return true;
   } catch (error) {
     if (!(error instanceof ApiError)) throw error;

@@ -10,7 +10,8 @@ export function useRules(): readonly RuleOut[] {
   const runId = useRunId();
   const { data } = useQuery<RuleOut[], ApiError>({
     queryKey: ["rules", runId],
-    queryFn: ({ signal }) => api.get<RuleOut[]>(runPath(runId ?? "", "/debug/rules"), signal),
+    queryFn: ({ signal }) =>
+      api.get<"/runs/{run_id}/debug/rules">(runPath(runId ?? "", "/debug/rules"), signal),
     enabled: runId !== null,
     staleTime: Number.POSITIVE_INFINITY,
   });

@@ -7,7 +7,7 @@ import type { HeatCell, HeatWindow } from "@/charts/heatmap/heatWindow";
 import { formatCount, formatFixed } from "@/lib/format";
 import type { CosineMatrix } from "@/live/forces";
 import { Button, Icon, Menu, type MenuItem } from "@/ui";
-import { choiceText, labelOf, type MatrixChoice, SOURCES } from "./sources";
+import { labelOf, type MatrixChoice, SOURCES } from "./sources";
 
 export interface MatrixSideProps {
   side: "left" | "right";
@@ -111,12 +111,7 @@ function SourceMenu({ side, choice, onChoice, tensors, tensor }: MatrixSideProps
       align="start"
       heading={side === "left" ? "Cosines of" : "Compare with cosines of"}
       trigger={
-        <Button
-          small
-          look="ghost"
-          className="-ml-2"
-          aria-label={`Source: ${choiceText({ ...choice, tensor: own })}`}
-        >
+        <Button small look="ghost" className="-ml-2" aria-label={`Source: ${labelOf(choice.source)} ${own}`}>
           {labelOf(choice.source)}
           {choice.tensor !== null && <span className="font-normal text-t3">{choice.tensor}</span>}
           <Icon name="chevronDown" size={14} className="text-t3" />

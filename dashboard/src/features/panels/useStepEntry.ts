@@ -64,7 +64,9 @@ export function useStepEntry(key: string | null, full: boolean): Capture<StepDat
     load: ({ runId, reader, signal }) => {
       const path = runPath(runId, `/debug/step_data/${encodeURIComponent(key ?? "")}`);
       if (hinted && !full) return getEntry(reader, path, signal);
-      return full ? api.get<StepDataOut>(`${path}?full=1`, signal) : reader.get<StepDataOut>(path, signal);
+      return full
+        ? api.get<"/runs/{run_id}/debug/step_data/{key}">(`${path}?full=1`, signal)
+        : reader.get<"/runs/{run_id}/debug/step_data/{key}">(path, signal);
     },
   });
 }

@@ -80,9 +80,7 @@ def runs(
     page = catalog_of(request).list(query)
     can_start = controls and request.app.state.launcher is not None
     has_stream = request.app.state.list_stream is not None
-    return StrictJsonResponse(
-        {**page_dict(page), "can_start": can_start, "has_stream": has_stream}
-    )
+    return StrictJsonResponse({**page_dict(page), "can_start": can_start, "has_stream": has_stream})
 
 
 def _split(text: str) -> tuple[str, ...]:
