@@ -57,7 +57,7 @@ def subscriptions(tab: str, condition: str) -> list[dict[str, object]]:
             {"id": f"step_data/{key}", "kind": "step_data", "key": key},
         ]
     tensor = "encoder.weight"
-    matrices = [
+    matrices: list[dict[str, object]] = [
         {"id": f"{kind}/{tensor}", "kind": kind, "key": tensor}
         for kind in ("weights", "cosine_matrix")
     ]
