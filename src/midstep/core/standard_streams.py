@@ -17,6 +17,11 @@ def write_to_stderr(text: str) -> None:
         stream.flush()
 
 
+def print_notice(words: str) -> None:
+    """Print one line of ours on standard error, if it is open."""
+    write_to_stderr(f"midstep: {words}\n")
+
+
 def open_missing_standard_streams() -> None:
     """Open the null device on each of the descriptors 0, 1 and 2 that is closed.
 

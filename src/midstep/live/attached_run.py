@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from midstep.control import DebugController
 from midstep.core.errors import ConfigError, StopTraining
 from midstep.core.moments import Moment
-from midstep.core.standard_streams import write_to_stderr
+from midstep.core.standard_streams import print_notice
 from midstep.live.loop_port import LoopPort
 from midstep.live.page import Page
 from midstep.live.plain_loop import AttachedLoader, hook_loss, hook_optimizer
@@ -172,17 +172,17 @@ class AttachedRun:
             undo.callback(page.close)  # a second time: it must close before the run does
             page.show(run)
             self.url = page.url
-            _print(f"page {self.url}")
-        _print(f"run {_relative(run.dir)}")
+            print_notice(f"page {self.url}")
+        print_notice(f"run {_relative(run.dir)}")
         if saved.resume_point is not None:
             snapshot = saved.resume_point.snapshot
-            _print(f"continues at step {snapshot.step:,}, in epoch {snapshot.epoch}")
+            print_notice(f"continues at step {snapshot.step:,}, in epoch {snapshot.epoch}")
         for words in notices:
-            _print(words)
+            print_notice(words)
 
     def _report_inexact(self, words: str) -> None:
         """Report once what a resume or a step back cannot repeat exactly, also as a fact."""
-        _print(words)
+        print_notice(words)
         if self._run is None:
             self._inexact.append(words)
         else:
@@ -267,7 +267,7 @@ class AttachedRun:
         self._parts.release()
         del self._parts
         steps = self.step
-        _print(f"{self.status} after {steps:,} step{'' if steps == 1 else 's'}")
+        print_notice(f"{self.status} after {steps:,} step{'' if steps == 1 else 's'}")
         if signals is not None and signals.caused(error):
             raise SystemExit(self.opened_run().exit_code)
 
@@ -359,11 +359,6 @@ def _fingerprints(parts: TrainingParts, config: SessionConfig) -> Mapping[str, A
         known = fingerprints(model=parts.model, optimizer=parts.optimizer, seed=config.seed)
         return {**known, "also": parts.extra_state.names} if parts.extra_state else known
     return training_fingerprints(parts, config)
-
-
-def _print(words: str) -> None:
-    """Print one line on standard error."""
-    write_to_stderr(f"midstep: {words}\n")
 
 
 def _relative(path: Path) -> Path:

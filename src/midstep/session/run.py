@@ -45,15 +45,6 @@ def _is_at_terminal() -> bool:
     return sys.stdin is not None and not sys.stdin.closed and sys.stdin.isatty()
 
 
-def print_line(words: str) -> None:
-    """Print one line on standard error; a closed one is no reason to stop a training."""
-    try:
-        sys.stderr.write(f"midstep: {words}\n")
-        sys.stderr.flush()
-    except (OSError, ValueError, AttributeError):
-        logging.getLogger("midstep.session").info("%s", words)
-
-
 def print_parked_error(error: BaseException, page_url: str | None) -> None:
     """Print the traceback, then one line that says how to release the parked run.
 

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from midstep.core.errors import MidstepError, StorageError
 from midstep.core.fault_guard import FaultGuard
 from midstep.core.moments import Moment
+from midstep.core.standard_streams import print_notice
 from midstep.session.checkpoint.checkpoint_store import CheckpointStore
 from midstep.session.checkpoint.checkpoint_writer import CheckpointWriter
 from midstep.session.engine.command_durability import CommandDurability, source_fields
@@ -30,7 +31,6 @@ from midstep.session.engine.step_record import circumstances, read_step_record
 from midstep.session.rewind.back import Rewind
 from midstep.session.rewind.repeated_steps import StepComparison
 from midstep.session.rewind.snapshot_ring import SnapshotRing
-from midstep.session.run import print_line
 from midstep.session.sigchld_guard import sigchld_ignored
 from midstep.session.state.state_tree import UnsavableError
 
@@ -174,7 +174,7 @@ class TrainingEngine:
         self._record(kind="repeated_steps", **result.describe())
         # Whoever asked for `back` reads its answer; only a difference concerns this terminal too.
         if result.cause != "back" or result.exact is False:
-            print_line(result.text)
+            print_notice(result.text)
 
     def _device(self) -> str | None:
         weight = next(self.state.parts.model.parameters(), None)
@@ -184,7 +184,7 @@ class TrainingEngine:
         """Name the tensors that are saved although no declared part holds them."""
         for words in self.state.untracked_words():
             self._record(kind="untracked_tensors", reason=words)
-            print_line(words)
+            print_notice(words)
 
     def close(self) -> None:
         """Take nothing more; returns when the last checkpoint is on disk."""
