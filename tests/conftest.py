@@ -8,7 +8,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -75,6 +75,24 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
             return "one worker" if nodeid.startswith(ONE_WORKER) else nodeid
 
     return Scheduling(config, log)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, Any, Any]:
+    """Make the report of a failed test text that xdist can send.
+
+    Tests of odd file names show lone surrogates in their reports. xdist ends the whole run at
+    those, and nobody learns which test failed.
+    """
+    report = yield
+    if report.failed:
+        report.longrepr = _plain(str(report.longrepr))
+        report.sections = [(_plain(name), _plain(text)) for name, text in report.sections]
+    return report
+
+
+def _plain(text: str) -> str:
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 @pytest.fixture(scope="session", autouse=True)
