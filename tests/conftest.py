@@ -86,8 +86,10 @@ def pytest_runtest_makereport() -> Generator[None, Any, Any]:
     """
     report = yield
     if report.failed:
-        report.longrepr = _plain(str(report.longrepr))
-        report.sections = [(_plain(name), _plain(text)) for name, text in report.sections]
+        text = str(report.longrepr)
+        if text != _plain(text):
+            report.longrepr = _plain(text)
+        report.sections = [(_plain(name), _plain(shown)) for name, shown in report.sections]
     return report
 
 
