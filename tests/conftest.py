@@ -79,7 +79,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport() -> Generator[None, Any, Any]:
-    """Make the report of a failed test text that xdist can send.
+    """Make the report of a test text that xdist can send.
 
     Tests of odd file names show lone surrogates in their reports. xdist ends the whole run at
     those, and nobody learns which test failed.
@@ -89,7 +89,8 @@ def pytest_runtest_makereport() -> Generator[None, Any, Any]:
         text = str(report.longrepr)
         if text != _plain(text):
             report.longrepr = _plain(text)
-        report.sections = [(_plain(name), _plain(shown)) for name, shown in report.sections]
+    # Also of a test that passed: what it logged is sent too.
+    report.sections = [(_plain(name), _plain(shown)) for name, shown in report.sections]
     return report
 
 
