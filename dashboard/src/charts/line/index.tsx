@@ -1,11 +1,13 @@
 /** The line chart, loaded when the first one is shown: uPlot is not part of the first load. */
 import { lazy, Suspense } from "react";
+import { preload } from "@/lib/preload";
 import type { LineChartProps } from "./LineChart";
 
-/** Starts to load the chart, for a panel that draws it only once its data is there. */
-export const preloadLineChart = () => import("./LineChart");
+const loadChart = () => import("./LineChart");
+const Chart = lazy(loadChart);
 
-const Chart = lazy(preloadLineChart);
+/** Starts to load the chart, for a panel that draws it only once its data is there. */
+export const preloadLineChart = () => preload(loadChart);
 
 export function LineChart(props: LineChartProps) {
   return (

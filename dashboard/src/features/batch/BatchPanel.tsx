@@ -4,6 +4,7 @@ import { lazy, Suspense, useEffect, useRef, useState } from "react";
 import type { BatchRange } from "@/api/tiles";
 import { useAction } from "@/lib/actions";
 import { CAPTURED_IN_VIEW, NOT_RECORDED, NOTHING_CAPTURED, PAUSE_FIRST } from "@/lib/messages";
+import { preload } from "@/lib/preload";
 import { useTheme } from "@/lib/theme";
 import { useUrlChoice, useUrlState } from "@/lib/urlState";
 import { useBatch } from "@/live/batch";
@@ -15,8 +16,9 @@ import { Panel, StepAction } from "@/ui";
 import { INFLUENCE, MAX_SHOWN, type Order, SHOWN_AT_FIRST, sampleAt, samplesOf, shownOrder } from "./samples";
 
 // The code that draws comes while the first batch is captured.
-const loadView = import("./BatchView");
-const BatchView = lazy(() => loadView);
+const loadView = () => import("./BatchView");
+preload(loadView);
+const BatchView = lazy(loadView);
 
 const FIRST: BatchRange = { first: 0, count: SHOWN_AT_FIRST };
 

@@ -54,7 +54,7 @@ export default function CurvesPanel({ runs, expanded, onExpand, onPick, emptyTex
   const title = name === null ? "Curves" : metricTitle(name);
   const missing = runs.length - lines.length;
   const range = useMemo(() => shownRange(lines), [lines]);
-  useEffect(() => void preloadLineChart(), []);
+  useEffect(preloadLineChart, []);
   return (
     <Panel
       title="Curves"
