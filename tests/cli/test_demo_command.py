@@ -203,8 +203,8 @@ def test_paused_demo_is_driven_from_a_second_terminal(
             ctl("step")
             live.read_until(f"PAUSED at step {step}")
             assert ctl("state")["step"] == step
-            batches.append(ctl("batch")["png"])
-        assert len(set(batches)) == 5  # type: ignore[arg-type]
+            batches.append(tuple(ctl("batch")["sample_ids"]))  # type: ignore[arg-type]
+        assert len(set(batches)) == 5
         assert ctl("step-data") == ["bcl_metrics", "bcl_tensors"]
         ctl("resume")
         assert live.finish() == 0
