@@ -77,7 +77,7 @@ class GracefulStop:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self.is_received:
+        if self._is_stopping:  # also by the signal that the outer one received: workers end now
             expect_ended_workers()
         elif self._defers:
             stop_deferring()
