@@ -147,6 +147,7 @@ class StoredRunView(RunView):
             "run_until": None,
             "boundary_age_s": 0.0,
             "offers": [],
+            "checkpoints_off": None,
         }
         if end.state in HELD:
             state |= _read_lease_state(self.dir, end)
