@@ -31,6 +31,11 @@ def ensure_facts_dir(run_dir: str | Path) -> Path:
     return make_folder(folder, mode=0o700)
 
 
+def lock_path(run_dir: str | Path) -> Path:
+    """The lock file of a run; the process that writes the run holds a lock on it."""
+    return facts_dir(run_dir) / ".lock"
+
+
 def events_path(run_dir: str | Path, rank: int, attempt: int) -> Path:
     """The events file of a writer. All attempts of rank 0 share one file."""
     name = "events.jsonl" if rank == 0 else f"events.{rank}-{attempt}.jsonl"
