@@ -27,7 +27,7 @@ from midstep.session.checkpoint.checkpoint_store import CheckpointStore
 from midstep.session.checkpoint.checkpoint_writer import CheckpointWriter
 from midstep.session.engine.command_durability import CommandDurability, source_fields
 from midstep.session.engine.lineage import Lineage
-from midstep.session.engine.step_record import circumstances, read_step_record
+from midstep.session.engine.recorded_steps import circumstances, read_recorded_steps
 from midstep.session.rewind.back import Rewind
 from midstep.session.rewind.repeated_steps import StepComparison
 from midstep.session.rewind.snapshot_ring import SnapshotRing
@@ -144,7 +144,7 @@ class TrainingEngine:
             return
         settings = {**self._config.describe(), **self.state.parts.describe()}
         try:
-            record = read_step_record(run.dir, snapshot, settings, attempt=run.facts.attempt)
+            record = read_recorded_steps(run.dir, snapshot, settings, attempt=run.facts.attempt)
         except (MidstepError, OSError, ValueError) as error:
             # A record that cannot be read is no reason to refuse a checkpoint that can.
             self.not_compared(f"the record cannot be read: {error}")
