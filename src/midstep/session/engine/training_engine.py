@@ -159,17 +159,17 @@ class TrainingEngine:
             self.unchecked_resume = snapshot
 
     def not_compared(self, reason: str) -> None:
-        """Tell why the steps after a resume are not compared."""
+        """Report why the steps after a resume are not compared."""
         text = f"not compared: {reason}"
         self._steps_compared(StepComparison(cause="resume", verdict=None, text=text))
 
     def _steps_compared(self, result: StepComparison | None) -> None:
-        """Tell how the repeated steps came out: in the terminal, on the page, as a fact."""
+        """Report how the repeated steps came out: in the terminal, on the page, as a fact."""
         if result is None:
             self._controller.status.describe(repeated=None)
             return
         if result.verdict is None and result.cause == "back":
-            return  # the answer to the command tells it
+            return  # the answer to the command has it
         self._controller.status.describe(repeated=result.describe())
         self._record(kind="repeated_steps", **result.describe())
         # Whoever asked for `back` reads its answer; only a difference concerns this terminal too.
