@@ -12,7 +12,7 @@ from midstep.core.files.storage import make_folder, storage_error
 LINEAGE = "lineage.json"
 """A file in the run directory: which timelines branch off which."""
 LARGEST_LINEAGE_BYTES = 16 << 20
-"""About a hundred thousand changes; a larger file is none of ours."""
+"""About a hundred thousand changes; midstep writes no larger file."""
 # Bounded numbers: a file name may have hundreds of digits.
 _STEPS = re.compile(r"steps\.(\d{1,9})\.(\d{1,9})\.bin")
 _EVENTS = re.compile(r"events\.(\d{1,9})-(\d{1,9})\.jsonl")
