@@ -23,7 +23,8 @@ class PendingChecksum:
         self._host = torch.empty(sample.shape, dtype=sample.dtype, pin_memory=True)
         self._host.copy_(sample, non_blocking=True)
         self._arrival: Any = torch.cuda.Event()  # type: ignore[no-untyped-call]
-        self._arrival.record()
+        # Of its own device, which need not be the current one.
+        self._arrival.record(torch.cuda.current_stream(sample.device))
 
     def is_ready(self) -> bool:
         """Whether the bytes are on the host. Does not wait."""
