@@ -15,7 +15,9 @@ from midstep.cli.main import app
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 SOURCES = ROOT / "src" / "midstep"
-TOP_PAGES = [ROOT / name for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md")]
+TOP_PAGES = [
+    ROOT / name for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md")
+]
 PAGES = [*TOP_PAGES, *sorted(DOCS.rglob("*.md"))]
 
 QUESTIONS = [
@@ -105,14 +107,21 @@ def test_every_page_is_in_the_navigation() -> None:
     assert listed == {str(page.relative_to(DOCS)) for page in DOCS.rglob("*.md")}
 
 
-def test_every_test_that_is_named_as_evidence_exists() -> None:
-    page = (DOCS / "sessions.md").read_text(encoding="utf-8")
-    evidence = page.split("\n### Evidence\n")[1].split("\n## ")[0]
+@pytest.mark.parametrize(
+    ("page", "start", "stop"),
+    [
+        ("sessions.md", "\n### Evidence\n", "\n## "),
+        ("reliability.md", "\n## State and repeated steps\n", "\n## Soak\n"),
+    ],
+)
+def test_every_test_that_is_named_as_evidence_exists(page: str, start: str, stop: str) -> None:
+    text = (DOCS / page).read_text(encoding="utf-8")
+    evidence = text.split(start)[1].split(stop)[0]
     files = list((ROOT / "tests").rglob("*.py"))
     known = {path.name for path in files}
     for path in files:
         known.update(re.findall(r"^(?:async )?def (test_\w+)", path.read_text(), re.MULTILINE))
-    named = set(re.findall(r"`(test_\w+(?:\.py)?)`", evidence))
+    named = set(re.findall(r"\b(test_\w+(?:\.py)?)(?![\w…])", evidence))
     assert len(named) > 10
     assert named <= known
 

@@ -208,7 +208,7 @@ def bare_round(training: Training, steps: int, warm_up: int = 5) -> float:
 
 @contextmanager
 def page_open(training: Training) -> Iterator[tuple[Any, DataLoader[Any], Callable[[], int]]]:
-    """An attached run with a page open; its loader; how many captures the page was told of."""
+    """An attached run with a page open; its loader; how many captures the page was notified of."""
     loader: DataLoader[Any] = DataLoader(Endless(training.batches), batch_size=None)
     with (
         tempfile.TemporaryDirectory() as folder,
@@ -222,12 +222,12 @@ def page_open(training: Training) -> Iterator[tuple[Any, DataLoader[Any], Callab
 
 
 def open_round(training: Training, steps: int, warm_up_s: float) -> tuple[float, int]:
-    """Seconds a step takes with a page open, and captures that the page was told of meanwhile."""
+    """Seconds a step takes with a page open, and the captures that the page got."""
     with page_open(training) as (run, loader, captures):
-        started, first, begun, told = time.perf_counter(), None, 0.0, 0
+        started, first, begun, seen = time.perf_counter(), None, 0.0, 0
         for index, (x, y) in enumerate(loader):
             if first is None and time.perf_counter() - started >= warm_up_s:
-                told, first = captures(), index
+                seen, first = captures(), index
                 _wait(training.device)
                 begun = time.perf_counter()
             if first is not None and index == first + steps:
@@ -235,7 +235,7 @@ def open_round(training: Training, steps: int, warm_up_s: float) -> tuple[float,
             run.log(loss=training.step(x, y))
         _wait(training.device)
         spent = (time.perf_counter() - begun) / steps
-        return spent, captures() - told
+        return spent, captures() - seen
 
 
 class SyncCounter:
@@ -255,8 +255,8 @@ class SyncCounter:
     ) -> None:
         """A `showwarning`."""
         if threading.get_ident() == self._thread and "synchroniz" in str(message):
-            place = f"{file}:{line}"
-            self.places[place] = self.places.get(place, 0) + 1
+            position = f"{file}:{line}"
+            self.places[position] = self.places.get(position, 0) + 1
 
 
 @contextmanager
@@ -308,9 +308,9 @@ def measure(training: Training, *, rounds: int, steps: int, warm_up_s: float) ->
     pairs, captures = [], []
     for _ in range(rounds):
         bare = bare_round(training, steps)
-        spent, told = open_round(training, steps, warm_up_s)
+        spent, count = open_round(training, steps, warm_up_s)
         pairs.append((bare, spent))
-        captures.append(told)
+        captures.append(count)
     overheads = [100 * (spent / bare - 1) for bare, spent in pairs]
     bare_calls, open_calls = count_bare(training), count_open(training, warm_up_s)
     return {

@@ -70,12 +70,12 @@ def loaded() -> Iterator[Loaded]:
         Run(name="bench", save_dir=folder) as run,
         serve(run, port=0) as page,
     ):
-        made = Loaded(run, page.url)
-        thread = threading.Thread(target=made.train)
+        target = Loaded(run, page.url)
+        thread = threading.Thread(target=target.train)
         thread.start()
         try:
             time.sleep(0.5)
-            yield made
+            yield target
         finally:
             run.controller.stop()
             thread.join()
@@ -83,15 +83,15 @@ def loaded() -> Iterator[Loaded]:
 
 def _measured(name: str, work: Callable[[Loaded], str], *, most_mib: float) -> list[Figure]:
     """What a load does to the steps of a training, and how much memory it takes."""
-    with loaded() as made:
-        made.get("/debug/state")
+    with loaded() as target:
+        target.get("/debug/state")
         gc.collect()
         before = psutil.Process().memory_info().rss
-        made.gaps_s.clear()
+        target.gaps_s.clear()
         begun = time.perf_counter()
-        note = work(made)
+        note = work(target)
         took_s = time.perf_counter() - begun
-        gaps = list(made.gaps_s)
+        gaps = list(target.gaps_s)
         grown = (psutil.Process().memory_info().rss - before) / MIB
     return [
         Figure(
@@ -107,13 +107,13 @@ def _measured(name: str, work: Callable[[Loaded], str], *, most_mib: float) -> l
     ]
 
 
-def _commands(made: Loaded) -> str:
+def _commands(target: Loaded) -> str:
     """Ten thousand commands from eight clients."""
-    path = f"/api/v1/runs/{made.run.run_id}/commands"
+    path = f"/api/v1/runs/{target.run.run_id}/commands"
 
     def send(client: int) -> int:
-        connection = HTTPConnection(made.host, made.port, timeout=120)
-        headers = {"Authorization": f"Bearer {made.token}", "Content-Type": "application/json"}
+        connection = HTTPConnection(target.host, target.port, timeout=120)
+        headers = {"Authorization": f"Bearer {target.token}", "Content-Type": "application/json"}
         done = 0
         for number in range(COMMANDS // 8):
             body = f'{{"command": "resume", "id": "c{client}-{number}"}}'
@@ -129,37 +129,37 @@ def _commands(made: Loaded) -> str:
     return f"{accepted:,} of {COMMANDS:,} accepted"
 
 
-def _connections(made: Loaded) -> str:
+def _connections(target: Loaded) -> str:
     """A thousand connections that say nothing; the owner asks in between."""
     crowd: list[socket.socket] = []
     answers = 0
     try:
         for number in range(CONNECTIONS):
-            crowd.append(socket.create_connection((made.host, made.port), timeout=30))
+            crowd.append(socket.create_connection((target.host, target.port), timeout=30))
             if number % 100 == 99:
-                answers += bool(made.get("/debug/state"))
+                answers += bool(target.get("/debug/state"))
     finally:
         for each in crowd:
             each.close()
     return f"the owner got {answers} of {CONNECTIONS // 100} answers"
 
 
-def _matrices(made: Loaded) -> str:
+def _matrices(target: Loaded) -> str:
     """Sixteen matrices of 2,048² in one request, from four clients at once."""
     weight = torch.randn(ROWS, ROWS)
-    made.run.controller.watches.add_source("w", lambda: weight)
+    target.run.controller.watches.add_source("w", lambda: weight)
     ask = "cosine_matrix?tensor=w&full=true&format=safetensors"
     path = f"/debug/together?{urlencode([('ask', ask)] * ASKS)}"
     with ThreadPoolExecutor(4) as pool:
-        sizes = list(pool.map(made.get, [path] * 4))
+        sizes = list(pool.map(target.get, [path] * 4))
     return f"largest answer {max(sizes) / MIB:.0f} MiB"
 
 
-def _watches(made: Loaded) -> str:
+def _watches(target: Loaded) -> str:
     """All rows that may be watched, with their pairs."""
     weight = torch.randn(64, 256)
-    made.run.controller.watches.add_source("watched", lambda: weight)
-    made.run.controller.watches.replace(range(64), "watched")
+    target.run.controller.watches.add_source("watched", lambda: weight)
+    target.run.controller.watches.replace(range(64), "watched")
     time.sleep(10)
     return "64 rows of 256 numbers and their 2,016 pairs, at every step"
 
@@ -171,8 +171,8 @@ def _polled_memory() -> Figure:
         Run(name="bench", save_dir=folder) as run,
         serve(run, port=0) as page,
     ):
-        made = Loaded(run, page.url)
-        connection = HTTPConnection(made.host, made.port, timeout=120)
+        target = Loaded(run, page.url)
+        connection = HTTPConnection(target.host, target.port, timeout=120)
         run.controller.boundary.enter()
         sizes: dict[int, int] = {}
         process = psutil.Process()
@@ -182,7 +182,7 @@ def _polled_memory() -> Figure:
             run.controller.wait_if_paused()
             if step % POLL_EVERY == 0:
                 for path in (*paths, f"/api/v1/runs/{run.run_id}/events?limit=100"):
-                    made.get(path, connection)
+                    target.get(path, connection)
             if step in (POLLED_STEPS // 10, POLLED_STEPS):
                 gc.collect()
                 sizes[step] = process.memory_info().rss

@@ -32,9 +32,9 @@ def assert_nothing_serious(page: Page) -> None:
         "async () => (await axe.run(document, {resultTypes: ['violations']})).violations"
     )
     findings = {
-        found["id"]: [node["html"][:200] for node in found["nodes"]]
-        for found in violations
-        if found["impact"] in SERIOUS
+        violation["id"]: [node["html"][:200] for node in violation["nodes"]]
+        for violation in violations
+        if violation["impact"] in SERIOUS
     }
     assert findings == {}, page.url
 

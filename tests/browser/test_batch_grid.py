@@ -49,9 +49,9 @@ def grid(page: Page, tmp_path: Path) -> Iterator[Locator]:
         page.emulate_media(color_scheme="light")
         page.goto(str(served.url))
         button(page, "Step").click()
-        found = page.get_by_role("region", name="Batch").get_by_role("grid")
-        expect(found).to_have_attribute("data-step", "0")
-        yield found
+        grid = page.get_by_role("region", name="Batch").get_by_role("grid")
+        expect(grid).to_have_attribute("data-step", "0")
+        yield grid
         controller.stop()
 
 

@@ -76,8 +76,8 @@ def stopped_loop(folder: Path) -> None:
 @pytest.mark.parametrize("work", [stopped_session, stopped_loop])
 def test_a_stop_whose_checkpoint_cannot_be_written_does_not_exit_with_0(work, tmp_path):
     child = ForkedChild(lambda _acknowledge: work(tmp_path))
-    (told,) = child.wait()
-    assert told["raised"].startswith("SystemExit: midstep: the checkpoint of step")
+    (report,) = child.wait()
+    assert report["raised"].startswith("SystemExit: midstep: the checkpoint of step")
     last = FactsReader(tmp_path / "run").events()[-1]
     assert (last["moment"], last["status"]) == ("on_train_end", "stopped")
     assert "the checkpoint of step" in last["unsaved"]
@@ -149,8 +149,8 @@ def test_sigterm_to_the_group_always_ends_with_0_and_a_checkpoint(work, tmp_path
         while time.perf_counter() < spin_until:  # any moment of a step, or of the loader's wait
             continue
         os.killpg(child.pid, signal.SIGTERM)
-        told = child.wait(timeout_s=60.0)
-        assert (told[-1], child.status) == (["ends with", 0], 0), told[-3:]
+        reports = child.wait(timeout_s=60.0)
+        assert (reports[-1], child.status) == (["ends with", 0], 0), reports[-3:]
         run_dir = folder / "run"
         assert end_state(run_dir).state == "stopped"
         last = FactsReader(run_dir).events()[-1]
@@ -200,6 +200,6 @@ def test_a_signal_while_the_loader_waits_saves_the_last_boundary(tmp_path, accum
     child.read_until(1)
     time.sleep(0.3)  # so that the loop is in the wait; other moments are right, too
     os.killpg(child.pid, signal.SIGTERM)
-    told = child.wait(timeout_s=60.0)
-    assert (told[-1], child.status) == (["ends with", 0], 0), told
+    reports = child.wait(timeout_s=60.0)
+    assert (reports[-1], child.status) == (["ends with", 0], 0), reports
     assert assert_newest_loads(tmp_path / "run", []) == saved

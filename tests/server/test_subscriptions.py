@@ -50,8 +50,8 @@ def images(run: Run) -> None:
 
 @pytest.fixture
 def pictured(tmp_path: Path) -> Iterator[Served]:
-    with serving(tmp_path, loop=images) as made:
-        yield made
+    with serving(tmp_path, loop=images) as served:
+        yield served
 
 
 def put(served: Served, stream: str, version: int, *entries: dict[str, Any], **how: Any) -> Any:
@@ -240,8 +240,8 @@ def captured(served: Served, batch: Any, **rest: Any) -> None:
     """Let the loop stand at a step with this batch."""
     from midstep.control import CapturedBatch
 
-    made = CapturedBatch(step=0, batch=batch, loss=0.5, **rest).copy("1.0.1")
-    served.controller.captures.recent = (made,)
+    whole = CapturedBatch(step=0, batch=batch, loss=0.5, **rest).copy("1.0.1")
+    served.controller.captures.recent = (whole,)
 
 
 def test_pixels_that_are_not_finite_are_transparent(pictured: Served) -> None:

@@ -93,7 +93,7 @@ class Rank:
 
 
 def run_ranks(ranks: list[Any], life: str, steps: int = STEPS, **options: Any) -> list[Any]:
-    """What each rank told: its digest, or what it raised."""
+    """What each rank reports: its digest, or what it raised."""
 
     def work(rank: Rank) -> Callable[[Acknowledge], None]:
         return lambda acknowledge: acknowledge(rank(life, steps, **options))
@@ -153,9 +153,9 @@ def test_a_damaged_checkpoint_of_one_rank_is_left_out_by_both(tmp_path):
 def test_ranks_without_a_common_step_are_refused_with_what_each_has(tmp_path):
     run_ranks(pair(tmp_path), "one", steps=2)
     shutil.rmtree(tmp_path / "rank1" / "checkpoints")
-    for told in run_ranks(pair(tmp_path), "two"):
-        assert "no valid checkpoint of the same step" in told["raised"]
-        assert "rank 1 has none" in told["raised"]
+    for report in run_ranks(pair(tmp_path), "two"):
+        assert "no valid checkpoint of the same step" in report["raised"]
+        assert "rank 1 has none" in report["raised"]
 
 
 def test_weights_that_differ_between_the_ranks_are_refused(tmp_path):
@@ -164,30 +164,30 @@ def test_weights_that_differ_between_the_ranks_are_refused(tmp_path):
     snapshot = ours.load(2)
     snapshot.states["model"]["module.weight"].add_(1.0)
     ours.save(snapshot)
-    for told in run_ranks(pair(tmp_path), "two"):
-        assert "the weights of step 2 differ between rank 0 and rank 1" in told["raised"]
+    for report in run_ranks(pair(tmp_path), "two"):
+        assert "the weights of step 2 differ between rank 0 and rank 1" in report["raised"]
 
 
 def test_resume_is_refused_where_only_some_ranks_are_attached(tmp_path):
     ranks = pair(tmp_path, in_session=False)
     ranks[0].timeout_s, ranks[1].attaches = 4.0, False
-    told = run_ranks(ranks, "one", steps=2)
-    assert "rank 1 of 2 did not offer a checkpoint" in told[0]["raised"]
+    reports = run_ranks(ranks, "one", steps=2)
+    assert "rank 1 of 2 did not offer a checkpoint" in reports[0]["raised"]
 
 
 def test_without_a_resume_attaching_on_one_rank_is_fine_and_its_checkpoints_say_so(tmp_path):
     ranks = pair(tmp_path, in_session=False, resume="never")
     ranks[1].attaches = False
-    told = run_ranks(ranks, "one", steps=12)
-    assert isinstance(told[0], str), told
+    reports = run_ranks(ranks, "one", steps=12)
+    assert isinstance(reports[0], str), reports
     assert read_checkpoint(tmp_path / "rank0" / "last").origin["world"]["runs"] is None
 
 
 def test_a_rank_that_begins_anew_beside_one_that_resumes_is_refused(tmp_path):
     run_ranks(pair(tmp_path), "one", steps=2)
     ranks = [Rank(tmp_path, 0), Rank(tmp_path, 1, resume="never", run_name="new")]
-    told = run_ranks(ranks, "two")
-    assert 'rank 1 has resume="never"' in told[0]["raised"]
+    reports = run_ranks(ranks, "two")
+    assert 'rank 1 has resume="never"' in reports[0]["raised"]
 
 
 def test_one_process_does_not_resume_a_checkpoint_of_two_ranks(tmp_path):
@@ -218,16 +218,16 @@ def test_moves_on_one_rank_are_refused_with_the_reason(tmp_path):
         def ask(session: Any) -> None:
             for name, payload in MOVES.items():
                 future = session.controller.boundary.run_now(Command(name=name, payload=payload))
-                told.append(str(future.exception(timeout=0)))
+                reports.append(str(future.exception(timeout=0)))
 
-        told: list[str] = []
-        return lambda acknowledge: (rank("one", 2, ask), acknowledge(told))
+        reports: list[str] = []
+        return lambda acknowledge: (rank("one", 2, ask), acknowledge(reports))
 
     children = [ForkedChild(work(rank)) for rank in pair(tmp_path)]
     for number, child in enumerate(children):
-        told = child.wait(timeout_s=60.0)[-1]
-        assert len(told) == len(MOVES), told
-        assert all(f"rank {number} of 2" in words for words in told), told
+        reports = child.wait(timeout_s=60.0)[-1]
+        assert len(reports) == len(MOVES), reports
+        assert all(f"rank {number} of 2" in words for words in reports), reports
 
 
 def test_a_paused_rank_says_when_the_timeout_ends_and_resumes_by_itself(tmp_path):
@@ -253,8 +253,8 @@ def test_a_paused_rank_says_when_the_timeout_ends_and_resumes_by_itself(tmp_path
         return run
 
     children = [ForkedChild(work(rank)) for rank in ranks]
-    told = [child.wait(timeout_s=60.0)[-1] for child in children]
-    (reason,) = told[0]
+    reports = [child.wait(timeout_s=60.0)[-1] for child in children]
+    (reason,) = reports[0]
     assert "timeout of the process group ends in 3 s, at" in reason
     assert "resumes by itself after 2 s" in reason
     events = FactsReader(tmp_path / "rank0").events()

@@ -218,7 +218,7 @@ class StepBoundary:
         state.layer_report = None
         self._send_scalars()
         with state.lock:
-            # Asked again under the lock: a request may have come while the scalars were sent.
+            # Tested again under the lock: a request may have come while the scalars were sent.
             has_no_request = state.captures.subscriptions.active and not state.has_requests
             if has_no_request:
                 state.captures.begin_step(every_step=False)

@@ -266,9 +266,9 @@ class Sinks:
     def on_step_begin(self, listener: Callable[[], None]) -> Callable[[], None]:
         """Call `listener` on the training thread when a step begins.
 
-        It is called while the run is observed, and once more when the last viewer or request has
-        gone, so that the listener can remove what it installed. After that it is not called and
-        costs nothing. Returns a function that ends the subscription.
+        It is called while the run is observed, and once more when the last subscription or request
+        has ended, so that the listener can remove what it installed. After that it is not called
+        and costs nothing. Returns a function that removes the listener.
         """
         state = self._state
         with state.lock:

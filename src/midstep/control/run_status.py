@@ -84,7 +84,7 @@ class RunStatus:
             self._state.described_fields = {**self._state.described_fields, **fields}
 
     def get_state(self) -> dict[str, Any]:
-        """The state as the page shows it; `server.schema_base.StateOut` explains each field."""
+        """The state as the page shows it; the fields of `server.debug.command_schemas.StateOut`."""
         state = self._state
         # Before the lock: it may read a device, and the training thread needs the lock.
         loss = state.loss_readout.read(state.loss)

@@ -19,6 +19,7 @@ from pathlib import Path
 from midstep.core.errors import FormatError, RunHeldError, StorageError
 from midstep.core.files.storage import replace_json, storage_errors, sync_folder
 from midstep.core.files.untrusted_files import is_plain, open_folder, open_subfolder
+from midstep.facts.format.paths import lock_path
 from midstep.facts.format.run_files import OWN_FOLDERS, RunFile, list_files
 from midstep.facts.index.run_row import LIVE_STATES
 from midstep.facts.index.run_summary import DELETING, EVENTS
@@ -108,7 +109,7 @@ def _hold_lock(folder: Path) -> Iterator[None]:
     if state.state in LIVE_STATES:
         reason = "" if state.reason is None else f" ({state.reason})"
         raise RunHeldError(f"the run in {folder.name} is {state.state}{reason}; stop it first")
-    lock_file = folder / "facts" / ".lock"
+    lock_file = lock_path(folder)
     if os.path.lexists(lock_file) and not is_plain(lock_file):
         yield
         return

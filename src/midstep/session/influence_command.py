@@ -67,8 +67,8 @@ def _compute(
     # A captured batch has the index of its step, which is one less than the finished steps.
     if captured is None or captured["step"] != controller.boundary.finished_steps - 1:
         raise ControlError(
-            "no batch of the last step was captured; make one step while a page is open or the "
-            "run is paused, then try again"
+            "the batch of the last step was not captured whole; pause the run, make one step, then "
+            "try again"
         )
     batches = list(source.batches())
     device = next(source.model.parameters()).device

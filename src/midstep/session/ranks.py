@@ -162,7 +162,7 @@ def why_no_moves() -> str | None:
     if group is None:
         return None
     return (
-        f"This is {group.words} of a process group. A change on one rank only would make the ranks "
+        f"This is {group.words} in a process group. A change on one rank only would make the ranks "
         "train different models, and a step on one rank only would wait for the others for ever; "
         "stop all ranks and start them again."
     )

@@ -318,9 +318,8 @@ class Run:
     def fail(self, error: BaseException) -> None:
         """Record what the training raised, and park there if a viewer may want to inspect it.
 
-        The caller raises the error again. `StopTraining`, Ctrl-C and `SystemExit(0)`, or with our
-        own exit code, are recorded
-        as a stop. A second call changes nothing.
+        The caller raises the error again. `StopTraining`, Ctrl-C and a `SystemExit` with 0 or with
+        `exit_code` are recorded as a stop. A second call changes nothing.
         """
         if self.is_in_fork:
             return

@@ -15,6 +15,7 @@ from midstep.control import Command, DebugController
 from midstep.core.errors import ConfigError, ControlError
 from midstep.core.moments import Moment
 from midstep.core.random_streams import stream_key
+from midstep.core.standard_streams import print_notice
 from midstep.data.random_state import seed_global
 from midstep.session.config import SessionConfig
 from midstep.session.engine.rank_resume import compare_weights
@@ -279,7 +280,7 @@ class Session:
         engine.open(resume_point, self._inexact)
         engine.name_untracked()
         for words in engine.notices:
-            log.warning("%s", words)
+            print_notice(words)
         return engine
 
     def _influence_source(self) -> InfluenceSource:

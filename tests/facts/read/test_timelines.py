@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from midstep.core.errors import ConfigError, FormatError
 from midstep.core.moments import Moment
 from midstep.facts import FactsReader, FactsWriter
+from midstep.facts.format.paths import LINEAGE
 from midstep.facts.read.timelines import Rewind, path_of
-from midstep.session.engine.lineage import FILE, Lineage, read_lineage
+from midstep.session.engine.lineage import Lineage, read_lineage
 
 
 def write(folder: Path, moves: list[tuple[int, int]]) -> list[dict[int, float]]:
@@ -78,7 +79,7 @@ def test_lineage_names_a_timeline_once_it_was_changed(tmp_path: Path) -> None:
     write(tmp_path, [(5, 2)])
     lineage = Lineage(tmp_path)
     lineage.changed(timeline=0, step=1, kind="hparams", lr=0.1)
-    assert not (tmp_path / FILE).exists()
+    assert not (tmp_path / LINEAGE).exists()
     lineage.changed(timeline=1, step=3, kind="hparams", lr=0.1)
     lineage.changed(timeline=1, step=4, kind="hparams", lr=0.2)
     (edge,) = read_lineage(tmp_path)["edges"]
@@ -88,8 +89,8 @@ def test_lineage_names_a_timeline_once_it_was_changed(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("text", ["{", "[]", '{"version": 99}', ""])
 def test_a_lineage_that_is_none_of_ours_is_refused(text: str, tmp_path: Path) -> None:
-    (tmp_path / FILE).write_text(text)
+    (tmp_path / LINEAGE).write_text(text)
     with pytest.raises(FormatError, match="move it away"):
         read_lineage(tmp_path)
     Lineage(tmp_path).changed(timeline=1, step=3, kind="hparams", lr=0.1)  # stops no training
-    assert (tmp_path / FILE).read_text() == text
+    assert (tmp_path / LINEAGE).read_text() == text

@@ -68,8 +68,8 @@ def counted(counts=COUNTS) -> Tensor:
 @pytest.mark.parametrize("kept", [99, 2])
 def test_a_mean_over_tokens_is_weighted_by_their_numbers(at_start, together, kept) -> None:
     model = language_model(at_start=at_start)
-    found = shares(token_mean, texts(), model, together=together, kept=kept)
-    torch.testing.assert_close(found, counted() / sum(COUNTS))
+    computed = shares(token_mean, texts(), model, together=together, kept=kept)
+    torch.testing.assert_close(computed, counted() / sum(COUNTS))
 
 
 @pytest.mark.parametrize("at_start", [True, False])
@@ -84,16 +84,16 @@ def test_equal_losses_do_not_make_a_mean_over_tokens_one_over_samples(at_start) 
         rows.append(torch.cat([each.grad.flatten() for each in model.parameters()]))
     model.zero_grad()
     grads = torch.stack(rows)
-    found = batch_influence(model, [optimizer], token_mean, batch)
+    computed = batch_influence(model, [optimizer], token_mean, batch)
     true = -0.01 * (grads @ grads.T) * counted() / sum(COUNTS)
-    torch.testing.assert_close(found.contribution_SS, true)
-    assert any("different shares" in note and "0.08 to 0.36" in note for note in found.notes)
+    torch.testing.assert_close(computed.contribution_SS, true)
+    assert any("different shares" in note and "0.08 to 0.36" in note for note in computed.notes)
 
 
 def test_equal_weights_stay_exactly_equal() -> None:
-    found = shares(sample_mean, texts(), together=False)
-    assert torch.equal(found, torch.full((5,), 0.2, dtype=torch.float64))
-    assert torch.equal(shares(token_mean, texts([4] * 5)), found)
+    computed = shares(sample_mean, texts(), together=False)
+    assert torch.equal(computed, torch.full((5,), 0.2, dtype=torch.float64))
+    assert torch.equal(shares(token_mean, texts([4] * 5)), computed)
 
 
 def test_a_sum_counts_every_sample_whole() -> None:
@@ -114,9 +114,11 @@ def test_class_weights_are_shares_too() -> None:
 
 
 def test_each_micro_batch_is_a_mean_of_its_own() -> None:
-    found = shares(token_mean, texts(), micro_batches=[2, 3])
+    computed = shares(token_mean, texts(), micro_batches=[2, 3])
     first, second = counted()[:2], counted()[2:]
-    torch.testing.assert_close(found, torch.cat([first / first.sum(), second / second.sum()]) / 2)
+    torch.testing.assert_close(
+        computed, torch.cat([first / first.sum(), second / second.sum()]) / 2
+    )
     assert torch.equal(
         shares(token_sum, texts(), micro_batches=[2, 3]), torch.full((5,), 0.5).double()
     )
@@ -124,8 +126,8 @@ def test_each_micro_batch_is_a_mean_of_its_own() -> None:
 
 def test_the_same_sample_twice_has_the_same_share() -> None:
     batch = {name: part[[0, 1, 1, 1]] for name, part in texts().items()}
-    found = shares(token_mean, batch)
-    torch.testing.assert_close(found, torch.tensor([2.0, 7.0, 7.0, 7.0]).double() / 23)
+    computed = shares(token_mean, batch)
+    torch.testing.assert_close(computed, torch.tensor([2.0, 7.0, 7.0, 7.0]).double() / 23)
     only = {name: part[[1, 1, 1]] for name, part in texts().items()}
     torch.testing.assert_close(shares(token_mean, only), torch.full((3,), 1 / 3).double())
 
@@ -153,5 +155,5 @@ def test_other_losses_are_refused(loss_of) -> None:
 
 def test_float32_and_half_precision_give_the_same_shares() -> None:
     for dtype, close in ((torch.float32, 1e-3), (torch.bfloat16, 0.05)):
-        found = shares(token_mean, texts(), language_model(at_start=False).to(dtype)).double()
-        assert float((found * sum(COUNTS) / counted() - 1).abs().max()) <= close
+        computed = shares(token_mean, texts(), language_model(at_start=False).to(dtype)).double()
+        assert float((computed * sum(COUNTS) / counted() - 1).abs().max()) <= close

@@ -108,8 +108,8 @@ SPIKE_FACTOR = 100.0
 """A gradient that is larger than its median by this factor is a spike."""
 MIN_SPIKE_SHARE = 0.1
 """Gradients below this share of the weight norm are never a spike."""
-MOST_GRADIENTS = 1_000_000
-"""Gradients that are kept of all layers together; a longer window is shortened for many layers."""
+MAX_KEPT_GRADIENTS = 1_000_000
+"""Gradient norms that are kept of all layers together; with many layers the window is shorter."""
 MIN_HISTORY = 5
 """Earlier gradients that a median needs."""
 MIN_WEIGHT_RMS = 1e-3
@@ -259,7 +259,7 @@ class ExplodingGradientsCheck:
         """New findings, the largest first."""
         findings = []
         layers = 1 if view.layers is None else max(1, len(view.layers.parameters))
-        self._history_length = max(MIN_HISTORY, min(self._window, MOST_GRADIENTS // layers))
+        self._history_length = max(MIN_HISTORY, min(self._window, MAX_KEPT_GRADIENTS // layers))
         for each in _with_gradient(view.layers) if view.layers is not None else ():
             if (self._settings.layers or "") not in each.name:
                 continue

@@ -16,7 +16,12 @@ from midstep.control.capture.batch_samples import (
     per_sample,
 )
 from midstep.control.capture.deferred_columns import DeferredColumns
-from midstep.control.capture.host_copy import Ready, TensorCopies, capture_context
+from midstep.control.capture.host_copy import (
+    Ready,
+    TensorCopies,
+    capture_context,
+    is_on_cuda,
+)
 from midstep.control.panels import Panel
 
 MAX_DEPTH = 16
@@ -231,7 +236,7 @@ def _nbytes(tensor: Any) -> int:
 
 def _copy_loss(loss: Any, copies: TensorCopies) -> Any:
     """The loss as a float; on CUDA a tensor on the host that arrives later."""
-    if not is_on_device(loss) or loss.device.type != "cuda":
+    if not is_on_cuda(loss):
         return as_float(loss)
     return clone_or_reason(loss, copies) if loss.numel() == 1 else None
 

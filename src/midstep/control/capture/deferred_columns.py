@@ -1,7 +1,7 @@
 """Step data that is computed when it is read, from clones, in the reader's thread.
 
-A running training is captured ten times a second and read less often. Columns that are expensive to
-compute are then computed only for the steps that are read; the training pays for the clones alone.
+Up to ten steps a second of a running training are captured, and not all of them are read. Columns
+are computed only for the steps that are read; the training pays for the clones alone.
 """
 
 from __future__ import annotations

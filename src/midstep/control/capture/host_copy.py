@@ -52,7 +52,7 @@ class TensorCopies:
 
     def note(self, tensor: Any) -> bool:
         """Remember that a reader must wait for `tensor`. Returns whether it is on CUDA."""
-        is_cuda: bool = getattr(getattr(tensor, "device", None), "type", "cpu") == "cuda"
+        is_cuda = is_on_cuda(tensor)
         if is_cuda:
             self._devices.add(tensor.device)
         return is_cuda
@@ -71,6 +71,11 @@ class TensorCopies:
         """What a reader must wait for; None if all copies are complete."""
         events, self._events = tuple(self._events), []
         return Ready(events) if events else None
+
+
+def is_on_cuda(value: Any) -> bool:
+    """Whether `value` is a tensor on a CUDA device."""
+    return bool(getattr(getattr(value, "device", None), "type", "cpu") == "cuda")
 
 
 @contextmanager

@@ -9,6 +9,10 @@ from pathlib import Path
 
 from midstep.core.files.storage import make_folder, storage_error
 
+LINEAGE = "lineage.json"
+"""A file in the run directory: which timelines branch off which."""
+LARGEST_LINEAGE_BYTES = 16 << 20
+"""About a hundred thousand changes; midstep writes no larger file."""
 # Bounded numbers: a file name may have hundreds of digits.
 _STEPS = re.compile(r"steps\.(\d{1,9})\.(\d{1,9})\.bin")
 _EVENTS = re.compile(r"events\.(\d{1,9})-(\d{1,9})\.jsonl")
@@ -29,6 +33,11 @@ def ensure_facts_dir(run_dir: str | Path) -> Path:
     if folder.is_symlink():
         raise storage_error(folder, "write", OSError(errno.ELOOP, os.strerror(errno.ELOOP)))
     return make_folder(folder, mode=0o700)
+
+
+def lock_path(run_dir: str | Path) -> Path:
+    """The lock file of a run; the process that writes the run holds a lock on it."""
+    return facts_dir(run_dir) / ".lock"
 
 
 def events_path(run_dir: str | Path, rank: int, attempt: int) -> Path:

@@ -116,7 +116,7 @@ def _planned(folder: Path) -> Iterator[Path]:
     """Runs that the plan of a sweep names and that have begun; paths are relative to the plan."""
     try:
         plan = read_plain(folder / "plan.jsonl", LARGEST_PLAN_BYTES)
-    except OSError:  # there is none, or it is none of ours
+    except OSError:  # there is none, or midstep did not write it
         return
     for text in plan.decode("utf-8", "replace").splitlines():
         try:

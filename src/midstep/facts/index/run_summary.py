@@ -18,6 +18,7 @@ from zlib import crc32
 from midstep.core import strict_json
 from midstep.core.errors import FormatError
 from midstep.core.files.untrusted_files import FILE_ERRORS, open_in_folder, read_plain
+from midstep.facts.format.paths import LARGEST_LINEAGE_BYTES, LINEAGE
 from midstep.facts.index.epoch_history import EpochHistory
 from midstep.facts.index.event_summary import EventSummary, read_history
 from midstep.facts.index.labels import FILE as LABELS
@@ -28,8 +29,6 @@ FACTS = "facts"
 EVENTS = "events.jsonl"
 DELETING = "deleting.json"
 """A file in `facts/` that says that the deletion of the run has begun."""
-LINEAGE = "lineage.json"
-LARGEST_LINEAGE_BYTES = 16 << 20
 TAIL_BYTES = 64
 _NOT_PLAIN = -1
 """The size of what is neither a regular file nor a folder."""

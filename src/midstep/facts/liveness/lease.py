@@ -26,7 +26,7 @@ from midstep.facts.liveness.run_lock import RunLock, boot_id
 
 BEAT_EVERY_S = 1.0
 LARGEST_LEASE_BYTES = 64 << 10
-"""A lease has about 500 bytes; a larger file is none of ours."""
+"""A lease has about 500 bytes; midstep writes no larger file."""
 Unchanged = Literal["kept"]
 """The default of an argument that leaves a value as it is."""
 

@@ -25,7 +25,7 @@ from midstep.core import strict_json
 from midstep.core.errors import RunHeldError
 from midstep.core.files.storage import storage_error, storage_errors
 from midstep.core.files.untrusted_files import open_in_folder
-from midstep.facts.format.paths import ensure_facts_dir, facts_dir
+from midstep.facts.format.paths import ensure_facts_dir, lock_path
 
 # `struct flock` of the C library, whose fields have another order on macOS:
 # start, length, pid, type, whence; on Linux type, whence, start, length, pid.
@@ -75,8 +75,8 @@ class RunLock:
         Raises:
             RunHeldError: if another process has it; the message names process, host and time.
         """
-        path = ensure_facts_dir(run_dir) / ".lock"
-        key = _key(run_dir)
+        ensure_facts_dir(run_dir)
+        path, key = lock_path(run_dir), _key(run_dir)
         with _guard:
             if key not in _held:
                 _held[key] = cls(key, _open_locked(path))
@@ -105,7 +105,7 @@ class RunLock:
 
 def _key(run_dir: str | Path) -> str:
     """The path of the lock by the real path of its run; the lock itself is never a link."""
-    return f"{os.path.realpath(run_dir)}/facts/.lock"
+    return str(lock_path(os.path.realpath(run_dir)))
 
 
 def _open_locked(path: Path) -> int:
@@ -160,7 +160,7 @@ def lock_holder(run_dir: str | Path) -> int | None:
 
     0 means a process that has no id here: it runs in another container or on another host.
     """
-    path = facts_dir(run_dir) / ".lock"
+    path = lock_path(run_dir)
     with _guard:
         # F_GETLK does not report a lock of the process itself, and closing the descriptor opened
         # below would release that lock.
@@ -181,7 +181,7 @@ def lock_holder(run_dir: str | Path) -> int | None:
 
 def last_holder(run_dir: str | Path) -> LockHolder | None:
     """The note of the last holder. It remains if the holder was killed, not if it released."""
-    path = facts_dir(run_dir) / ".lock"
+    path = lock_path(run_dir)
     with _guard:
         lock = _held.get(_key(run_dir))
         if lock is not None:

@@ -14,7 +14,11 @@ from midstep.core.field_checks import is_number
 from midstep.influence.gradients.model_parts import context_length
 from midstep.influence.gradients.sequences import SequenceBatch
 from midstep.influence.optimizers.adam_state import AdamState
-from midstep.influence.optimizers.described_optimizers import check_described, is_sgd
+from midstep.influence.optimizers.described_optimizers import (
+    check_described,
+    check_has_rate,
+    is_sgd,
+)
 from midstep.influence.optimizers.preconditioners import (
     Preconditioner,
     PreconditionerName,
@@ -155,11 +159,7 @@ class DescentRates:
             )
         rates = {name: float(groups[name]["lr"]) for name in names}
         fastest = max(rates.values())
-        if fastest <= 0:
-            raise ConfigError(
-                "every group of the optimizer has learning rate 0, so the step changes nothing: "
-                "give the optimizer of a step with a learning rate above 0"
-            )
+        check_has_rate(fastest)
         return cls(
             fastest,
             {name: rate / fastest for name, rate in rates.items()},

@@ -79,6 +79,15 @@ def check_described(optimizer: Optimizer, preconditioner: str) -> None:
             check_adam_group(name, group, decoupled=_is_decoupled(optimizer, group))
 
 
+def check_has_rate(fastest: float) -> None:
+    """Raise an error if `fastest`, the learning rate of the fastest group, is 0."""
+    if fastest <= 0:
+        raise ConfigError(
+            "every group of the optimizer has learning rate 0, so the step changes nothing: give "
+            "the optimizer of a step with a learning rate above 0"
+        )
+
+
 def check_adam_group(name: str, group: Mapping[str, Any], *, decoupled: bool) -> None:
     """Raise an error for settings of Adam that the formulas do not have."""
     for setting in ("amsgrad", "maximize"):

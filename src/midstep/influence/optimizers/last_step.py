@@ -19,10 +19,10 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.optim import SGD, Adam, AdamW, Optimizer
+from torch.optim import SGD, AdamW, Optimizer
 
 from midstep.core.errors import ConfigError
-from midstep.influence.optimizers.described_optimizers import optimizer_name
+from midstep.influence.optimizers.described_optimizers import is_adam, is_sgd, optimizer_name
 
 
 def parameter_owners(
@@ -30,8 +30,7 @@ def parameter_owners(
 ) -> dict[int, tuple[Optimizer, dict[str, Any]]]:
     """Optimizer and group of each trained parameter, by identity."""
     for optimizer in optimizers:
-        # Exactly these classes: a subclass may make another step.
-        if type(optimizer) not in (SGD, Adam, AdamW):
+        if not is_adam(optimizer) and not is_sgd(optimizer):
             raise ConfigError(
                 f"influence supports the steps of SGD, Adam and AdamW; this run trains with "
                 f"{optimizer_name(optimizer)}"

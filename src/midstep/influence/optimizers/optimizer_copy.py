@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from midstep.core.errors import ConfigError
-from midstep.influence.optimizers.described_optimizers import optimizer_name
+from midstep.influence.optimizers.described_optimizers import check_has_rate, optimizer_name
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -92,11 +92,7 @@ def copy_optimizer(optimizer: Optimizer, copies: Mapping[int, Tensor]) -> Optimi
 def scale_learning_rates(optimizer: Optimizer, lr: float) -> None:
     """Set the rate of the fastest group to `lr`; the other groups keep their ratio to it."""
     rates = [float(group.get("lr", 0.0)) for group in optimizer.param_groups]
-    if max(rates) <= 0:
-        raise ConfigError(
-            "every group of the optimizer has learning rate 0, so the step changes nothing: give "
-            "the optimizer of a step with a learning rate above 0"
-        )
+    check_has_rate(max(rates))
     for group in optimizer.param_groups:
         group["lr"] = group["lr"] * (lr / max(rates))
 

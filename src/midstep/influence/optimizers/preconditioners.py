@@ -22,6 +22,7 @@ import torch
 
 from midstep.core.errors import ConfigError
 from midstep.influence.optimizers.adam_state import AdamState, ParameterState
+from midstep.influence.optimizers.described_optimizers import check_has_rate
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -204,11 +205,7 @@ def make_preconditioner(
         )
     state.require(names)
     fastest = max((state.parameters[each] for each in names), key=lambda kept: kept.lr)
-    if fastest.lr <= 0:
-        raise ConfigError(
-            "every group of the optimizer has learning rate 0, so the step changes nothing: give "
-            "the optimizer of a step with a learning rate above 0"
-        )
+    check_has_rate(fastest.lr)
     return AdamPreconditioner(
         state=state,
         lr=fastest.lr if lr is None else lr,

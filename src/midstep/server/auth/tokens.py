@@ -1,4 +1,4 @@
-"""Tokens of an outputs folder: one that controls, one that only reads."""
+"""Tokens of an outputs folder: one that controls, one that is view-only."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from typing import Literal
 
 from midstep.core.errors import ControlError
 from midstep.core.files.untrusted_files import is_plain
-from midstep.facts.format.paths import facts_dir
+from midstep.facts.format.paths import lock_path
 from midstep.facts.liveness.run_lock import boot_id, last_holder, lock_holder
 
 How = Literal["terminate", "kill"]
@@ -49,7 +49,7 @@ def _find_holder(run_dir: Path) -> int:
     if pid is None:
         raise _gone()
     # A hard link leads to the lock of another run, whose process must not be hit.
-    if not is_plain(facts_dir(run_dir) / ".lock"):
+    if not is_plain(lock_path(run_dir)):
         raise ControlError(
             f"its lock file has a second name, so process {pid} may run another run; "
             "end that process yourself"

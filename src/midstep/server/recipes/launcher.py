@@ -19,7 +19,7 @@ from typing import Any
 
 from midstep.core import strict_json
 from midstep.core.errors import ConfigError, MidstepError
-from midstep.core.files.untrusted_files import open_plain
+from midstep.core.files.untrusted_files import open_plain, open_regular
 from midstep.core.ids import new_run_id
 from midstep.loops.recipes import find_recipe
 from midstep.session.run_directory import new_directory
@@ -133,7 +133,8 @@ class Launcher:
     def _spawn(self, run_dir: Path, fields: Mapping[str, Any], write_end: int) -> None:
         """Start the process, hand it its request, and close our copy of the pipe's end."""
         try:
-            with open(run_dir / CONSOLE, "ab", opener=_open_private) as console:
+            # For this user alone: what a process prints may hold secrets.
+            with open(run_dir / CONSOLE, "ab", opener=open_regular) as console:
                 child = subprocess.Popen(  # noqa: S603 - our own module; settings go by stdin
                     # -P: `-m` puts the working directory first on the path of modules, and a
                     # `torch.py` that lies there would be executed.
@@ -153,11 +154,6 @@ class Launcher:
         assert child.stdin is not None  # noqa: S101 - asked for above
         with suppress(BrokenPipeError), child.stdin:  # it died at once; `_read_answer` notices
             child.stdin.write(strict_json.dumps(dict(fields)).encode())
-
-
-def _open_private(path: str, flags: int) -> int:
-    """Open a file for this user alone: what a process prints may hold secrets."""
-    return os.open(path, flags, 0o600)
 
 
 def _read_answer(descriptor: int, timeout_s: float) -> dict[str, Any]:

@@ -21,10 +21,10 @@ from midstep.core.errors import MidstepError, RunHeldError
 from midstep.core.files.untrusted_files import FILE_ERRORS, open_plain, read_plain
 from midstep.core.moments import Moment
 from midstep.facts import FactsReader, deletion
+from midstep.facts.format.paths import LARGEST_LINEAGE_BYTES, LINEAGE
 from midstep.facts.format.run_files import RunFile, list_files
 from midstep.facts.index.labels import write_labels
 from midstep.facts.index.run_query import RunQuery
-from midstep.facts.index.run_summary import LARGEST_LINEAGE_BYTES, LINEAGE
 from midstep.server.dependencies import CanControl, catalog_of, declare_run_id
 from midstep.server.problems import Refusal, not_found
 from midstep.server.responses import BINARY, StrictJsonResponse

@@ -112,7 +112,7 @@ def limited_protocol(
             if is_foreign(transport.get_extra_info("socket")):
                 transport.abort()
                 return
-            if self._address == LOCAL:  # the kernel has told who it is: the owner
+            if self._address == LOCAL:  # the kernel has confirmed the user id of the owner
                 if not limits.enter(LOCAL):
                     transport.abort()
                     return

@@ -16,12 +16,10 @@ from midstep.core.errors import FormatError, StorageError
 from midstep.core.files.storage import replace_json
 from midstep.core.files.untrusted_files import read_plain
 from midstep.facts import FactsReader
+from midstep.facts.format.paths import LARGEST_LINEAGE_BYTES, LINEAGE
 from midstep.facts.read.timelines import find_rewinds
 
 log = logging.getLogger("midstep.session")
-FILE = "lineage.json"
-LARGEST_BYTES = 16 << 20
-"""About a hundred thousand changes; a larger file is none of ours."""
 _VERSION = 1
 
 
@@ -52,7 +50,7 @@ class Lineage:
             document = read_lineage(self._dir)
             edge = self._edge(document["edges"], timeline)
             edge["interventions"].append({"step": step, "kind": kind, **what})
-            replace_json(self._dir / FILE, document, mode=0o600)
+            replace_json(self._dir / LINEAGE, document, mode=0o600)
         except (FormatError, StorageError) as error:
             log.warning("the lineage was not written: %s", error)
 
@@ -81,9 +79,9 @@ def read_lineage(run_dir: str | Path) -> dict[str, Any]:
     Raises:
         FormatError: the file is damaged, or of an unknown version.
     """
-    path = Path(run_dir) / FILE
+    path = Path(run_dir) / LINEAGE
     try:
-        document = strict_json.loads(read_plain(path, LARGEST_BYTES))
+        document = strict_json.loads(read_plain(path, LARGEST_LINEAGE_BYTES))
     except FileNotFoundError:
         return {"version": _VERSION, "edges": []}
     except (OSError, FormatError) as error:

@@ -68,6 +68,7 @@ class ReappliedChanges:
             if len(values) != len(groups) or any(name not in group for group in groups):
                 raise ConfigError(
                     f"the change of {name} at step {change.step} cannot be made again: the "
-                    f"optimizer has {len(groups)} groups, {len(values)} values were set"
+                    f"optimizer has {len(groups)} groups, {len(values)} values were set; resume "
+                    "with the optimizer of that time"
                 )
         return set_values(self._parts.optimizer, self._parts.scheduler, change.new)

@@ -27,7 +27,7 @@ from midstep.session.checkpoint.checkpoint_store import CheckpointStore
 from midstep.session.checkpoint.checkpoint_writer import CheckpointWriter
 from midstep.session.engine.command_durability import CommandDurability, source_fields
 from midstep.session.engine.lineage import Lineage
-from midstep.session.engine.step_record import circumstances, read_step_record
+from midstep.session.engine.recorded_steps import circumstances, read_recorded_steps
 from midstep.session.rewind.back import Rewind
 from midstep.session.rewind.repeated_steps import StepComparison
 from midstep.session.rewind.snapshot_ring import SnapshotRing
@@ -144,7 +144,7 @@ class TrainingEngine:
             return
         settings = {**self._config.describe(), **self.state.parts.describe()}
         try:
-            record = read_step_record(run.dir, snapshot, settings, attempt=run.facts.attempt)
+            record = read_recorded_steps(run.dir, snapshot, settings, attempt=run.facts.attempt)
         except (MidstepError, OSError, ValueError) as error:
             # A record that cannot be read is no reason to refuse a checkpoint that can.
             self.not_compared(f"the record cannot be read: {error}")
@@ -159,17 +159,17 @@ class TrainingEngine:
             self.unchecked_resume = snapshot
 
     def not_compared(self, reason: str) -> None:
-        """Tell why the steps after a resume are not compared."""
+        """Report why the steps after a resume are not compared."""
         text = f"not compared: {reason}"
         self._steps_compared(StepComparison(cause="resume", verdict=None, text=text))
 
     def _steps_compared(self, result: StepComparison | None) -> None:
-        """Tell how the repeated steps came out: in the terminal, on the page, as a fact."""
+        """Report how the repeated steps came out: in the terminal, on the page, as a fact."""
         if result is None:
             self._controller.status.describe(repeated=None)
             return
         if result.verdict is None and result.cause == "back":
-            return  # the answer to the command tells it
+            return  # the answer to the command has it
         self._controller.status.describe(repeated=result.describe())
         self._record(kind="repeated_steps", **result.describe())
         # Whoever asked for `back` reads its answer; only a difference concerns this terminal too.

@@ -116,7 +116,8 @@ class FitLoop:
         except StorageError:
             if going:  # the run stays parked until the disk takes it, or a stop
                 going = self._controller.boundary.enter()
-                self._run.unsaved = None if going else self._run.unsaved
+                if going:  # the disk has taken it
+                    self._run.unsaved = None
         return going
 
     # -- reports ----------------------------------------------------------------------------------

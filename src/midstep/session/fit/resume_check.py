@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from midstep.session.engine.step_record import NO_RECORD
+from midstep.session.engine.recorded_steps import NO_RECORD
 
 if TYPE_CHECKING:
     from midstep.session.engine.training_engine import TrainingEngine

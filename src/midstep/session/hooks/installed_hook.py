@@ -87,7 +87,7 @@ class InstalledHook:
 
     def before(self, model: nn.Module) -> None:
         """Let the hook read the gradients, before the optimizer steps."""
-        # Asked again: the last viewer may have gone since the step began.
+        # Tested again: the subscription may have ended since the step began.
         self._has_begun = not self._has_failed and self._is_wanted()
         if self._has_begun:
             self._guarded(self.hook.before_step, model)

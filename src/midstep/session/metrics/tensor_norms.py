@@ -20,12 +20,16 @@ def total_norm(tensors: Sequence[torch.Tensor]) -> torch.Tensor:
     """
     if not tensors:
         return torch.zeros(())
+    total: torch.Tensor = torch.linalg.vector_norm(stacked(_norm_of_each(tensors)))
+    return total
+
+
+def _norm_of_each(tensors: Sequence[torch.Tensor]) -> Sequence[torch.Tensor]:
+    """The norm of each tensor, [], in float64 if one of them has it, else in float32."""
     is_wide = any(each.dtype == torch.float64 for each in tensors)
     # In half precision a sum of squares would overflow at 65,504.
     widest = torch.float64 if is_wide else torch.float32
-    norms = torch._foreach_norm(list(tensors), 2, dtype=widest)
-    total: torch.Tensor = torch.linalg.vector_norm(stacked(norms))
-    return total
+    return torch._foreach_norm(list(tensors), 2, dtype=widest)
 
 
 def stacked(scalars: Sequence[torch.Tensor]) -> torch.Tensor:
@@ -161,9 +165,7 @@ def _norms(
     known = [tensor for tensor in tensors if tensor is not None]
     if not known:
         return torch.full((len(tensors),), missing, device=device)
-    widest = torch.float64 if any(t.dtype == torch.float64 for t in known) else torch.float32
-    norms = stacked(torch._foreach_norm(known, 2, dtype=widest)).float()
-    norms = norms.to(device, non_blocking=True)
+    norms = stacked(_norm_of_each(known)).float().to(device, non_blocking=True)
     if len(known) == len(tensors):
         return norms
     # Made on the device: a number or an index from the host would be a copy that waits.

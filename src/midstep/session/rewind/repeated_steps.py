@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
+from midstep.control.capture.captured_data import as_float
+
 if TYPE_CHECKING:
     from midstep.session.state.training_state import StepMark
 
@@ -162,13 +164,13 @@ class RepeatedSteps:
             return
         weights = self._compare_weights(recorded.weights, mark.weights)
         known_to_differ = self._unsure or self._only_logged
-        before, now = as_number(recorded.lr), as_number(mark.lr)
+        before, now = as_float(recorded.lr), as_float(mark.lr)
         # After a loss that differs a rate may follow from it, as with ReduceLROnPlateau.
         if known_to_differ is None and self._differs("lr", before, now):
             text = f"step {step:,} used the learning rate {now:.6g}, the record says {before:.6g}"
             self._finish_moved(text, step, before, now, "lr")
             return
-        before, now = as_number(recorded.loss), as_number(mark.loss)
+        before, now = as_float(recorded.loss), as_float(mark.loss)
         if known_to_differ is None and self._differs("loss", before, now):
             self._unsure = (step, before, now)  # type: ignore[assignment]
         self._judge(step, weights)
@@ -256,18 +258,6 @@ class RepeatedSteps:
             repeated=now,
         )
         self._on_result(self.result)
-
-
-def as_number(value: Any) -> float | None:
-    """A loss or a rate as a number; None if it is none. A value on a device is waited for."""
-    if value is None or isinstance(value, bool):
-        return None
-    if isinstance(value, int | float):
-        return float(value)
-    if hasattr(value, "item") and getattr(value, "numel", lambda: 1)() == 1:
-        number = value.item()
-        return float(number) if isinstance(number, int | float) else None
-    return None
 
 
 def _checksum(value: Any) -> int:

@@ -35,13 +35,10 @@ if TYPE_CHECKING:
     from midstep.session.state.training_parts import TrainingParts
 
 log = logging.getLogger("midstep.session")
-
 WEIGHTS_EVERY = 16
 """The weights of every so many steps are sampled, and those of each step after a snapshot."""
 MOST_MARKS = 1 << 12
 """Steps whose mark is kept; steps beyond that are repeated without being compared."""
-
-
 MOST_DOTS = 2
 """An iterator or scheduler with more dots in its path belongs to something else than the step."""
 FOUND_PARTS = frozenset({"loss_fn", "untracked", "generators", "optimizer_attributes"})

@@ -8,7 +8,8 @@ from typing import Any
 
 import torch
 from torch import nn
-from torch.nn.parameter import is_lazy
+
+from midstep.session.late_parameters import is_uninitialized
 
 ELEMENTS = 1024
 TENSORS = 64
@@ -22,7 +23,8 @@ class PendingChecksum:
         self._host = torch.empty(sample.shape, dtype=sample.dtype, pin_memory=True)
         self._host.copy_(sample, non_blocking=True)
         self._arrival: Any = torch.cuda.Event()  # type: ignore[no-untyped-call]
-        self._arrival.record()
+        # Of its own device, which need not be the current one.
+        self._arrival.record(torch.cuda.current_stream(sample.device))
 
     def is_ready(self) -> bool:
         """Whether the bytes are on the host. Does not wait."""
@@ -56,7 +58,7 @@ class WeightsSample:
 
     def checksum(self) -> int | PendingChecksum | None:
         """CRC-32 of the sampled elements; None if the model has no readable parameters."""
-        parameters = [p for p in self._model.parameters() if not is_lazy(p) and p.numel()]
+        parameters = [p for p in self._model.parameters() if not is_uninitialized(p) and p.numel()]
         # Views are kept as long as the weights stay where they are in memory.
         pointers = [p.data_ptr() for p in parameters]
         if pointers != self._pointers:

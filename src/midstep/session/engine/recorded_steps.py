@@ -46,7 +46,7 @@ _FIELDS = {"ids": IDS_CHECKSUM, "lr": "lr", "loss": "loss", "weights": WEIGHTS_C
 
 
 @dataclass(frozen=True, kw_only=True)
-class StepRecord:
+class RecordedSteps:
     """The recorded steps after a checkpoint."""
 
     marks: Mapping[int, StepMark] = field(default_factory=dict)
@@ -58,9 +58,9 @@ class StepRecord:
     """How long the last recorded step took."""
 
 
-def read_step_record(
+def read_recorded_steps(
     run_dir: Path, snapshot: Snapshot, settings: Mapping[str, Any], *, attempt: int
-) -> StepRecord:
+) -> RecordedSteps:
     """Read the steps that an earlier attempt made after `snapshot`, up to the first change.
 
     Args:
@@ -84,14 +84,14 @@ def read_step_record(
             made_in = number
             break
     if not marks:
-        return StepRecord(step_time_s=step_time_s, reason=INCOMPLETE if made_in else NO_RECORD)
+        return RecordedSteps(step_time_s=step_time_s, reason=INCOMPLETE if made_in else NO_RECORD)
     events = FactsReader(run_dir).events()
     header = _header(events, made_in)
     if changed := _changed_settings(header.get("config") or {}, settings):
-        return StepRecord(reason=changed, header=header, step_time_s=step_time_s)
+        return RecordedSteps(reason=changed, header=header, step_time_s=step_time_s)
     limit, reason = _first_change(events, made_in, snapshot)
     kept = {step: mark for step, mark in marks.items() if limit is None or step <= limit}
-    return StepRecord(
+    return RecordedSteps(
         marks=kept, header=header, step_time_s=step_time_s, reason=reason or NO_RECORD
     )
 
