@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import shutil
 import threading
 from collections.abc import Callable
@@ -278,6 +280,25 @@ def test_where_no_resume_is_possible_the_answer_says_not_kept(tmp_path):
             run.log(loss=plain.step(x))
     (answer,) = answers
     assert "no snapshots" in answer["not_kept"]
+
+
+def test_a_change_whose_fact_cannot_be_synced_is_not_called_kept(tmp_path, monkeypatch):
+    plain, answers = Plain(), []
+    sync = os.fsync
+
+    def fail_for_facts(descriptor: int) -> None:
+        if "/facts/" in os.readlink(f"/proc/self/fd/{descriptor}"):
+            raise OSError(errno.EIO, "Input/output error")
+        sync(descriptor)
+
+    with attach(*plain.parts, save_dir=tmp_path) as run:
+        monkeypatch.setattr(os, "fsync", fail_for_facts)
+        at_step(run.controller, 1, "set_hparams", answers.append, lr=0.5)
+        for _ in run.epochs(1):
+            for x, *_ in run_loader(run):
+                run.log(loss=plain.step(x))
+    (answer,) = answers
+    assert "Input/output error" in answer["not_kept"]
 
 
 def run_loader(run: Any) -> Any:

@@ -98,7 +98,6 @@ class CommandDurability:
         """Hyperparameters were changed and recorded: from here on a resume changes them again."""
         self._run.facts.sync()
         self.reapplied.supersede(new)
-        self._problem = None
 
     def moved(self, target: int, cause: str, source: Snapshot | None) -> None:
         """The training is at another step, and that is recorded.
@@ -115,16 +114,24 @@ class CommandDurability:
         else:
             self.reapplied.load(history.pending_changes(source.origin))
         self._problem = None
-        if any(history.has(name) for name in self._writer.checkpoints.names()):
+        if self._leads_here(history):
             return  # a resume repeats the steps from that checkpoint on
         try:
             self._writer.write_now(self._state.take(), cause)
         except MidstepError as error:
             self._problem = str(error)
 
+    def _leads_here(self, history: RecordedHistory) -> bool:
+        """Whether a checkpoint leads to the present timeline."""
+        return any(history.has(name) for name in self._writer.checkpoints.names())
+
     def confirm(self, checkpoints_off: str | None) -> dict[str, Any]:
         """A field of the command's result that says why its effect does not survive a kill."""
-        reason = checkpoints_off or self._problem or self._run.facts.fault
+        facts = self._run.facts
+        # A move that could not be saved concerns later commands too, until a checkpoint is there.
+        if self._problem is not None and self._leads_here(RecordedHistory.read(self._run.dir)):
+            self._problem = None
+        reason = checkpoints_off or self._problem or facts.fault or facts.durability_lost
         if reason is None:
             return {}
         self._record(kind="not_kept", reason=reason, step=self._state.step)

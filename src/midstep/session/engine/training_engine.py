@@ -273,6 +273,7 @@ class TrainingEngine:
                 )
         except StorageError as error:
             self.run.unsaved = str(error)
+        self.run.unsaved = self.run.unsaved or self.checkpoints_off
 
     # -- checkpoints ------------------------------------------------------------------------------
 
