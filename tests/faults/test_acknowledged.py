@@ -287,7 +287,7 @@ def test_a_change_whose_fact_cannot_be_synced_is_not_called_kept(tmp_path, monke
     sync = os.fsync
 
     def fail_for_facts(descriptor: int) -> None:
-        if "/facts/" in os.readlink(f"/proc/self/fd/{descriptor}"):
+        if "/facts/" in str(Path(f"/proc/self/fd/{descriptor}").readlink()):
             raise OSError(errno.EIO, "Input/output error")
         sync(descriptor)
 
