@@ -14,7 +14,7 @@ import numpy as np
 import torch
 
 from benchmarks.figures import Figure, sandwiched_ratio
-from benchmarks.page.bench_forces import CLOSING_S, OPENING_S, step_time
+from benchmarks.page.bench_forces import CLOSING_S, OPENING_S
 from benchmarks.page.page_process import polling, tell
 from midstep.core.png import encode_png
 from midstep.live import serve
@@ -90,6 +90,24 @@ def training(run: Run) -> Iterator[None]:
         thread.join()
 
 
+def whole_steps_time(run: Run) -> float:
+    """Seconds a step takes over about a second, from the end of one step to the end of another.
+
+    Steps counted in a block of fixed length would be exact to one in 33 only.
+    """
+    boundary = run.controller.boundary
+    first, begun = _next_step(boundary.finished_steps, run)
+    last, ended = _next_step(first + round(1.0 / STEP_S), run)
+    return (ended - begun) / (last - first)
+
+
+def _next_step(after: int, run: Run) -> tuple[int, float]:
+    """The first finished step above `after`, and when it was seen, to half a millisecond."""
+    while (step := run.controller.boundary.finished_steps) <= after:
+        time.sleep(0.0005)
+    return step, time.perf_counter()
+
+
 def large_batches() -> Figure:
     """Steps with a batch of 38.5 MB while a page shows batch and layers, against bare ones."""
     torch.set_num_threads(1)
@@ -102,12 +120,12 @@ def large_batches() -> Figure:
     ):
 
         def bare() -> float:
-            return step_time(run)[0]
+            return whole_steps_time(run)
 
         def watched() -> float:
             tell(child, "on")
             time.sleep(OPENING_S)
-            spent = step_time(run)[0]
+            spent = whole_steps_time(run)
             tell(child, "off")
             time.sleep(CLOSING_S)
             return spent
