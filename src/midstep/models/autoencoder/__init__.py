@@ -1,0 +1,1 @@
+"""Autoencoders assembled from parts: encoder, latent space, decoder."""
