@@ -27,11 +27,10 @@ class SampleSpec:
 
     A batch is a mapping of tensors:
 
-    | kind | keys |
-    |---|---|
-    | events | `tokens_cont` [B, n_tokens, cont_dim], `tokens_id` [B, n_tokens], `globals` [B, globals] |
-    | image | `image` [B, channels, height, width] |
-    | vector | `x` [B, features] |
+    - events: `tokens_cont` [B, n_tokens, cont_dim], `tokens_id` [B, n_tokens], and
+      `globals` [B, globals]
+    - image: `image` [B, channels, height, width]
+    - vector: `x` [B, features]
 
     Each may also have `label` [B]: a class, or 1 for an anomaly.
 

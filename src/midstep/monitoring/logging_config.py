@@ -1,4 +1,4 @@
-"""`LoggingConfig`: which figures a run draws and when, as the group `logging` of `conf` fills it."""
+"""`LoggingConfig`: which figures a run draws, as the group `logging` of `conf` fills it."""
 
 from __future__ import annotations
 
