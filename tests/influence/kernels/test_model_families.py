@@ -46,6 +46,7 @@ def opt(padding: int | None = None) -> nn.Module:
         **SMALL, hidden_size=8, ffn_dim=12, max_position_embeddings=CONTEXT, word_embed_proj_dim=8,
         pad_token_id=padding, bos_token_id=0, eos_token_id=0, dropout=0.0,
     )  # fmt: skip
+    torch.manual_seed(5)  # where a ReLU is near 0, the error of the check is not linear in the rate
     return transformers.OPTForCausalLM(config).double()
 
 
