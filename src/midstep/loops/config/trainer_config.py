@@ -80,6 +80,7 @@ class TrainerConfig:
             amp=self.session_amp,
             grad_clip_norm=self.grad_clip_norm,
             accumulate_steps=self.accumulate_steps,
+            scheduler_interval="step" if self.scheduler == "cosine" else None,
             data_order_policy="epoch_reseed",
             do_test_after=True,
             **more,
