@@ -22,8 +22,6 @@ from midstep.loops.loop_registry import find_loop
 from midstep.session import Run, Session
 
 if TYPE_CHECKING:
-    from torch.utils.data import DataLoader
-
     from midstep.control import DebugController
     from midstep.data.sources.source_data import SourceData
     from midstep.loops.config.trainer_config import TrainerConfig
@@ -36,7 +34,7 @@ RunResume = Literal["never", "auto", "must"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class RunPlace:
+class RunLocation:
     """Where a run is written, and whether it continues one that is there."""
 
     name: str
@@ -53,8 +51,8 @@ class RunPlace:
     """Whether to continue the run that is there."""
 
     @classmethod
-    def of(cls, composed: ComposedConfig, **changes: Any) -> RunPlace:
-        """The place that the settings name, with changes."""
+    def of(cls, composed: ComposedConfig, **changes: Any) -> RunLocation:
+        """The location that the settings name, with changes."""
         folders, given = composed.folders, dict(changes)
         given.setdefault("name", folders.job.name or composed.config.loop.name)
         if folders.run.dir is not None and not given.keys() & {"run_dir", "run_name"}:
@@ -107,16 +105,16 @@ class LoopTraining:
         }
 
     def open_session(
-        self, place: RunPlace, controller: DebugController | None = None
+        self, location: RunLocation, controller: DebugController | None = None
     ) -> Session:
         """The session of this training. Its run is opened when it is first needed."""
         parts = self.parts
-        if place.run_dir is not None and place.resume != "never":
+        if location.run_dir is not None and location.resume != "never":
             raise ConfigError("a run that a launcher places is new; leave out resume")
         config = self.trainer.session_config(
-            save_dir=place.save_dir,
-            run_name=place.run_name,
-            resume=place.resume,
+            save_dir=location.save_dir,
+            run_name=location.run_name,
+            resume=location.resume,
             **parts.session_settings,
         )
         session = Session(
@@ -130,7 +128,7 @@ class LoopTraining:
             controller=controller,
             config=config,
             extra_state=parts.extra_state,
-            run=lambda trainer: self._open_run(session, trainer, place),
+            run=lambda trainer: self._open_run(session, trainer, location),
         )
         session.training_step(parts.training_step)
         session.validation_step(parts.validation_step)
@@ -139,13 +137,13 @@ class LoopTraining:
     def open_run(
         self, *, name: str, run_dir: Path | None = None, run_id: str | None = None, **where: Any
     ) -> Run:
-        """The run of this training, opened once everything is checked; `run_to_end` trains in it."""
-        place = RunPlace.of(self.composed, name=name, run_dir=run_dir, run_id=run_id, **where)
-        return self.open(place)
+        """The run of this training; `run_to_end` trains in it."""
+        location = RunLocation.of(self.composed, name=name, run_dir=run_dir, run_id=run_id, **where)
+        return self.open(location)
 
-    def open(self, place: RunPlace, controller: DebugController | None = None) -> Run:
-        """The same for a place."""
-        session = self.open_session(place, controller)
+    def open(self, location: RunLocation, controller: DebugController | None = None) -> Run:
+        """The same for a location."""
+        session = self.open_session(location, controller)
         try:
             run = session.run
         except BaseException:
@@ -184,9 +182,9 @@ class LoopTraining:
             "steps": training.step,
             "best_val_loss": training.state.progress.best_val_loss,
             "test_loss": None if test is None else test["loss"],
-            "test_metrics": {} if test is None else {
-                name: value for name, value in test.items() if name != "loss"
-            },
+            "test_metrics": {}
+            if test is None
+            else {name: value for name, value in test.items() if name != "loss"},
             "run_id": run.run_id,
             "run_dir": str(run.dir),
         }
@@ -197,20 +195,20 @@ class LoopTraining:
         per_epoch = -(-len(self.train_loader) // self.trainer.accumulate_steps)
         return self.trainer.epochs * per_epoch
 
-    def _open_run(self, session: Session, trainer: Trainer, place: RunPlace) -> Run:
+    def _open_run(self, session: Session, trainer: Trainer, location: RunLocation) -> Run:
         run = Run(
-            name=place.name,
-            save_dir=place.save_dir,
-            run_name=place.run_name,
-            run_id=place.run_id,
-            run_dir=place.run_dir,
+            name=location.name,
+            save_dir=location.save_dir,
+            run_name=location.run_name,
+            run_id=location.run_id,
+            run_dir=location.run_dir,
             config=self.settings,
             seed=self.trainer.seed,
             controller=session.controller,
             total_steps=self._total_steps(),
             model=self.parts.model,
             data_fingerprint=trainer.state.fingerprints.get("dataset"),
-            existing="refuse" if place.resume == "never" else "continue",
+            existing="refuse" if location.resume == "never" else "continue",
         )
         write_hydra_folder(run.dir, self.composed.hydra_texts)
         return run
@@ -236,15 +234,15 @@ def build_scheduler(
 
 
 def train_loop(
-    config: Any, controller: DebugController | None = None, place: RunPlace | None = None
+    config: Any, controller: DebugController | None = None, location: RunLocation | None = None
 ) -> dict[str, Any]:
     """Train the loop that the settings name, from the first step to the last; see `run_to_end`.
 
     Args:
         config: the settings, in any form that `as_composed` takes.
         controller: your own, for breakpoints set before the first step.
-        place: where the run is written; if left out, a new directory.
+        location: where the run is written; if left out, a new directory.
     """
     training = LoopTraining(config)
-    run = training.open(place or RunPlace.of(training.composed), controller)
+    run = training.open(location or RunLocation.of(training.composed), controller)
     return training.run_to_end(run)

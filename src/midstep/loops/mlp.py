@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, cast
 

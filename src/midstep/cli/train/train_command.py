@@ -13,7 +13,7 @@ from midstep.core.errors import ConfigError
 
 if TYPE_CHECKING:
     from midstep.loops.config.composed_config import ComposedConfig
-    from midstep.loops.loop_training import LoopTraining, RunPlace
+    from midstep.loops.loop_training import RunLocation
 
 ConfigDir = Annotated[
     Path | None, typer.Option("--config-dir", help="A folder with further options of the groups.")
@@ -56,12 +56,12 @@ def train(
     if cfg is not None:
         typer.echo(composed.hydra_texts["config.yaml"], nl=False)
         return
-    from midstep.loops.loop_training import RunPlace
+    from midstep.loops.loop_training import RunLocation
 
-    _train(composed, RunPlace.of(composed, save_dir=save_dir), paused=paused)
+    _train(composed, RunLocation.of(composed, save_dir=save_dir), paused=paused)
 
 
-def _train(composed: ComposedConfig, place: RunPlace, *, paused: bool = False) -> None:
+def _train(composed: ComposedConfig, location: RunLocation, *, paused: bool = False) -> None:
     """Train in this process, with the run's socket open for other terminals."""
     from midstep.cli.train.epoch_lines import EpochLines, shown_progress
     from midstep.live.run_socket import serve_on_socket
@@ -69,7 +69,7 @@ def _train(composed: ComposedConfig, place: RunPlace, *, paused: bool = False) -
 
     screen = Screen()
     training = LoopTraining(composed)
-    run = training.open(place)
+    run = training.open(location)
     counts_epochs = training.parts.total_steps is None
     lines = EpochLines(screen, training.trainer.epochs if counts_epochs else None)
     training.on_epoch(lines.epoch_ended)
