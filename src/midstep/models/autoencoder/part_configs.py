@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from midstep.core.field_checks import at_least, require, within
+from midstep.core.field_checks import at_least, one_of, require, within
+
+ACTIVATIONS = ("gelu", "relu", "silu", "tanh")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,7 +23,11 @@ class EncoderConfig:
     """Length of the embedding of a token's type."""
 
     def __post_init__(self) -> None:
-        require(*(at_least("hidden_dims", width, 1) for width in self.hidden_dims))
+        require(
+            *(at_least("hidden_dims", width, 1) for width in self.hidden_dims),
+            one_of("activation", self.activation, ACTIVATIONS),
+            at_least("id_embedding", self.id_embedding, 1),
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,6 +50,7 @@ class DecoderConfig:
     def __post_init__(self) -> None:
         require(
             *(at_least("hidden_dims", width, 1) for width in self.hidden_dims),
+            one_of("activation", self.activation, ACTIVATIONS),
             at_least("noise_dim", self.noise_dim, 1),
             at_least("timesteps", self.timesteps, 1),
             at_least("sampling_steps", self.sampling_steps, 1),
