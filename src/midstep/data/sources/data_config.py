@@ -15,7 +15,7 @@ class DataConfig:
     """Settings of a data source and its loaders."""
 
     name: str = "synthetic"
-    """Name of a registered source: synthetic, h5, npz, digits or mnist."""
+    """Name of a registered source: synthetic, h5, npz, digits, mnist or mnist5k."""
     path: str | None = None
     """File of the sources h5 and npz."""
     batch_size: int | str = 128
