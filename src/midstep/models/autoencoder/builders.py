@@ -12,6 +12,10 @@ from typing import TypeAlias
 from midstep.core.sample_spec import SampleKind, SampleSpec
 from midstep.models.autoencoder.autoencoder import Autoencoder
 from midstep.models.autoencoder.latent.latent_spaces import IdentityLatentSpace, LinearLatentSpace
+from midstep.models.autoencoder.latent.library_quantizers import (
+    FiniteScalarQuantizer,
+    ResidualQuantizer,
+)
 from midstep.models.autoencoder.latent.vector_quantizer import VectorQuantizer
 from midstep.models.autoencoder.part_bases import Decoder, Encoder, LatentSpace
 from midstep.models.autoencoder.part_configs import (
@@ -21,6 +25,10 @@ from midstep.models.autoencoder.part_configs import (
     ModelConfig,
 )
 from midstep.models.autoencoder.part_registry import ALL_KINDS, PartRegistry
+from midstep.models.autoencoder.parts.conv_parts import ConvDecoder, ConvEncoder
+from midstep.models.autoencoder.parts.diffusion_parts import DiffusionDecoder, DiffusionEncoder
+from midstep.models.autoencoder.parts.gan_parts import GanDecoder, GanEncoder
+from midstep.models.autoencoder.parts.gnn_parts import GnnDecoder, GnnEncoder
 from midstep.models.autoencoder.parts.mlp_parts import MlpDecoder, MlpEncoder
 
 EncoderBuilder: TypeAlias = Callable[[EncoderConfig, SampleSpec, int], Encoder]
@@ -103,9 +111,31 @@ def build_from_config(cfg: ModelConfig, spec: SampleSpec) -> Autoencoder:
     )
 
 
-ENCODERS.register("mlp", MlpEncoder, is_built_in=True)
-DECODERS.register("mlp", MlpDecoder, is_built_in=True)
-for _name in ("none", "identity"):
-    LATENT_SPACES.register(_name, IdentityLatentSpace, is_built_in=True)
-LATENT_SPACES.register("linear", LinearLatentSpace, is_built_in=True)
-LATENT_SPACES.register("vq", VectorQuantizer, is_built_in=True)
+_ENCODERS: tuple[tuple[str, EncoderBuilder, tuple[SampleKind, ...]], ...] = (
+    ("mlp", MlpEncoder, ALL_KINDS),
+    ("gnn", GnnEncoder, ("events",)),
+    ("conv", ConvEncoder, ("image",)),
+    ("gan", GanEncoder, ALL_KINDS),
+    ("diffusion", DiffusionEncoder, ALL_KINDS),
+)
+_DECODERS: tuple[tuple[str, DecoderBuilder, tuple[SampleKind, ...]], ...] = (
+    ("mlp", MlpDecoder, ALL_KINDS),
+    ("gnn", GnnDecoder, ("events",)),
+    ("conv", ConvDecoder, ("image",)),
+    ("gan", GanDecoder, ALL_KINDS),
+    ("diffusion", DiffusionDecoder, ALL_KINDS),
+)
+_LATENT_SPACES: tuple[tuple[str, LatentSpaceBuilder], ...] = (
+    ("none", IdentityLatentSpace),
+    ("identity", IdentityLatentSpace),
+    ("linear", LinearLatentSpace),
+    ("vq", VectorQuantizer),
+    ("fsq", FiniteScalarQuantizer),
+    ("residual_vq", ResidualQuantizer),
+)
+for _name, _encoder, _kinds in _ENCODERS:
+    ENCODERS.register(_name, _encoder, kinds=_kinds, is_built_in=True)
+for _name, _decoder, _kinds in _DECODERS:
+    DECODERS.register(_name, _decoder, kinds=_kinds, is_built_in=True)
+for _name, _latent_space in _LATENT_SPACES:
+    LATENT_SPACES.register(_name, _latent_space, is_built_in=True)
