@@ -82,11 +82,14 @@ class AutoencoderFacts:
     @torch.no_grad()
     def _measure(self, device: torch.device) -> dict[str, Any]:
         samples = move(self._samples, device)
-        with preserve_rng([]), evaluating(self._model):
+        with preserve_rng(), evaluating(self._model):
             output = self._model(samples)
+            # A denoiser estimates samples from noisy ones in training mode only.
+            self._model.decoder.train()
+            noisy = self._model(samples)
         fields: dict[str, Any] = {"reconstructions": self._reconstructions(samples, output)}
-        if output.signal is not None:
-            fields["noise_levels"] = self._noise_levels(samples, output, output.signal)
+        if noisy.signal is not None:
+            fields["noise_levels"] = self._noise_levels(samples, noisy, noisy.signal)
         return fields
 
     def _reconstructions(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -9,12 +10,15 @@ from midstep.core.errors import ConfigError
 from midstep.loops import ae
 from midstep.loops.config.composed_config import as_composed
 from midstep.loops.loop_training import train_loop
+from midstep.models.autoencoder.diffusion_loss import diffusion_loss
 
 if TYPE_CHECKING:
+    from torch import Tensor, nn
+
     from midstep.control import DebugController
     from midstep.data.sources.source_data import SourceData
     from midstep.loops.config.train_config import TrainConfig
-    from midstep.loops.loop_parts import LoopParts
+    from midstep.loops.loop_parts import Batch, LoopParts
 
 
 def train(cfg: Any, controller: DebugController | None = None) -> dict[str, Any]:
@@ -30,5 +34,16 @@ def build(config: TrainConfig, data: SourceData) -> LoopParts:
         raise ConfigError(
             f"loop=diffusion_ae needs phase1/decoder=diffusion, got {decoder}; use loop=ae for it"
         )
-    parts = ae.build(config, data)
-    return replace(parts, families=(*parts.families, "diffusion"))
+    parts, beta = ae.build(config, data), config.phase1.trainer.globals_beta
+
+    def step(model: nn.Module, batch: Batch) -> Mapping[str, Tensor]:
+        output = model(batch)
+        terms = diffusion_loss(output, batch, data.spec, globals_beta=beta)
+        return {**terms, **output.losses, "loss": terms["loss"] + sum(output.losses.values())}
+
+    return replace(
+        parts,
+        training_step=step,
+        validation_step=step,
+        families=(*parts.families, "diffusion"),
+    )
