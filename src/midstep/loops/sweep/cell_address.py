@@ -20,8 +20,19 @@ SHORT = 8
 CODE_ROOMS = ("midstep.loops", "midstep.models", "midstep.data.sources")
 """Where the code of a training is. The other rooms control and record a training; resuming with
 another version of them must not change it, which the tests of resume check."""
-REGISTRIES = ("midstep.loops.sweep",)
-"""Packages whose modules are not code of a cell."""
+NOT_FOLLOWED = (
+    "midstep.loops.config",
+    "midstep.loops.loop_registry",
+    "midstep.loops.recipe_settings",
+    "midstep.loops.recipes",
+    "midstep.loops.sweep",
+    "midstep.models.autoencoder.builders",
+    "midstep.models.autoencoder.part_configs",
+    "midstep.models.autoencoder.part_registry",
+    "midstep.data.sources.registry",
+)
+"""Registries and settings. Registries import what a config does not name; settings are in the
+config."""
 
 
 def digest_json(value: Any) -> str:
@@ -97,7 +108,7 @@ def _is_code(name: str) -> bool:
     def is_below(package: str) -> bool:
         return name == package or name.startswith(f"{package}.")
 
-    return any(map(is_below, CODE_ROOMS)) and not any(map(is_below, REGISTRIES))
+    return any(map(is_below, CODE_ROOMS)) and not any(map(is_below, NOT_FOLLOWED))
 
 
 def _imports(name: str, source: str) -> set[str]:
