@@ -9,6 +9,7 @@ import typer
 
 from midstep.cli.output.screen import Screen
 from midstep.cli.output.text_format import format_number
+from midstep.cli.sweep.run_sweep import AcceptCode, Detach, Jobs, RetryFailed, Threads, run_multirun
 from midstep.core.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -37,6 +38,14 @@ def train(
     config_dir: ConfigDir = None,
     save_dir: Annotated[Path, typer.Option(help="Folder of the runs.")] = Path("outputs/runs"),
     paused: Annotated[bool, typer.Option("--paused", help="Pause before the first step.")] = False,
+    jobs: Jobs = 2,
+    retry_failed: RetryFailed = False,
+    accept_code: AcceptCode = False,
+    detach: Detach = False,
+    is_new: Annotated[
+        bool, typer.Option("--new", help="With -m: begin a new sweep, do not continue one.")
+    ] = False,
+    threads: Threads = None,
 ) -> None:
     """Train a loop with settings that Hydra composes.
 
@@ -49,7 +58,24 @@ def train(
     from midstep.loops import compose
 
     if multirun:
-        raise ConfigError("-m is not available yet; start one run for each combination of values")
+        from midstep.server.sweeps.sweep_pool import PoolOptions
+
+        options = PoolOptions(
+            jobs=jobs,
+            retry_failed=retry_failed,
+            accept_code=accept_code,
+            detach=detach,
+            threads=threads,
+        )
+        run_multirun(
+            overrides or [],
+            options,
+            config_dir=config_dir,
+            root=save_dir.parent / "multiruns",
+            is_new=is_new,
+            dry_run=dry_run,
+        )
+        return
     if dry_run:
         raise ConfigError("--dry-run lists the runs of a sweep; add -m, or use --cfg job")
     composed = compose(overrides or [], config_dir)

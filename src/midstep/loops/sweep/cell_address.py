@@ -5,7 +5,8 @@ from __future__ import annotations
 import ast
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cache
+from dataclasses import dataclass
+from functools import cache, lru_cache
 from importlib.util import find_spec, resolve_name
 from pathlib import Path
 from typing import Any
@@ -20,8 +21,19 @@ SHORT = 8
 CODE_ROOMS = ("midstep.loops", "midstep.models", "midstep.data.sources")
 """Where the code of a training is. The other rooms control and record a training; resuming with
 another version of them must not change it, which the tests of resume check."""
-REGISTRIES = ("midstep.loops.sweep",)
-"""Packages whose modules are not code of a cell."""
+NOT_FOLLOWED = (
+    "midstep.loops.config",
+    "midstep.loops.loop_registry",
+    "midstep.loops.recipe_settings",
+    "midstep.loops.recipes",
+    "midstep.loops.sweep",
+    "midstep.models.autoencoder.builders",
+    "midstep.models.autoencoder.part_configs",
+    "midstep.models.autoencoder.part_registry",
+    "midstep.data.sources.registry",
+)
+"""Registries and settings. Registries import what a config does not name; settings are in the
+config."""
 
 
 def digest_json(value: Any) -> str:
@@ -54,8 +66,7 @@ def digest_modules(names: Sequence[str]) -> str:
     Only modules of `CODE_ROOMS` and of other packages than midstep that are named here count, so
     a change elsewhere in midstep does not make a cell outdated.
     """
-    sources = {name: _source(name) for name in sorted(_with_imported(names))}
-    return digest_json({name: _digest(text.encode()) for name, text in sources.items()})
+    return digest_json({name: _module(name).digest for name in sorted(_with_imported(names))})
 
 
 def _with_sorted_keys(value: Any) -> Any:
@@ -80,16 +91,23 @@ def _digest_file(path: Path, size: int, modified_ns: int) -> str:
         ).hexdigest()
 
 
+@dataclass(frozen=True)
+class _Module:
+    """A module that was read."""
+
+    digest: str
+    imported: frozenset[str]
+
+
 def _with_imported(names: Sequence[str]) -> set[str]:
     """The modules and, transitively, those of `CODE_ROOMS` that they import at the top."""
     collected: set[str] = set()
     waiting = list(names)
     while waiting:
         name = waiting.pop()
-        if name in collected:
-            continue
-        collected.add(name)
-        waiting.extend(each for each in _imports(name, _source(name)) if _is_code(each))
+        if name not in collected:
+            collected.add(name)
+            waiting.extend(each for each in _module(name).imported if _is_code(each))
     return collected
 
 
@@ -97,15 +115,40 @@ def _is_code(name: str) -> bool:
     def is_below(package: str) -> bool:
         return name == package or name.startswith(f"{package}.")
 
-    return any(map(is_below, CODE_ROOMS)) and not any(map(is_below, REGISTRIES))
+    return any(map(is_below, CODE_ROOMS)) and not any(map(is_below, NOT_FOLLOWED))
 
 
-def _imports(name: str, source: str) -> set[str]:
+def _module(name: str) -> _Module:
+    path, is_package = _find(name)
+    with storage_errors(path, "read the source"):
+        status = path.stat()
+    return _read_module(name, path, is_package, status.st_size, status.st_mtime_ns)
+
+
+@cache
+def _find(name: str) -> tuple[Path, bool]:
+    """The source file of a module, and whether it is a package."""
+    try:
+        spec = find_spec(name)
+    except ModuleNotFoundError:
+        spec = None
+    if spec is None or spec.origin is None or not spec.origin.endswith(".py"):
+        raise ConfigError(f"the config names the module {name}, which has no Python source")
+    return Path(spec.origin), spec.submodule_search_locations is not None
+
+
+@lru_cache(maxsize=1_000)
+def _read_module(name: str, path: Path, is_package: bool, size: int, modified_ns: int) -> _Module:
+    """Hash and imports of a module. Size and time are part of the key of the cache only."""
+    del size, modified_ns
+    with storage_errors(path, "read the source"):
+        source = path.read_text(encoding="utf-8")
+    package = name if is_package else name.rpartition(".")[0]
+    return _Module(_digest(source.encode()), frozenset(_imports(source, package)))
+
+
+def _imports(source: str, package: str) -> set[str]:
     """Modules that a module imports outside of functions; a registry imports lazily."""
-    spec = find_spec(name)
-    package = (
-        name if spec is not None and spec.submodule_search_locations else name.rpartition(".")[0]
-    )
     imported: set[str] = set()
     for node in _top_level(ast.parse(source)):
         if isinstance(node, ast.Import):
@@ -132,15 +175,3 @@ def _is_module(name: str) -> bool:
         return find_spec(name) is not None
     except ModuleNotFoundError:  # the parent is a module, not a package
         return False
-
-
-def _source(name: str) -> str:
-    try:
-        spec = find_spec(name)
-    except ModuleNotFoundError:
-        spec = None
-    if spec is None or spec.origin is None or not spec.origin.endswith(".py"):
-        raise ConfigError(f"the config names the module {name}, which has no Python source")
-    path = Path(spec.origin)
-    with storage_errors(path, "read the source"):
-        return path.read_text(encoding="utf-8")

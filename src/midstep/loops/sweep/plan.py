@@ -38,6 +38,8 @@ class PlannedJob:
     """The overrides from which the config was composed."""
     config: Mapping[str, Any]
     """The resolved config."""
+    options: Mapping[str, str] = field(default_factory=dict)
+    """The chosen option of each group of the config tree."""
     modules: tuple[str, ...]
     """The modules that the config names."""
     data_files: tuple[str, ...] = ()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,8 @@ class CellConfig:
     """The resolved config, without names of folders."""
     modules: tuple[str, ...]
     """The modules that the config names."""
+    options: Mapping[str, str] = field(default_factory=dict)
+    """The chosen option of each group of the config tree."""
     data_files: tuple[Path, ...] = ()
     """The files that it trains on."""
 
@@ -121,6 +123,7 @@ def _plan_job(
         choices=dict(choices),
         overrides=overrides,
         config=dict(cell.config),
+        options=dict(cell.options),
         modules=cell.modules,
         data_files=tuple(str(path.absolute()) for path in cell.data_files),
         config_hash=digest_json(cell.config),

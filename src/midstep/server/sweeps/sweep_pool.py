@@ -183,7 +183,7 @@ class SweepPool:
                 self._active.append(CellProcess(job, self.folder))
                 self._on_change("adopted", cell)
             elif (only is None or cell.job in only) and cell.is_open(
-                retry_failed=self.options.retry_failed or only is not None
+                retry_failed=self.options.retry_failed
             ):
                 self._waiting.append(cell.job)
 
