@@ -13,8 +13,8 @@ from midstep.cli.sweep.run_sweep import AcceptCode, Detach, Jobs, RetryFailed, T
 from midstep.core.errors import ConfigError
 
 if TYPE_CHECKING:
+    from midstep.loops.composed.loop_training import RunLocation
     from midstep.loops.config.composed_config import ComposedConfig
-    from midstep.loops.loop_training import RunLocation
 
 ConfigDir = Annotated[
     Path | None, typer.Option("--config-dir", help="A folder with further options of the groups.")
@@ -82,7 +82,7 @@ def train(
     if cfg is not None:
         typer.echo(composed.hydra_texts["config.yaml"], nl=False)
         return
-    from midstep.loops.loop_training import RunLocation
+    from midstep.loops.composed.loop_training import RunLocation
 
     _train(composed, RunLocation.of(composed, save_dir=save_dir), paused=paused)
 
@@ -91,7 +91,7 @@ def _train(composed: ComposedConfig, location: RunLocation, *, paused: bool = Fa
     """Train in this process, with the run's socket open for other terminals."""
     from midstep.cli.train.epoch_lines import EpochLines, shown_progress
     from midstep.live.run_socket import serve_on_socket
-    from midstep.loops.loop_training import LoopTraining
+    from midstep.loops.composed.loop_training import LoopTraining
 
     screen = Screen()
     training = LoopTraining(composed)

@@ -14,11 +14,11 @@ from midstep.core.errors import ConfigError
 from midstep.data.sources.digits import Digits
 from midstep.loops.bcl import BclTraining
 from midstep.loops.bcl_config import BclConfig
+from midstep.loops.composed.loop_parts import Batch, LoopParts
+from midstep.loops.composed.loop_training import train_loop
 from midstep.loops.config.composed_config import as_composed
 from midstep.loops.config.loop_settings import BclSettings
 from midstep.loops.config.trainer_config import choose_device
-from midstep.loops.loop_parts import Batch, LoopParts
-from midstep.loops.loop_training import train_loop
 
 if TYPE_CHECKING:
     from torch import Tensor, nn

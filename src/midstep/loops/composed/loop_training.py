@@ -24,8 +24,8 @@ from midstep.session import Run, Session
 if TYPE_CHECKING:
     from midstep.control import DebugController
     from midstep.data.sources.source_data import SourceData
+    from midstep.loops.composed.loop_parts import LoopParts
     from midstep.loops.config.trainer_config import TrainerConfig
-    from midstep.loops.loop_parts import LoopParts
     from midstep.session.fit.fit_loop import EpochHook
     from midstep.session.fit.trainer import Trainer
 

@@ -7,9 +7,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from midstep.core.errors import ConfigError
-from midstep.loops import ae
+from midstep.loops.composed import ae
+from midstep.loops.composed.loop_training import train_loop
 from midstep.loops.config.composed_config import as_composed
-from midstep.loops.loop_training import train_loop
 from midstep.models.autoencoder.diffusion_loss import diffusion_loss
 
 if TYPE_CHECKING:
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
     from midstep.control import DebugController
     from midstep.data.sources.source_data import SourceData
+    from midstep.loops.composed.loop_parts import Batch, LoopParts
     from midstep.loops.config.train_config import TrainConfig
-    from midstep.loops.loop_parts import Batch, LoopParts
 
 
 def train(cfg: Any, controller: DebugController | None = None) -> dict[str, Any]:

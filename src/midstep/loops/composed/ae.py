@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from midstep.loops.autoencoder_facts import AutoencoderFacts
+from midstep.loops.composed.autoencoder_facts import AutoencoderFacts
+from midstep.loops.composed.loop_parts import Batch, LoopParts
+from midstep.loops.composed.loop_training import train_loop
 from midstep.loops.config.composed_config import as_composed
-from midstep.loops.loop_parts import Batch, LoopParts
-from midstep.loops.loop_training import train_loop
 from midstep.models.autoencoder import build_from_config, training_loss
 
 if TYPE_CHECKING:

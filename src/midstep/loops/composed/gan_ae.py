@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any, cast
 
 import torch
 
-from midstep.loops import ae
-from midstep.loops.autoencoder_facts import AutoencoderFacts
+from midstep.loops.composed import ae
+from midstep.loops.composed.autoencoder_facts import AutoencoderFacts
+from midstep.loops.composed.loop_parts import Batch, LoopParts
+from midstep.loops.composed.loop_training import train_loop
 from midstep.loops.config.composed_config import as_composed
 from midstep.loops.config.loop_settings import GanAeSettings
-from midstep.loops.loop_parts import Batch, LoopParts
-from midstep.loops.loop_training import train_loop
 from midstep.models.autoencoder import Autoencoder, build_from_config, training_loss
 from midstep.models.autoencoder.adversarial import (
     Discriminator,
