@@ -59,7 +59,7 @@ def small_model(
             name=decoder, hidden_dims=(16,), noise_dim=2, timesteps=10, sampling_steps=3
         ),
         latent_space=LatentSpaceConfig(
-            name=latent_space, latent_dim=4, codebook_size=16, quantizers=2
+            name=latent_space, latent_dim=4, codebook_size=16, decay=0.8, quantizers=2
         ),
     )
     return build_from_config(config, SPECS[kind])

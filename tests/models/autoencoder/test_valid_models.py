@@ -30,7 +30,7 @@ STEPS = 6
 
 def train(model: Autoencoder, kind: SampleKind, steps: int) -> None:
     batch = batch_of(kind)
-    optimizer = torch.optim.Adam(model.parameters(), lr=0.02)
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.005)
     for _ in range(steps):
         optimizer.zero_grad()
         training_loss(model(batch), batch, SPECS[kind])["loss"].backward()
