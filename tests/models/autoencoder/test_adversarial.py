@@ -100,3 +100,15 @@ def test_state_round_trips() -> None:
 def test_unknown_form_is_refused() -> None:
     with pytest.raises(ConfigError, match="kind must be one of hinge, non_saturating, got 'wgan'"):
         DiscriminatorConfig(kind="wgan")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_both_losses_work_under_autocast(kind: SampleKind) -> None:
+    discriminator, batch = small_discriminator(kind), batch_of(kind)
+    with torch.autocast("cpu", torch.bfloat16):
+        reconstruction = small_model(kind)(batch).reconstruction
+        judged = discriminator_loss(discriminator, reconstruction, batch)["loss"]
+        played = generator_loss(discriminator, reconstruction, batch)["loss"]
+    (judged + played).backward()
+    assert judged.dtype == played.dtype == torch.float32
+    assert all(weight.grad.isfinite().all() for weight in discriminator.parameters())

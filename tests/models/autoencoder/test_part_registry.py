@@ -70,7 +70,8 @@ def model_config(encoder: str = "mlp", latent_space: str = "none", decoder: str 
         (
             model_config(encoder="mpl"),
             "events",
-            "there is no encoder 'mpl'; did you mean 'mlp'? there are conv, diffusion, gan, gnn, mlp",
+            "there is no encoder 'mpl'; did you mean 'mlp'? "
+            "there are conv, diffusion, gan, gnn, mlp",
         ),
         (
             model_config(decoder="xyz"),
@@ -92,7 +93,8 @@ def model_config(encoder: str = "mlp", latent_space: str = "none", decoder: str 
         (
             model_config(decoder="gnn"),
             "vector",
-            "decoder 'gnn' does not work on samples of kind 'vector'; use one of diffusion, gan, mlp",
+            "decoder 'gnn' does not work on samples of kind 'vector'; "
+            "use one of diffusion, gan, mlp",
         ),
     ],
 )
@@ -133,14 +135,14 @@ def test_other_packages_add_parts_and_broken_ones_hide_nothing(
         EntryPoint("broken", "no.such.module:register", part_registry.GROUP),
         EntryPoint("mean", f"{__name__}:register_mean", part_registry.GROUP),
     ]
-    monkeypatch.setattr(EntryPoint, "load", lambda entry: load(entry))
-    monkeypatch.setattr(part_registry, "entry_points", lambda group: entries)
 
     def load(entry: EntryPoint) -> object:
         if entry.name == "broken":
             raise ModuleNotFoundError(entry.module)
         return register_mean
 
+    monkeypatch.setattr(EntryPoint, "load", load)
+    monkeypatch.setattr(part_registry, "entry_points", lambda group: entries)
     assert "mean" in ENCODERS.names("vector")
     assert "parts broken of no.such.module:register cannot be used" in caplog.text
 
@@ -155,7 +157,7 @@ def test_missing_library_names_the_extra(name: str, monkeypatch: pytest.MonkeyPa
         return load(module, *arguments, **keywords)
 
     monkeypatch.setattr(builtins, "__import__", refuse)
-    with pytest.raises(MissingExtraError, match=r"vector-quantize-pytorch .* midstep\[runs\]"):
+    with pytest.raises(MissingExtraError, match=r"vector-quantize-pytorch is .*midstep\[runs\]"):
         build_from_config(model_config(latent_space=name), SPECS["vector"])
 
 
