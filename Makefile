@@ -8,6 +8,8 @@ SHELL := /bin/sh
 .PHONY: help demo test test-python test-page coverage lint types format bench study soak dev docs wheel clean check-python check-node programs
 
 PYTHON ?= python3
+# Versions to install: another file chooses others, such as the oldest torch.
+CONSTRAINTS ?= constraints.txt
 VENV := .venv
 BIN := $(VENV)/bin
 STAMPS := .stamps
@@ -122,19 +124,19 @@ $(PAGE): $(STAMPS)/npm $(PAGE_SOURCES)
 	@cd dashboard && { told=$$(npm run --silent build 2>&1) || { echo "$$told" >&2; exit 1; }; }
 	@touch $@
 
-$(STAMPS)/midstep: pyproject.toml constraints.txt hatch_build.py $(STAMPS)/venv | $(PAGE)
+$(STAMPS)/midstep: pyproject.toml $(CONSTRAINTS) hatch_build.py $(STAMPS)/venv | $(PAGE)
 	@echo "installing midstep and what it needs into $(VENV); the first time this takes a minute or two"
-	@$(BIN)/python tools/torch_build.py
-	@$(PIP) -c constraints.txt -e '.[demo]'
+	@$(BIN)/python tools/torch_build.py $(CONSTRAINTS)
+	@$(PIP) -c $(CONSTRAINTS) -e '.[demo]'
 	@touch $@
 
 $(STAMPS)/dev: $(STAMPS)/midstep
 	@echo "installing the tools for developers"
-	@$(PIP) -c constraints.txt -e '.[demo,dev]'
+	@$(PIP) -c $(CONSTRAINTS) -e '.[demo,dev]'
 	@touch $@
 
 $(STAMPS)/docs: $(STAMPS)/midstep mkdocs.yml
-	@$(PIP) -c constraints.txt -e '.[docs]'
+	@$(PIP) -c $(CONSTRAINTS) -e '.[docs]'
 	@touch $@
 
 # Browser and kill tests need two programs. Without them those tests are skipped with the remedy,
