@@ -4312,7 +4312,7 @@ export interface components {
             /** Run State */
             run_state: ("running" | "not responding" | "finished" | "stopped" | "failed" | "killed" | "lost" | "starting" | "pausing" | "paused" | "stepping" | "rewinding" | "busy" | "stopping" | "damaged") | null;
             /** Share */
-            share: number | ("NaN" | "Infinity" | "-Infinity") | null;
+            share: number | null;
             /**
              * State
              * @enum {string}
@@ -4381,7 +4381,7 @@ export interface components {
             /** Comparisons */
             comparisons: components["schemas"]["SweepEffectOut"][];
             /** Created */
-            created: number | ("NaN" | "Infinity" | "-Infinity");
+            created: number;
             /** Directory */
             directory: string;
             /** Effects */
@@ -4433,7 +4433,7 @@ export interface components {
             /** Cells */
             cells: number;
             /** Created */
-            created: number | ("NaN" | "Infinity" | "-Infinity");
+            created: number;
             /** Directory */
             directory: string;
             /** Id */
