@@ -43,6 +43,10 @@ def build(config: TrainConfig, data: SourceData) -> LoopParts:
             f"loop=bcl needs images, but data={config.data.name} has {data.spec.kind}; "
             "use data=digits or data=mnist5k"
         )
+    if config.data.batch_size == "auto":
+        raise ConfigError(
+            "loop=bcl needs data.batch_size as a number, because its steps depend on it"
+        )
     device = choose_device(config.phase1.trainer.device)
     images, validation = (as_digits(data.splits[name], device) for name in ("train", "val"))
     training = ComposedBcl(bcl_config(config, len(images)), (images, validation))
