@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-import torch
-
 from midstep.loops.batch_size import find_batch_size
 from midstep.session.fit.default_step import move
 
 if TYPE_CHECKING:
+    import torch
+
     from midstep.data.sources.source_data import SourceData
     from midstep.loops.composed.loop_parts import LoopParts
     from midstep.loops.config.composed_config import ComposedConfig

@@ -44,9 +44,7 @@ def build(config: TrainConfig, data: SourceData) -> LoopParts:
             "use data=digits or data=mnist5k"
         )
     if config.data.batch_size == "auto":
-        raise ConfigError(
-            "loop=bcl needs data.batch_size as a number, because its steps depend on it"
-        )
+        raise ConfigError("loop=bcl needs data.batch_size as a number; its steps depend on it")
     device = choose_device(config.phase1.trainer.device)
     images, validation = (as_digits(data.splits[name], device) for name in ("train", "val"))
     training = ComposedBcl(bcl_config(config, len(images)), (images, validation))
