@@ -153,7 +153,7 @@ class EventSummary:
 
     def _add(self, record: dict[str, Any]) -> None:
         moment = record["moment"]
-        values = _read_values(record)
+        values = epoch_values(record)
         if moment == Moment.TEST_END:
             # A test and a validation may both record an accuracy; the list shows them side by side.
             values = {f"test_{name.removeprefix('test_')}": values[name] for name in values}
@@ -210,7 +210,7 @@ def read_history(path: Path, history: EpochHistory, offset: int) -> int:
     for line in scanner.read():
         if line.version == SCHEMA_VERSION and _moment(line.raw) in _EPOCHS:
             record = line.record()
-            history.add(record, _read_values(record))
+            history.add(record, epoch_values(record))
     return scanner.offset
 
 
@@ -238,7 +238,7 @@ def _lowest(*losses: float | None) -> float | None:
     return min((loss for loss in losses if loss is not None), default=None)
 
 
-def _read_values(record: dict[str, Any]) -> dict[str, float]:
+def epoch_values(record: dict[str, Any]) -> dict[str, float]:
     """The numbers of an epoch or end record: losses, times, throughput, memory and metrics."""
     metrics = record.get("metrics")
     given = [
