@@ -54,9 +54,8 @@ def test_figures_appear_while_a_run_trains_and_stay_afterwards(
                 expect(panel).to_contain_text("Figures of broken failed: RuntimeError: no samples")
                 facts.event("on_epoch_end", **epoch_record(1))
             facts.event("on_train_end", status="finished")
-        expect(panel.get_by_role("button", name="losses after epoch 1")).to_be_visible(
-            timeout=20_000
-        )
+        newest = panel.get_by_role("button", name="losses after epoch 1")
+        expect(newest).to_be_visible(timeout=20_000)
         # The newest of the family replaces the tile; the arrows walk through the others.
         expect(panel.get_by_role("button", name="losses after")).to_have_count(1)
         newest.focus()
