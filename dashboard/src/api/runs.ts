@@ -96,11 +96,11 @@ export function useRecipes() {
 }
 
 /** The list of files is polled while the run is live. */
-export function useRunFiles(runId: string, live: boolean) {
+export function useRunFiles(runId: string, live: boolean, everyMs = 10_000) {
   return useQuery<RunFiles, ApiError>({
     queryKey: ["files", runId],
     queryFn: ({ signal }) => api.get<"/runs/{run_id}/files">(runPath(runId, "/files"), signal),
-    refetchInterval: live ? 10_000 : false,
+    refetchInterval: live ? everyMs : false,
     refetchOnMount: "always",
   });
 }
