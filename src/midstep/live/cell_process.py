@@ -39,7 +39,7 @@ def main() -> int:
 
 def _train(request: CellRequest) -> int:
     from midstep.live.run_socket import serve_on_socket
-    from midstep.loops.loop_training import LoopTraining, RunPlace
+    from midstep.loops.composed.loop_training import LoopTraining, RunLocation
     from midstep.loops.sweep.composed_cells import composed_of
     from midstep.loops.sweep.plan import read_plan
     from midstep.session.signals import stop_at_signals
@@ -49,7 +49,7 @@ def _train(request: CellRequest) -> int:
     job = plan.job(request.job)
     training = LoopTraining(composed_of(job))
     run = training.open(
-        RunPlace(
+        RunLocation(
             name=f"{plan.name}-{job.job}",
             save_dir=folder,
             run_name=job.run_dir,

@@ -218,6 +218,15 @@ class Session:
         self.trainer.parts.after_step.append(hook)
         return hook
 
+    def after_epoch(self, hook: Hook) -> Hook:
+        """Call `hook(model)` after each epoch and its validation, as a part of the training.
+
+        It is called for repeated epochs too, so what it changes belongs into the model's buffers
+        or into `extra_state`.
+        """
+        self.trainer.parts.after_epoch.append(hook)
+        return hook
+
     def on_step(self, hook: Hook) -> Hook:
         """Call `hook(record)` with a `StepRecord` after each optimizer step."""
         self._on_step.append(hook)

@@ -29,7 +29,8 @@ class EpochLines:
         self, screen: Screen, epochs: int | None, *, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._screen, self._epochs, self._clock = screen, epochs, clock
-        self._began, self._first_epoch = clock(), None
+        self._began = clock()
+        self._first_epoch: int | None = None
         self.best: float | None = None
         """The lowest validation loss so far."""
 
@@ -46,7 +47,9 @@ class EpochLines:
         of = "" if self._epochs is None else f" of {self._epochs:,}"
         words = [f"epoch {done:,}{of}", f"step {record.step:,}"]
         losses = {"loss": record.train_loss, "val": record.val_loss, "best": self.best}
-        words += [f"{name} {format_number(value)}" for name, value in losses.items() if value is not None]
+        words += [
+            f"{name} {format_number(value)}" for name, value in losses.items() if value is not None
+        ]
         if self._epochs is not None and self._first_epoch is not None and done < self._epochs:
             per_epoch_s = (self._clock() - self._began) / (done - self._first_epoch)
             words.append(f"{format_duration(per_epoch_s * (self._epochs - done))} left")

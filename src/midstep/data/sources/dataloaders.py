@@ -14,6 +14,7 @@ from midstep.core.errors import ConfigError
 from midstep.core.random_streams import RandomStream
 from midstep.data.sources.data_config import DataConfig
 from midstep.data.sources.registry import find_builder
+from midstep.data.sources.sample_cache import cache_samples
 from midstep.data.sources.source_data import SPLITS, SourceData
 
 Loader = DataLoader[Any]
@@ -43,8 +44,8 @@ def make_dataloaders(
 
 
 def load_source(cfg: DataConfig) -> SourceData:
-    """Read or generate the data of a config. The batch size is not used yet."""
-    return find_builder(cfg.name)(cfg)
+    """Read or generate the data of a config, and cache it. The batch size is not used yet."""
+    return cache_samples(find_builder(cfg.name)(cfg), cfg.cache)
 
 
 def make_loaders(

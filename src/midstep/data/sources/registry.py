@@ -25,8 +25,10 @@ GROUP = "midstep.sources"
 _HERE = "midstep.data.sources"
 _BUILDERS: dict[str, Builder | str] = {
     "digits": f"{_HERE}.images:build_digits",
+    "h5": f"{_HERE}.h5_events:build_h5",
     "mnist": f"{_HERE}.images:build_mnist",
     "mnist5k": f"{_HERE}.images:build_mnist5k",
+    "npz": f"{_HERE}.npz_tables:build_npz",
     "synthetic": f"{_HERE}.synthetic:build_synthetic",
 }
 """Builders, or their names as `package.module:name`."""

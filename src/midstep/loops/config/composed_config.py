@@ -69,9 +69,7 @@ class ComposedConfig:
         }
 
 
-def compose(
-    overrides: Sequence[str] = (), config_dir: str | Path | None = None
-) -> ComposedConfig:
+def compose(overrides: Sequence[str] = (), config_dir: str | Path | None = None) -> ComposedConfig:
     """The settings of one run: the tree of `midstep.conf` with these overrides.
 
     Args:
@@ -228,7 +226,7 @@ def as_composed(config: Any) -> ComposedConfig:
     from omegaconf import OmegaConf
 
     with _one_line_errors():
-        values = OmegaConf.create(config) if isinstance(config, Mapping) else config
+        values = OmegaConf.create(dict(config)) if isinstance(config, Mapping) else config
         loop = str(OmegaConf.select(values, "loop.name") or "ae")
         schema = OmegaConf.structured(_train_schema(find_loop(loop).settings_class))
         merged = OmegaConf.merge(schema, values)
@@ -238,6 +236,12 @@ def as_composed(config: Any) -> ComposedConfig:
 
 def read_train_config(resolved: Mapping[str, Any]) -> TrainConfig:
     """The dataclasses of resolved settings, such as those in the header of a run."""
+    mirror = resolved["logging"]["mirror"]
+    if mirror is not None:
+        raise ConfigError(
+            f"logging={mirror} needs a mirror to a tracker, and there is none yet; "
+            "use logging=default, which records facts on disk"
+        )
     settings = find_loop(resolved["loop"]["name"]).settings_class
     loop = read_dataclass(settings, resolved["loop"], path="loop")
     return read_dataclass(TrainConfig, {**resolved, "loop": loop})
@@ -262,7 +266,9 @@ def _require_hydra() -> None:
     try:
         import hydra  # noqa: F401
     except ImportError as error:
-        raise MissingExtraError.of("hydra-core, which composes the settings of a run,", "runs") from error
+        raise MissingExtraError.of(
+            "hydra-core, which composes the settings of a run,", "runs"
+        ) from error
 
 
 @contextmanager
@@ -281,7 +287,8 @@ def _one_line_errors() -> Iterator[None]:
     except HydraException as error:
         cause = error.__cause__
         reason = f": {_first_line(cause)}" if isinstance(cause, OmegaConfBaseException) else ""
-        raise ConfigError(f"{_first_line(error)}{reason}") from error
+        message = f"{_first_line(error)}{reason}"
+        raise ConfigError(message.removeprefix("Error merging override ")) from error
     except yaml.YAMLError as error:
         raise ConfigError(f"a file of the config tree is not YAML: {_first_line(error)}") from error
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from midstep.core.field_checks import at_least, one_of, require, within
 from midstep.loops.bcl_config import CONDITIONS, MAX_STEPS, Condition
 from midstep.loops.recipe_settings import bounded_field
+from midstep.models.autoencoder.part_configs import DiscriminatorConfig
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,13 +33,13 @@ class GanAeSettings(LoopSettings):
     """Weight of the adversarial loss beside the reconstruction."""
     discriminator_lr: float = 4e-4
     """Learning rate of the discriminator."""
-    discriminator_dims: tuple[int, ...] = (128, 64)
-    """Width of each hidden layer of the discriminator."""
+    discriminator: DiscriminatorConfig = field(default_factory=DiscriminatorConfig)
+    """The discriminator and its loss."""
 
     def __post_init__(self) -> None:
         require(
             within("adversarial_weight", self.adversarial_weight, 0, 1_000),
-            *(at_least("discriminator_dims", width, 1) for width in self.discriminator_dims),
+            within("discriminator_lr", self.discriminator_lr, 0, 1),
         )
 
 

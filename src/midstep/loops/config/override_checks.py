@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 SHORT_FORMS = {"trainer": "phase1.trainer"}
 """What may be written in place of a longer beginning of a key."""
 _CLOSE = 0.5
-"""How alike a key must be to be suggested; `get_close_matches` has 0.6, too strict for long keys."""
+"""How alike a key must be to be suggested. The default of 0.6 is too strict for long keys."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,9 +84,9 @@ def check_override(override: Override, names: Names) -> CheckedOverride:
     """The override with its full key; an unknown key or option is refused."""
     written = override.key_or_group
     key = _long_form(written)
-    if renamed := _renamed(key, names.legacy):
+    if renamed := _renamed(key, names.legacy, names.options):
         raise ConfigError(f"{written} is the name of an earlier version; use {renamed}")
-    text = override.input_line.partition("=")[2]
+    text = str(override.input_line).partition("=")[2]
     if key in names.options:
         text = ",".join(_option(key, each, names) for each in _values(override))
     elif key not in names.keys:
@@ -103,10 +103,11 @@ def _long_form(key: str) -> str:
     return f"{SHORT_FORMS[first]}{dot}{rest}" if dot and first in SHORT_FORMS else key
 
 
-def _renamed(key: str, legacy: Mapping[str, str]) -> str | None:
+def _renamed(key: str, legacy: Mapping[str, str], groups: Iterable[str]) -> str | None:
     """The new name of a legacy key, or of a key below one."""
     if key in legacy:
-        return legacy[key]
+        new = legacy[key]
+        return next((group for group in groups if group.replace("/", ".") == new), new)
     for old, new in legacy.items():
         if key.startswith(f"{old}."):
             return new + key.removeprefix(old)

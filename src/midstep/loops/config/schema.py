@@ -9,15 +9,15 @@ from __future__ import annotations
 import types
 from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, field, fields, is_dataclass, make_dataclass
-from functools import cache
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from midstep.core.errors import ConfigError
 
 T = TypeVar("T")
+_SCHEMAS: dict[type[Any], type[Any]] = {}
+"""Schemas by config. Each is made once: OmegaConf compares the types of nodes."""
 
 
-@cache
 def schema_of(config: type[Any]) -> type[Any]:
     """The dataclass that OmegaConf takes as the schema of `config`.
 
@@ -25,13 +25,16 @@ def schema_of(config: type[Any]) -> type[Any]:
     >>> schema_of(DataConfig)().cache
     'none'
     """
+    if config in _SCHEMAS:
+        return _SCHEMAS[config]
     hints = get_type_hints(config)
     bases = tuple(schema_of(base) for base in config.__bases__ if is_dataclass(base))
     own = [
         (each.name, _schema_hint(hints[each.name]), _schema_field(each, hints[each.name]))
         for each in fields(config)
     ]
-    return make_dataclass(f"{config.__name__}Schema", own, bases=bases, kw_only=True)
+    schema = make_dataclass(f"{config.__name__}Schema", own, bases=bases, kw_only=True)
+    return _SCHEMAS.setdefault(config, schema)
 
 
 def _schema_hint(hint: Any) -> Any:
@@ -81,7 +84,9 @@ def read_dataclass(config: type[T], values: Mapping[str, Any], *, path: str = ""
         if not path:
             raise
         problems = str(error).split("; ")
-        raise ConfigError("; ".join(_in_full(path, problem, hints) for problem in problems)) from error
+        raise ConfigError(
+            "; ".join(_in_full(path, problem, hints) for problem in problems)
+        ) from error
 
 
 def _in_full(path: str, problem: str, names: Mapping[str, Any]) -> str:
@@ -95,6 +100,6 @@ def keys_of(config: type[Any], prefix: str = "") -> Iterator[str]:
     for each in fields(config):
         key = f"{prefix}{each.name}"
         if is_dataclass(hints[each.name]):
-            yield from keys_of(type(each.default_factory()), f"{key}.")  # type: ignore[misc]
+            yield from keys_of(hints[each.name], f"{key}.")
         else:
             yield key

@@ -45,7 +45,7 @@ class TrainerConfig:
     accumulate_steps: int = bounded_field(1, minimum=1)
     """Batches per optimizer step."""
     scheduler: Scheduler = "none"
-    """Of the learning rate. cosine: down to 0 over all epochs; plateau: tenfold lower when stuck."""
+    """Of the learning rate. cosine: down to 0 at the end; plateau: a tenth when it gets stuck."""
     profile: Profile = "none"
     """steps: record a trace of a few steps with the profiler of torch."""
 
@@ -58,10 +58,14 @@ class TrainerConfig:
             one_of("scheduler", self.scheduler, get_args(Scheduler)),
             one_of("profile", self.profile, get_args(Profile)),
             _above_zero("lr", self.lr),
-            None if self.grad_clip_norm is None else _above_zero("grad_clip_norm", self.grad_clip_norm),
+            None
+            if self.grad_clip_norm is None
+            else _above_zero("grad_clip_norm", self.grad_clip_norm),
         )
         if not (is_number(self.globals_beta) and self.globals_beta >= 0):
-            raise ConfigError(f"globals_beta must be a number of at least 0, got {self.globals_beta!r}")
+            raise ConfigError(
+                f"globals_beta must be a number of at least 0, got {self.globals_beta!r}"
+            )
 
     @property
     def session_amp(self) -> bool | Literal["bf16", "fp16"]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, cast
 
@@ -12,10 +11,10 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from midstep.core.errors import ConfigError
+from midstep.loops.composed.loop_parts import Batch, LoopParts
+from midstep.loops.composed.loop_training import train_loop
 from midstep.loops.config.composed_config import as_composed
 from midstep.loops.config.loop_settings import MlpSettings
-from midstep.loops.loop_parts import Batch, LoopParts
-from midstep.loops.loop_training import train_loop
 
 if TYPE_CHECKING:
     from midstep.control import DebugController

@@ -16,18 +16,20 @@ import torch
 from midstep.core import set_all_seeds
 from midstep.core.errors import ConfigError
 from midstep.core.files.storage import make_folder, replace_bytes
+from midstep.core.moments import Moment
 from midstep.data.sources.dataloaders import load_source, make_loaders
+from midstep.loops.composed.auto_batch_size import largest_batch_size, with_batch_size
+from midstep.loops.composed.step_profile import StepProfile
 from midstep.loops.config.composed_config import ComposedConfig, as_composed
+from midstep.loops.config.trainer_config import choose_device
 from midstep.loops.loop_registry import find_loop
 from midstep.session import Run, Session
 
 if TYPE_CHECKING:
-    from torch.utils.data import DataLoader
-
     from midstep.control import DebugController
     from midstep.data.sources.source_data import SourceData
+    from midstep.loops.composed.loop_parts import LoopParts
     from midstep.loops.config.trainer_config import TrainerConfig
-    from midstep.loops.loop_parts import LoopParts
     from midstep.session.fit.fit_loop import EpochHook
     from midstep.session.fit.trainer import Trainer
 
@@ -36,7 +38,7 @@ RunResume = Literal["never", "auto", "must"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class RunPlace:
+class RunLocation:
     """Where a run is written, and whether it continues one that is there."""
 
     name: str
@@ -53,8 +55,8 @@ class RunPlace:
     """Whether to continue the run that is there."""
 
     @classmethod
-    def of(cls, composed: ComposedConfig, **changes: Any) -> RunPlace:
-        """The place that the settings name, with changes."""
+    def of(cls, composed: ComposedConfig, **changes: Any) -> RunLocation:
+        """The location that the settings name, with changes."""
         folders, given = composed.folders, dict(changes)
         given.setdefault("name", folders.job.name or composed.config.loop.name)
         if folders.run.dir is not None and not given.keys() & {"run_dir", "run_name"}:
@@ -79,11 +81,18 @@ class LoopTraining:
         self.data: SourceData = load_source(settings.data)
         set_all_seeds(settings.phase1.trainer.seed)
         self.parts: LoopParts = find_loop(settings.loop.name).load_build()(settings, self.data)
+        self.found_batch_size: int | None = None
+        """The size that `data.batch_size=auto` found."""
+        if settings.data.batch_size == "auto":
+            device = torch.device(choose_device(settings.phase1.trainer.device))
+            self.found_batch_size = largest_batch_size(self.parts, self.data, device)
+            composed = with_batch_size(composed, self.found_batch_size)
         self.composed = composed
         self.train_loader, self.val_loader, self.test_loader = make_loaders(
             self.data, self.composed.config.data, seed=settings.phase1.trainer.seed
         )
         self._session: Session | None = None
+        self._profile: StepProfile | None = None
         self._epoch_hooks: list[EpochHook] = []
 
     def on_epoch(self, hook: EpochHook) -> None:
@@ -107,16 +116,16 @@ class LoopTraining:
         }
 
     def open_session(
-        self, place: RunPlace, controller: DebugController | None = None
+        self, location: RunLocation, controller: DebugController | None = None
     ) -> Session:
         """The session of this training. Its run is opened when it is first needed."""
         parts = self.parts
-        if place.run_dir is not None and place.resume != "never":
+        if location.run_dir is not None and location.resume != "never":
             raise ConfigError("a run that a launcher places is new; leave out resume")
         config = self.trainer.session_config(
-            save_dir=place.save_dir,
-            run_name=place.run_name,
-            resume=place.resume,
+            save_dir=location.save_dir,
+            run_name=location.run_name,
+            resume=location.resume,
             **parts.session_settings,
         )
         session = Session(
@@ -130,7 +139,7 @@ class LoopTraining:
             controller=controller,
             config=config,
             extra_state=parts.extra_state,
-            run=lambda trainer: self._open_run(session, trainer, place),
+            run=lambda trainer: self._open_run(session, trainer, location),
         )
         session.training_step(parts.training_step)
         session.validation_step(parts.validation_step)
@@ -139,13 +148,13 @@ class LoopTraining:
     def open_run(
         self, *, name: str, run_dir: Path | None = None, run_id: str | None = None, **where: Any
     ) -> Run:
-        """The run of this training, opened once everything is checked; `run_to_end` trains in it."""
-        place = RunPlace.of(self.composed, name=name, run_dir=run_dir, run_id=run_id, **where)
-        return self.open(place)
+        """The run of this training; `run_to_end` trains in it."""
+        location = RunLocation.of(self.composed, name=name, run_dir=run_dir, run_id=run_id, **where)
+        return self.open(location)
 
-    def open(self, place: RunPlace, controller: DebugController | None = None) -> Run:
-        """The same for a place."""
-        session = self.open_session(place, controller)
+    def open(self, location: RunLocation, controller: DebugController | None = None) -> Run:
+        """The same for a location."""
+        session = self.open_session(location, controller)
         try:
             run = session.run
         except BaseException:
@@ -154,6 +163,9 @@ class LoopTraining:
         self._session = session
         if self.parts.begin is not None:
             self.parts.begin(session)
+        if self.trainer.profile == "steps":
+            self._profile = StepProfile(session)
+            self._profile.begin()
         return run
 
     def run_to_end(self, run: Run) -> dict[str, Any]:
@@ -172,6 +184,8 @@ class LoopTraining:
                 session.fit(epochs=self.trainer.epochs)
             else:
                 session.fit(steps=self.parts.total_steps)
+            if self._profile is not None:  # a run may be shorter than what is profiled
+                self._profile.end()
             return self._result(session)
 
     def _result(self, session: Session) -> dict[str, Any]:
@@ -184,9 +198,9 @@ class LoopTraining:
             "steps": training.step,
             "best_val_loss": training.state.progress.best_val_loss,
             "test_loss": None if test is None else test["loss"],
-            "test_metrics": {} if test is None else {
-                name: value for name, value in test.items() if name != "loss"
-            },
+            "test_metrics": {}
+            if test is None
+            else {name: value for name, value in test.items() if name != "loss"},
             "run_id": run.run_id,
             "run_dir": str(run.dir),
         }
@@ -197,22 +211,29 @@ class LoopTraining:
         per_epoch = -(-len(self.train_loader) // self.trainer.accumulate_steps)
         return self.trainer.epochs * per_epoch
 
-    def _open_run(self, session: Session, trainer: Trainer, place: RunPlace) -> Run:
+    def _open_run(self, session: Session, trainer: Trainer, location: RunLocation) -> Run:
         run = Run(
-            name=place.name,
-            save_dir=place.save_dir,
-            run_name=place.run_name,
-            run_id=place.run_id,
-            run_dir=place.run_dir,
+            name=location.name,
+            save_dir=location.save_dir,
+            run_name=location.run_name,
+            run_id=location.run_id,
+            run_dir=location.run_dir,
             config=self.settings,
             seed=self.trainer.seed,
             controller=session.controller,
             total_steps=self._total_steps(),
             model=self.parts.model,
             data_fingerprint=trainer.state.fingerprints.get("dataset"),
-            existing="refuse" if place.resume == "never" else "continue",
+            existing="refuse" if location.resume == "never" else "continue",
         )
         write_hydra_folder(run.dir, self.composed.hydra_texts)
+        if self.found_batch_size is not None:
+            run.event(
+                Moment.INTERVENTION,
+                who="system",
+                kind="batch_size_found",
+                batch_size=self.found_batch_size,
+            )
         return run
 
 
@@ -236,15 +257,15 @@ def build_scheduler(
 
 
 def train_loop(
-    config: Any, controller: DebugController | None = None, place: RunPlace | None = None
+    config: Any, controller: DebugController | None = None, location: RunLocation | None = None
 ) -> dict[str, Any]:
     """Train the loop that the settings name, from the first step to the last; see `run_to_end`.
 
     Args:
         config: the settings, in any form that `as_composed` takes.
         controller: your own, for breakpoints set before the first step.
-        place: where the run is written; if left out, a new directory.
+        location: where the run is written; if left out, a new directory.
     """
     training = LoopTraining(config)
-    run = training.open(place or RunPlace.of(training.composed), controller)
+    run = training.open(location or RunLocation.of(training.composed), controller)
     return training.run_to_end(run)

@@ -44,4 +44,4 @@ class LoopParts:
 
 
 Build = Callable[["TrainConfig", "SourceData"], LoopParts]
-"""Builds the parts of a loop from the settings and the data. Global generators are seeded before."""
+"""Builds the parts of a loop from settings and data. Global generators are seeded before."""
