@@ -4399,7 +4399,7 @@ export interface components {
             /** Run State */
             run_state: ("running" | "not responding" | "finished" | "stopped" | "failed" | "killed" | "lost" | "starting" | "pausing" | "paused" | "stepping" | "rewinding" | "busy" | "stopping" | "damaged") | null;
             /** Share */
-            share: number | ("NaN" | "Infinity" | "-Infinity") | null;
+            share: number | null;
             /**
              * State
              * @enum {string}
@@ -4468,7 +4468,7 @@ export interface components {
             /** Comparisons */
             comparisons: components["schemas"]["SweepEffectOut"][];
             /** Created */
-            created: number | ("NaN" | "Infinity" | "-Infinity");
+            created: number;
             /** Directory */
             directory: string;
             /** Effects */
@@ -4520,7 +4520,7 @@ export interface components {
             /** Cells */
             cells: number;
             /** Created */
-            created: number | ("NaN" | "Infinity" | "-Infinity");
+            created: number;
             /** Directory */
             directory: string;
             /** Id */

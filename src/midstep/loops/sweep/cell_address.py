@@ -128,13 +128,27 @@ def _module(name: str) -> _Module:
 @cache
 def _find(name: str) -> tuple[Path, bool]:
     """The source file of a module, and whether it is a package."""
-    try:
-        spec = find_spec(name)
-    except ModuleNotFoundError:
-        spec = None
-    if spec is None or spec.origin is None or not spec.origin.endswith(".py"):
+    # Not `find_spec` for modules of midstep: it imports the parent, and with it torch.
+    path = _own_file(name)
+    if path is None:
+        try:
+            spec = find_spec(name)
+        except ModuleNotFoundError:
+            spec = None
+        path = None if spec is None or spec.origin is None else Path(spec.origin)
+    if path is None or path.suffix != ".py":
         raise ConfigError(f"the config names the module {name}, which has no Python source")
-    return Path(spec.origin), spec.submodule_search_locations is not None
+    return path, path.name == "__init__.py"
+
+
+def _own_file(name: str) -> Path | None:
+    """The source file of a module of midstep; None if there is none."""
+    package, *parts = name.split(".")
+    if package != "midstep":
+        return None
+    base = Path(__file__).parents[2].joinpath(*parts)
+    candidates = (base.with_suffix(".py"), base / "__init__.py")
+    return next((path for path in candidates if path.is_file()), None)
 
 
 @lru_cache(maxsize=1_000)
@@ -156,7 +170,7 @@ def _imports(source: str, package: str) -> set[str]:
         elif isinstance(node, ast.ImportFrom):
             base = resolve_name("." * node.level + (node.module or ""), package)
             members = {f"{base}.{alias.name}" for alias in node.names}
-            modules = {each for each in members if _is_code(each) and _is_module(each)}
+            modules = {each for each in members if _is_code(each) and _own_file(each)}
             imported |= modules or {base}
     return imported
 
@@ -168,10 +182,3 @@ def _top_level(tree: ast.Module) -> list[ast.stmt]:
         is_for_types = isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
         statements += [] if is_for_types else [node]
     return statements
-
-
-def _is_module(name: str) -> bool:
-    try:
-        return find_spec(name) is not None
-    except ModuleNotFoundError:  # the parent is a module, not a package
-        return False

@@ -37,7 +37,7 @@ class SweepCellOut(Out):
     """What differs now from when its run began: same config, other code or data."""
     open: bool
     """Whether a start of the sweep trains it."""
-    share: Number | None
+    share: float | None
     """Share of its steps that is done."""
     step: int | None
     epoch: int | None
@@ -92,7 +92,7 @@ class SweepRowOut(Out):
     name: str
     directory: str
     """Relative to the outputs folder."""
-    created: Number
+    created: float
     cells: int
     states: dict[str, int]
     """How many cells are in each state."""
