@@ -41,12 +41,14 @@ class FigureCounts:
 
     files: int = 0
     drawn_epochs: list[int] = field(default_factory=list)
-    skipped: int = 0
-    """Epochs that were not drawn, since drawing would have taken too much of the time."""
     failures: Counter[str] = field(default_factory=Counter)
     """How often each family failed."""
     cost_s: float = 0.0
-    """Processor time of the thread that draws, without the import of matplotlib."""
+    """Processor time of the thread, for reading facts and drawing; importing is not counted."""
+    last_cost_s: float = 0.0
+    """The part of it that the last drawing took."""
+    end_cost_s: float = 0.0
+    """The part of it after the training."""
 
 
 class FigureSession:
@@ -82,7 +84,7 @@ class FigureSession:
         self._supported, self._record, self._share = tuple(supported_families), record, share
         self.counts = FigureCounts()
         self._payloads = FactsPayloads(run_dir)
-        self._began, self._last_s = time.monotonic(), 0.0
+        self._began, self._read_s = time.monotonic(), 0.0
         self._drawn_epoch = -1
         """The last epoch with figures of `on_epoch_end`, or from before this session."""
         self._wake, self._is_over = threading.Event(), False
@@ -137,7 +139,7 @@ class FigureSession:
                 # The main thread may have ended without `close`, after an error.
                 if not threading.main_thread().is_alive():
                     self._is_over = True
-                if not self._is_over and self._payloads.refresh() and self._is_due():
+                if not self._is_over and self._is_due():
                     self._draw(Moment.EPOCH_END)
             self._draw_end()
             self._report_totals()
@@ -146,21 +148,31 @@ class FigureSession:
 
     def _is_due(self) -> bool:
         """Whether an epoch has ended whose figures the share of time allows."""
-        if self._payloads.finished_epoch == self._drawn_epoch:
+        # Reading counts too: epochs of milliseconds would else be read one by one.
+        if not self._has_time(self._read_s):
             return False
+        self._refresh()
+        is_new = self._payloads.finished_epoch != self._drawn_epoch
+        return is_new and self._has_time(self.counts.last_cost_s or self._expected_s)
+
+    def _has_time(self, cost_s: float) -> bool:
         elapsed = time.monotonic() - self._began
-        expected = self._last_s or self._expected_s
-        if self.counts.cost_s + expected <= self._share * elapsed:
-            return True
-        self.counts.skipped += 1
-        return False
+        return self.counts.cost_s + cost_s <= self._share * elapsed
 
     def _draw_end(self) -> None:
         """The last epoch if it is not drawn yet, then the end of the training."""
-        self._payloads.refresh()
+        before = self.counts.cost_s
+        self._refresh()
         if self._payloads.finished_epoch != self._drawn_epoch:
             self._draw(Moment.EPOCH_END)
         self._draw(Moment.TRAIN_END)
+        self.counts.end_cost_s = self.counts.cost_s - before
+
+    def _refresh(self) -> None:
+        began = time.thread_time()
+        self._payloads.refresh()
+        self._read_s = time.thread_time() - began
+        self.counts.cost_s += self._read_s
 
     def _draw(self, moment: Moment) -> None:
         import matplotlib.backends.backend_agg
@@ -172,8 +184,8 @@ class FigureSession:
             return
         began = time.thread_time()
         drawn = handle_event(self._cfg, self._supported, moment, payload)
-        self._last_s = time.thread_time() - began
-        self.counts.cost_s += self._last_s
+        self.counts.last_cost_s = time.thread_time() - began
+        self.counts.cost_s += self.counts.last_cost_s
         self.counts.files += len(drawn.files)
         self._note_failures(moment, drawn)
         if not is_end:
