@@ -20,6 +20,7 @@ from typing import Any, Self
 
 from midstep.core.errors import MidstepError, MissingExtraError
 from midstep.core.moments import Moment
+from midstep.facts.liveness.run_liveness import written_bytes
 from midstep.monitoring.draw_figures import DrawnFigures, get_enabled_families, handle_event
 from midstep.monitoring.facts_payload import FactsPayloads
 from midstep.monitoring.logging_config import LoggingConfig
@@ -30,6 +31,8 @@ POLL_S = 0.5
 """How often the facts are looked at; the end of an epoch wakes the thread earlier."""
 FIGURE_S = 0.06
 """What a figure is expected to take before one was drawn."""
+READ_S_PER_BYTE = 3e-8
+"""What reading the facts is expected to take before some were read."""
 _log = logging.getLogger("midstep.monitoring")
 Record = Callable[..., Any]
 """Records a fact: `record(moment, **fields)`, such as `FactsWriter.event`."""
@@ -84,7 +87,8 @@ class FigureSession:
         self._supported, self._record, self._share = tuple(supported_families), record, share
         self.counts = FigureCounts()
         self._payloads = FactsPayloads(run_dir)
-        self._began, self._read_s = time.monotonic(), 0.0
+        self._began = time.monotonic()
+        self._read_bytes, self._s_per_byte = 0, READ_S_PER_BYTE
         self._drawn_epoch = -1
         """The last epoch with figures of `on_epoch_end`, or from before this session."""
         self._wake, self._is_over = threading.Event(), False
@@ -100,6 +104,7 @@ class FigureSession:
             _log.warning("no figures are drawn: %s", MissingExtraError.of("matplotlib", "runs"))
         elif wanted:
             self._payloads.refresh()
+            self._read_bytes = written_bytes(run_dir)
             self._drawn_epoch = self._payloads.finished_epoch  # an earlier attempt drew these
             # Not a daemon: it must not be in the middle of a file when the interpreter ends.
             self._thread = threading.Thread(target=self._run, name="midstep-figures")
@@ -149,7 +154,8 @@ class FigureSession:
     def _is_due(self) -> bool:
         """Whether an epoch has ended whose figures the share of time allows."""
         # Reading counts too: epochs of milliseconds would else be read one by one.
-        if not self._has_time(self._read_s):
+        size = written_bytes(self.run_dir)
+        if not self._has_time(self._s_per_byte * (size - self._read_bytes)):
             return False
         self._refresh()
         is_new = self._payloads.finished_epoch != self._drawn_epoch
@@ -169,10 +175,13 @@ class FigureSession:
         self.counts.end_cost_s = self.counts.cost_s - before
 
     def _refresh(self) -> None:
-        began = time.thread_time()
+        size, began = written_bytes(self.run_dir), time.thread_time()
         self._payloads.refresh()
-        self._read_s = time.thread_time() - began
-        self.counts.cost_s += self._read_s
+        seconds = time.thread_time() - began
+        if size > self._read_bytes:
+            self._s_per_byte = seconds / (size - self._read_bytes)
+            self._read_bytes = size
+        self.counts.cost_s += seconds
 
     def _draw(self, moment: Moment) -> None:
         import matplotlib.backends.backend_agg
