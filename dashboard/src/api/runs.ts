@@ -5,10 +5,10 @@ import { newId } from "@/lib/ids";
 import { type ApiError, api, runPath } from "./client";
 import { dropRun, followRunList, putRun, useRunTable, wantAllRuns } from "./runList";
 import type {
-  ConfigValue,
   ConsolePart,
   LineageOut,
   RecipeList,
+  RecipeSettingValue,
   Removed,
   RunDetail,
   RunFiles,
@@ -51,7 +51,7 @@ export function useRunDetail(runId: string | null, { polls = false } = {}) {
 export interface NewRun {
   recipe: string;
   name: string | null;
-  settings: Record<string, ConfigValue>;
+  settings: Record<string, RecipeSettingValue>;
   paused: boolean;
 }
 
