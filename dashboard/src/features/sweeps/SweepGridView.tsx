@@ -155,7 +155,7 @@ function CellFace({ cell, decimals }: { cell: SweepCell; decimals: number }) {
       <>
         {formatFixed(cellValue(cell), decimals)}
         {cell.change !== null && (
-          <span className="text-label">
+          <span className="text-label whitespace-nowrap">
             {cell.change === "accepted code" ? "accepted" : `other ${cell.change}`}
           </span>
         )}
