@@ -50,16 +50,17 @@ def small_model(
     decoder: str = "mlp",
     *,
     seed: int = 0,
+    hidden_dims: tuple[int, ...] = (16,),
 ) -> Autoencoder:
     """A model that trains in a moment."""
     torch.manual_seed(seed)
     config = ModelConfig(
-        encoder=EncoderConfig(name=encoder, hidden_dims=(16,), id_embedding=3),
+        encoder=EncoderConfig(name=encoder, hidden_dims=hidden_dims, id_embedding=3),
         decoder=DecoderConfig(
-            name=decoder, hidden_dims=(16,), noise_dim=2, timesteps=10, sampling_steps=3
+            name=decoder, hidden_dims=hidden_dims, noise_dim=2, timesteps=10, sampling_steps=3
         ),
         latent_space=LatentSpaceConfig(
-            name=latent_space, latent_dim=4, codebook_size=16, quantizers=2
+            name=latent_space, latent_dim=4, codebook_size=16, decay=0.8, quantizers=2
         ),
     )
     return build_from_config(config, SPECS[kind])

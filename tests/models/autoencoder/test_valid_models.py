@@ -30,7 +30,7 @@ STEPS = 6
 
 def train(model: Autoencoder, kind: SampleKind, steps: int) -> None:
     batch = batch_of(kind)
-    optimizer = torch.optim.Adam(model.parameters(), lr=0.02)
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.005)
     for _ in range(steps):
         optimizer.zero_grad()
         training_loss(model(batch), batch, SPECS[kind])["loss"].backward()
@@ -67,3 +67,30 @@ def test_valid_model_learns_and_round_trips_through_its_state(
     for name, value in expected.reconstruction.items():
         assert torch.equal(loaded.reconstruction[name], value), name
         assert value.shape[:2] == batch_of(kind)[name].shape[:2]
+
+
+PAIRS = [(kind, *pair) for kind in KINDS for pair in valid_pairs(kind)]
+
+
+@pytest.mark.parametrize(("kind", "encoder", "decoder"), PAIRS)
+def test_valid_pair_trains_under_autocast(kind: SampleKind, encoder: str, decoder: str) -> None:
+    batch, losses = batch_of(kind), []
+    for enabled in (False, True):
+        model = small_model(kind, encoder, "vq", decoder)
+        with torch.autocast("cpu", torch.bfloat16, enabled=enabled):
+            loss = training_loss(model(batch), batch, SPECS[kind])["loss"]
+        loss.backward()
+        assert loss.dtype == torch.float32
+        assert all(weight.grad.isfinite().all() for weight in model.parameters())
+        losses.append(float(loss.detach()))
+    assert losses[1] == pytest.approx(losses[0], rel=0.1)
+
+
+@pytest.mark.parametrize(("kind", "encoder", "decoder"), PAIRS)
+def test_valid_pair_works_without_hidden_layers(
+    kind: SampleKind, encoder: str, decoder: str
+) -> None:
+    batch = batch_of(kind)
+    model = small_model(kind, encoder, "linear", decoder, hidden_dims=())
+    training_loss(model(batch), batch, SPECS[kind])["loss"].backward()
+    assert model.encoder.latent.weight.grad.abs().sum() > 0

@@ -11,16 +11,19 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from midstep.models.autoencoder import CodebookUsage, LatentSpaceConfig, build_latent_space
-from midstep.models.autoencoder.latent.vector_quantizer import VectorQuantizer, nearest_codes
+from midstep.models.autoencoder import (
+    CodebookUsage,
+    LatentSpace,
+    LatentSpaceConfig,
+    build_latent_space,
+)
+from midstep.models.autoencoder.latent.vector_quantizer import nearest_codes
 
 
-def quantizer(codebook_size: int = 16, latent_dim: int = 3) -> VectorQuantizer:
+def quantizer(codebook_size: int = 16, latent_dim: int = 3, name: str = "vq") -> LatentSpace:
     torch.manual_seed(0)
-    config = LatentSpaceConfig(name="vq", codebook_size=codebook_size, latent_dim=latent_dim)
-    built = build_latent_space(config)
-    assert isinstance(built, VectorQuantizer)
-    return built
+    config = LatentSpaceConfig(name=name, codebook_size=codebook_size, latent_dim=latent_dim)
+    return build_latent_space(config)
 
 
 def direct_perplexity(codes: list[int]) -> float:
@@ -92,15 +95,16 @@ def test_training_forward_counts_its_own_codes() -> None:
 
 
 @pytest.mark.parametrize("step", [0, 1, 30])
-def test_resume_repeats_the_same_bits(step: int) -> None:
+@pytest.mark.parametrize("name", ["vq", "residual_vq", "fsq"])
+def test_resume_repeats_the_same_bits(name: str, step: int) -> None:
     batches = torch.randn(40, 8, 3, generator=torch.Generator().manual_seed(5))
-    vq = quantizer()
+    vq = quantizer(name=name)
     for batch in batches[:step]:
         vq(batch)
     state, random_state = copy.deepcopy(vq.state_dict()), torch.get_rng_state()
     for batch in batches[step:]:
         vq(batch)
-    resumed = quantizer()
+    resumed = quantizer(name=name)
     resumed.load_state_dict(state)
     torch.set_rng_state(random_state)
     for batch in batches[step:]:

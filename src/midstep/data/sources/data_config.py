@@ -49,8 +49,16 @@ def data_file(cfg: DataConfig) -> Path:
     """
     if cfg.path is None:
         raise ConfigError(f"the data source {cfg.name!r} reads a file; name it with data.path=FILE")
-    path = Path(cfg.path).expanduser()
+    return existing_file(Path(cfg.path).expanduser())
+
+
+def existing_file(path: Path) -> Path:
+    """The path itself.
+
+    Raises:
+        ConfigError: there is no such file.
+    """
     if not path.is_file():  # a pipe would block whoever opens it
         what = "is not a file" if path.exists() else "does not exist"
-        raise ConfigError(f"data.path: {path} {what}; give the path of an existing file")
+        raise ConfigError(f"{path} {what}; give the path of an existing file")
     return path

@@ -253,7 +253,10 @@ def _read_description(path: Path, file: Any, train: Mapping[str, Any]) -> dict[s
     is_text = attribute.dtype.kind == "S" and attribute.shape == ()
     if not is_text or attribute.dtype.itemsize > MOST_DESCRIPTION_BYTES:
         raise FormatError(f"{path}: the attribute {DESCRIPTION!r} is not a short JSON text")
-    content = strict_json.loads(bytes(file.attrs[DESCRIPTION]))
+    try:
+        content = strict_json.loads(bytes(file.attrs[DESCRIPTION]))
+    except FormatError as error:
+        raise FormatError(f"{path}: the attribute {DESCRIPTION!r} is {error}") from None
     lengths = {"token_features": train["tokens_cont"].shape[2], "type_names": None}
     lengths["global_features"] = train["globals"].shape[1]
     units = {"tokens_cont": lengths["token_features"], "globals": lengths["global_features"]}

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import zipfile
+import zlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -38,6 +39,8 @@ MOST_HEADER_BYTES = 4_096
 MOST_MEMBERS = 100
 MOST_EXPANSION = 1_100
 """Largest accepted ratio of unpacked to packed bytes. Deflate reaches 1,032 at most."""
+_ZIP_ERRORS = (zipfile.BadZipFile, zlib.error, OSError, EOFError, RuntimeError)
+"""What reading a damaged archive raises; RuntimeError includes methods that are not supported."""
 
 
 def build_npz(cfg: DataConfig) -> SourceData:
@@ -91,7 +94,7 @@ def read_table(path: Path) -> dict[str, NDArray[Any]]:
                 for name in ("X", "y")
                 if name in members
             }
-    except (zipfile.BadZipFile, OSError, EOFError, NotImplementedError, RuntimeError) as error:
+    except _ZIP_ERRORS as error:
         raise FormatError(f"{path} cannot be read as an .npz file: {error}") from None
     if "X" not in arrays:
         names = ", ".join(members) or "nothing"
@@ -139,6 +142,8 @@ def _read_header(member: Any, label: str) -> tuple[tuple[int, ...], bool, np.dty
     except (ValueError, KeyError, EOFError) as error:
         reason = str(error).splitlines()[0]
         raise FormatError(f"{label} is not an array in .npy format: {reason}") from None
+    if min(shape, default=0) < 0:
+        raise FormatError(f"{label} has the shape {list(shape)}, expected no negative size")
     if dtype.kind not in "fiub":
         raise FormatError(f"{label} has the type {dtype}, expected numbers")
     return shape, is_fortran, dtype, member.tell()

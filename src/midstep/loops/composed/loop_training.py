@@ -23,6 +23,7 @@ from midstep.loops.composed.step_profile import StepProfile
 from midstep.loops.config.composed_config import ComposedConfig, as_composed
 from midstep.loops.config.trainer_config import choose_device
 from midstep.loops.loop_registry import find_loop
+from midstep.monitoring import FigureSession, get_enabled_families
 from midstep.session import Run, Session
 
 if TYPE_CHECKING:
@@ -81,6 +82,10 @@ class LoopTraining:
         self.data: SourceData = load_source(settings.data)
         set_all_seeds(settings.phase1.trainer.seed)
         self.parts: LoopParts = find_loop(settings.loop.name).load_build()(settings, self.data)
+        for (
+            moment
+        ) in settings.logging.moments:  # an unknown family is refused before the run begins
+            get_enabled_families(settings.logging, self.parts.families, moment)
         self.found_batch_size: int | None = None
         """The size that `data.batch_size=auto` found."""
         if settings.data.batch_size == "auto":
@@ -179,7 +184,10 @@ class LoopTraining:
             raise ConfigError("run_to_end needs the run that open_run returned")
         for hook in self._epoch_hooks:
             session.on_epoch(hook)
-        with session:
+        figures = FigureSession(
+            run.dir, self.composed.config.logging, self.parts.families, run.event
+        )
+        with session, figures:
             if self.parts.total_steps is None:
                 session.fit(epochs=self.trainer.epochs)
             else:

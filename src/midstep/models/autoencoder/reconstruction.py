@@ -36,12 +36,13 @@ def _event_errors(reconstruction: Batch, batch: Batch, spec: SampleSpec) -> dict
     # Zeros first: the gradient of a squared error with NaN is NaN, also where `where` drops it.
     cont = torch.where(mask.unsqueeze(-1), batch["tokens_cont"].float(), 0)
     squares = (reconstruction["tokens_cont"].float() - cont).square().mean(-1)
-    logits = reconstruction["tokens_id"].float().movedim(-1, 1)
+    ids = batch["tokens_id"].long()
+    # Flat, because torch has no deterministic kernel of the other form on a GPU.
+    logits = reconstruction["tokens_id"].float().flatten(0, 1)
+    surprise = F.cross_entropy(logits, ids.flatten(), reduction="none").view_as(ids)
     errors = {
         "cont": _over_real_tokens(squares, mask),
-        "id": _over_real_tokens(
-            F.cross_entropy(logits, batch["tokens_id"].long(), reduction="none"), mask
-        ),
+        "id": _over_real_tokens(surprise, mask),
     }
     if spec.globals:
         difference = reconstruction["globals"].float() - batch["globals"].float()

@@ -103,8 +103,9 @@ class VectorQuantizer(LatentSpace):
 
         A product with this matrix sums in a fixed order on a GPU too, unlike `index_add_`.
         """
-        assignment = F.one_hot(codes, len(self.codebook)).to(latents.dtype)
-        return assignment * latents.isfinite().all(1, keepdim=True)
+        every_code = torch.arange(len(self.codebook), device=codes.device)
+        is_chosen = codes.unsqueeze(1) == every_code
+        return (is_chosen & latents.isfinite().all(1, keepdim=True)).to(latents.dtype)
 
     @torch.no_grad()
     def _learn(self, latents: torch.Tensor, codes: torch.Tensor, *, is_first: bool) -> None:

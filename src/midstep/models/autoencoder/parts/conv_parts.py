@@ -10,7 +10,7 @@ import torch.nn.functional as F  # noqa: N812 - its usual name
 from torch import nn
 
 from midstep.core.sample_spec import SampleSpec
-from midstep.models.autoencoder.layers import activation
+from midstep.models.autoencoder.layers import activation, linear
 from midstep.models.autoencoder.part_bases import Batch, Decoder, Encoder
 from midstep.models.autoencoder.part_configs import DecoderConfig, EncoderConfig
 
@@ -51,7 +51,7 @@ class ConvEncoder(Encoder):
         self.convolutions = nn.Sequential(*layers)
         height, width = halved_sizes(spec, len(cfg.hidden_dims))[-1]
         channels = (spec.channels, *cfg.hidden_dims)[-1]
-        self.latent = nn.Linear(channels * height * width, latent_dim)
+        self.latent = linear(channels * height * width, latent_dim)
 
     def forward(
         self,
@@ -71,7 +71,7 @@ class ConvDecoder(Decoder):
         *larger, smallest = halved_sizes(spec, len(cfg.hidden_dims))
         self.sizes = larger[::-1]
         self.start_shape = ((*cfg.hidden_dims, spec.channels)[0], *smallest)
-        self.start = nn.Linear(latent_dim, math.prod(self.start_shape))
+        self.start = linear(latent_dim, math.prod(self.start_shape))
         channels = (*cfg.hidden_dims, spec.channels)
         self.convolutions = nn.ModuleList(
             nn.Conv2d(inputs, outputs, 3, padding=1) for inputs, outputs in pairwise(channels)

@@ -17,7 +17,7 @@ import torch.nn.functional as F  # noqa: N812 - its usual name
 from torch import nn
 
 from midstep.core.sample_spec import SampleSpec
-from midstep.models.autoencoder.layers import last_width
+from midstep.models.autoencoder.layers import last_width, linear
 from midstep.models.autoencoder.part_bases import Batch, Decoder, DecoderOutput, Encoder
 from midstep.models.autoencoder.part_configs import DecoderConfig, EncoderConfig
 from midstep.models.autoencoder.parts.noise_conditioning import (
@@ -54,7 +54,7 @@ class DiffusionEncoder(Encoder):
         self.level = NoiseEmbedding()
         width = self.flat.width
         self.layers = ConditionedStack(width, cfg.hidden_dims, self.level.width, cfg.activation)
-        self.latent = nn.Linear(last_width(width, cfg.hidden_dims), latent_dim)
+        self.latent = linear(last_width(width, cfg.hidden_dims), latent_dim)
 
     def forward(self, batch: Batch, generator: torch.Generator | None = None) -> torch.Tensor:
         """Latent vectors [B, latent_dim]."""

@@ -12,7 +12,14 @@ from torch import nn
 from torch.nn.utils.parametrizations import spectral_norm
 
 from midstep.core.sample_spec import SampleSpec
-from midstep.models.autoencoder.layers import last_width, masked_max, masked_mean
+from midstep.models.autoencoder.layers import (
+    GAINS,
+    keep_variance,
+    last_width,
+    linear,
+    masked_max,
+    masked_mean,
+)
 from midstep.models.autoencoder.part_bases import Batch
 from midstep.models.autoencoder.parts.conv_parts import halved_sizes
 from midstep.models.autoencoder.sample_layout import TokenInput
@@ -55,8 +62,9 @@ class DiscriminatorTrunk(nn.Module):
 
     def _layer(self, inputs: int, outputs: int) -> nn.Module:
         if self.spec.kind == "image":
-            return nn.Conv2d(inputs, outputs, 3, stride=2, padding=1)
-        return nn.Linear(inputs, outputs)
+            convolution = nn.Conv2d(inputs, outputs, 3, stride=2, padding=1)
+            return keep_variance(convolution, GAINS["leaky_relu"])
+        return linear(inputs, outputs, "leaky_relu")
 
     def _output_width(self, last: int) -> int:
         match self.spec.kind:

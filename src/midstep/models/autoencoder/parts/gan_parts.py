@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import torch
-from torch import nn
 
 from midstep.core.sample_spec import SampleSpec
-from midstep.models.autoencoder.layers import hidden_layers, last_width
+from midstep.models.autoencoder.layers import hidden_layers, last_width, linear
 from midstep.models.autoencoder.part_bases import Batch, Decoder, Encoder
 from midstep.models.autoencoder.part_configs import DecoderConfig, EncoderConfig
 from midstep.models.autoencoder.parts.discriminator_trunk import DiscriminatorTrunk
@@ -20,7 +19,7 @@ class GanEncoder(Encoder):
     def __init__(self, cfg: EncoderConfig, spec: SampleSpec, latent_dim: int) -> None:
         super().__init__()
         self.trunk = DiscriminatorTrunk(spec, cfg.hidden_dims, cfg.id_embedding, is_spectral=False)
-        self.latent = nn.Linear(self.trunk.width, latent_dim)
+        self.latent = linear(self.trunk.width, latent_dim)
 
     def features(self, sample: Batch, mask: torch.Tensor | None = None) -> list[torch.Tensor]:
         """Features after each layer, for feature matching; `sample` may be a reconstruction."""

@@ -11,7 +11,13 @@ import torch
 from torch import nn
 
 from midstep.core.sample_spec import SampleSpec
-from midstep.models.autoencoder.layers import activation, last_width, masked_max, masked_mean
+from midstep.models.autoencoder.layers import (
+    activation,
+    last_width,
+    linear,
+    masked_max,
+    masked_mean,
+)
 from midstep.models.autoencoder.part_bases import Batch, Decoder, Encoder
 from midstep.models.autoencoder.part_configs import DecoderConfig, EncoderConfig
 from midstep.models.autoencoder.sample_layout import (
@@ -27,9 +33,9 @@ class MessagePassing(nn.Module):
 
     def __init__(self, inputs: int, outputs: int, act: str) -> None:
         super().__init__()
-        self.sender = nn.Linear(inputs, outputs)
+        self.sender = linear(inputs, outputs, act)
         self.receiver = nn.Linear(inputs, outputs, bias=False)
-        self.update = nn.Linear(inputs + outputs, outputs)
+        self.update = linear(inputs + outputs, outputs, act)
         self.norm = nn.LayerNorm(outputs)
         self.act = activation(act)
 
@@ -67,7 +73,7 @@ class GnnEncoder(Encoder):
         self.tokens = TokenInput(spec, cfg.id_embedding)
         self.messages = MessageStack(self.tokens.width, cfg.hidden_dims, cfg.activation)
         width = last_width(self.tokens.width, cfg.hidden_dims)
-        self.latent = nn.Linear(2 * width + spec.globals, latent_dim)
+        self.latent = linear(2 * width + spec.globals, latent_dim)
 
     def forward(
         self,
@@ -91,7 +97,7 @@ class GnnDecoder(Decoder):
         super().__init__()
         width = (*cfg.hidden_dims, latent_dim)[0]
         self.slots = nn.Parameter(torch.randn(spec.n_tokens, width))
-        self.start = nn.Linear(latent_dim, width)
+        self.start = linear(latent_dim, width)
         self.messages = MessageStack(width, cfg.hidden_dims, cfg.activation)
         last = last_width(width, cfg.hidden_dims)
         self.head = TokenHead(last, spec)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import torch
-from torch import nn
+from typing import TYPE_CHECKING
 
 from midstep.core.sample_spec import SampleSpec
-from midstep.models.autoencoder.layers import hidden_layers, last_width
+from midstep.models.autoencoder.layers import hidden_layers, last_width, linear
 from midstep.models.autoencoder.part_bases import Batch, Decoder, Encoder
 from midstep.models.autoencoder.part_configs import DecoderConfig, EncoderConfig
 from midstep.models.autoencoder.sample_layout import FlatInput, SampleHead
+
+if TYPE_CHECKING:
+    import torch
 
 
 class MlpEncoder(Encoder):
@@ -19,7 +21,7 @@ class MlpEncoder(Encoder):
         super().__init__()
         self.flat = FlatInput(spec, cfg.id_embedding)
         self.hidden = hidden_layers(self.flat.width, cfg.hidden_dims, cfg.activation)
-        self.latent = nn.Linear(last_width(self.flat.width, cfg.hidden_dims), latent_dim)
+        self.latent = linear(last_width(self.flat.width, cfg.hidden_dims), latent_dim)
 
     def forward(
         self,
