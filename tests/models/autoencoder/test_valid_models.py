@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from dataclasses import replace
 from itertools import product
 
 import pytest
@@ -12,6 +13,8 @@ from midstep.core.sample_spec import SampleKind
 from midstep.models.autoencoder import (
     Autoencoder,
     AutoencoderOutput,
+    Discriminator,
+    DiscriminatorConfig,
     training_loss,
     valid_pairs,
 )
@@ -94,3 +97,16 @@ def test_valid_pair_works_without_hidden_layers(
     model = small_model(kind, encoder, "linear", decoder, hidden_dims=())
     training_loss(model(batch), batch, SPECS[kind])["loss"].backward()
     assert model.encoder.latent.weight.grad.abs().sum() > 0
+
+
+@pytest.mark.parametrize(("encoder", "decoder"), valid_pairs("events"))
+def test_events_need_no_globals(encoder: str, decoder: str) -> None:
+    spec = replace(SPECS["events"], globals=0)
+    batch = {name: value for name, value in batch_of("events").items() if name != "globals"}
+    model = small_model("events", encoder, "none", decoder, spec=spec)
+    parts = training_loss(model(batch), batch, spec)
+    parts["loss"].backward()
+    assert parts.keys() == {"loss", "cont", "id"}
+    assert model.eval()(batch).reconstruction.keys() == batch.keys()
+    discriminator = Discriminator(DiscriminatorConfig(hidden_dims=(8,)), spec)
+    assert discriminator(batch).logits.isfinite().all()
