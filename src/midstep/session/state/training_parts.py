@@ -131,6 +131,11 @@ class TrainingParts:
         """The optimizer whose steps are counted."""
         return self.optimizers[0]
 
+    @property
+    def optimizer_names(self) -> Sequence[str]:
+        """The names of the optimizers, in their order: in commands, and in the series `lr.NAME`."""
+        return [str(index) for index in range(len(self.optimizers))]
+
     def release(self) -> None:
         """Drop the loaders and the user's functions once the training is over.
 
