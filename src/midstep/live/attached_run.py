@@ -187,7 +187,7 @@ class AttachedRun:
         undo.enter_context(loader.patch)
         loader.listen(loop)
         notices = saved.open_engine(undo, run, loop, self._inexact)
-        loop.report_inexact = self._report_inexact
+        loop.refusals.report = self._report_inexact
         if parts.loss_fn is not None:
             source = InfluenceSource(
                 model=parts.model, optimizers=parts.optimizers, loss_fn=parts.loss_fn

@@ -14,16 +14,9 @@ from midstep.core.errors import StopTraining
 from midstep.core.fault_guard import FaultGuard
 from midstep.data.order.epoch_cursor import IntIds
 from midstep.live.accumulation_check import AccumulationCheck
+from midstep.live.loop import missed_boundaries as missed
 from midstep.live.loop.epoch_loop import EpochLoop
 from midstep.live.loop.loader_length import loader_length
-from midstep.live.loop.missed_boundaries import (
-    AHEAD,
-    BATCH_BEFORE,
-    NO_LOADER,
-    OTHER_BATCHES,
-    UNREAD_LOADER,
-    MissedBoundaries,
-)
 from midstep.live.loop.other_optimizers import OtherOptimizers, has_closure
 from midstep.live.loop.step_loop import StepLoop
 from midstep.live.loop.window import Window, integer_ids
@@ -31,7 +24,7 @@ from midstep.session.state.step_position import KeptVariables
 from midstep.session.step_report import StepReporter, as_scalars
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from torch.optim import Optimizer
 
@@ -81,10 +74,8 @@ class LoopPort:
         self._metrics = RuntimeMetrics(parts.model, parts.optimizer, self._controller)
         self._reporter = StepReporter(run, self._metrics)
         self._marker = StepMarker(parts.model, order)
-        self._read_rate, self._used_lr = used_rate, None
+        self._read_rate = used_rate
         self._window = Window()
-        self.report_inexact: Callable[[str], object] = log.warning
-        """Called with what a resume or a step back cannot repeat exactly."""
         self._has_looked_for_state = True
         self._accumulation = AccumulationCheck()
         self._has_entered = self._has_stepped = self._has_stopped = self._is_detached = False
@@ -94,22 +85,22 @@ class LoopPort:
         self._guard = FaultGuard("reporting the step", log)
         self._has_loader, self._total_steps = parts.train_loader is not None, total_steps
         self.others = OtherOptimizers.of(parts)
-        self._has_others, self._optimizer_steps = bool(self.others), 0
+        self._has_others = bool(self.others)
         self._loop: StepLoop | None = None
         self._is_pass_over = self._is_timed = False
-        self.in_iteration = False
-        """Whether the loop is inside an iteration of `run.steps`."""
-        self.stop_error: StopTraining | None = None
-        """What a stop raised."""
+        self.in_iteration = False  # of `run.steps`
+        self.stop_error: StopTraining | None = None  # what a stop raised
         self._has_batch_before = False
         self.kept = KeptVariables()
         """The variables of the loop that move with its state."""
-        self._missed: MissedBoundaries | None = MissedBoundaries(parts.model)
-        self._missed_words: set[str] = set()
+        self._missed: missed.MissedBoundaries | None = missed.MissedBoundaries(parts.model)
+        self.refusals = missed.Refusals()
+        self._calls: missed.StepCalls | None = None
+        self._late: Window | None = None
 
     def use(self, engine: TrainingEngine, replay: LoopReplay) -> None:
         """Take snapshots with this engine from now on."""
-        self._engine, self._replay = engine, replay
+        self._engine, self._replay, self.refusals.engine = engine, replay, engine
         self._epochs.progress, self.kept = engine.state.progress, engine.state.kept
         self._has_looked_for_state = False
 
@@ -117,10 +108,11 @@ class LoopPort:
         """Ignore further calls; an iterator that outlives the run continues without us."""
         self._is_detached = True
         self._metrics.close()
-        if self._missed is not None:
-            self._missed.close()
+        for each in (self._missed, self._calls):
+            if each is not None:
+                each.close()
         self._window = Window()
-        self._order = self._engine = self._replay = None
+        self._order = self._engine = self._replay = self.refusals.engine = None
         del self._metrics, self._reporter, self._marker
 
     # -- the loader -------------------------------------------------------------------------------
@@ -134,8 +126,8 @@ class LoopPort:
         if self._replay is not None and self._pass_has_begun() and self._grad_enabled():
             self._begin_pass(self._replay)
         if self._has_stepped:
-            if self._missed is not None and self._missed.is_first:
-                self._first_boundary(self._missed)
+            if self._missed is not None and self._missed.is_first and not self._is_ahead():
+                self._missed = None
             self.end_step(in_pass=True)
         elif not self._has_entered:
             self._has_entered = True
@@ -156,7 +148,7 @@ class LoopPort:
     def _begin_pass(self, replay: LoopReplay) -> None:
         self._look_for_state_once()
         if replay.restored is not None:
-            self._accumulation.begin(self._usual_batches())
+            self._accumulation.begin(self._epochs.usual_batches)
         replay.begin_pass()
         self._keep_first_state()
 
@@ -172,11 +164,6 @@ class LoopPort:
             self._engine.reapply_due()
             self._engine.take_due_snapshot()
 
-    def _usual_batches(self) -> int:
-        """Micro-batches of a step, by those of this epoch so far."""
-        steps = self._boundary.finished_steps - self._epochs.progress.first_step
-        return -(-self._epochs.progress.batches // max(1, steps))
-
     def _look_for_state(self) -> None:
         """Save the generators that the loop draws from; report what cannot be saved."""
         from midstep.session.state.generators import declared, search_frame
@@ -187,7 +174,7 @@ class LoopPort:
         known = [*state.known_generators, *state.user_generators.generators.values()]
         search = search_frame(sys._getframe(), [*known, *declared(state.parts)])
         for words in state.look_for_state(search):
-            self.report_inexact(f"a resume will not be exact: {words}")
+            self.refusals.report(f"a resume will not be exact: {words}")
 
     def _is_repeating(self) -> bool:
         return self._replay is not None and self._replay.is_active
@@ -205,7 +192,7 @@ class LoopPort:
         """The loader is exhausted. A pass without a step, such as an evaluation, is no epoch."""
         self._is_pass_over = True
         if self._accumulation.is_moved and not self._is_detached:
-            self._accumulation.pass_ended(self._window.count, self.report_inexact)
+            self._accumulation.pass_ended(self._window.count, self.refusals.report)
         if self._is_detached or self._boundary.finished_steps == self._epochs.progress.first_step:
             return
         self._epochs.pass_ended()
@@ -214,9 +201,9 @@ class LoopPort:
 
     def before_step(self, optimizer: Optimizer, args: Sequence[Any], kwargs: Any) -> None:
         """A hook of the optimizer before its step: read its rate, take norms where wanted."""
-        if self._has_stepped and not self.in_iteration:
-            self._second_step()
-        self._used_lr = self._read_rate(optimizer)
+        if self._has_stepped and not self.in_iteration and self._calls is None:
+            self._second_step(optimizer)
+        self._window.used_lr = self._read_rate(optimizer)
         metrics = self._metrics
         if metrics.measuring or metrics.wants_norm:
             metrics.before_step(has_closure=has_closure(args, kwargs))
@@ -224,44 +211,49 @@ class LoopPort:
     def after_step(self, *_: object) -> None:
         """A hook of the optimizer after its step."""
         self._has_stepped = True
-        self._optimizer_steps += 1
+        self._window.optimizer_steps += 1
         if self._missed is not None:
             self._missed.step_made()
         if self._metrics.measuring or self._metrics.wants_norm:
             self._metrics.after_step()
 
-    def _second_step(self) -> None:
+    def _second_step(self, optimizer: Optimizer) -> None:
         """A second optimizer step begins: it is the boundary if the loader gave no batch for it."""
         if self._is_detached or (self._window.count and not self._is_pass_over):
             return
-        self._cannot_go_back(OTHER_BATCHES if self._has_loader else NO_LOADER, saves=False)
-        self.end_step(in_pass=False)
+        self.refusals.say(
+            missed.OTHER_BATCHES if self._has_loader else missed.NO_LOADER, saves=False
+        )
+        self._late, self._window, self._has_stepped = self._window, Window(), False
+        self._calls = missed.StepCalls(optimizer, self._before_call)
 
-    def _first_boundary(self, missed: MissedBoundaries) -> None:
-        """A batch was requested after the first step: is it the one that the next step needs?"""
-        if missed.boundary_met():
-            self._cannot_go_back(AHEAD)
-        else:
-            self._missed = None
+    def _before_call(self) -> None:
+        """The optimizer is about to step, and no other boundary was met."""
+        is_blind = not self._is_detached and not self.in_iteration
+        if is_blind and self._has_stepped and (not self._window.count or self._is_pass_over):
+            self._end_late_step()
+            self.end_step(in_pass=False)
+
+    def _end_late_step(self) -> None:
+        """End the step before the one that has just ended: its boundary was noticed too late."""
+        if self._late is not None:
+            now, self._window, self._late = self._window, self._late, None
+            self.end_step(in_pass=False)
+            self._window, self._has_stepped = now, True
+
+    def _is_ahead(self) -> bool:
+        """At the first boundary: whether the batch that is requested is fetched ahead."""
+        is_ahead = self._missed is not None and self._missed.boundary_met()
+        if is_ahead:
+            self.refusals.say(missed.AHEAD)
+        return is_ahead
 
     def _check_batches(self) -> None:
         """Under `run.steps`: notice batches that no state can repeat."""
         if self._has_batch_before:
-            self._cannot_go_back(BATCH_BEFORE)
+            self.refusals.say(missed.BATCH_BEFORE)
         if self._has_loader and self._order is not None and self._order.passes == 0:
-            self._cannot_go_back(UNREAD_LOADER)
-
-    def _cannot_go_back(self, words: str, *, saves: bool = True) -> None:
-        """Say once that the boundary is at a wrong place, and refuse what it would break."""
-        if words in self._missed_words:
-            return
-        self._missed_words.add(words)
-        self.report_inexact(words)
-        if self._engine is None:
-            return
-        self._engine.rewind.ring.clear(words)
-        if not saves:
-            self._engine.take_no_checkpoints(words)
+            self.refusals.say(missed.UNREAD_LOADER)
 
     def loss_computed(self, arguments: Sequence[Any], output: Any) -> None:
         """The loss module ran; it counts in training, before the optimizer step."""
@@ -295,9 +287,8 @@ class LoopPort:
     def steps(self, n: int | None) -> Iterator[int]:
         """The indices of `run.steps`."""
         if self._loop is None:
-            self._loop = StepLoop(
-                self, self._controller, self._engine, self._replay, self._total_steps
-            )
+            total = self._total_steps
+            self._loop = StepLoop(self, self._controller, self._engine, self._replay, total)
         return self._loop.iterate(n)
 
     def enter_steps(self) -> None:
@@ -360,8 +351,6 @@ class LoopPort:
             if engine is not None:
                 engine.state.in_step = False
 
-    # -- run.epochs -------------------------------------------------------------------------------
-
     def epochs(self, n: int) -> Iterator[int]:
         """Epochs up to n - 1; each is recorded when the next one is requested."""
         is_resumed = self._replay is not None and self._replay.is_resuming
@@ -396,6 +385,7 @@ class LoopPort:
             return
         try:
             if self.is_step_made:
+                self._end_late_step()
                 self.end_step(in_pass=False)
         except StopTraining:
             self._run.finish("stopped")
@@ -428,7 +418,6 @@ class LoopPort:
         """Close the window, in the order that `training_engine` describes; park if paused."""
         window, self._window, self._has_stepped = self._window, Window(), False
         self._has_entered, self._is_timed = True, False
-        window.optimizer_steps, self._optimizer_steps = self._optimizer_steps, 0
         if self._has_others:
             window.optimizer_steps = max(window.optimizer_steps, self.others.most)
         if self._missed is not None and self._missed.is_ahead:
@@ -442,10 +431,10 @@ class LoopPort:
         self._epochs.progress.step_finished(loss, batches=window.count)
         is_repeated = replay is not None and replay.is_active
         if self._accumulation.is_moved:
-            self._accumulation.step_ended(window.count, self.report_inexact)
+            self._accumulation.step_ended(window.count, self.refusals.report)
         mark = self._mark(window, loss, is_repeated=is_repeated)
         if replay is not None and is_repeated:
-            self._accumulation.begin(self._usual_batches())
+            self._accumulation.begin(self._epochs.usual_batches)
             if not replay.step_repeated(mark):
                 return
             # The batch that the boundary shows, without a report.
@@ -464,7 +453,7 @@ class LoopPort:
     def _mark(self, window: Window, loss: Any, *, is_repeated: bool) -> StepMark:
         """What the step is recognised by when it is made again."""
         # A rate that the user logs is the one in the record.
-        lr = window.scalars.get("lr", self._used_lr)
+        lr = window.scalars.get("lr", window.used_lr)
         if self._engine is None:
             step = self._boundary.finished_steps + 1
             return self._marker.take(step, lr, loss, window.batches)
@@ -485,8 +474,8 @@ class LoopPort:
         if window.optimizer_steps > 1:
             window.scalars["optimizer_steps"] = float(window.optimizer_steps)
         rates = self.others.take() if self._has_others else {}
-        if rates and self._used_lr is not None:
-            rates[f"lr.{self.others.first}"] = self._used_lr
+        if rates and window.used_lr is not None:
+            rates[f"lr.{self.others.first}"] = window.used_lr
         self._reporter.report(
             step=self._boundary.finished_steps + 1,  # the boundary has not counted it yet
             epoch=self._epochs.number,

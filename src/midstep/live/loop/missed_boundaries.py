@@ -7,11 +7,18 @@ before: there a restored state would meet the graph of another one.
 
 from __future__ import annotations
 
+import functools
+import logging
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from torch import nn
+    from torch.optim import Optimizer
 
+    from midstep.session.engine.training_engine import TrainingEngine
+
+log = logging.getLogger("midstep.live")
 CONSEQUENCE = "until then there is no going back, and no checkpoint is taken"
 NO_LOADER = (
     "two optimizer steps were made without a boundary, so each optimizer step counts as a step: "
@@ -38,6 +45,62 @@ BATCH_BEFORE = (
     "state: call it at the head of the iteration; a resume will not be exact, and there is no "
     "going back"
 )
+
+
+class Refusals:
+    """Says once that a boundary is at a wrong place, and refuses what would break there."""
+
+    def __init__(self) -> None:
+        self.engine: TrainingEngine | None = None
+        """Goes back and takes checkpoints; None if the training cannot be saved."""
+        self.report: Callable[[str], object] = log.warning
+        """Prints it and writes the fact."""
+        self._said: set[str] = set()
+
+    def say(self, words: str, *, saves: bool = True) -> None:
+        """Refuse going back because of `words`, and checkpoints unless it `saves`."""
+        if words in self._said:
+            return
+        self._said.add(words)
+        self.report(words)
+        if self.engine is not None:
+            self.engine.rewind.ring.clear(words)
+            if not saves:
+                self.engine.take_no_checkpoints(words)
+
+
+class StepCalls:
+    """Calls a function before each call of `optimizer.step`, as the only boundary of a loop.
+
+    A hook of the optimizer would not do: at a boundary others add and remove such hooks, which
+    torch does not allow while it calls them.
+
+    Args:
+        optimizer: whose `step` is replaced, on this object alone.
+        before: called before each step.
+    """
+
+    def __init__(self, optimizer: Optimizer, before: Callable[[], object]) -> None:
+        self._optimizer = optimizer
+        self._own = vars(optimizer).get("step")  # such as that of a scheduler
+        step: Callable[..., Any] = optimizer.step
+
+        @functools.wraps(step)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            before()
+            return step(*args, **kwargs)
+
+        self._call = call
+        setattr(optimizer, "step", call)  # noqa: B010 - a method, to mypy
+
+    def close(self) -> None:
+        """Put the optimizer's own `step` back, unless somebody has replaced ours."""
+        if vars(self._optimizer).get("step") is not self._call:
+            return
+        if self._own is None:
+            delattr(self._optimizer, "step")
+        else:
+            setattr(self._optimizer, "step", self._own)  # noqa: B010 - as above
 
 
 class MissedBoundaries:

@@ -32,8 +32,10 @@ class Window:
     """How many micro-batches there were so far."""
     outputs: dict[int, Any] = field(default_factory=dict)
     """The last output of the loss module, by number of the micro-batch."""
-    optimizer_steps: int = 1
-    """How often an optimizer stepped."""
+    optimizer_steps: int = 0
+    """How often the optimizer stepped."""
+    used_lr: Any = None
+    """The learning rate of its last step."""
     is_declared: bool = False
     """Whether the batches are those of `run.batch`."""
 

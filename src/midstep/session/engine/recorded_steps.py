@@ -182,8 +182,12 @@ def _is_in_snapshot(event: Mapping[str, Any], snapshot: Snapshot) -> bool:
     """Whether the snapshot was taken after this change of hyperparameters, at the same step."""
     if event["step"] != snapshot.step:
         return False
-    groups = snapshot.states["optimizer"]["param_groups"]
-    saved = {name: [_plain(group.get(name)) for group in groups] for name in event.get("new", {})}
+    saved = {}
+    for name in event.get("new", {}):
+        setting, _, optimizer = name.partition(".")
+        part = f"optimizer.{optimizer}" if optimizer else "optimizer"
+        groups = snapshot.states.get(part, {}).get("param_groups", ())
+        saved[name] = [_plain(group.get(setting)) for group in groups]
     return saved == {name: list(map(_plain, each)) for name, each in event.get("new", {}).items()}
 
 
