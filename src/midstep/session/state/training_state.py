@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from midstep.data.random_state import Generator
     from midstep.session.config import SessionConfig
     from midstep.session.state.generators import GeneratorSearch
+    from midstep.session.state.large_arrays import LargeCopies
     from midstep.session.state.training_parts import TrainingParts
 
 log = logging.getLogger("midstep.session")
@@ -180,8 +181,12 @@ class TrainingState:
             "timeline": self.timeline,
         }
 
-    def take(self, *, to_host: bool | None = None) -> Snapshot:
+    def take(self, *, to_host: bool | None = None, large: LargeCopies | None = None) -> Snapshot:
         """Clone the whole state. Only at a boundary, where no batch was fetched ahead.
+
+        Args:
+            to_host: clone into host memory at once.
+            large: copies large arrays apart, see `Snapshot.take`.
 
         Raises:
             ControlError: a step is in progress, as after one that raised.
@@ -205,6 +210,7 @@ class TrainingState:
             fingerprints=self.fingerprints,
             origin=self.origin(),
             to_host=self._to_host if to_host is None else to_host,
+            large=large,
         )
 
     def is_lazy(self) -> bool:
@@ -310,10 +316,11 @@ class TrainingState:
         self.order.set_epoch(epoch)
         self.progress.begin_epoch(self.step)
 
-    def state_bytes(self) -> int:
-        """Bytes that the tensors of a snapshot would take."""
-        present = (part for part in self._stateful().values() if part is not None)
-        return tree_bytes([part.state_dict() for part in present])
+    def state_bytes(self, large: LargeCopies | None = None) -> int:
+        """Bytes that the arrays of a snapshot would take, without blocks that `large` shares."""
+        present = {name: part for name, part in self._stateful().items() if part is not None}
+        live = {name: part.state_dict() for name, part in present.items()}
+        return tree_bytes(live) - (0 if large is None else large.shared_bytes(live))
 
     def mark_step(
         self, lr: Any, loss: Any, batches: Sequence[Any], *, is_repeated: bool = False
