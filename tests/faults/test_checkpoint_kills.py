@@ -121,7 +121,9 @@ class Buffer:
 SIZES = BlockSizes(large_bytes=1000, block_bytes=400)
 
 
-@pytest.mark.parametrize("with_blocks", [False, True], ids=["plain", "blocks"])
+@pytest.mark.parametrize(
+    "with_blocks", [False, pytest.param(True, marks=pytest.mark.soak)], ids=["plain", "blocks"]
+)
 def test_a_kill_at_every_call_of_a_save_leaves_a_checkpoint_that_loads(
     tmp_path: Path, with_blocks: bool
 ) -> None:

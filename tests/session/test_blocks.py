@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import tracemalloc
 from pathlib import Path
 from typing import Any
@@ -14,11 +15,12 @@ import torch
 
 from midstep.core.errors import FormatError, StorageError
 from midstep.facts.deletion import delete_run, plan_deletion
+from midstep.session.checkpoint import checkpoint_folders
 from midstep.session.checkpoint.checkpoint_store import CheckpointError, CheckpointStore
 from midstep.session.rewind.snapshot_ring import OVERHEAD_BYTES, SnapshotRing
 from midstep.session.state.large_arrays import BlockSizes, LargeCopies
 from midstep.session.state.snapshot import Snapshot, snapshot_bytes
-from tests.checkers.kill import assert_nothing_left
+from tests.checkers.kill import ForkedChild, assert_nothing_left
 from tests.session.same import assert_same
 
 SIZES = BlockSizes(large_bytes=4096, block_bytes=1024)
@@ -217,6 +219,38 @@ def test_a_full_disk_leaves_no_block_of_the_failed_save(
         with pytest.raises(StorageError, match="free some space"):
             store(tmp_path).save(Snapshot.take(parts(buffers), step=2))
     assert blocks(tmp_path) == before
+    assert_nothing_left(tmp_path)
+
+
+@pytest.mark.parametrize("last_call", ["add_folder", "remove_unnamed"])
+def test_a_kill_between_blocks_and_manifest_leaves_the_old_checkpoint(
+    tmp_path: Path, last_call: str
+) -> None:
+    """Or the new one, when it comes before the blocks that nobody names any more are removed."""
+    snapshots = save_steps(tmp_path, 1)
+    buffers = Buffers()
+    buffers.write(900)
+    snapshots.append(Snapshot.take(parts(buffers), step=2))
+
+    def work(_acknowledge: Any) -> None:
+        def die(*_arguments: Any) -> None:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+        kept = store(tmp_path, keep=1)
+        owner = checkpoint_folders if last_call == "add_folder" else kept.blocks
+        setattr(owner, last_call, die)
+        kept.save(snapshots[1])
+
+    child = ForkedChild(work)
+    child.wait()
+    assert child.status == -signal.SIGKILL
+    step = 1 if last_call == "add_folder" else 2
+    kept = store(tmp_path, keep=1)
+    assert len(blocks(tmp_path)) > 24
+    kept.remove_leftovers()
+    assert blocks(tmp_path).keys() == kept.blocks.named()
+    assert len(blocks(tmp_path)) == 24
+    assert_same(kept.load().states, snapshots[step - 1].states)
     assert_nothing_left(tmp_path)
 
 

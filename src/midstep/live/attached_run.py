@@ -193,11 +193,10 @@ class AttachedRun:
             self._run.note_stop(cause)
 
     def _open_run(self, parts: TrainingParts) -> Run:
-        optimizers = [type(optimizer).__name__ for optimizer in parts.optimizers]
         return Run(
             controller=self.controller,
             model=parts.model,
-            config={**parts.describe(), "optimizers": optimizers},
+            config={**parts.describe(), "optimizers": parts.describe_optimizers()},
             seed=_torch_seed(),
             data_fingerprint=parts.describe_dataset(),
             name=self._name,

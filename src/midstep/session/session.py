@@ -33,7 +33,8 @@ from midstep.session.influence_command import InfluenceSource, register_influenc
 from midstep.session.ranks import RankMeeting
 from midstep.session.rewind.certificate import Certificate, certify
 from midstep.session.run import Run
-from midstep.session.state.training_parts import ExtraState, TrainingParts
+from midstep.session.state.extra_state import ExtraState
+from midstep.session.state.training_parts import TrainingParts
 
 if TYPE_CHECKING:
     from pathlib import Path

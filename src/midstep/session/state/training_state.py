@@ -148,7 +148,8 @@ class TrainingState:
         self.user_generators = UserGenerators()
         """Generators that were found in the user's own code; saved like everything else."""
         self._untracked = UntrackedTensors(parts)
-        self._attributes = OptimizerAttributes(parts.optimizers)
+        self._attributes = OptimizerAttributes(parts.optimizers, parts.optimizer_labels)
+        parts.extra_state.check()
         self._generators, self._to_host = generators, to_host
         self._position = DataPosition(order)
         self._marker = StepMarker(parts.model, order)
@@ -231,7 +232,8 @@ class TrainingState:
     def restore(self, snapshot: Snapshot, *, seek_data: bool = True) -> None:
         """Restore parts, generators, counters and, with `seek_data`, the position in the data."""
         self.check_fits(snapshot)
-        check_optimizer(self.parts.optimizer, snapshot.states.get("optimizer", {}))
+        for key, optimizer in zip(self.parts.optimizer_keys, self.parts.optimizers, strict=True):
+            check_optimizer(optimizer, snapshot.states.get(key, {}))
         self.before_restore()
         parts, snapshot = self._matching(snapshot)
         snapshot.restore(parts, generators=self._generators)
@@ -287,6 +289,10 @@ class TrainingState:
             for name in self._attributes.unsaved
         ]
         problems += [
+            f"{words}; the environment is not exact until its next reset"
+            for words in self.parts.extra_state.unsaved()
+        ]
+        problems += [
             f"{path} is a generator in the loader's workers, which end with their generators; "
             "use num_workers=0, or draw from the global generators under a seeded order"
             for path in generators_in_workers(self.parts.train_loader)
@@ -338,11 +344,9 @@ class TrainingState:
     def _stateful(self) -> dict[str, Any]:
         """Everything with a state, under its name in checkpoints; None for what is absent."""
         parts = self.parts
-        further = {f"optimizer.{i}": each for i, each in enumerate(parts.optimizers[1:], start=1)}
         return {
             "model": parts.model,
-            "optimizer": parts.optimizer,
-            **further,
+            **dict(zip(parts.optimizer_keys, parts.optimizers, strict=True)),
             "scheduler": parts.scheduler,
             "scaler": self.scaler,
             "loss_fn": stateful_loss(parts.loss_fn),
