@@ -65,8 +65,7 @@ def assert_acts_the_same(
 
 def assert_same_bits(one: list[Any], other: list[Any]) -> None:
     assert len(one) == len(other)
-    for left, right in zip(one, other, strict=True):
-        left, right = np.asarray(left), np.asarray(right)
+    for left, right in zip(map(np.asarray, one), map(np.asarray, other), strict=True):
         assert left.dtype == right.dtype
         assert left.tobytes() == right.tobytes()
 
