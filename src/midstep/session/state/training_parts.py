@@ -120,6 +120,8 @@ class TrainingParts:
     validation_step: UserStep | None = None
     after_step: list[Callable[[nn.Module], object]] = field(default_factory=list)
     """Called after each step that changed the weights, repeated steps included."""
+    after_epoch: list[Callable[[nn.Module], object]] = field(default_factory=list)
+    """Called after each epoch and its validation, repeated epochs included."""
 
     @property
     def optimizer(self) -> Optimizer:
@@ -147,6 +149,7 @@ class TrainingParts:
         self.train_loader = self.val_loader = self.test_loader = None
         self.training_step = self.validation_step = None
         self.after_step.clear()
+        self.after_epoch.clear()
 
     def describe(self) -> dict[str, Any]:
         """Classes and sizes, for the header record of the run."""
